@@ -1,0 +1,65 @@
+"""The topic table: the one place where a topic's name, event, key, partitions and retention are declared.
+
+Rule of this file: data only. Brokers, docs, compose and the Faust app read it; none repeats it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from paceline import events
+
+#: Partition count of every keyed topic. It cannot change later without re-keying, and Faust wants topics and
+#: changelogs equal; 12 divides evenly over 1, 2, 3, 4, 6 and 12 workers.
+PARTITIONS = 12
+
+HOUR_MS = 3_600_000
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """A row of the table. ``retention_ms`` is None for a compacted topic."""
+
+    name: str
+    event: type[msgspec.Struct] | object
+    key: Literal["job", "job/node", "node", "none"]
+    kind: Literal["raw", "derived", "compacted"]
+    retention_ms: int | None
+    partitions: int = PARTITIONS
+
+    @property
+    def short(self) -> str:
+        """The name as people say it: ``op`` for ``paceline.op.v1``."""
+        return self.name.split(".")[1]
+
+
+DEVICE = Topic("paceline.device.v1", events.DeviceSamples, "node", "raw", 24 * HOUR_MS)
+HOST = Topic("paceline.host.v1", events.HostSamples, "node", "raw", 24 * HOUR_MS)
+OP = Topic("paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS)
+COLLECTIVE = Topic("paceline.collective.v1", events.CollectiveTimings, "job", "raw", 24 * HOUR_MS)
+NODE = Topic("paceline.node.v1", events.NodeDescribed, "node", "compacted", None)
+JOB = Topic("paceline.job.v1", events.JobDescribed, "job/node", "compacted", None)
+WINDOW = Topic(
+    "paceline.window.v1",
+    events.RankWindow | events.JobWindow | events.DeviceWindow | events.HostWindow,
+    "job",
+    "derived",
+    7 * 24 * HOUR_MS,
+)
+FINDING = Topic("paceline.finding.v1", events.Finding, "job", "derived", 30 * 24 * HOUR_MS)
+DEADLETTER = Topic("paceline.deadletter.v1", events.DeadLetter, "none", "raw", 7 * 24 * HOUR_MS, 1)
+
+TOPICS = (DEVICE, HOST, OP, COLLECTIVE, NODE, JOB, WINDOW, FINDING, DEADLETTER)
+BY_NAME = {topic.name: topic for topic in TOPICS}
+BY_SHORT = {topic.short: topic for topic in TOPICS}
+
+
+def resolve(name: str) -> Topic:
+    """The topic called ``name``, in full or short form.
+
+    Raises:
+        KeyError: no such topic; the message lists those there are.
+    """
+    topic = BY_NAME.get(name) or BY_SHORT.get(name)
+    if topic is None:
+        raise KeyError(f"no topic {name!r}; there are {', '.join(sorted(BY_SHORT))}")
+    return topic

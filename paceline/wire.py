@@ -1,0 +1,81 @@
+"""Bytes to events and back: JSON by msgspec, one decoder a topic, strict about types, lenient about extra fields.
+
+Rule of this file: pure. What does not decode raises ``WireError`` with a reason that fits on one line; the door that
+read it decides what to do (the workers send it to the dead-letter topic).
+"""
+
+import math
+from typing import Any
+
+import msgspec
+
+from paceline import events
+from paceline.topics import TOPICS, Topic
+
+#: Per batch type, the groups of lists that must be equally long. For node samples: every column but these fields.
+_NOT_COLUMNS = {"schema_version", "cluster", "producer", "sequence", "node", "t0_s", "uuids", "processes", "network_errors"}
+_NOT_COLUMNS |= {"not_measured"}
+
+
+def _sample_columns(event: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name in event.__struct_fields__ if name not in _NOT_COLUMNS)
+
+
+_COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
+    events.OpTimings: (
+        ("ranks", "world_sizes", "devices"),
+        ("rank", "step", "op", "microbatch", "start_s", "duration_s"),
+    ),
+    events.CollectiveTimings: (
+        ("ranks", "world_sizes"),
+        ("groups", "group_sizes"),
+        ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
+    ),
+    events.DeviceSamples: (_sample_columns(events.DeviceSamples),),
+    events.HostSamples: (_sample_columns(events.HostSamples),),
+}
+
+_encoder = msgspec.json.Encoder()
+_decoders = {topic.name: msgspec.json.Decoder(topic.event) for topic in TOPICS}
+
+
+class WireError(ValueError):
+    """A message that is no event of its topic: why, on one line."""
+
+
+def encode(event: msgspec.Struct) -> bytes:
+    """``event`` as JSON. NaN and infinity, which JSON cannot say, become null: pass readings through ``finite``."""
+    return _encoder.encode(event)
+
+
+def decode(topic: Topic, data: bytes) -> Any:
+    """The event in ``data``.
+
+    Raises:
+        WireError: not JSON, a wrong type, a future incompatible schema, or columns of unequal length.
+    """
+    try:
+        event = _decoders[topic.name].decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError(str(error).replace("\n", " ")[:300]) from error
+    if event.schema_version > events.SCHEMA_VERSION or event.schema_version < 1:
+        raise WireError(f"schema_version {event.schema_version}: this version reads 1 to {events.SCHEMA_VERSION}")
+    for columns in _COLUMNS.get(type(event), ()):
+        lengths = {name: len(getattr(event, name)) for name in columns}
+        if len(set(lengths.values())) > 1:
+            raise WireError(f"columns of unequal length: {lengths}")
+    return event
+
+
+def key_of(topic: Topic, event: Any) -> str | None:
+    """The message key of ``event`` on ``topic``: its job, its node, or none."""
+    if topic.key == "none":
+        return None
+    if topic.key == "job/node":
+        return f"{event.job}/{event.node}"
+    return str(getattr(event, "job", None) or event.node)
+
+
+def finite(value: float | None) -> float | None:
+    """``value``, or None where it is not a number: what collectors pass every reading through."""
+    return value if value is not None and math.isfinite(value) else None
