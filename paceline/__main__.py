@@ -1,0 +1,103 @@
+"""The ``paceline`` command: a table of sub-commands, its own and those that installed services offer.
+
+Rule of this file: no command's work is done here. Services are found through entry points, never imported by name.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import NamedTuple
+
+from paceline import __version__
+from paceline.settings import SettingError
+
+Main = Callable[[list[str]], int]
+
+
+class Command(NamedTuple):
+    """A sub-command: where its ``main`` is and what it does, in a few words."""
+
+    target: str
+    help: str
+
+
+COMMANDS = {
+    "demo": Command("paceline.commands.demo:main", "watch a real training run whose slow rank is named, live"),
+    "up": Command("paceline.commands.up:main", "start broker, streams, collector and page for your own jobs"),
+    "run": Command("paceline.commands.run:main", "run a training command and time it, script unchanged"),
+    "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
+    "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
+    "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
+    "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
+}
+#: What services offer, with the extra that brings it; their targets are entry points of the group below.
+SERVICE_COMMANDS = {
+    "collect": Command("collectors", "sample this node's GPUs and host"),
+    "streams": Command("streams", "find stragglers and their causes, from the bus to the bus"),
+    "analyze": Command("streams", "find them in a recording, with no broker"),
+    "ui": Command("ui", "serve the live page"),
+}
+GROUP = "paceline.commands"
+
+
+def usage() -> str:
+    """The help page."""
+    rows = [(name, command.help) for name, command in (COMMANDS | SERVICE_COMMANDS).items()]
+    lines = [f"  {name:<9} {text}" for name, text in rows]
+    return "\n".join(
+        [
+            "usage: paceline COMMAND [OPTIONS]      paceline COMMAND --help      paceline --version",
+            "",
+            *lines,
+            "",
+            "examples:",
+            "  paceline demo                                          see it work, on this machine alone",
+            "  paceline run -- torchrun --nproc-per-node 4 train.py   watch your own job",
+            "  paceline run --record run.jsonl.zst -- torchrun …      the same, with no broker at all",
+            "  paceline analyze run.jsonl.zst --json                  what was found in it",
+        ]
+    )
+
+
+def find(name: str) -> Main:
+    """The ``main`` of sub-command ``name``.
+
+    Raises:
+        KeyError: there is no such command, or the service that has it is not installed; the message says which.
+    """
+    if name in COMMANDS:
+        module, _, function = COMMANDS[name].target.partition(":")
+        return getattr(import_module(module), function)  # type: ignore[no-any-return]
+    for entry in entry_points(group=GROUP, name=name):
+        return entry.load()  # type: ignore[no-any-return]
+    if name in SERVICE_COMMANDS:
+        raise KeyError(f"{name}: not installed here; pip install 'paceline[{SERVICE_COMMANDS[name].target}]'")
+    raise KeyError(f"no command {name!r}; paceline --help lists them")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one sub-command and return its exit status."""
+    args = sys.argv[1:] if argv is None else argv
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0 if args else 2
+    if args[0] in ("-V", "--version"):
+        print(f"paceline {__version__}")
+        return 0
+    try:
+        command = find(args[0])
+    except (KeyError, ModuleNotFoundError) as error:
+        print(f"paceline: {error.args[0]}", file=sys.stderr)
+        return 2
+    try:
+        return command(args[1:])
+    except SettingError as error:
+        print(f"paceline: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The commands of ``paceline`` that belong to no service: one module a command, each with ``main(argv) -> int``."""

@@ -1,0 +1,1 @@
+"""From an event to the bus without ever blocking or failing its producer: outbox, spool, publisher."""

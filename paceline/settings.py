@@ -1,0 +1,143 @@
+"""Settings come from the environment, and every one is declared here before anything reads it.
+
+Rule of this file: pure. ``environ`` is an argument; a wrong value raises ``SettingError`` whose one line names the
+variable, the value and what is allowed. Compose, Helm and docs may use only names from ``SETTINGS``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class SettingError(ValueError):
+    """A setting with a value that is not allowed. Commands print it and exit with status 2."""
+
+
+@dataclass(frozen=True)
+class Setting(Generic[T]):
+    """One environment variable: its name, default, how to read it and what is allowed, in words."""
+
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    allowed: str
+    help: str
+    secret: bool = False
+
+    def read(self, environ: Mapping[str, str]) -> T:
+        """The setting's value in ``environ``; empty counts as unset.
+
+        Raises:
+            SettingError: the value is not allowed.
+        """
+        raw = environ.get(self.name, "")
+        if raw == "":
+            return self.default
+        try:
+            return self.parse(raw)
+        except ValueError as error:
+            shown = "(secret)" if self.secret else repr(raw)
+            raise SettingError(f"{self.name}={shown}: {error or 'not allowed'}; allowed: {self.allowed}") from error
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """A parser for one of ``choices``, case-insensitive."""
+
+    def parse(raw: str) -> str:
+        for choice in choices:
+            if raw.lower() == choice.lower():
+                return choice
+        raise ValueError("unknown value")
+
+    return parse
+
+
+def number(low: float, high: float) -> Callable[[str], float]:
+    """A parser for a number in [low, high]."""
+
+    def parse(raw: str) -> float:
+        try:
+            value = float(raw)
+        except ValueError:
+            raise ValueError("not a number") from None
+        if not low <= value <= high:
+            raise ValueError("out of range")
+        return value
+
+    return parse
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """A parser for an integer in [low, high]."""
+
+    def parse(raw: str) -> int:
+        try:
+            value = int(raw)
+        except ValueError:
+            raise ValueError("not a whole number") from None
+        if not low <= value <= high:
+            raise ValueError("out of range")
+        return value
+
+    return parse
+
+
+def brokers(raw: str) -> tuple[str, ...]:
+    """A parser for ``host:port[,host:port…]``."""
+    found = tuple(part.strip() for part in raw.split(",") if part.strip())
+    for part in found:
+        host, _, port = part.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{part!r} is not host:port")
+    if not found:
+        raise ValueError("no broker named")
+    return found
+
+
+def text(raw: str) -> str:
+    """A parser for any text."""
+    return raw
+
+
+BROKERS = Setting(
+    "PACELINE_BROKERS", ("127.0.0.1:9092",), brokers, "host:port[,host:port…]", "Kafka brokers to connect to first"
+)
+CLUSTER = Setting("PACELINE_CLUSTER", "default", text, "any name", "name of the cluster, part of a job's identity")
+NODE = Setting("PACELINE_NODE", "", text, "any name", "name of this node; default: the host name")
+JOB = Setting("PACELINE_JOB", "", text, "any name", "the job's id; default: Slurm's, Kubernetes', torchrun's, else made up")
+SECURITY_PROTOCOL = Setting(
+    "PACELINE_SECURITY_PROTOCOL",
+    "PLAINTEXT",
+    one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+    "how to talk to Kafka",
+)
+SSL_CAFILE = Setting("PACELINE_SSL_CAFILE", "", text, "a file", "PEM file of the authority that signed the brokers")
+SSL_CERTFILE = Setting("PACELINE_SSL_CERTFILE", "", text, "a file", "PEM file of our certificate (mutual TLS)")
+SSL_KEYFILE = Setting("PACELINE_SSL_KEYFILE", "", text, "a file", "PEM file of our key (mutual TLS)")
+SASL_MECHANISM = Setting(
+    "PACELINE_SASL_MECHANISM",
+    "SCRAM-SHA-512",
+    one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+    "how to log in to Kafka",
+)
+SASL_USERNAME = Setting("PACELINE_SASL_USERNAME", "", text, "any name", "user to log in as")
+SASL_PASSWORD = Setting("PACELINE_SASL_PASSWORD", "", text, "any text", "password to log in with", secret=True)
+
+#: Every setting there is; each service adds its own below the ones of the contract.
+SETTINGS: tuple[Setting[object], ...] = (
+    BROKERS,
+    CLUSTER,
+    NODE,
+    JOB,
+    SECURITY_PROTOCOL,
+    SSL_CAFILE,
+    SSL_CERTFILE,
+    SSL_KEYFILE,
+    SASL_MECHANISM,
+    SASL_USERNAME,
+    SASL_PASSWORD,
+)  # type: ignore[assignment]
