@@ -13,3 +13,7 @@ env: .venv/ready  ## build .venv from the lock
 	  "$$UV" pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
 	  "$$UV" pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
+
+.PHONY: kafka
+kafka:  ## Apache Kafka in the foreground, one node on 127.0.0.1 (PORT=9092 DATA=deploy/kafka/data)
+	@exec deploy/kafka/kafka.sh
