@@ -60,6 +60,7 @@ class OpTimings(Produced, frozen=True, kw_only=True):
 
     ``ranks`` / ``world_sizes`` / ``devices`` say, one entry a rank, for whom this batch speaks and what each believes;
     the columns ``rank … duration_s`` hold one entry a row. ``op`` indexes ``ops``. ``microbatch`` is -1 for none.
+    ``lost`` counts rows that were measured and dropped on the node before this message.
     """
 
     job: str
@@ -76,6 +77,7 @@ class OpTimings(Produced, frozen=True, kw_only=True):
     microbatch: list[int]
     start_s: list[float]
     duration_s: list[float]
+    lost: int = 0
 
 
 class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,7 +324,7 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     own_median_s: float
     own_worst_s: float
     worst_rank: int
-    wait_ratio: float
+    wait_ratio: float | None
     phase_median_s: dict[str, float]
 
 

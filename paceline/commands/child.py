@@ -1,0 +1,72 @@
+"""Runs the user's command as a child: its terminal, its signals, its exit status.
+
+Rule of this file: the command must not be able to tell that we stand between it and its caller. Signals that reach us
+are passed on, except those that the terminal has sent to both of us; the exit status is the command's own, 128 + N
+where signal N ended it, 127 where it was not found and 126 where it could not be run, as shells do.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+#: Signals passed on to the command. SIGUSR1 and SIGUSR2 are what Slurm announces a preemption with.
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+#: Sent by the kernel (a terminal's Ctrl-C or Ctrl-\\): the whole foreground group has it already.
+_FROM_KERNEL = 0x80
+
+
+class NotRunError(Exception):
+    """The command could not be started: why, and the exit status that says so."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Child:
+    """The command, running."""
+
+    def __init__(self, command: list[str], environ: dict[str, str]) -> None:
+        """Start it with our own standard input, output and error.
+
+        Raises:
+            NotRunError: no such program, or no right to run it.
+        """
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Ignored by our caller, it would take the exit status away.
+        self._before = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, signal.SIGCHLD))
+        ours = {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these; a program expects them as they were.
+        try:
+            self.pid = os.posix_spawnp(command[0], command, environ, setsigmask=self._before, setsigdef=ours)
+        except OSError as error:
+            self.restore()
+            missing = isinstance(error, FileNotFoundError)
+            reason = f"{command[0]}: {'no such command' if missing else error.strerror}"
+            raise NotRunError(reason, 127 if missing else 126) from error
+
+    def wait(self, each_second: Callable[[], None]) -> int:
+        """Its exit status, once it has ended; meanwhile signals are passed on."""
+        while True:
+            found, status = os.waitpid(self.pid, os.WNOHANG)
+            if found:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else 128 - code
+            received = signal.sigtimedwait((*FORWARDED, signal.SIGCHLD), 1.0)
+            if received is not None and received.si_signo != signal.SIGCHLD:
+                self._forward(received)
+            each_second()
+
+    def _forward(self, received: signal.struct_siginfo) -> None:
+        if received.si_code == _FROM_KERNEL:
+            return
+        try:
+            os.kill(self.pid, received.si_signo)
+        except ProcessLookupError:
+            return
+
+    def restore(self) -> None:
+        """Take signals as before; those that came meanwhile were meant for the command, and are dropped."""
+        deadline = time.monotonic() + 0.1
+        while signal.sigtimedwait((*FORWARDED, signal.SIGCHLD), 0) is not None and time.monotonic() < deadline:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._before)

@@ -1,0 +1,116 @@
+"""``paceline run``: run a training command, script unchanged, and time it.
+
+Rule of this file: the command comes first. Whatever fails on our side costs one line on standard error, and the command
+ends as it would have ended without us. What can be wrong before it starts is checked before it starts.
+"""
+
+import argparse
+import os
+import secrets
+import sys
+import time
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from paceline.bus import BrokerSettings
+from paceline.commands.child import Child, NotRunError
+from paceline.commands.terminal import say
+from paceline.commands.watchers import Watchers
+from paceline.recording import RecordingError, create
+from paceline.settings import CLUSTER, JOB, NODE, SettingError
+from paceline.training.identity import made_up
+from paceline.training.messages import FALLBACK_JOB_VARIABLE, SOCKET_VARIABLE
+
+BOOTSTRAP = Path(__file__).parent.parent / "training" / "bootstrap"
+
+EXAMPLES = """examples:
+  paceline run -- torchrun --nproc-per-node 4 train.py
+  paceline run --job resnet-7 -- python train.py --epochs 3
+  paceline run --record run.jsonl.zst -- torchrun --nproc-per-node 4 train.py     needs no broker
+  paceline analyze run.jsonl.zst --json                                           what was found in it
+
+The exit status is the command's own: 128 + N when signal N ended it, 127 when there is no such command."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="paceline run",
+        usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] -- COMMAND …",
+        description="Run a training command, script unchanged, and say which rank is slow, live and at the end.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--job", metavar="NAME", help="the job's id; default: Slurm's, Kubernetes', torchrun's, made up")
+    made.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
+    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
+    made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
+    return made
+
+
+def environment(environ: dict[str, str], options: argparse.Namespace, socket: Path, fallback: str) -> dict[str, str]:
+    """What the command sees: the socket of the sidecar, and the probe on Python's path."""
+    paths = [str(BOOTSTRAP), *filter(None, [environ.get("PYTHONPATH")])]
+    added = {SOCKET_VARIABLE: str(socket), "PYTHONPATH": os.pathsep.join(paths), FALLBACK_JOB_VARIABLE: fallback}
+    if options.job:
+        added[JOB.name] = options.job
+    return environ | added
+
+
+def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
+    """Find what is wrong with options and settings while nothing runs yet.
+
+    Raises:
+        SettingError, RecordingError: one line that says what.
+    """
+    for setting in (CLUSTER, JOB, NODE):
+        setting.read(environ)
+    settings = BrokerSettings.from_environ(environ)
+    if options.brokers:
+        settings.with_brokers(options.brokers)
+    if options.record == "-":
+        raise RecordingError("--record -: standard output is the command's own; name a file")
+    if options.record:
+        create(options.record)
+
+
+def main(argv: list[str]) -> int:
+    """Run the command and return its exit status."""
+    options = parser().parse_args(argv)
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    if not command:
+        say("run: no command; try: paceline run -- torchrun --nproc-per-node 4 train.py")
+        return 2
+    environ = dict(os.environ)
+    try:
+        checked(options, environ)
+    except (SettingError, RecordingError) as error:
+        say(str(error))
+        return 2
+    return run(command, options, environ)
+
+
+def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]) -> int:
+    """Start the watchers and the command, and end in the reverse order."""
+    fallback = made_up(command, time.time(), secrets.token_hex(2))
+    panel = not options.no_panel
+    if panel and not entry_points(group="paceline.commands", name="analyze"):
+        say("no live findings and no panel: pip install 'paceline[streams]'")
+        panel = False
+    watchers = Watchers(options.record, options.brokers, fallback, panel=panel)
+    try:
+        child = Child(command, environment(environ, options, watchers.socket, fallback))
+        status = child.wait(watchers.check)
+        watchers.end(status)
+        child.restore()
+    except NotRunError as error:
+        say(str(error))
+        return error.status
+    finally:
+        watchers.kill()
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,232 @@
+"""The sidecar: one small process a node that takes the ranks' reports and passes them on as events.
+
+Rule of this file: the door. It never asks anything of a rank, never blocks one, and survives whatever arrives: a
+connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, on SIGTERM, or (with
+``--until-empty``) when all ranks have left; what is buffered goes out within a bounded time.
+"""
+
+import argparse
+import fcntl
+import math
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from paceline.training.batch import Batcher, Outgoing, fault_in
+from paceline.training.messages import Bye, Hello, Report, decoder
+from paceline.training.sinks import Sink
+
+#: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
+MOST_BYTES = 1024 * 1024
+#: After the last word of the parent: time to take what ranks had already sent, and for the sinks to finish.
+DRAIN_S = 0.5
+CLOSE_S = 2.0
+#: ``--until-empty``: wait this long for a first rank, and this long after the last one for another.
+FIRST_RANK_S = 120.0
+LAST_RANK_S = 1.0
+
+
+class Rank:
+    """One connection, and who speaks on it once it has said hello."""
+
+    def __init__(self) -> None:
+        self.rank = -1
+        self.job: tuple[str, int] | None = None
+
+
+class Sidecar:
+    """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end."""
+
+    def __init__(self, listener: socket.socket, batcher: Batcher, sinks: list[Sink], *, until_empty: bool) -> None:
+        self._listener = listener
+        self._batcher = batcher
+        self._sinks = sinks
+        self._until_empty = until_empty
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._ranks: dict[socket.socket, Rank] = {}
+        self._ending = False
+        self._exit_status: int | None = None
+        self._word = b""
+        self._empty_since = time.monotonic() + FIRST_RANK_S - LAST_RANK_S
+        self.dropped_connections = 0
+
+    def follow(self, parent_fd: int) -> None:
+        """End when ``parent_fd`` hangs up; a line ``exit N`` on it tells the command's exit status."""
+        self._selector.register(parent_fd, selectors.EVENT_READ, lambda: self._hear(parent_fd))
+
+    def stop(self) -> None:
+        """End soon: what a signal handler calls."""
+        self._ending = True
+
+    def run(self) -> None:
+        """Work until the end, then drain, flush and close."""
+        while not self._ending and not self._deserted():
+            self._turn(0.2)
+        deadline = time.monotonic() + DRAIN_S
+        while self._ranks and time.monotonic() < deadline and self._turn(0.05):
+            pass
+        self._pass_on(self._batcher.end(time.time(), self._exit_status))
+        deadline = time.monotonic() + CLOSE_S
+        for sink in self._sinks:
+            sink.close(max(deadline - time.monotonic(), 0.1))
+
+    def _turn(self, timeout_s: float) -> bool:
+        """One round over what is readable; whether anything was."""
+        ready = self._selector.select(timeout_s)
+        for key, _ in ready:
+            key.data()
+        self._pass_on(self._batcher.tick(time.monotonic()))
+        return bool(ready)
+
+    def _pass_on(self, outgoing: list[Outgoing]) -> None:
+        for sink in self._sinks:
+            for item in outgoing:
+                sink.put(item)
+            sink.flush()
+
+    def _deserted(self) -> bool:
+        if self._ranks:
+            self._empty_since = time.monotonic()
+        return self._until_empty and time.monotonic() - self._empty_since > LAST_RANK_S
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return  # The rank gave up before we came to it.
+        connection.setblocking(False)
+        self._ranks[connection] = Rank()
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(connection))
+
+    def _receive(self, connection: socket.socket) -> None:
+        rank = self._ranks[connection]
+        for _ in range(256):  # Others want their turn too.
+            try:
+                data, _, flags, _ = connection.recvmsg(MOST_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, flags = b"", 0
+            if not data:
+                self._hang_up(connection)
+                return
+            if flags & socket.MSG_TRUNC or not self._understand(rank, data):
+                self.dropped_connections += 1
+                self._hang_up(connection)
+                return
+
+    def _understand(self, rank: Rank, data: bytes) -> bool:
+        """Take one message; whether it was one."""
+        try:
+            message = decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if isinstance(message, Hello):
+            if rank.job is not None or not math.isfinite(message.started_s):
+                return False
+            rank.rank, rank.job = message.rank, self._batcher.join(message)
+            return True
+        if rank.job is None:
+            return False
+        if isinstance(message, Report):
+            if fault_in(message) is not None:
+                return False
+            self._batcher.add(rank.job, rank.rank, message)
+        elif isinstance(message, Bye):
+            self._batcher.leave(rank.job, rank.rank, time.time())
+        return True
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        rank = self._ranks.pop(connection)
+        if rank.job is not None:
+            self._batcher.leave(rank.job, rank.rank, time.time())
+        self._selector.unregister(connection)
+        connection.close()
+
+    def _hear(self, parent_fd: int) -> None:
+        data = os.read(parent_fd, 4096)
+        self._word += data
+        for word in self._word.split(b"\n")[:-1]:
+            if word.startswith(b"exit ") and word[5:].isdigit():
+                self._exit_status = int(word[5:])
+        self._word = self._word.rpartition(b"\n")[2][-100:]
+        if not data:
+            self._selector.unregister(parent_fd)
+            self._ending = True
+
+
+def listen(path: Path) -> socket.socket | None:
+    """The listening socket at ``path`` in a folder of our own; None where another sidecar already listens there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # Held until this process ends, whatever ends it.
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    listener.bind(str(path))
+    listener.listen(512)
+    return listener
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    """The sidecar's options."""
+    parser = argparse.ArgumentParser(prog="python -m paceline.training.sidecar", description=__doc__)
+    parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
+    parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
+    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    parser.add_argument("--job", default="", help="id of the job where the ranks name none")
+    parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
+    parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
+    parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
+    return parser.parse_args(argv)
+
+
+def warn(text: str) -> None:
+    """One line to the user, whose terminal may be gone."""
+    try:
+        print(f"paceline: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a sidecar until it is told to end."""
+    options = arguments(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle: it tells us when.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 10))
+    try:
+        listener = listen(options.socket)
+    except OSError as error:
+        warn(f"cannot listen at {options.socket}: {error.strerror}; training goes on without timings")
+        return 1
+    if listener is None:
+        return 0
+    # Ranks can connect from here on; the clients that the sinks need take a while to import.
+    from paceline.training.assembly import build
+
+    batcher, sinks = build(options, dict(os.environ), warn)
+    sidecar = Sidecar(listener, batcher, sinks, until_empty=options.until_empty)
+    signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
+    if not options.until_empty:
+        sidecar.follow(sys.stdin.fileno())
+    sidecar.run()
+    options.socket.unlink(missing_ok=True)
+    if sidecar.dropped_connections:
+        warn(f"{sidecar.dropped_connections} connections were dropped: what they sent was no report")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
