@@ -1,0 +1,86 @@
+"""Robust comparison of one rank with its peers.
+
+Rule of this file: pure functions on float arrays, one entry a rank; NaN is "not heard" and stays NaN.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Scale from a median absolute deviation to a standard deviation, for normal noise (Rousseeuw & Croux 1993).
+MAD_SIGMA = 1.4826
+#: Cohorts up to this size get the exact peers' spread; beyond it one member more or less does not move a MAD.
+EXACT = 64
+
+
+def peers_median(values: Array) -> Array:
+    """For each entry, the median of all the **others**.
+
+    Leaving the judged rank out matters in small cohorts: of two ranks, the median of both would halve the excess.
+
+    >>> peers_median(np.array([1.0, 1.0, 1.0, 5.0])).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> peers_median(np.array([1.0, 3.0])).tolist()
+    [3.0, 1.0]
+
+    Args:
+        values: shape (ranks,).
+
+    Returns:
+        shape (ranks,); NaN where the entry is NaN or has no peer.
+    """
+    out = np.full(values.shape, np.nan)
+    heard = np.flatnonzero(~np.isnan(values))
+    if heard.size < 2:
+        return out
+    order = np.argsort(values[heard], kind="stable")
+    ordered = values[heard][order]
+    place = np.empty(heard.size, dtype=np.int64)
+    place[order] = np.arange(heard.size)
+
+    def without_self(k: int) -> Array:
+        # The k-th smallest of the others: shifted by one at and after the entry's own place.
+        return np.asarray(np.where(place <= k, ordered[min(k + 1, ordered.size - 1)], ordered[k]))
+
+    others = heard.size - 1
+    middle = others // 2
+    result = without_self(middle)
+    if others % 2 == 0:
+        result = (result + without_self(middle - 1)) / 2
+    out[heard] = result
+    return out
+
+
+def peers_spread(values: Array) -> Array:
+    """For each entry, the robust standard deviation (scaled MAD) of all the others.
+
+    Args:
+        values: shape (ranks,).
+
+    Returns:
+        shape (ranks,); 0 where there are fewer than two peers, whose spread cannot be known.
+    """
+    heard = np.flatnonzero(~np.isnan(values))
+    out = np.zeros(values.shape)
+    if heard.size < 3:
+        return out
+    known = values[heard]
+    if heard.size > EXACT:
+        out[heard] = MAD_SIGMA * np.median(np.abs(known - np.median(known)))
+        return out
+    others = np.array([np.delete(known, i) for i in range(known.size)])
+    centre = np.median(others, axis=1, keepdims=True)
+    out[heard] = MAD_SIGMA * np.median(np.abs(others - centre), axis=1)
+    return out
+
+
+def nanmedian(values: Array, axis: int | None = None) -> Array:
+    """``np.nanmedian`` that answers NaN for a column without a number, silently."""
+    known = ~np.isnan(values)
+    if known.all():
+        return np.asarray(np.median(values, axis=axis))
+    if axis is None:
+        return np.asarray(np.median(values[known]) if known.any() else np.nan)
+    filled = np.where(known.any(axis=axis, keepdims=True), values, 0.0)
+    return np.where(known.any(axis=axis), np.nanmedian(filled, axis=axis), np.nan)

@@ -1,0 +1,101 @@
+"""The verdicts from collectives: lateness in every group where no phases are known, and slow links.
+
+Rule of this file: rows are cleaned and sorted to their groups here; the judging is done in arrivals, straggler, links.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from paceline.events import CollectiveTimings, Finding
+
+from . import wording
+from .arrivals import Arrivals, Rows
+from .config import MOST_RANKS, Config
+from .ledger import Ledger
+from .links import Links
+from .steps import ABSURD_S
+from .straggler import Straggler
+
+#: Groups of one job beyond this are not judged: names come from outside.
+_MOST_GROUPS = 4096
+
+
+class Collectives:
+    """CollectiveTimings of one job to findings."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.ledger = Ledger()
+        self.links = Links(config)
+        self.groups: dict[str, tuple[Arrivals, Straggler]] = {}
+        self.places: dict[int, str] = {}
+
+    def update(self, batch: CollectiveTimings) -> list[Finding]:
+        """Take in one batch."""
+        if not self.ledger.admit(batch.producer, batch.sequence):
+            return []
+        self.ledger.hear(batch.ranks, batch.world_sizes)
+        self.places.update(dict.fromkeys(batch.ranks, batch.node))
+        found = [
+            wording.link(episode, self._subject(batch, episode.rank), self.ledger.coverage())
+            for episode in self.links.update(batch)
+        ]
+        if not batch.phases:
+            for name, size, rows in self._rows(batch):
+                found += self._judge(batch, name, size, rows)
+        return found
+
+    def _judge(self, batch: CollectiveTimings, name: str, size: int, rows: Rows) -> list[Finding]:
+        if name not in self.groups and len(self.groups) >= _MOST_GROUPS:
+            self.ledger.note("groups beyond the limit")
+            return []
+        arrivals, straggler = self.groups.setdefault(
+            name, (Arrivals(size, self.config, self.ledger), Straggler(self.config))
+        )
+        found = []
+        for tick in arrivals.update(rows):
+            for episode in straggler.update(tick, has_loader=False):
+                rank = int(arrivals.members[episode.rank])
+                subject = self._subject(batch, rank)
+                found.append(wording.late(episode, rank, name, subject, self.ledger.coverage(), self.config))
+        return found
+
+    def _subject(self, batch: CollectiveTimings, rank: int) -> wording.Subject:
+        return wording.Subject(batch.cluster, batch.job, batch.attempt, self.places.get(rank, ""), "")
+
+    def _rows(self, batch: CollectiveTimings) -> list[tuple[str, int, Rows]]:
+        """The sound rows of each group of at least two members, in the batch's order."""
+        rank, step, seq, group = (
+            np.asarray(column, dtype=np.int64) for column in (batch.rank, batch.step, batch.seq, batch.group)
+        )
+        start, wait = np.asarray(batch.start_s, dtype=np.float64), np.asarray(batch.wait_s, dtype=np.float64)
+        sound = (rank >= 0) & (rank < MOST_RANKS) & (seq >= 0) & (group >= 0) & (group < len(batch.groups))
+        sound &= np.isfinite(start) & np.isfinite(wait) & (wait >= 0) & (wait <= ABSURD_S)
+        self.ledger.note("collectives with impossible numbers", int((~sound).sum()))
+        out = []
+        for index, (name, size) in enumerate(zip(batch.groups, batch.group_sizes, strict=True)):
+            mine = sound & (group == index)
+            if size >= 2 and mine.any():
+                out.append((name, size, Rows(rank[mine], step[mine], seq[mine], start[mine] + batch.t0_s, wait[mine])))
+        return out
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {
+            "ledger": self.ledger.snapshot(),
+            "links": self.links.snapshot(),
+            "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
+            "places": [[rank, node] for rank, node in self.places.items()],
+        }
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.ledger = Ledger.restore(data["ledger"])
+        self.links.load(data["links"])
+        self.places = dict(data["places"])
+        for name, arrived, judged in data["groups"]:
+            arrivals, straggler = Arrivals(arrived["size"], self.config, self.ledger), Straggler(self.config)
+            arrivals.load(arrived)
+            straggler.load(judged)
+            self.groups[name] = (arrivals, straggler)

@@ -1,0 +1,56 @@
+"""The thresholds of the straggler verdict, few, each with its reason.
+
+Rule of this file: numbers only. A threshold is fixed on injected faults and on jobs it was not set on, never on the
+demo alone.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Config:
+    """What counts as late, for how long, and how sure.
+
+    Time is cut into **ticks**: runs of whole steps of at least ``tick_s`` together. A tick is what one look sees: short
+    steps are averaged, so that a scheduler's hiccup of milliseconds is no evidence, and a step of seconds is one tick.
+    """
+
+    tick_s: float = 0.2
+    #: The first steps of an attempt allocate, compile and connect; they say nothing of what follows.
+    warmup_steps: int = 5
+    #: Ticks of unbroken lateness before a rank is suspected, and before it is confirmed. One slow step is noise
+    #: (Minder: precision 0.76 without a continuity rule, 0.90 with one).
+    suspect_ticks: int = 5
+    confirm_ticks: int = 10
+    #: Share of those ticks in which the rank must have been late.
+    late_share: float = 0.8
+    #: Ticks of calm before an episode ends, and ticks after it in which a new one may not begin.
+    recover_ticks: int = 8
+    cooldown_ticks: int = 10
+    #: Least excess over the peers, as a share of the step without it, that is worth a word.
+    least_excess: float = 0.08
+    #: The same for lateness that is time without a processor, for jobs that share cores: neighbours come and go.
+    least_cpu_wait: float = 0.25
+    #: Spread that no cohort is ever tighter than, as a share of the step.
+    floor: float = 0.015
+    #: The verdict asks for ``sigmas + sqrt(2 ln ranks)`` spreads: the largest of n healthy ranks grows like the root.
+    sigmas: float = 3.0
+    #: Peers must have waited for at least this share of the excess; otherwise nobody was held back by it.
+    waited_share: float = 0.25
+    #: A cause must explain this share of the excess, else it is unknown.
+    cause_share: float = 0.5
+    #: How long ranks that speak wait for one that does not, on their own clock, and the most steps kept meanwhile.
+    patience_s: float = 10.0
+    pending_steps: int = 8192
+    #: A link is slow when its round trip is this many times its peers' and at least ``link_rtt_s`` above them, in
+    #: ``link_samples`` samples on end, while waiting takes ``link_wait`` of the time.
+    link_times: float = 5.0
+    link_rtt_s: float = 0.002
+    link_samples: int = 4
+    link_wait: float = 0.2
+
+
+#: Ticks of history that every look has at hand.
+RING = 16
+#: Rank numbers above this are taken for garbage, not for a job.
+MOST_RANKS = 1_000_000

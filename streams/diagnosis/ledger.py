@@ -1,0 +1,83 @@
+"""What was heard of a job and what is missing: producers' message numbers, ranks, world sizes, odd rows.
+
+Rule of this file: counts only. It judges nothing; the findings' coverage is read from it.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from paceline.events import Coverage
+
+#: Notes and producers are bounded, because both come from outside.
+MOST_PRODUCERS = 65_536
+
+
+class Ledger:
+    """Gaps, duplicates and disagreements in one job's messages on one topic."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, int] = {}
+        self.worlds: dict[int, int] = {}
+        self.missing = 0
+        self.odd: dict[str, int] = {}
+
+    def admit(self, producer: str, sequence: int) -> bool:
+        """Whether this message is new. A jump counts the messages in between as missing."""
+        last = self.last.get(producer)
+        if last is not None and sequence <= last:
+            return False
+        if last is None and len(self.last) >= MOST_PRODUCERS:
+            self.note("producers beyond the limit")
+            return False
+        self.missing += sequence - last - 1 if last is not None else 0
+        self.last[producer] = sequence
+        return True
+
+    def hear(self, ranks: Iterable[int], world_sizes: Iterable[int]) -> None:
+        """Take down which ranks spoke, and how large each believes the world to be."""
+        for rank, world in zip(ranks, world_sizes, strict=True):
+            self.worlds[rank] = world
+
+    def note(self, what: str, times: int = 1) -> None:
+        """Count something odd, by name."""
+        if times:
+            self.odd[what] = self.odd.get(what, 0) + times
+
+    @property
+    def expected(self) -> int:
+        """The world size most ranks believe in (the larger on a tie), or 0 before anybody spoke."""
+        votes: dict[int, int] = {}
+        for world in self.worlds.values():
+            votes[world] = votes.get(world, 0) + 1
+        return max(votes, key=lambda world: (votes[world], world), default=0)
+
+    def coverage(self) -> Coverage:
+        """The coverage that a finding of this moment rests on."""
+        notes = [f"{what}: {times}" for what, times in sorted(self.odd.items())]
+        if len(set(self.worlds.values())) > 1:
+            notes.append(f"ranks disagree about the world size: {sorted(set(self.worlds.values()))[:8]}")
+        silent = self.expected - len(self.worlds)
+        if silent > 0:
+            notes.append(f"ranks never heard: {silent} of {self.expected}")
+        return Coverage(
+            ranks_expected=self.expected, ranks_heard=len(self.worlds), events_missing=self.missing, notes=notes
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data."""
+        return {
+            "last": dict(self.last),
+            "worlds": [[rank, world] for rank, world in self.worlds.items()],
+            "missing": self.missing,
+            "odd": dict(self.odd),
+        }
+
+    @classmethod
+    def restore(cls, data: dict[str, Any]) -> "Ledger":
+        """The ledger that ``snapshot`` described."""
+        ledger = cls()
+        ledger.last = dict(data["last"])
+        ledger.worlds = dict(data["worlds"])
+        ledger.missing = int(data["missing"])
+        ledger.odd = dict(data["odd"])
+        return ledger

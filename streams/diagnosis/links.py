@@ -1,0 +1,127 @@
+"""Is one rank's network link slow: round trips compared between ranks, while everybody waits.
+
+Rule of this file: pure. A slow link slows every member of a ring alike, so waiting cannot name it; the kernel's round
+trip can: the rank with the slow link is far from all its peers, each of which is close to the others.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from paceline.events import CollectiveTimings
+
+from .cohort import peers_median
+from .config import Config
+from .episode import Episode
+from .lifecycle import FINAL, Signal, follow
+
+
+class Links:
+    """Round trips and waiting of the ranks of one job."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.rtt_s: dict[int, float] = {}
+        self.retransmits: dict[int, int] = {}
+        self.waits: dict[int, float] = {}
+        self.quiet_wait = 0.0
+        self.slow: dict[int, int] = {}
+        self.fine: dict[int, int] = {}
+        self.episodes: dict[int, Episode] = {}
+
+    def update(self, batch: CollectiveTimings) -> list[Episode]:
+        """Take in one batch's samples; the episodes that have something new to tell."""
+        if not batch.links:
+            return []
+        span = self._weigh(batch)
+        for link in batch.links:
+            if link.connections > 0 and np.isfinite(link.rtt_s) and link.rtt_s >= 0:
+                self.rtt_s[link.rank] = link.rtt_s
+                self.retransmits[link.rank] = link.retransmits
+        ranks = sorted(self.rtt_s)
+        if len(ranks) < 3:  # of two ranks both ends of the one link look alike
+            return []
+        own = np.array([self.rtt_s[rank] for rank in ranks])
+        peers = peers_median(own)
+        far = (own >= self.config.link_times * peers) & (own >= peers + self.config.link_rtt_s)
+        step = max(batch.step, default=-1)
+        told = []
+        fresh = {link.rank for link in batch.links}
+        for rank, is_far, rtt, others in zip(ranks, far.tolist(), own.tolist(), peers.tolist(), strict=True):
+            if rank in fresh and (signal := self._signal(rank, is_far)):
+                told += self._move(rank, signal, step, span, rtt, others)
+        if not self.slow:
+            self.quiet_wait = self.wait_ratio()
+        return told
+
+    def wait_ratio(self) -> float:
+        """The median rank's share of time spent waiting in collectives, in the last batches."""
+        return float(np.median(list(self.waits.values()))) if self.waits else 0.0
+
+    def _weigh(self, batch: CollectiveTimings) -> float:
+        """Update each rank's share of waiting; the seconds this batch spans."""
+        rank = np.asarray(batch.rank, dtype=np.int64)
+        start, wait = np.asarray(batch.start_s), np.asarray(batch.wait_s)
+        longest = 0.0
+        for one in np.unique(rank):
+            mine = rank == one
+            span = float(start[mine].max() + wait[mine][-1] - start[mine].min())
+            if span > 0:
+                self.waits[int(one)] = min(float(wait[mine].sum()) / span, 1.0)
+                longest = max(longest, span)
+        return longest
+
+    def _signal(self, rank: int, far: bool) -> Signal | None:
+        if far and self.wait_ratio() >= self.config.link_wait:
+            self.slow[rank] = self.slow.get(rank, 0) + 1
+            self.fine.pop(rank, None)
+            if self.slow[rank] >= 2 * self.config.link_samples:
+                return "persistent"
+            return "late" if self.slow[rank] >= self.config.link_samples else None
+        if rank in self.episodes:
+            self.fine[rank] = self.fine.get(rank, 0) + 1
+            return "calm" if self.fine[rank] >= self.config.link_samples else None
+        self.slow.pop(rank, None)
+        return None
+
+    def _move(self, rank: int, signal: Signal, step: int, span: float, rtt: float, peers: float) -> list[Episode]:
+        episode = self.episodes.setdefault(
+            rank, Episode(rank=rank, first_step=step, last_step=step, cause="link", cause_share=1.0)
+        )
+        before = episode.state
+        episode.state = follow(before, signal)
+        more = max(self.wait_ratio() - self.quiet_wait, 0.0)
+        episode.lasts(max(step, episode.last_step), span, more / max(1.0 - more, 0.01))
+        if signal != "calm":
+            episode.evidence = {
+                "rtt": rtt,
+                "peers_rtt": peers,
+                "retransmits": float(self.retransmits.get(rank, 0)),
+                "wait": self.wait_ratio(),
+                "quiet_wait": self.quiet_wait,
+                "margin": rtt / max(self.config.link_times * peers, self.config.link_rtt_s),
+            }
+        if episode.state == before and not episode.due():
+            return []
+        episode.revision += 1
+        if episode.state in FINAL:
+            del self.episodes[rank]
+            self.slow.pop(rank, None)
+            self.fine.pop(rank, None)
+        return [episode]
+
+    _TABLES = ("rtt_s", "retransmits", "waits", "slow", "fine")
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data."""
+        tables = {name: [[rank, value] for rank, value in getattr(self, name).items()] for name in self._TABLES}
+        episodes = [msgspec.to_builtins(episode) for episode in self.episodes.values()]
+        return {**tables, "quiet_wait": self.quiet_wait, "episodes": episodes}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        for name in self._TABLES:
+            setattr(self, name, dict(data[name]))
+        self.quiet_wait = float(data["quiet_wait"])
+        self.episodes = {e.rank: e for e in msgspec.convert(data["episodes"], list[Episode])}

@@ -1,0 +1,57 @@
+"""Snapshots: nested plain data with arrays, to compressed bytes and back.
+
+Rule of this file: MessagePack with two extension types and nothing that can run code; what does not decode raises.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import zstandard
+
+#: Extension type of an array: shape, dtype and raw bytes.
+_ARRAY = 1
+_DTYPES = {"f8": np.float64, "f4": np.float32, "i8": np.int64, "b1": np.bool_}
+#: A snapshot unpacks to no more than this; larger ones are damaged or hostile.
+MOST_BYTES = 512 * 1024 * 1024
+_LEVEL = 1
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        kind = value.dtype.str[1:]
+        if kind not in _DTYPES:
+            raise TypeError(f"an array of {value.dtype} is no state")
+        body = msgspec.msgpack.encode([list(value.shape), kind, np.ascontiguousarray(value).tobytes()])
+        return msgspec.msgpack.Ext(_ARRAY, body)
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is no state")
+
+
+def _decode(code: int, data: memoryview) -> Any:
+    if code != _ARRAY:
+        raise ValueError(f"unknown extension {code} in a snapshot")
+    shape, kind, raw = msgspec.msgpack.decode(bytes(data))
+    return np.frombuffer(raw, dtype=_DTYPES[kind]).reshape(shape).copy()
+
+
+def pack(state: dict[str, Any]) -> bytes:
+    """``state`` as compressed bytes."""
+    return zstandard.compress(msgspec.msgpack.encode(state, enc_hook=_encode), _LEVEL)
+
+
+def unpack(data: bytes) -> dict[str, Any]:
+    """The state in ``data``.
+
+    Raises:
+        ValueError: not a snapshot, or damaged.
+    """
+    try:
+        raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=MOST_BYTES)
+        state = msgspec.msgpack.decode(raw, ext_hook=_decode, strict=False)
+    except (zstandard.ZstdError, msgspec.DecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"not a snapshot: {error}") from error
+    if not isinstance(state, dict):
+        raise ValueError("not a snapshot: no mapping")
+    return state

@@ -1,0 +1,166 @@
+"""Rows of many ranks, in any batching, to whole steps in order.
+
+Rule of this file: a step is handed on once, in step order, when every rank that speaks has closed it. That depends on
+what the rows say and never on how they were batched or when they came, so a replay hands on the same steps.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
+
+from .cohort import Array
+from .config import MOST_RANKS, Config
+from .ledger import Ledger
+
+#: Row order of every table of phases: the disjoint phases, the overlays, and the whole step last.
+OPS = (*PHASES, *OVERLAYS, STEP)
+OP_INDEX = {name: index for index, name in enumerate(OPS)}
+TOTAL = OP_INDEX[STEP]
+#: A rank this few steps behind is on its way, however long the steps.
+FEW_STEPS = 20
+#: No phase of one step lasts this long; such a row is a clock's jump, not a duration.
+ABSURD_S = 86_400.0
+
+Ints = NDArray[np.int64]
+
+
+class Step(NamedTuple):
+    """One step of the whole job: ``seconds`` has shape (len(OPS), ranks), NaN columns for ranks not heard in it."""
+
+    step: int
+    seconds: Array
+
+
+class Steps:
+    """Collects OpTimings of one job into steps."""
+
+    def __init__(self, config: Config, ledger: Ledger) -> None:
+        self.config = config
+        self.ledger = ledger
+        self.ranks = 0
+        self.tables: dict[int, Array] = {}
+        self.closed = np.empty(0, dtype=np.int64)  # per rank: last step it closed, -1 before the first
+        self.first_s = np.empty(0)  # per rank: start of its first row, on its own clock
+        self.last_s = np.empty(0)
+        self.done = -1
+        self.waited_for = False
+
+    def update(self, batch: OpTimings) -> list[Step]:
+        """Take in one batch; hand on the steps that it completed, in order."""
+        rank = np.asarray(batch.rank, dtype=np.int64)
+        step = np.asarray(batch.step, dtype=np.int64)
+        op = self._ops(batch)
+        start = np.asarray(batch.start_s, dtype=np.float64) + batch.t0_s
+        seconds = np.asarray(batch.duration_s, dtype=np.float64)
+        sound = self._sound(rank, step, op, seconds)
+        if not sound.all():
+            rank, step, op = rank[sound], step[sound], op[sound]
+            start, seconds = start[sound], seconds[sound]
+        if rank.size:
+            self._widen(int(rank.max()) + 1)
+            self._fill(rank, step, op, seconds)
+            self._close(rank, step, op, start)
+        return self._complete()
+
+    def _ops(self, batch: OpTimings) -> Ints:
+        """Row number of each row's op in OPS, -1 for one that is unknown."""
+        words = np.array([OP_INDEX.get(name, -1) for name in batch.ops] or [-1], dtype=np.int64)
+        op = np.asarray(batch.op, dtype=np.int64)
+        known = (op >= 0) & (op < len(batch.ops))
+        return np.where(known, words[np.where(known, op, 0)], -1)
+
+    def _sound(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> NDArray[np.bool_]:
+        """Which rows can be used; the others are counted by what is odd about them."""
+        odd_rank = (rank < 0) | (rank >= MOST_RANKS)
+        odd_value = (step < 0) | ~np.isfinite(seconds) | (seconds < 0) | (seconds > ABSURD_S)
+        late = step <= self.done
+        self.ledger.note("rows with an impossible rank", int(odd_rank.sum()))
+        self.ledger.note("rows with an impossible step or duration", int(odd_value.sum()))
+        self.ledger.note("rows of an unknown op", int((op < 0).sum()))
+        self.ledger.note("rows after their step was judged", int((late & ~odd_rank & ~odd_value).sum()))
+        return ~(odd_rank | odd_value | late | (op < 0))
+
+    def _widen(self, ranks: int) -> None:
+        more = ranks - self.ranks
+        if more <= 0:
+            return
+        self.ranks = ranks
+        self.closed = np.concatenate([self.closed, np.full(more, -1, dtype=np.int64)])
+        self.first_s = np.concatenate([self.first_s, np.full(more, np.nan)])
+        self.last_s = np.concatenate([self.last_s, np.full(more, np.nan)])
+        for step, table in self.tables.items():
+            self.tables[step] = np.pad(table, ((0, 0), (0, more)))
+
+    def _fill(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> None:
+        flat = op * self.ranks + rank
+        for number in np.unique(step):
+            table = self.tables.get(int(number))
+            if table is None:
+                table = self.tables[int(number)] = np.zeros((len(OPS), self.ranks))
+            mine = step == number
+            np.add.at(table.reshape(-1), flat[mine], seconds[mine])
+
+    def _close(self, rank: Ints, step: Ints, op: Ints, start: Array) -> None:
+        whole = op == TOTAL
+        np.maximum.at(self.closed, rank[whole], step[whole])
+        np.fmin.at(self.first_s, rank, start)
+        np.fmax.at(self.last_s, rank, start)
+
+    def _complete(self) -> list[Step]:
+        """Hand on every step that no speaking rank still owes rows for."""
+        speaking = self.closed > self.done
+        if not speaking.any():
+            return []
+        frontier = self._frontier(speaking)
+        out = []
+        for step in sorted(number for number in self.tables if number <= frontier):
+            table = self.tables.pop(step)
+            table[:, table[TOTAL] <= 0.0] = np.nan  # a rank that never closed this step was not heard in it
+            out.append(Step(step, table))
+        self.done = max(self.done, frontier)
+        return out
+
+    def _frontier(self, speaking: NDArray[np.bool_]) -> int:
+        """The last step that is complete, or may be waited for no longer."""
+        heard = ~np.isnan(self.first_s)
+        lead = int(self.closed.max())
+        if int(heard.sum()) < self.ledger.expected and not self.waited_for:
+            if self._patience_left(speaking):
+                return self.done
+            self.waited_for = True
+        behind = lead - self.closed
+        present = heard & ((behind * self._pace(lead) <= self.config.patience_s) | (behind <= FEW_STEPS))
+        present &= behind <= self.config.pending_steps
+        silent = int((heard & ~present & (self.closed >= self.done)).sum())
+        self.ledger.note("ranks that fell silent", silent)
+        return int(self.closed[present].min())
+
+    def _pace(self, lead: int) -> float:
+        """Mean seconds a step of the rank that is furthest ahead, on its own clock."""
+        first = int(np.argmax(self.closed == lead))
+        return float((self.last_s[first] - self.first_s[first]) / max(lead, 1))
+
+    def _patience_left(self, speaking: NDArray[np.bool_]) -> bool:
+        spoken = (self.last_s - self.first_s)[speaking]
+        return bool(np.nanmax(spoken) < self.config.patience_s) and len(self.tables) <= self.config.pending_steps
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {
+            "ranks": self.ranks,
+            "tables": [[step, table] for step, table in self.tables.items()],
+            "closed": self.closed,
+            "first_s": self.first_s,
+            "last_s": self.last_s,
+            "done": self.done,
+            "waited_for": self.waited_for,
+        }
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.tables = dict(data.pop("tables"))
+        for name, value in data.items():
+            setattr(self, name, value)

@@ -1,0 +1,161 @@
+"""The straggler verdict: ticks in, episodes out.
+
+Rule of this file: it joins lateness, cause and lifecycle for every rank of one cohort, and says when an episode has
+something new to tell. What is told is written in wording.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from .causes import Verdict, judge
+from .cohort import Array, nanmedian
+from .config import Config
+from .episode import Episode
+from .lateness import Ring, calm, look
+from .lifecycle import FINAL, Signal, follow
+from .ticks import PARTS, Tick
+
+#: Weight of the newest tick in the running excess of each part: the last handful of ticks decide the cause.
+_NEWEST = 0.25
+#: Ticks on end after which another cause replaces the one that was named.
+_DOUBT = 5
+
+
+class Straggler:
+    """Episodes of the ranks of one cohort."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.ring = Ring()
+        self.parts = np.zeros((len(PARTS), 0))
+        self.has_loader = False
+        self.episodes: dict[int, Episode] = {}
+        self.rests: dict[int, int] = {}
+
+    def update(self, tick: Tick, has_loader: bool) -> list[Episode]:
+        """Take in a tick; the episodes that have something new to tell."""
+        self.has_loader = self.has_loader or has_loader
+        self.ring.push(tick)
+        self._weigh(tick)
+        for known in self.episodes.values():
+            known.lasts(tick.last_step, tick.span_s, float(np.nan_to_num(tick.excess[known.rank])))
+        told = [episode for rank, signal in self._signals() if (episode := self._move(rank, signal))]
+        for rank in [rank for rank, known in self.episodes.items() if known.state in FINAL]:
+            del self.episodes[rank]
+            self.rests[rank] = self.config.cooldown_ticks
+        self.rests = {rank: left - 1 for rank, left in self.rests.items() if left > 1}
+        return told
+
+    def _weigh(self, tick: Tick) -> None:
+        ratios = np.nan_to_num(tick.parts / tick.base)
+        if ratios.shape[1] > self.parts.shape[1]:
+            self.parts = np.pad(self.parts, ((0, 0), (0, ratios.shape[1] - self.parts.shape[1])))
+        self.parts += _NEWEST * (ratios - self.parts)
+
+    def _signals(self) -> Iterator[tuple[int, Signal]]:
+        """Every rank's signal of this tick, in rank order."""
+        config = self.config
+        suspect = look(self.ring, config.suspect_ticks, config)
+        confirm = look(self.ring, config.confirm_ticks, config)
+        quiet = calm(self.ring, config.recover_ticks, config)
+        for rank in sorted({*np.flatnonzero(suspect.late | confirm.late).tolist(), *self.episodes}):
+            if rank not in self.episodes and rank in self.rests:
+                continue
+            if confirm.late[rank] and (suspect.late[rank] or rank in self.episodes):
+                yield rank, "persistent"
+            elif suspect.late[rank]:
+                yield rank, "late"
+            elif quiet[rank] and rank in self.episodes and self.episodes[rank].ticks >= config.recover_ticks:
+                yield rank, "calm"
+
+    def _move(self, rank: int, signal: Signal) -> Episode | None:
+        episode = self.episodes.get(rank) or self._begin(rank)
+        before = episode.state
+        episode.state = follow(before, signal)
+        moved = episode.state != before
+        recast = self._cause(episode) if signal != "calm" else False
+        if not (moved or recast or (episode.state == "confirmed" and episode.due())):
+            return None
+        if moved:
+            episode.next_update = 2 * max(episode.ticks, 1)
+        if signal != "calm":
+            self._measure(episode)
+        episode.revision += 1
+        return msgspec.structs.replace(episode, evidence=dict(episode.evidence))
+
+    def _begin(self, rank: int) -> Episode:
+        first = self.ring.onset(rank, self.config.suspect_ticks)
+        ticks = len(self.ring.first_steps) - self.ring.first_steps.index(first)
+        episode = Episode(rank=rank, first_step=first, last_step=first)
+        for back in range(ticks, 0, -1):
+            excess = float(np.nan_to_num(self.ring.excess(rank, back)))
+            episode.lasts(self.ring.last_steps[-back], self.ring.spans[-back], excess)
+        self.episodes[rank] = episode
+        return episode
+
+    def _cause(self, episode: Episode) -> bool:
+        """Judge the cause anew; whether the one that was told has changed."""
+        verdict = self.verdict(episode.rank)
+        if episode.revision == 0 or verdict.cause == episode.cause:
+            episode.cause, episode.cause_share, episode.cause_doubt = verdict.cause, verdict.share, 0
+            return False
+        episode.cause_doubt += 1
+        if episode.cause_doubt < _DOUBT or verdict.cause == "unknown":
+            return False
+        episode.cause, episode.cause_share, episode.cause_doubt = verdict.cause, verdict.share, 0
+        return True
+
+    def verdict(self, rank: int) -> Verdict:
+        """What explains the excess of ``rank`` over the last ticks."""
+        parts = dict(zip(PARTS, self.parts[:, rank].tolist(), strict=True))
+        return judge(parts, self.has_loader, self.config.cause_share)
+
+    def _measure(self, episode: Episode) -> None:
+        """Take down the numbers that the verdict rests on."""
+        ticks, rank = (
+            self.config.suspect_ticks if episode.state == "suspected" else self.config.confirm_ticks,
+            episode.rank,
+        )
+        window = {name: nanmedian(self.ring.last(name, ticks), axis=0) for name in Ring.COLUMNS}
+        numbers = {name: float(column[rank]) for name, column in window.items()}
+        base = _base(window["peers"], numbers)
+        parts = {name: float(value) * base for name, value in zip(PARTS, self.parts[:, rank], strict=True)}
+        margin = float(look(self.ring, ticks, self.config).margin[rank])
+        episode.evidence = {
+            **numbers,
+            "base": base,
+            "margin": margin,
+            **{f"part:{name}": value for name, value in parts.items()},
+        }
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {
+            "ring": self.ring.snapshot(),
+            "parts": self.parts,
+            "has_loader": self.has_loader,
+            "episodes": [msgspec.to_builtins(episode) for episode in self.episodes.values()],
+            "rests": [[rank, left] for rank, left in self.rests.items()],
+        }
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.ring.load(data["ring"])
+        self.parts = data["parts"]
+        self.has_loader = bool(data["has_loader"])
+        found = msgspec.convert(data["episodes"], list[Episode])
+        self.episodes = {episode.rank: episode for episode in found}
+        self.rests = dict(data["rests"])
+
+
+def _base(peers: Array, numbers: dict[str, float]) -> float:
+    """Seconds of a step without the excess, from the excess in seconds and as a share."""
+    excess = numbers["own"] - numbers["peers"]
+    ratio = numbers["work"] + numbers["starved"]
+    if ratio > 0.0 and math.isfinite(excess) and excess > 0.0:
+        return excess / ratio
+    return float(np.nan_to_num(nanmedian(peers)))

@@ -1,0 +1,113 @@
+"""Steps to ticks: runs of whole steps long enough for one look.
+
+Rule of this file: pure sums. A tick's borders depend on the steps alone, so any batching makes the same ticks.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paceline.events import OVERLAYS, PHASES
+
+from .cohort import Array, nanmedian, peers_median
+from .steps import OP_INDEX, OPS, TOTAL, Step
+
+#: What an excess can consist of: every phase in which a rank works, and the overlays.
+WORK = tuple(name for name in PHASES if name != "communication")
+PARTS = (*WORK, *OVERLAYS)
+_WORK_ROWS = [OP_INDEX[name] for name in WORK]
+_PART_ROWS = [OP_INDEX[name] for name in PARTS]
+_WAIT = OP_INDEX["communication"]
+
+
+class Tick(NamedTuple):
+    """One look at all ranks: mean seconds a step. Arrays have shape (ranks,), ``parts`` (len(PARTS), ranks).
+
+    ``own`` is time at work, ``peers`` what the others took, ``wait`` time stood still for others, ``waited`` how much
+    longer the peers stood still than this rank, ``base`` the step as it would be without this rank's excess.
+    ``parts`` are excesses over the peers, one row a part.
+    """
+
+    first_step: int
+    last_step: int
+    steps: int
+    span_s: float
+    own: Array
+    peers: Array
+    base: Array
+    wait: Array
+    waited: Array
+    parts: Array
+
+    @property
+    def excess(self) -> Array:
+        """How many times the step was lengthened by each rank, as a share of the step without it."""
+        return (self.own - self.peers) / self.base
+
+    def part_ratio(self, part: str) -> Array:
+        """The share of ``base`` that one part's excess takes."""
+        return np.asarray(self.parts[PARTS.index(part)] / self.base)
+
+
+class Ticks:
+    """Sums steps until they span ``tick_s``, on the median rank."""
+
+    def __init__(self, tick_s: float) -> None:
+        self.tick_s = tick_s
+        self.first_step = -1
+        self.steps = 0
+        self.span_s = 0.0
+        self.sums = np.zeros((len(OPS), 0))
+        self.counts = np.zeros(0)
+
+    def update(self, step: Step) -> Tick | None:
+        """Add one step; the tick, if this step ends one."""
+        ranks = step.seconds.shape[1]
+        if ranks > self.counts.size:
+            more = ranks - self.counts.size
+            self.sums = np.pad(self.sums, ((0, 0), (0, more)))
+            self.counts = np.pad(self.counts, (0, more))
+        if self.steps == 0:
+            self.first_step = step.step
+        self.sums[:, :ranks] += np.nan_to_num(step.seconds)
+        self.counts[:ranks] += ~np.isnan(step.seconds[TOTAL])
+        self.steps += 1
+        self.span_s += float(np.nan_to_num(nanmedian(step.seconds[TOTAL])))
+        if self.span_s < self.tick_s:
+            return None
+        tick = self._tick(step.step)
+        self.steps, self.span_s = 0, 0.0
+        self.sums[:] = 0.0
+        self.counts[:] = 0.0
+        return tick
+
+    def _tick(self, last_step: int) -> Tick:
+        # A rank heard in less than half of the steps is not compared: its mean is of other steps than its peers'.
+        count = np.where(self.counts * 2 >= self.steps, self.counts, np.nan)
+        mean = self.sums / count
+        own = mean[_WORK_ROWS].sum(axis=0)
+        wait = mean[_WAIT]
+        peers = peers_median(own)
+        parts = np.array([row - peers_median(row) for row in mean[_PART_ROWS]])
+        total = mean[TOTAL]
+        return Tick(
+            first_step=self.first_step,
+            last_step=last_step,
+            steps=self.steps,
+            span_s=self.span_s,
+            own=own,
+            peers=peers,
+            base=np.maximum(total - np.maximum(own - peers, 0.0), 1e-9),
+            wait=wait,
+            waited=peers_median(wait) - wait,
+            parts=parts,
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {name: getattr(self, name) for name in ("first_step", "steps", "span_s", "sums", "counts")}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        for name, value in data.items():
+            setattr(self, name, value)
