@@ -1,0 +1,95 @@
+"""``paceline record``: write the bus's events to a recording.
+
+Rule of this file: messages go into the file as they were on the bus, undecoded; what is wrong with one is for whoever
+reads the recording to say.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import threading
+import time
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from paceline import bus
+from paceline.bus import BrokerSettings, BusError
+from paceline.commands.selection import Selection
+from paceline.commands.terminal import say
+from paceline.connection import explain
+from paceline.recording import RecordingError, Writer
+from paceline.topics import TOPICS
+
+EXAMPLES = """examples:
+  paceline record -o today.jsonl.zst                        all there is, until Ctrl-C
+  paceline record --job resnet-7 --seconds 600 -o job.jsonl.zst
+  paceline record --job resnet-7 --from-beginning -o - | paceline analyze -"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="paceline record",
+        description="Write the bus's events to a recording: JSON Lines, compressed as the file's name says.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
+    made.add_argument("--job", metavar="J", help="only this job, and the nodes it runs on")
+    made.add_argument("--seconds", type=float, metavar="N", help="end after N seconds; default: at Ctrl-C")
+    made.add_argument("--from-beginning", action="store_true", help="also what the bus still holds from before")
+    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Record until told to end; the exit status."""
+    options = parser().parse_args(argv)
+    settings = BrokerSettings.from_environ(os.environ)
+    if options.brokers:
+        settings = settings.with_brokers(options.brokers)
+    try:
+        writer = Writer(options.output)
+    except RecordingError as error:
+        say(str(error))
+        return 2
+    try:
+        return _record(options, settings, writer)
+    except (BusError, KafkaError) as error:
+        say(str(explain(settings.address, error, settings.sasl_username)))
+        return 1
+    except OSError as error:
+        say(f"recording {options.output} ends after {writer.messages} messages: {error.strerror}")
+        return 1
+    finally:
+        with contextlib.suppress(OSError):  # What went wrong has been said.
+            writer.close()
+
+
+def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Writer) -> int:
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopped.set())
+    client = bus.consumer(
+        settings, *TOPICS, from_beginning=options.from_beginning, client_id="paceline-record", metadata_max_age_ms=5000
+    )
+    with contextlib.closing(client):
+        say(f"recording from Kafka at {settings.address} into {options.output}; Ctrl-C ends it")
+        _copy(client, Selection(options.job), writer, options.seconds, stopped)
+    say(f"{writer.messages} messages in {options.output}")
+    return 0
+
+
+def _copy(
+    client: KafkaConsumer, selection: Selection, writer: Writer, seconds: float | None, stopped: threading.Event
+) -> None:
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while not stopped.is_set() and (deadline is None or time.monotonic() < deadline):
+        for messages in client.poll(timeout_ms=200).values():
+            for message in messages:
+                key = None if message.key is None else message.key.decode(errors="replace")
+                if selection.takes(message.topic, key, message.value or b""):
+                    writer.write(message.topic, key, message.timestamp, message.value or b"null")
+        writer.flush()

@@ -1,0 +1,136 @@
+"""``paceline replay``: put a recording back on the bus.
+
+Rule of this file: order and distance in time are the recording's, at ``--speed`` times the pace. Derived topics are
+left out unless asked for, because the workers derive them again.
+"""
+
+import argparse
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+import msgspec
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from paceline import bus
+from paceline.bus import BrokerSettings, BusError
+from paceline.commands.terminal import Progress, say
+from paceline.connection import explain
+from paceline.recording import Bad, Line, RecordingError, read
+from paceline.topics import BY_NAME, DEADLETTER
+
+EXAMPLES = """examples:
+  paceline replay run.jsonl.zst                     at the pace it was recorded
+  paceline replay run.jsonl.zst --speed 10          ten times faster
+  paceline replay run.jsonl.zst --speed 0 --job again    as fast as possible, as a job of its own
+
+The workers drop what they have seen: to replay a job into a bus that knows it, give it a name with --job."""
+
+#: Bad lines that are shown one by one.
+MOST_SHOWN = 3
+FLUSH_S = 30.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="paceline replay",
+        description="Put a recording back on the bus.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("file", metavar="FILE", help="a recording, or - for standard input")
+    made.add_argument("--speed", type=_speed, default=1.0, metavar="N", help="N times the pace; 0 as fast as possible")
+    made.add_argument("--job", metavar="NAME", help="replay it as the job NAME")
+    made.add_argument("--derived", action="store_true", help="also windows and findings, for a bus without workers")
+    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    return made
+
+
+def _speed(raw: str) -> float:
+    value = float(raw)
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{raw}: 0 or more")
+    return value
+
+
+def renamed(line: Line, job: str) -> Line:
+    """``line`` as a message of the job called ``job``, from producers of its own, so that it is no duplicate."""
+    try:
+        value = msgspec.json.decode(line.value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return line
+    if not isinstance(value, dict) or "job" not in value:
+        return line
+    key = line.key
+    if key is not None:
+        key = job + key.removeprefix(str(value["job"]))
+    if "producer" in value:
+        value["producer"] = f"{value['producer']}-{job}"
+    value["job"] = job
+    return msgspec.structs.replace(line, key=key, value=msgspec.json.encode(value))
+
+
+def playable(lines: Iterator[Line | Bad], *, derived: bool, job: str | None) -> Iterator[Line | Bad]:
+    """The lines that go onto the bus; those of unknown topics as ``Bad``."""
+    for line in lines:
+        if isinstance(line, Bad):
+            yield line
+        elif line.topic not in BY_NAME:
+            yield Bad(line.number, f"no topic {line.topic!r}")
+        elif line.topic != DEADLETTER.name and (derived or BY_NAME[line.topic].kind != "derived"):
+            yield line if job is None else renamed(line, job)
+
+
+def main(argv: list[str]) -> int:
+    """Replay the file; the exit status."""
+    options = parser().parse_args(argv)
+    settings = BrokerSettings.from_environ(os.environ)
+    if options.brokers:
+        settings = settings.with_brokers(options.brokers)
+    try:
+        lines = playable(read(options.file), derived=options.derived, job=options.job)
+        bus.ensure_topics(settings)
+        with contextlib.closing(bus.producer(settings, "paceline-replay")) as producer:
+            sent, failed, bad = _play(lines, producer, options.speed)
+    except RecordingError as error:
+        say(str(error))
+        return 2
+    except (BusError, KafkaError) as error:
+        say(str(explain(settings.address, error, settings.sasl_username)))
+        return 1
+    say(f"{sent} messages replayed from {options.file}" + (f", {bad} bad lines left out" if bad else ""))
+    if failed:
+        say(f"{failed} of them were not taken by Kafka at {settings.address}; run `paceline doctor`")
+    return 1 if failed or (bad and not sent) else 0
+
+
+def _play(lines: Iterator[Line | Bad], producer: KafkaProducer, speed: float) -> tuple[int, int, int]:
+    """Send the lines; how many were sent, how many of those failed, how many lines were bad."""
+    sent = bad = 0
+    failures: list[BaseException] = []
+    first_ms, started, progress = None, time.monotonic(), Progress()
+    for line in lines:
+        if isinstance(line, Bad):
+            bad += 1
+            if bad <= MOST_SHOWN:
+                say(f"line {line.number}: {line.reason}")
+            continue
+        first_ms = line.timestamp_ms if first_ms is None else first_ms
+        if speed:
+            _wait_until(started + (line.timestamp_ms - first_ms) / 1000 / speed)
+        key = None if line.key is None else line.key.encode()
+        producer.send(line.topic, value=line.value, key=key).add_errback(failures.append)
+        sent += 1
+        progress.tell(f"{sent} messages, {(line.timestamp_ms - first_ms) / 1000:.0f} s of the recording")
+    producer.flush(timeout=FLUSH_S)
+    progress.end()
+    return sent, len(failures), bad
+
+
+def _wait_until(when: float) -> None:
+    """Sleep until ``when`` on the monotonic clock; a recording with a gap of an hour keeps it."""
+    while (left := when - time.monotonic()) > 0:
+        time.sleep(min(left, 0.5))
