@@ -85,15 +85,24 @@ class Arrivals:
             self.column_of = np.pad(self.column_of, (0, more), constant_values=-1)
         fresh = np.unique(rank[self.column_of[rank] < 0])
         if fresh.size:
-            more = fresh.size
-            self.column_of[fresh] = self.members.size + np.arange(more)
+            known = self.members.size
+            self.column_of[fresh] = known + np.arange(fresh.size)
             self.members = np.concatenate([self.members, fresh])
-            self.latest = np.concatenate([self.latest, np.full(more, -1, dtype=np.int64)])
-            self.wait = np.pad(self.wait, ((0, 0), (0, more)), constant_values=np.nan)
-            self.late, self.waited, self.counted = (
-                np.pad(a, (0, more)) for a in (self.late, self.waited, self.counted)
-            )
+            self._widen(known + fresh.size)
         return self.column_of[rank]
+
+    def _widen(self, needed: int) -> None:
+        """Columns for ``needed`` members; doubled, so that thousands of ranks that join one by one stay cheap."""
+        width = self.latest.size
+        if needed <= width:
+            return
+        more = max(needed, min(2 * width, self.size)) - width
+        self.latest = np.pad(self.latest, (0, more), constant_values=-1)
+        self.wait = np.pad(self.wait, ((0, 0), (0, more)), constant_values=np.nan)
+        self.late, self.waited, self.counted = (np.pad(a, (0, more)) for a in self._sums())
+
+    def _sums(self) -> tuple[Array, Array, Array]:
+        return self.late, self.waited, self.counted
 
     def _make_room(self, needed: int) -> None:
         slots = self.start.size
@@ -130,7 +139,8 @@ class Arrivals:
 
     def _frontier(self) -> int:
         """The last sequence number that every member has reached, or that may be waited for no longer."""
-        lead = int(self.latest.max())
+        latest = self.latest[: self.members.size]
+        lead = int(latest.max())
         first = self.start[(self.base + np.arange(min(lead - self.base + 1, self.start.size))) % self.start.size]
         known = first[~np.isnan(first)]
         overdue = bool(known.size and known[-1] - known[0] > self.config.patience_s)
@@ -138,10 +148,10 @@ class Arrivals:
         if self.members.size < self.size and not (overdue or crowded):
             return self.base - 1
         if not (overdue or crowded):
-            return int(self.latest.min())
-        present = self.latest >= (self.base + lead) // 2
+            return int(latest.min())
+        present = latest >= (self.base + lead) // 2
         self.ledger.note("members of a group that fell silent", int((~present).sum()))
-        return int(self.latest[present].min())
+        return int(latest[present].min())
 
     def _cut(self, wait: Array, start: Array, step: Ints) -> list[Tick]:
         """Add judged collectives to the running tick and cut it wherever it is long enough."""
@@ -170,7 +180,7 @@ class Arrivals:
         """The running tick, ended; none where nothing happened in it or where it is the warm-up."""
         self.judged += 1
         if self.judged == 1 or not self.counted.any():
-            self.late[:], self.waited[:], self.counted[:] = 0.0, 0.0, 0.0
+            self._clear()
             return []
         span = end_s - self.tick_start
         steps = max(last_step - self.first_step + 1, 1)
@@ -189,8 +199,12 @@ class Arrivals:
             waited=peers_median(wait) - wait,
             parts=np.zeros((len(PARTS), late.size)),
         )
-        self.late[:], self.waited[:], self.counted[:] = 0.0, 0.0, 0.0
+        self._clear()
         return [tick]
+
+    def _clear(self) -> None:
+        for sums in self._sums():
+            sums[:] = 0.0
 
     _STATE = (
         "size",
