@@ -64,7 +64,7 @@ class Spool:
         return sum(segment.unread.total() for segment in self._segments)
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """Bytes on disk."""
         return sum(segment.size for segment in self._segments)
 
@@ -78,7 +78,7 @@ class Spool:
         if len(record) + len(MAGIC) > self.limit_bytes:
             self.shed[message.topic] += 1
             return
-        while self._segments and self.bytes + len(record) + len(MAGIC) > self.limit_bytes:
+        while self._segments and self.size + len(record) + len(MAGIC) > self.limit_bytes:
             self._drop_oldest()
         try:
             segment = self._segment_for(len(record))
