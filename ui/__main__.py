@@ -1,0 +1,83 @@
+"""``paceline ui``: serve the live page."""
+
+import argparse
+import logging
+import os
+import socket
+import sys
+from pathlib import Path
+
+from paceline import settings
+from paceline.bus import BrokerSettings
+
+from .theme import OPTIONS
+
+SCRIPT = Path(__file__).with_name("paceline_page.py")
+EXAMPLES = """examples:
+  paceline ui                                   the broker of PACELINE_BROKERS, or 127.0.0.1:9092
+  paceline ui --brokers kafka-1:9092 --port 80  another broker, another port
+  ssh -L 8501:127.0.0.1:8501 cluster-login      see a page that runs elsewhere: it listens on loopback only
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    made = argparse.ArgumentParser(
+        prog="paceline ui",
+        description="Serve the live page: who is slow, since when and why.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--port", type=int, default=8501, help="port to listen on (default: 8501)")
+    made.add_argument(
+        "--address", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; it has no login)"
+    )
+    made.add_argument("--brokers", help=f"Kafka brokers, {settings.BROKERS.allowed} (default: {settings.BROKERS.name})")
+    return made
+
+
+def options(address: str, port: int) -> dict[str, object]:
+    """Streamlit's options. On loopback only loopback's names are answered, so that no web page can reach in."""
+    hosts = ["localhost", "127.0.0.1", "[::1]", "::1"] if address in ("127.0.0.1", "localhost", "::1") else []
+    return {**OPTIONS, "server.address": address, "server.port": port, "server.allowedHosts": hosts}
+
+
+def main(argv: list[str]) -> int:
+    """Serve until SIGTERM or Ctrl-C; 2 where a setting, the port or an installation is wrong."""
+    chosen = parser().parse_args(argv)
+    if chosen.brokers:
+        os.environ[settings.BROKERS.name] = chosen.brokers
+    BrokerSettings.from_environ(os.environ)
+    trouble = taken(chosen.address, chosen.port)
+    if trouble:
+        print(f"paceline: --port={chosen.port}: {trouble}; choose another with --port", file=sys.stderr)
+        return 2
+    try:
+        from streamlit.web import bootstrap
+    except ModuleNotFoundError:
+        print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
+        return 2
+    flags = {name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port).items()}
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # The page itself says what is wrong with the broker.
+    print(f"paceline ui: http://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)
+    bootstrap.load_config_options(flags)
+    bootstrap.run(str(SCRIPT), False, [], flags)
+    return 0
+
+
+def taken(address: str, port: int) -> str:
+    """Why the page cannot listen there; "" where it can."""
+    if not 0 < port < 65536:
+        return "not a port, 1 to 65535"
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            return f"cannot listen on {address}: {error.strerror or error}"
+    return ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""The feed: everything the page knows, filled by events, read as snapshots.
+
+Rule of this file: pure and bounded. Time is an argument; the reader that calls it holds the lock.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline import events
+from paceline.topics import DEADLETTER, TOPICS
+
+from .job_buffer import JobBuffer
+from .sequences import Sequences
+from .snapshot import JobLine, JobView, Node, TopicLine, view_of
+
+JOBS, NODES, DEAD_LETTERS = 64, 2_000, 50
+
+
+@dataclass
+class Traffic:
+    """What came on one topic."""
+
+    messages: int = 0
+    unusable: int = 0
+    skipped: int = 0
+    lag: int | None = None
+    last_s: float | None = None
+    reason: str = ""
+
+
+@dataclass
+class Machine:
+    """A node's newest samples."""
+
+    device: events.DeviceSamples | None = None
+    host: events.HostSamples | None = None
+    last_s: float = 0.0
+
+
+@dataclass
+class Feed:
+    """Jobs by (cluster, job), nodes, dead letters, and the traffic of each topic."""
+
+    jobs: dict[tuple[str, str], JobBuffer] = field(default_factory=dict)
+    machines: dict[str, Machine] = field(default_factory=dict)
+    dead_letters: deque[events.DeadLetter] = field(default_factory=lambda: deque(maxlen=DEAD_LETTERS))
+    traffic: dict[str, Traffic] = field(default_factory=lambda: {topic.short: Traffic() for topic in TOPICS})
+    sequences: Sequences = field(default_factory=Sequences)
+
+    def update(self, short: str, event: Any, at_s: float) -> None:
+        """Take ``event`` of topic ``short``, written at ``at_s`` by the broker's or producer's clock.
+
+        Raises:
+            ValueError, OverflowError: the event decodes but cannot be used; nothing else is harmed.
+        """
+        traffic = self.traffic[short]
+        traffic.last_s = at_s if traffic.last_s is None else max(at_s, traffic.last_s)
+        if isinstance(event, events.Produced) and not self.sequences.fresh(short, event.producer, event.sequence):
+            return
+        traffic.messages += 1
+        match event:
+            case events.OpTimings() | events.JobDescribed() | events.JobWindow() | events.Finding():
+                self._job(event, at_s)
+            case events.DeviceSamples():
+                self._machine(event.node, at_s).device = event
+            case events.HostSamples():
+                self._machine(event.node, at_s).host = event
+            case events.DeadLetter():
+                self.dead_letters.append(event)
+
+    def unusable(self, short: str, reason: str) -> None:
+        """A message of topic ``short`` could not be used."""
+        self.traffic[short].unusable += 1
+        self.traffic[short].reason = reason
+
+    def skip(self, short: str, messages: int) -> None:
+        """The reader fell behind on topic ``short`` and passed over ``messages``."""
+        self.traffic[short].skipped += messages
+        self.sequences.forget_gaps(short)
+
+    def lines(self) -> list[JobLine]:
+        """Every job: the running ones first, the newest first in each."""
+        lines = [JobLine(b.cluster, b.job, b.attempt, b.first_s, b.last_s, b.ended_s) for b in self.jobs.values()]
+        return sorted(lines, key=lambda line: (line.ended_s is not None, -(line.first_s or 0.0), line.name))
+
+    def view(self, cluster: str, job: str) -> JobView | None:
+        """A copy of what is held of a job, safe to draw outside the lock."""
+        buffer = self.jobs.get((cluster, job))
+        return view_of(buffer) if buffer else None
+
+    def topics(self) -> list[TopicLine]:
+        """The traffic of each topic the page reads, in the table's order."""
+        return [
+            TopicLine(short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason)
+            for short, t in self.traffic.items()
+            if short not in ("collective", "node", DEADLETTER.short)
+        ]
+
+    def nodes(self) -> list[Node]:
+        """Every node's newest samples, by name."""
+        return [Node(name, m.last_s, m.device, m.host) for name, m in sorted(self.machines.items())]
+
+    def _job(self, event: Any, at_s: float) -> None:
+        buffer = self._buffer(event.cluster, event.job, event.attempt)
+        if buffer is None:
+            return
+        buffer.heard(at_s)
+        match event:
+            case events.OpTimings():
+                buffer.time(event)
+            case events.JobDescribed():
+                buffer.describe(event)
+            case events.JobWindow():
+                buffer.window(event)
+            case events.Finding():
+                buffer.findings.upsert(event)
+
+    def _buffer(self, cluster: str, job: str, attempt: int) -> JobBuffer | None:
+        """The job's buffer, fresh for a later attempt, None for an earlier one."""
+        held = self.jobs.get((cluster, job))
+        if held and attempt < held.attempt:
+            return None
+        if held and attempt == held.attempt:
+            return held
+        self.jobs[cluster, job] = JobBuffer(cluster, job, attempt)
+        if len(self.jobs) > JOBS:
+            others = [key for key in self.jobs if key != (cluster, job)]
+            del self.jobs[min(others, key=lambda key: self.jobs[key].last_s or 0.0)]
+        return self.jobs[cluster, job]
+
+    def _machine(self, node: str, at_s: float) -> Machine:
+        machine = self.machines.setdefault(node, Machine())
+        machine.last_s = max(machine.last_s, at_s)
+        if len(self.machines) > NODES:
+            del self.machines[min(self.machines, key=lambda name: self.machines[name].last_s)]
+        return machine

@@ -1,0 +1,169 @@
+"""The pictures: plotly figures from arrays.
+
+Rule of this file: pure. Every axis has its unit; no picture holds more rows or columns than a browser draws with ease.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import plotly.graph_objects as go
+
+from paceline.events import Finding
+
+from .ratios import slowest_first, thin
+from .step_ring import Floats, Ints
+from .theme import FAINT, GROUND, INK, LINE, MUTED, PANEL, PHASE_COLOURS, RATIO_SCALE, STATE_COLOURS
+from .wording import CAUSES, TIMES
+
+#: Rows a heatmap shows, and bars; of more ranks the slowest.
+ROWS, BARS = 192, 20
+
+
+def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]], *, slow_first: bool) -> go.Figure:
+    """Own time of each rank over the median rank's, step by step: ``ratio`` is ranks x steps."""
+    order = slowest_first(ratio)
+    shown = order[:ROWS] if slow_first else np.sort(order[:ROWS])
+    firsts, values, width = thin(steps, ratio[shown])
+    names = [str(rank) for rank in shown]
+    span = "step %{x:.0f}" if width == 1 else f"{width} steps around %{{x:.0f}}"
+    figure = go.Figure(
+        go.Heatmap(
+            x=firsts + (width - 1) / 2,
+            y=names,
+            z=values.astype(np.float32),
+            colorscale=RATIO_SCALE,
+            zmin=0.5,
+            zmid=1.0,
+            zmax=1.5,
+            ygap=1 if len(names) <= 64 else 0,
+            hovertemplate="rank %{y}, "
+            + span
+            + f"<br><b>%{{z:.2f}}{TIMES}</b> the median rank's own time<extra></extra>",
+            colorbar=_colourbar(),
+        )
+    )
+    _frame(figure, height=int(np.clip(118 + 34 * len(names), 240, 560)))
+    figure.update_xaxes(title="training step", range=_range(firsts, width))
+    ticks = names if len(names) <= 32 else names[:: -(-len(names) // 24)]
+    figure.update_yaxes(title="rank", type="category", autorange="reversed", tickvals=ticks, showgrid=False)
+    if steps.size:
+        _mark(figure, episodes, {int(rank): row for row, rank in enumerate(shown)}, int(steps[0]), int(steps[-1]))
+    return figure
+
+
+def phases(phase_s: dict[str, Floats]) -> go.Figure:
+    """Where each rank's step went: stacked seconds a step, waiting last."""
+    own_s = sum(np.nan_to_num(phase_s[name]) for name in PHASE_COLOURS if name != "communication")
+    order = np.argsort(-np.asarray(own_s), kind="stable")
+    heard = [int(rank) for rank in order if np.isfinite(phase_s["step"][rank])][:BARS]
+    shown = sorted(heard)
+    largest = max((float(phase_s["step"][rank]) for rank in shown), default=0.0)
+    scale, unit = (1.0, "s") if largest >= 2 else (1e3, "ms")
+    figure = go.Figure()
+    for name, colour in PHASE_COLOURS.items():
+        value = phase_s[name][shown] * scale
+        if not np.nan_to_num(value).any():
+            continue
+        figure.add_bar(
+            y=[str(rank) for rank in shown],
+            x=value,
+            name="waiting for others" if name == "communication" else name,
+            orientation="h",
+            marker={"color": colour, "line": {"width": 0}},
+            customdata=_overlays(phase_s, shown, scale, unit),
+            hovertemplate="rank %{y}: <b>%{x:.2f}"
+            + f" {unit}"
+            + "</b> a step in %{fullData.name}%{customdata}<extra></extra>",
+        )
+    _frame(figure, height=int(np.clip(130 + 30 * len(shown), 230, 620)))
+    figure.update_layout(barmode="stack", bargap=0.32, showlegend=True)
+    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"})
+    figure.update_xaxes(title=f"{unit} a step, mean of each rank's last steps", rangemode="tozero")
+    figure.update_yaxes(title="rank", type="category", autorange="reversed")
+    return figure
+
+
+def _overlays(phase_s: dict[str, Floats], shown: list[int], scale: float, unit: str) -> list[str]:
+    """What ran on top of the phases, for the hover."""
+    lines = []
+    for rank in shown:
+        parts = [
+            f"{label} {phase_s[name][rank] * scale:.2f} {unit}"
+            for name, label in (("gc", "garbage collection"), ("cpu_wait", "waiting for a processor"))
+            if np.nan_to_num(phase_s[name][rank]) > 0
+        ]
+        lines.append("<br>in the whole step: " + ", ".join(parts) if parts else "")
+    return lines
+
+
+def _mark(
+    figure: go.Figure, episodes: Sequence[tuple[Finding, ...]], rows: dict[int, int], low: int, high: int
+) -> None:
+    """A box around each accused rank's steps, with the finding's state and cause beside it."""
+    for episode in episodes:
+        finding = episode[-1]
+        first, last = max(finding.first_step, low), min(finding.last_step, high)
+        if first > last:
+            continue
+        colour = STATE_COLOURS[finding.state]
+        for rank in finding.ranks:
+            if rank not in rows:
+                continue
+            row = rows[rank]
+            figure.add_shape(
+                type="rect",
+                x0=first - 0.5,
+                x1=last + 0.5,
+                y0=row - 0.5,
+                y1=row + 0.5,
+                line={"color": INK, "width": 1.5, "dash": "solid" if finding.state == "confirmed" else "dot"},
+            )
+            figure.add_annotation(
+                x=first,
+                y=row - 0.5,
+                text=f"{finding.state}: {CAUSES[finding.cause]}",
+                showarrow=False,
+                xanchor="left" if first < low + 0.7 * (high - low) else "right",
+                yanchor="bottom",
+                font={"size": 11, "color": GROUND},
+                bgcolor=colour,
+                borderpad=2,
+            )
+
+
+def _range(firsts: Ints, width: int) -> list[float] | None:
+    """The steps there are, and not less than 20: a job's first steps are no wall of colour."""
+    if firsts.size == 0:
+        return None
+    return [float(firsts[0]) - 0.5, max(float(firsts[-1]) + width - 0.5, float(firsts[0]) + 19.5)]
+
+
+def _colourbar() -> dict[str, object]:
+    return {
+        "title": {"text": "own time ÷<br>median rank's", "font": {"size": 11, "color": MUTED}},
+        "tickvals": [0.5, 0.75, 1.0, 1.25, 1.5],
+        "ticktext": [f"{words}{TIMES}" for words in ("≤ 0.5", "0.75", "1", "1.25", "≥ 1.5")],
+        "tickfont": {"size": 11, "color": MUTED},
+        "thickness": 10,
+        "outlinewidth": 0,
+    }
+
+
+def _frame(figure: go.Figure, height: int) -> None:
+    figure.update_layout(
+        height=height,
+        margin={"l": 8, "r": 8, "t": 26, "b": 8},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor=PANEL,
+        font={"family": "Source Sans, Source Sans Pro, sans-serif", "color": INK, "size": 12},
+        hoverlabel={"bgcolor": GROUND, "bordercolor": FAINT, "font": {"color": INK}},
+        uirevision="kept",
+    )
+    quiet = {
+        "gridcolor": LINE,
+        "zeroline": False,
+        "tickfont": {"color": MUTED},
+        "title_font": {"color": MUTED, "size": 12},
+    }
+    figure.update_xaxes(**quiet)
+    figure.update_yaxes(**quiet)

@@ -1,0 +1,81 @@
+"""The job in a few numbers: the median rank and the worst, never an average.
+
+Rule of this file: pure. The newest job window is the source; where none came, the page's own last steps are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .ratios import own_time, quiet_median
+from .snapshot import JobView
+
+#: Steps looked at where no window came.
+RECENT = 50
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Seconds a step; ``wait_ratio`` is the share of the median rank's step spent waiting for other ranks."""
+
+    step_s: float | None
+    step_p95_s: float | None
+    own_s: float | None
+    worst_s: float | None
+    worst_rank: int | None
+    wait_ratio: float | None
+    source: str
+    as_of_s: float | None
+
+    @property
+    def factor(self) -> float | None:
+        """How many times the median rank's own time the worst needs."""
+        return self.worst_s / self.own_s if self.worst_s is not None and self.own_s else None
+
+
+def headline(view: JobView) -> Headline:
+    """The numbers of ``view``."""
+    window = view.window
+    if window is not None and not _outdated(view):
+        return Headline(
+            step_s=window.step_median_s,
+            step_p95_s=window.step_p95_s,
+            own_s=window.own_median_s,
+            worst_s=window.own_worst_s,
+            worst_rank=window.worst_rank,
+            wait_ratio=window.wait_ratio,
+            source=f"{window.length_s:g} s window",
+            as_of_s=window.start_s + window.length_s,
+        )
+    return _from_steps(view)
+
+
+def _outdated(view: JobView) -> bool:
+    """Whether steps went on for a while after the window ended: then nobody makes windows any more."""
+    times = view.at_s[np.isfinite(view.at_s)]
+    if view.window is None or times.size == 0:
+        return False
+    return float(times.max()) > view.window.start_s + 3 * view.window.length_s + 10
+
+
+def _from_steps(view: JobView) -> Headline:
+    own_s = own_time(view.step_s, view.waiting_s)[:, -RECENT:]
+    step_s = view.step_s[:, -RECENT:]
+    if own_s.size == 0 or not np.isfinite(own_s).any():
+        return Headline(None, None, None, None, None, None, "no step heard yet", None)
+    by_rank = quiet_median(own_s, axis=1)
+    median_s, worst = float(np.nanmedian(by_rank)), int(np.nanargmax(by_rank))
+    waited = np.nan_to_num(view.waiting_s[:, -RECENT:])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nansum(np.where(np.isfinite(step_s), waited, 0), axis=1) / np.nansum(step_s, axis=1)
+    times = view.at_s[np.isfinite(view.at_s)]
+    return Headline(
+        step_s=float(np.nanmedian(step_s)),
+        step_p95_s=float(np.nanpercentile(step_s, 95)),
+        own_s=median_s,
+        worst_s=float(by_rank[worst]),
+        worst_rank=worst,
+        wait_ratio=float(np.nanmedian(share)) if np.isfinite(view.waiting_s).any() else None,
+        source=f"last {own_s.shape[1]} steps",
+        as_of_s=float(times.max()) if times.size else None,
+    )

@@ -1,0 +1,99 @@
+"""What the page holds of one job: its ranks' last steps, phases, windows and findings.
+
+Rule of this file: pure and bounded. Each attempt of a job has a buffer of its own.
+"""
+
+import numpy as np
+
+from paceline import events
+
+from .findings_book import FindingsBook
+from .step_ring import RANKS_MAX, StepRing
+
+#: Steps the heatmap can look back, and steps the phases are taken over.
+STEPS, PHASE_STEPS = 4096, 256
+LENGTHS_MAX = 8
+LAYERS = (*events.PHASES, *events.OVERLAYS, events.STEP)
+WAITING = "communication"
+
+
+class JobBuffer:
+    """One attempt of one job."""
+
+    def __init__(self, cluster: str, job: str, attempt: int) -> None:
+        self.cluster, self.job, self.attempt = cluster, job, attempt
+        self.first_s: float | None = None
+        self.last_s: float | None = None
+        self.described: dict[str, events.JobDescribed] = {}
+        self.windows: dict[float, events.JobWindow] = {}
+        self.findings = FindingsBook()
+        self.matrix = StepRing((events.STEP, WAITING), STEPS)
+        self.phases = StepRing(LAYERS, PHASE_STEPS)
+        self.nodes: dict[int, str] = {}
+        self.devices: dict[int, str] = {}
+        self.world_sizes: dict[int, int] = {}
+
+    @property
+    def ended_s(self) -> float | None:
+        """When the last node's part ended; None while any known part runs or ranks are still to describe themselves."""
+        parts = list(self.described.values())
+        ends = [part.ended_s for part in parts]
+        if not parts or any(end is None for end in ends):
+            return None
+        if sum(len(part.places) for part in parts) < max(part.world_size for part in parts):
+            return None
+        return max(end for end in ends if end is not None)
+
+    @property
+    def exit_status(self) -> int | None:
+        """The first exit status that is not 0; 0 where all known are; None where none is known."""
+        known = [part.exit_status for part in self.described.values() if part.exit_status is not None]
+        return next((status for status in known if status != 0), 0 if known else None)
+
+    @property
+    def world_size(self) -> int:
+        """Ranks there should be: the largest number anyone named."""
+        named = [part.world_size for part in self.described.values()] + list(self.world_sizes.values())
+        return max([*named, self.matrix.ranks])
+
+    def heard(self, at_s: float) -> None:
+        """A message of the job was written at ``at_s``."""
+        self.first_s = at_s if self.first_s is None else min(self.first_s, at_s)
+        self.last_s = at_s if self.last_s is None else max(self.last_s, at_s)
+
+    def describe(self, event: events.JobDescribed) -> None:
+        """Take one node's part of the job."""
+        if event.node not in self.described and len(self.described) >= RANKS_MAX:
+            return
+        self.described[event.node] = event
+        for place in event.places:
+            if 0 <= place.rank < RANKS_MAX:
+                self.nodes[place.rank], self.devices[place.rank] = event.node, place.device
+
+    def window(self, event: events.JobWindow) -> None:
+        """Keep the newest window of each length."""
+        held = self.windows.get(event.length_s)
+        if (held is None and len(self.windows) < LENGTHS_MAX) or (held is not None and event.start_s >= held.start_s):
+            self.windows[event.length_s] = event
+
+    def time(self, event: events.OpTimings) -> None:
+        """Add a batch of phases.
+
+        Raises:
+            ValueError: a row names an op that the batch's vocabulary does not hold.
+        """
+        op = np.asarray(event.op, np.int64)
+        if op.size == 0:
+            return
+        if op.min() < 0 or op.max() >= len(event.ops):
+            raise ValueError("a row names an op outside the batch's vocabulary")
+        rank, step = np.asarray(event.rank, np.int64), np.asarray(event.step, np.int64)
+        took_s = np.asarray(event.duration_s, np.float64)
+        for ring in (self.matrix, self.phases):
+            layer = np.array([ring.layers.index(name) if name in ring.layers else -1 for name in event.ops], np.int64)
+            ring.add(layer[op], rank, step, took_s)
+        whole = np.array([name == events.STEP for name in event.ops])[op]
+        self.matrix.mark(step[whole], np.asarray(event.start_s, np.float64)[whole] + event.t0_s)
+        for who, world_size, device in zip(event.ranks, event.world_sizes, event.devices, strict=True):
+            if 0 <= who < RANKS_MAX:
+                self.nodes[who], self.devices[who], self.world_sizes[who] = event.node, device, world_size

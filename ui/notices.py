@@ -1,0 +1,92 @@
+"""What the page says when something is missing, and the command that mends it.
+
+Rule of this file: pure; the first rule that applies is the one shown.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from .snapshot import JobView, Snapshot
+from .wording import age
+
+#: Seconds without a message before a running job is called silent; before missing windows are worth a word.
+SILENT_S, WINDOWLESS_S = 20.0, 25.0
+
+RUN = ("paceline run -- torchrun --nproc-per-node 4 train.py", "watch a training run of yours, script unchanged")
+DEMO = ("paceline demo", "see it work on this machine alone")
+DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, and how to mend each")
+UP = ("paceline up", "start broker, streams, collector and page")
+STREAMS = ("paceline streams", "start the processor that finds stragglers")
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A message: a title, a sentence, and commands with what each does."""
+
+    tone: Literal["lost", "wait", "good"]
+    title: str
+    text: str
+    commands: tuple[tuple[str, str], ...] = ()
+
+
+def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
+    """What to tell above the picture, if anything."""
+    link, now_s = snapshot.link, snapshot.now_s
+    if link.state == "lost":
+        kept = " What came before is kept below." if snapshot.jobs else ""
+        text = (
+            f"{link.cause or 'It does not answer.'} Trying again every second, since {age(now_s, link.since_s)}.{kept}"
+        )
+        return Notice("lost", f"No connection to the broker at {link.brokers}", text, (UP, DOCTOR))
+    if link.state == "connecting" and not snapshot.jobs:
+        return Notice("wait", f"Connecting to the broker at {link.brokers}", "This takes a second or two.", (DOCTOR,))
+    if not snapshot.jobs:
+        return Notice(
+            "wait",
+            "Connected, and no training job has spoken yet",
+            f"The broker at {link.brokers} answers. A job appears here by itself.",
+            (RUN, DEMO, DOCTOR),
+        )
+    if wanted and wanted not in [line.name for line in snapshot.jobs]:
+        return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
+    if snapshot.job is None:
+        return None
+    said = _of_job(snapshot.job, now_s)
+    running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
+    if said and snapshot.job.ended_s is not None and running:
+        return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
+    return said
+
+
+def _of_job(job: JobView, now_s: float) -> Notice | None:
+    if job.ended_s is not None:
+        if job.exit_status in (0, None):
+            return Notice(
+                "good", f"This job ended {age(now_s, job.ended_s)}", "The page keeps its last picture.", (RUN,)
+            )
+        text = "The page keeps its last picture; the job's own output says why it failed."
+        return Notice(
+            "lost", f"This job ended {age(now_s, job.ended_s)} with exit status {job.exit_status}", text, (RUN,)
+        )
+    if job.last_s is not None and now_s - job.last_s > SILENT_S:
+        text = "It has not said that it ended: it may hang, its node may be cut off, or it was killed."
+        return Notice("wait", f"This job was last heard {age(now_s, job.last_s)}", text, (DOCTOR,))
+    if job.steps.size and job.window is None and _running_s(job) > WINDOWLESS_S:
+        text = "Timings arrive, but nobody turns them into windows and findings."
+        return Notice("wait", "No verdict comes for this job", text, (STREAMS, DOCTOR))
+    return None
+
+
+def _running_s(job: JobView) -> float:
+    known = job.at_s[job.at_s == job.at_s]
+    return float(known.max() - known.min()) if known.size else 0.0
+
+
+def standing(job: JobView, now_s: float) -> tuple[str, str]:
+    """A job's state in two words and its tone: good, wait, lost or ended."""
+    if job.ended_s is not None:
+        failed = job.exit_status not in (0, None)
+        return (f"ended, exit status {job.exit_status}", "lost") if failed else ("ended", "ended")
+    if job.last_s is None or now_s - job.last_s > SILENT_S:
+        return "silent", "wait"
+    return "running", "good"

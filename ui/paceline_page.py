@@ -1,0 +1,25 @@
+"""The script that Streamlit runs.
+
+Rule of this file: it builds the one real reader and hands it to the screen. Streamlit puts this folder first on
+sys.path, so no module of it may be named like a library; it runs this file as ``__main__``: no relative imports here.
+"""
+
+import os
+
+import streamlit as st
+
+from paceline.bus import BrokerSettings
+from ui.reader import Reader
+from ui.screens import job
+
+
+@st.cache_resource(show_spinner=False)
+def reader() -> Reader:
+    """The process's one reader; every browser session draws from it."""
+    made = Reader(BrokerSettings.from_environ(os.environ))
+    made.start()
+    return made
+
+
+st.set_page_config(page_title="Paceline", page_icon=":material/speed:", layout="wide")
+job.show(reader().snapshot)

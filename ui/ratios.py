@@ -1,0 +1,59 @@
+"""Own time against the median rank, and fewer columns than steps.
+
+Rule of this file: pure. In synchronous training every rank's step takes equally long, because the fast wait for the
+slow; what differs is **own time**, the step less the time spent waiting for other ranks.
+"""
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+
+from .step_ring import Floats, Ints
+
+#: Columns that a browser draws without effort; more steps are gathered into fewer columns.
+COLUMNS = 600
+
+
+def own_time(step_s: Floats, waiting_s: Floats) -> Floats:
+    """Seconds at work, ranks x steps: NaN where the step itself was not measured."""
+    own: Floats = np.maximum(step_s - np.nan_to_num(waiting_s), np.float32(0))
+    return own
+
+
+def against_median(own_s: Floats) -> Floats:
+    """Each rank's own time over the median rank's, step by step; NaN where fewer than half of the ranks were heard."""
+    if own_s.size == 0:
+        return own_s
+    median = quiet_median(own_s, axis=0)
+    heard = np.isfinite(own_s).sum(axis=0)
+    usable = (heard * 2 > own_s.shape[0]) & (median > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio: Floats = np.where(usable, own_s / median, np.float32(np.nan)).astype(np.float32)
+    return ratio
+
+
+def quiet_median(values: Floats, axis: int) -> Floats:
+    """The median along ``axis`` over what was measured; NaN where nothing was."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found: Floats = np.nanmedian(values, axis=axis)
+    return found
+
+
+def thin(steps: Ints, values: Floats, columns: int = COLUMNS) -> tuple[Ints, Floats, int]:
+    """At most ``columns`` columns: (first step of each, median of its steps, steps a column)."""
+    if steps.size <= columns:
+        return steps, values, 1
+    width = -(-steps.size // columns)
+    pad = -steps.size % width
+    padded = np.pad(values, ((0, 0), (pad, 0)), constant_values=np.nan)
+    blocks = padded.reshape(values.shape[0], -1, width)
+    firsts = np.maximum(np.arange(blocks.shape[1]) * width - pad + steps[0], steps[0])
+    return firsts.astype(np.int64), quiet_median(blocks, axis=2), width
+
+
+def slowest_first(ratio: Floats, recent: int = 100) -> npt.NDArray[np.intp]:
+    """Ranks ordered by their median ratio over the ``recent`` steps, slowest first, the unheard last."""
+    score = quiet_median(ratio[:, -recent:], axis=1)
+    return np.argsort(-np.nan_to_num(score, nan=-1.0), kind="stable")

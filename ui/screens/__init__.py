@@ -1,0 +1,1 @@
+"""Screens: each draws one snapshot with Streamlit and decides nothing."""

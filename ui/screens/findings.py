@@ -1,0 +1,99 @@
+"""The findings of a job: a card each, open ones first."""
+
+import streamlit as st
+
+from paceline.events import Finding
+
+from .. import wording
+from ..snapshot import JobView
+from ..theme import FAINT, STATE_COLOURS
+from ..wording import safe
+
+#: Cards drawn; the rest is counted.
+CARDS = 8
+
+
+def draw(job: JobView, now_s: float) -> None:
+    """A card for each episode."""
+    st.html('<div class="pl"><h2>Findings</h2></div>')
+    if not job.episodes:
+        st.html(
+            '<div class="pl pl-notice good"><b>Nobody is accused</b><p class="muted">A finding appears here by itself '
+            "once a rank has been slow for long enough to be sure.</p></div>"
+        )
+    for number, episode in enumerate(job.episodes[:CARDS]):
+        _card(episode, opened=number == 0)
+    if len(job.episodes) > CARDS:
+        st.caption(f"and {len(job.episodes) - CARDS} older ones")
+
+
+def _card(episode: tuple[Finding, ...], *, opened: bool) -> None:
+    finding = episode[-1]
+    with st.container(border=True, key=f"finding-{finding.id}"):
+        st.html(_head(finding))
+        if finding.evidence and (opened or finding.state != "recovered"):
+            st.html(_evidence(finding))
+        with st.expander(f"What it rests on, {len(episode)} revisions", key=f"more-{finding.id}"):
+            if finding.state == "recovered" and not opened:
+                st.html(_evidence(finding))
+            st.html(_rest(finding))
+            st.html(_history(episode))
+
+
+def _head(finding: Finding) -> str:
+    colour = STATE_COLOURS[finding.state]
+    who = wording.ranks(finding.ranks) if finding.ranks else "hardware exonerated"
+    where = ", ".join([*finding.nodes[:3], *finding.devices[:3]])
+    facts = [
+        f"steps {finding.first_step:,} to {finding.last_step:,}",
+        f"confidence {wording.ratio(finding.confidence)}",
+        f"cost {wording.seconds(finding.cost.lost_s)}, {wording.digits(finding.cost.gpu_hours)} GPU-hours",
+        f"{wording.ratio(finding.cost.throughput_lost_ratio)} of throughput",
+    ]
+    return (
+        f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
+        f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
+        f'<span class="muted">{safe(where)}</span>'
+        f'<div class="pl-head">{safe(f"{wording.KINDS[finding.kind]}: {who}, {wording.CAUSES[finding.cause]}")}</div>'
+        f'<p>{safe(finding.summary)}</p><p class="muted">{safe(" · ".join(facts))}</p></div>'
+    )
+
+
+def _evidence(finding: Finding) -> str:
+    head = [("Evidence", ""), ("own", "n"), ("peers", "n")]
+    rows = [
+        [
+            (item.name.replace("_", " "), ""),
+            (wording.quantity(item.value, item.unit), "n own"),
+            (wording.quantity(item.peers, item.unit), "n"),
+        ]
+        for item in finding.evidence
+    ]
+    return wording.table(head, rows)
+
+
+def _rest(finding: Finding) -> str:
+    covered = finding.coverage
+    lines = [f"{item.name.replace('_', ' ')}: {item.rule}" for item in finding.evidence if item.rule]
+    lines += [f"Cleared: {words}" for words in finding.exonerated]
+    lines.append(f"Coverage: {covered.ranks_heard} of {covered.ranks_expected} ranks heard")
+    lines[-1] += f", {covered.events_missing} events missing"
+    lines += [f"Note: {words}" for words in covered.notes]
+    shown = "".join(f'<p class="muted">{safe(line)}</p>' for line in lines)
+    return f'<div class="pl">{shown}<p class="muted">id {safe(finding.id)}</p></div>'
+
+
+def _history(episode: tuple[Finding, ...]) -> str:
+    head = [("rev.", "n"), ("state", ""), ("to step", "n"), ("cause", ""), ("conf.", "n"), ("lost", "n")]
+    rows = [
+        [
+            (finding.revision, "n"),
+            (finding.state, ""),
+            (f"{finding.last_step:,}", "n"),
+            (wording.CAUSES[finding.cause], ""),
+            (wording.ratio(finding.confidence), "n"),
+            (wording.seconds(finding.cost.lost_s), "n"),
+        ]
+        for finding in reversed(episode[-12:])
+    ]
+    return wording.table(head, rows)

@@ -1,0 +1,81 @@
+"""Title, notice and tiles of a job."""
+
+import streamlit as st
+
+from .. import wording
+from ..headline import Headline
+from ..notices import Notice, standing
+from ..snapshot import JobView, Snapshot
+from ..theme import CAUTION, FAINT, GOOD, SLOW
+from ..wording import safe
+
+TONES = {"good": GOOD, "wait": CAUTION, "lost": SLOW, "ended": FAINT}
+
+
+def draw_title(snapshot: Snapshot) -> None:
+    """The job's name, state and size, or the product's where there is no job."""
+    job, now_s = snapshot.job, snapshot.now_s
+    if job is None:
+        st.html('<div class="pl"><h1>Paceline</h1><p class="muted">Which rank is slow, since when and why</p></div>')
+        return
+    words, tone = standing(job, now_s)
+    if snapshot.link.state == "lost":
+        words, tone = f"{words} when last seen", "lost"
+    heard = sum(1 for row in job.step_s if (row == row).any())
+    parts = [f"{heard} of {job.world_size} ranks heard", job.backend, f"attempt {job.attempt}" if job.attempt else ""]
+    parts += [f"step {job.steps[-1]:,}" if job.steps.size else "", f"as of {wording.age(now_s, job.last_s)}"]
+    st.html(
+        f'<div class="pl"><h1>{safe(job.name)}</h1><p class="muted">'
+        f'<span class="pl-dot" style="background:{TONES[tone]}"></span>'
+        f"{safe(' · '.join([words, *filter(None, parts)]))}</p></div>"
+    )
+
+
+def draw_notice(notice: Notice) -> None:
+    """A message with the commands that mend it."""
+    commands = "".join(
+        f'<div><code>{safe(command)}</code><span class="muted">{safe(what)}</span></div>'
+        for command, what in notice.commands
+    )
+    st.html(
+        f'<div class="pl pl-notice {notice.tone}" role="status"><b>{safe(notice.title)}</b>'
+        f'<p class="muted">{safe(notice.text)}</p><div class="do">{commands}</div></div>'
+    )
+
+
+def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
+    """The headline: what the median rank and the worst do, and what the open findings cost."""
+    accused = {rank for episode in job.episodes if episode[-1].state != "recovered" for rank in episode[-1].ranks}
+    slow = "slow" if numbers.worst_rank in accused else ""
+    factor = f"{numbers.factor:.2f}{wording.TIMES} the median rank" if numbers.factor is not None else ""
+    worst = f"Worst rank: {numbers.worst_rank}" if numbers.worst_rank is not None else "Worst rank"
+    where = job.places.get(numbers.worst_rank, "") if numbers.worst_rank is not None else ""
+    p95 = f"95 % within {wording.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
+    open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
+    confirmed = sum(1 for finding in open_now if finding.state == "confirmed")
+    lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
+    tiles = [
+        _tile("Step time, the same on all ranks", wording.seconds_parts(numbers.step_s), p95),
+        _tile("Median rank's own time", wording.seconds_parts(numbers.own_s), "a step, without waiting for others"),
+        _tile(worst, wording.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
+        _tile("Waiting for other ranks", _parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
+        _tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),
+        _tile("Lost to slow ranks", wording.seconds_parts(lost_s), "so far, all findings"),
+    ]
+    foot = f"{numbers.source}, as of {wording.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
+    st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(foot)}</p></div>')
+
+
+def _parts(text: str) -> tuple[str, str]:
+    number, _, unit = text.rpartition(" ") if text.endswith("%") else (text, "", "")
+    return number, unit
+
+
+def _tile(label: str, value: tuple[str, str], note: str, kind: str = "") -> str:
+    number, unit = value
+    size = ' style="font-size:1.05rem;line-height:1.9"' if number == wording.NONE else ""
+    return (
+        f'<div class="pl-tile {kind}"><div class="label">{safe(label)}</div>'
+        f'<div class="value"{size}>{safe(number)}<small>{safe(unit)}</small></div>'
+        f'<div class="note">{safe(note)}</div></div>'
+    )

@@ -1,0 +1,160 @@
+"""What a screen is given to draw: copies, taken at one moment.
+
+Rule of this file: data only. Ages are against ``now_s``; None is *not measured* or *never*.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from paceline import events
+
+from .job_buffer import LAYERS, PHASE_STEPS, STEPS, JobBuffer
+from .step_ring import Floats, Ints
+
+
+@dataclass(frozen=True)
+class JobLine:
+    """A row of the job picker."""
+
+    cluster: str
+    job: str
+    attempt: int
+    first_s: float | None
+    last_s: float | None
+    ended_s: float | None
+
+    @property
+    def name(self) -> str:
+        """What links and the picker call it: the job, with its cluster where that has a name of its own."""
+        return name_of(self.cluster, self.job)
+
+
+@dataclass(frozen=True)
+class TopicLine:
+    """The traffic of one topic."""
+
+    topic: str
+    messages: int
+    last_s: float | None
+    lag: int | None
+    unusable: int
+    skipped: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node's newest samples."""
+
+    name: str
+    last_s: float
+    device: events.DeviceSamples | None
+    host: events.HostSamples | None
+
+
+@dataclass(frozen=True)
+class JobView:
+    """One attempt of one job: ``step_s`` and ``waiting_s`` are ranks x steps, ``phase_s`` mean seconds by rank."""
+
+    cluster: str
+    job: str
+    attempt: int
+    last_s: float | None
+    ended_s: float | None
+    exit_status: int | None
+    world_size: int
+    backend: str
+    places: dict[int, str]
+    steps: Ints
+    at_s: npt.NDArray[np.float64]
+    step_s: Floats
+    waiting_s: Floats
+    phase_s: dict[str, Floats]
+    phase_steps: int
+    window: events.JobWindow | None
+    episodes: list[tuple[events.Finding, ...]]
+    refused: int
+
+    @property
+    def name(self) -> str:
+        """As in the picker."""
+        return name_of(self.cluster, self.job)
+
+
+@dataclass(frozen=True)
+class Link:
+    """How the page stands with the broker. ``cause`` and ``since_s`` say what is wrong and since when."""
+
+    state: Literal["connecting", "connected", "lost"]
+    brokers: str
+    since_s: float
+    cause: str = ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All a screen draws from."""
+
+    now_s: float
+    link: Link
+    jobs: list[JobLine] = field(default_factory=list)
+    job: JobView | None = None
+    topics: list[TopicLine] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    dead_letters: list[events.DeadLetter] = field(default_factory=list)
+    missing: int = 0
+
+
+def name_of(cluster: str, job: str) -> str:
+    """A job's name on this page."""
+    return job if cluster == "default" else f"{cluster}/{job}"
+
+
+def view_of(buffer: JobBuffer) -> JobView:
+    """A copy of ``buffer``."""
+    steps, matrix, at_s = buffer.matrix.last(STEPS)
+    phase_s, phase_steps = phase_means(buffer)
+    described = next(iter(buffer.described.values()), None)
+    return JobView(
+        cluster=buffer.cluster,
+        job=buffer.job,
+        attempt=buffer.attempt,
+        last_s=buffer.last_s,
+        ended_s=buffer.ended_s,
+        exit_status=buffer.exit_status,
+        world_size=buffer.world_size,
+        backend=described.backend if described else "",
+        places={rank: f"{node} {buffer.devices.get(rank, '')}".strip() for rank, node in buffer.nodes.items()},
+        steps=steps,
+        at_s=at_s,
+        step_s=matrix[0],
+        waiting_s=matrix[1],
+        phase_s=phase_s,
+        phase_steps=phase_steps,
+        window=newest_window(buffer.windows),
+        episodes=buffer.findings.episodes(),
+        refused=buffer.matrix.refused,
+    )
+
+
+def newest_window(windows: dict[float, events.JobWindow], wanted_s: float = 10.0) -> events.JobWindow | None:
+    """The newest window, of the length nearest to ``wanted_s`` among those that are not out of date."""
+    if not windows:
+        return None
+    newest_s = max(window.start_s + window.length_s for window in windows.values())
+    current = [w for w in windows.values() if newest_s - (w.start_s + w.length_s) <= 2 * w.length_s + wanted_s]
+    return min(current, key=lambda window: abs(window.length_s - wanted_s))
+
+
+def phase_means(buffer: JobBuffer) -> tuple[dict[str, Floats], int]:
+    """Mean seconds a step of each rank in each phase over the last steps it closed, and over how many steps."""
+    steps, values, _ = buffer.phases.last(PHASE_STEPS)
+    closed = np.isfinite(values[LAYERS.index(events.STEP)]) if steps.size else np.zeros((values.shape[1], 0), bool)
+    count = closed.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sums = np.where(closed, np.nan_to_num(values), 0.0).sum(axis=2)
+        means = np.where(count > 0, sums / count, np.nan).astype(np.float32)
+    return {name: means[index] for index, name in enumerate(LAYERS)}, int(count.max(initial=0))

@@ -1,0 +1,105 @@
+"""A ring of the last steps of a job: layers x ranks x steps of seconds, in numpy.
+
+Rule of this file: pure and bounded. NaN is *not measured*. A row that cannot be placed (too old, an impossible rank or
+step, a negative time) is counted in ``refused``, never stored.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+#: Ranks a ring will hold; beyond it a rank is a mistake of the sender.
+RANKS_MAX = 16_384
+#: Steps a ring never goes below, however many ranks there are.
+STEPS_MIN = 32
+
+
+class StepRing:
+    """The last ``steps`` steps; fewer where many ranks would need more than ``cells`` numbers."""
+
+    def __init__(self, layers: Sequence[str], steps: int = 4096, cells: int = 8_000_000) -> None:
+        self.layers = tuple(layers)
+        self.refused = 0
+        self.newest = -1
+        self.oldest = -1
+        self._steps_wanted = steps
+        self._cells = cells
+        self._values: Floats = np.full((len(self.layers), 0, steps), np.nan, np.float32)
+        self._at_s = np.full(steps, np.nan)
+
+    @property
+    def steps(self) -> int:
+        """How many steps fit now."""
+        return int(self._values.shape[2])
+
+    @property
+    def ranks(self) -> int:
+        """One more than the highest rank seen."""
+        return int(self._values.shape[1])
+
+    def add(self, layer: Ints, rank: Ints, step: Ints, value: npt.NDArray[np.float64]) -> None:
+        """Add ``value`` seconds to each (layer, rank, step); rows with layer -1 are none of ours and passed over."""
+        wanted = layer >= 0
+        good = wanted & (rank >= 0) & (rank < RANKS_MAX) & (step >= 0) & np.isfinite(value) & (value >= 0)
+        self.refused += int(wanted.sum() - good.sum())
+        if not good.any():
+            return
+        self._make_room(int(rank[good].max()) + 1)
+        self._advance(int(step[good].min()), int(step[good].max()))
+        late = good & (step <= self.newest - self.steps)
+        self.refused += int(late.sum())
+        good &= ~late
+        where = (layer[good], rank[good], step[good] % self.steps)
+        now = self._values[where]
+        self._values[where] = np.where(np.isnan(now), np.float32(0), now)
+        np.add.at(self._values, where, value[good].astype(np.float32))
+
+    def mark(self, step: Ints, at_s: npt.NDArray[np.float64]) -> None:
+        """Remember when each ``step`` began: the latest rank's time, Unix seconds."""
+        known = (step > self.newest - self.steps) & (step <= self.newest) & (step >= 0)
+        column = step[known] % self.steps
+        np.fmax.at(self._at_s, column, at_s[known])
+
+    def last(self, count: int) -> tuple[Ints, Floats, npt.NDArray[np.float64]]:
+        """The last ``count`` steps in order: step numbers, a copy of layers x ranks x steps, when each began."""
+        if self.newest < 0:
+            empty = np.empty(0, np.int64)
+            return empty, self._values[:, :, :0].copy(), np.empty(0)
+        first = max(self.oldest, self.newest - min(count, self.steps) + 1)
+        steps = np.arange(first, self.newest + 1, dtype=np.int64)
+        columns = steps % self.steps
+        return steps, self._values[:, :, columns], self._at_s[columns]
+
+    def _advance(self, low: int, high: int) -> None:
+        if self.newest < 0:
+            self.oldest, self.newest = low, low
+        self.oldest = min(self.oldest, low)
+        if high > self.newest:
+            if high - self.newest >= self.steps:
+                fresh = np.arange(self.steps)
+            else:
+                fresh = np.arange(self.newest + 1, high + 1) % self.steps
+            self._values[:, :, fresh] = np.nan
+            self._at_s[fresh] = np.nan
+            self.newest = high
+        self.oldest = max(self.oldest, self.newest - self.steps + 1)
+
+    def _make_room(self, ranks: int) -> None:
+        """Grow to ``ranks``; when that takes too many cells, keep fewer steps."""
+        if ranks <= self.ranks:
+            return
+        held, old, at_s = self.last(self.steps)
+        fit = max(STEPS_MIN, self._cells // (len(self.layers) * ranks))
+        steps = min(self._steps_wanted, self.steps, fit)
+        grown = np.full((len(self.layers), ranks, steps), np.nan, np.float32)
+        times = np.full(steps, np.nan)
+        keep = held[-steps:]
+        if keep.size:
+            grown[:, : old.shape[1], keep % steps] = old[:, :, -keep.size :]
+            times[keep % steps] = at_s[-keep.size :]
+            self.oldest = int(keep[0])
+        self._values, self._at_s = grown, times

@@ -1,0 +1,112 @@
+"""Numbers and names in words, and words made safe for HTML.
+
+Rule of this file: pure. Names come from other people's jobs: whatever goes into HTML passes ``safe``.
+"""
+
+import html
+from collections.abc import Iterable
+
+CAUSES = {
+    "worker_compute": "slow computation on the worker",
+    "throttling": "GPU throttling",
+    "cpu_contention": "CPU contention",
+    "input_pipeline": "slow input pipeline",
+    "garbage_collection": "garbage collection",
+    "link": "slow network link",
+    "memory_pressure": "memory pressure",
+    "pipeline_stage": "uneven pipeline stages",
+    "sequence_length": "uneven sequence lengths",
+    "unknown": "cause unknown",
+}
+KINDS = {
+    "straggler": "Straggler",
+    "stage_imbalance": "Uneven stages",
+    "data_imbalance": "Uneven data",
+    "load_imbalance": "Uneven load",
+    "communication_bound": "Bound by communication",
+    "data_bound": "Bound by data loading",
+    "hang": "Hang",
+    "device_fault": "Device fault",
+    "insufficient_data": "Not enough data for a verdict",
+}
+NONE = "not measured"
+#: The sign of multiplication.
+TIMES = "\u00d7"
+
+
+def safe(text: object) -> str:
+    """``text`` for HTML."""
+    return html.escape(str(text))
+
+
+def seconds(value: float | None) -> str:
+    """A duration with three significant digits: 813 µs, 12.4 ms, 1.52 s, 3 min 20 s, 2 h 5 min."""
+    number, unit = seconds_parts(value)
+    return f"{number} {unit}".strip()
+
+
+def seconds_parts(value: float | None) -> tuple[str, str]:
+    """The same as number and unit, for numbers that are set large."""
+    if value is None or value != value:
+        return NONE, ""
+    if value >= 7200:
+        return f"{int(value // 3600)} h {int(value % 3600 // 60)}", "min"
+    if value >= 120:
+        return f"{int(value // 60)} min {int(value % 60)}", "s"
+    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if value >= scale:
+            return digits(value / scale), unit
+    return ("0", "s") if value == 0 else (digits(value * 1e6), "µs")
+
+
+def digits(value: float) -> str:
+    """Three significant digits, no exponent below a million."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def ratio(value: float | None) -> str:
+    """A share in percent."""
+    return NONE if value is None or value != value else f"{value * 100:.0f} %"
+
+
+def age(now_s: float, then_s: float | None) -> str:
+    """How long ago: just now, 12 s ago. Clocks that are apart never make it negative."""
+    if then_s is None:
+        return "never"
+    gone = max(0.0, now_s - then_s)
+    return "just now" if gone < 1.5 else f"{round(gone)} s ago" if gone < 120 else f"{seconds(gone)} ago"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A number of evidence with its unit; seconds and ratios as people read them."""
+    if value is None or value != value:
+        return "-"
+    if unit in ("s", "seconds"):
+        return seconds(value) if value >= 0 else "-" + seconds(-value)
+    if unit == "ratio":
+        return digits(value)
+    return f"{digits(value)} {unit}".strip()
+
+
+def ranks(numbers: Iterable[int], most: int = 6) -> str:
+    """Ranks in words: no rank, rank 2, ranks 1, 5 and 3 more."""
+    held = sorted(numbers)
+    if not held:
+        return "no rank"
+    if len(held) == 1:
+        return f"rank {held[0]}"
+    shown = ", ".join(str(number) for number in held[:most])
+    return f"ranks {shown}" + (f" and {len(held) - most} more" if len(held) > most else "")
+
+
+def table(head: Iterable[tuple[str, str]], rows: Iterable[Iterable[tuple[object, str]]]) -> str:
+    """An HTML table of (text, class) cells; every text is made safe."""
+    top = "".join(f'<th class="{kind}">{safe(text)}</th>' for text, kind in head)
+    body = "".join(
+        "<tr>" + "".join(f'<td class="{kind}">{safe(text)}</td>' for text, kind in row) + "</tr>" for row in rows
+    )
+    return f'<div class="pl pl-table"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
