@@ -1,0 +1,83 @@
+"""``paceline streams``: one worker in this process, started again from what is stored whenever the broker goes away."""
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from paceline.bus import BrokerSettings, BusError, ensure_topics, wait_for_broker
+
+from .app import NEEDED
+from .worker import Worker, WorkerError
+
+EXAMPLES = """\
+examples:
+  paceline streams                                   one worker on PACELINE_BROKERS (default 127.0.0.1:9092)
+  paceline streams --brokers kafka-1:9092,kafka-2:9092
+  paceline streams --web-port 6066                   with /healthz, /readyz and /metrics on 127.0.0.1:6066
+Start it on as many machines as you like (up to 12): they share the jobs. State is kept on the broker.
+"""
+#: A worker that fails sooner than this after its start has not done any work: the next try waits a little.
+SOON_S = 10.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one worker until SIGTERM; its exit status."""
+    args = _parse(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(
+        level=getattr(logging, args.log_level.upper()), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    for noisy in ("faust", "mode", "aiokafka", "kafka"):
+        logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
+    settings = BrokerSettings.from_environ(os.environ)
+    if args.brokers:
+        settings = settings.with_brokers(args.brokers)
+    settings.ssl_context()
+    with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
+        return _work(settings, Path(args.data_dir or scratch), args.web_port, args.wait)
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="paceline streams",
+        description="Find stragglers and their causes, from the bus to the bus.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--brokers", metavar="HOST:PORT[,…]", help="Kafka brokers; default: PACELINE_BROKERS")
+    parser.add_argument("--web-port", type=int, default=0, metavar="N", help="serve health and metrics on 127.0.0.1:N")
+    parser.add_argument("--data-dir", metavar="DIR", help="scratch folder; default: a temporary one")
+    parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="wait for a broker so long (60)")
+    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
+    return parser.parse_args(argv)
+
+
+def _work(settings: BrokerSettings, data_dir: Path, web_port: int, wait_s: float) -> int:
+    while True:
+        try:
+            wait_for_broker(settings, wait_s, lambda cause: _say(f"waiting for a broker: {cause}"))
+            ensure_topics(settings, NEEDED)
+        except BusError as error:
+            _say(str(error))
+            return 1
+        began_s = time.monotonic()
+        try:
+            asyncio.run(Worker(settings, data_dir, web_port).run())
+        except WorkerError as error:
+            _say(f"starting again from what is stored: {error}")
+            if time.monotonic() - began_s < SOON_S:
+                time.sleep(2.0)
+        else:
+            return 0
+
+
+def _say(line: str) -> None:
+    print(f"paceline streams: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""The door: messages in, decisions told, answers out, and nothing lost in between.
+
+Rule of this file: it knows the order of things and no Faust. An event's way:
+
+1. decoded (else to the dead letters), told to its unit, and what the unit says is published at once;
+2. some seconds later the unit is snapshotted; when all it said up to then is delivered, the snapshot is stored;
+3. only then may the event's offset be committed (``offsets.py``).
+
+A worker killed anywhere on that way leaves events that come again to a unit restored from before them. It says again
+what it said, under the same ids and revisions.
+"""
+
+import asyncio
+import base64
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from paceline import topics, wire
+from paceline.events import DeadLetter, Event
+from paceline.topics import Topic
+
+from .offsets import Offsets, Partition
+from .processor import Processor
+from .store import Store, StoreError
+from .unit import Key, key_of
+
+log = logging.getLogger(__name__)
+
+#: A unit is stored this often, or after so many events, whichever comes first …
+CHECKPOINT_S = 2.0
+CHECKPOINT_EVENTS = 500
+#: … but snapshots may take no more than one part in so many of the time.
+SNAPSHOT_SHARE = 20
+AT_ONCE = 32
+EXCERPT_BYTES = 256
+
+#: Sends key and value to a topic; the awaitable it returns is done when the broker has them.
+Publish = Callable[[Topic, str | None, bytes], Awaitable[Awaitable[object]]]
+Commit = Callable[[dict[Partition, int]], Awaitable[None]]
+
+
+@dataclass
+class Counts:
+    """What went through the door, for ``/metrics``."""
+
+    events: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    bytes: int = 0
+    published: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    dead_letters: int = 0
+    checkpoints: int = 0
+    checkpoint_bytes: int = 0
+    commits: int = 0
+    newest_event_s: float | None = None
+
+
+@dataclass
+class _Open:
+    """What the door keeps of a unit between two snapshots."""
+
+    partition: int
+    events: int = 0
+    due_s: float = 0.0
+    waiting: list[Awaitable[object]] = field(default_factory=list)
+
+
+class Door:
+    """One worker's door. All of it runs on one event loop."""
+
+    def __init__(
+        self,
+        processor: Processor,
+        store: Store,
+        publish: Publish,
+        commit: Commit,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self.processor = processor
+        self.store = store
+        self.publish = publish
+        self.commit = commit
+        self.clock = clock
+        self.wall = wall
+        self.offsets = Offsets()
+        self.counts = Counts()
+        self.epoch = 0
+        self._open: dict[Key, _Open] = {}
+        self._storing = asyncio.Lock()
+
+    async def take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
+        """One message, all the way to its published answers."""
+        self.counts.events[topic.short] += 1
+        self.counts.bytes += len(data)
+        try:
+            event = wire.decode(topic, data)
+        except wire.WireError as error:
+            await self._refuse(source, offset, data, str(error))
+            return
+        key = key_of(topic, event)
+        opened = self._opened(key, source.number)
+        self.offsets.received(source, offset, key)
+        opened.events += 1
+        epoch = self.epoch
+        try:
+            said = self.processor.update(topic, event)
+        except Exception as error:
+            # No single message may stop the others; it is kept, with its reason, where people look for such.
+            log.exception("%s %d/%d could not be judged", topic.short, source.number, offset)
+            await self._refuse(source, offset, data, f"could not be judged: {type(error).__name__}: {error}")
+            return
+        self.counts.newest_event_s = getattr(event, "t0_s", None)
+        for target, found in said:
+            await self._say(target, found, opened)
+            if epoch != self.epoch:
+                return
+
+    async def _say(self, target: Topic, found: Event, opened: _Open) -> None:
+        opened.waiting.append(await self.publish(target, wire.key_of(target, found), wire.encode(found)))
+        self.counts.published[target.short] += 1
+
+    def _opened(self, key: Key, partition: int) -> _Open:
+        """The unit's entry; a unit not in memory is restored from what is stored of it."""
+        opened = self._open.get(key)
+        if opened is None:
+            opened = self._open[key] = _Open(partition, due_s=self.clock() + CHECKPOINT_S)
+        if key in self.processor:
+            return opened
+        try:
+            data = self.store.read(partition, key.text())
+            if data is not None:
+                self.processor.restore(key, data)
+        except (StoreError, ValueError) as error:
+            log.error("%s begins anew: its stored state is not readable (%s)", key.text(), error)
+        return opened
+
+    async def _refuse(self, source: Partition, offset: int, data: bytes, reason: str) -> None:
+        serial = self.offsets.received(source, offset, None)
+        epoch = self.epoch
+        letter = DeadLetter(
+            reason=reason[:500],
+            topic=source.topic,
+            partition=source.number,
+            offset=offset,
+            time_s=self.wall(),
+            excerpt=base64.b64encode(data[:EXCERPT_BYTES]).decode(),
+        )
+        self.counts.dead_letters += 1
+        await (await self.publish(topics.DEADLETTER, None, wire.encode(letter)))
+        if epoch == self.epoch:
+            self.offsets.release(serial)
+
+    async def checkpoint(self, everything: bool = False) -> None:
+        """Store the units that are due (or all that changed), then commit what became safe.
+
+        Raises:
+            Exception: an answer or a snapshot could not be delivered. The worker must start again from what is stored.
+        """
+        async with self._storing:
+            gone = [key for key in self.processor.take_forgotten() if key in self._open]
+            due = [key for key in self._dirty() if everything or self._due(key)]
+            wanted = list(dict.fromkeys(gone + due))
+            for at in range(0, len(wanted), AT_ONCE):
+                await asyncio.gather(*(self._store(key) for key in wanted[at : at + AT_ONCE]))
+            await self._commit()
+
+    def _dirty(self) -> list[Key]:
+        return [key for key in self.offsets.dirty() if isinstance(key, Key) and key in self._open]
+
+    def _due(self, key: Key) -> bool:
+        opened = self._open[key]
+        return self.clock() >= opened.due_s or opened.events >= CHECKPOINT_EVENTS
+
+    async def _store(self, key: Key) -> None:
+        epoch, opened, mark = self.epoch, self._open[key], self.offsets.mark()
+        waiting, opened.waiting, opened.events = opened.waiting, [], 0
+        began_s = self.clock()
+        data = self.processor.snapshot(key) if key in self.processor else None
+        opened.due_s = began_s + max(CHECKPOINT_S, SNAPSHOT_SHARE * (self.clock() - began_s))
+        await asyncio.gather(*waiting)
+        if epoch != self.epoch:
+            return
+        if data is None:
+            await self.store.delete(opened.partition, key.text())
+        else:
+            await self.store.write(opened.partition, key.text(), data)
+            self.counts.checkpoint_bytes += len(data)
+        self.counts.checkpoints += 1
+        if epoch == self.epoch:
+            self.offsets.stored(key, mark)
+            if data is None and key not in self.processor:
+                self._open.pop(key, None)
+
+    async def _commit(self) -> None:
+        epoch, safe = self.epoch, self.offsets.committable()
+        if not safe:
+            return
+        await self.commit(safe)
+        self.counts.commits += 1
+        if epoch == self.epoch:
+            self.offsets.committed(safe)
+
+    def lose(self) -> None:
+        """The partitions were taken away: forget all that is not stored. It will come again, here or elsewhere."""
+        self.epoch += 1
+        self.processor.clear()
+        self.offsets.clear()
+        self._open.clear()

@@ -1,0 +1,80 @@
+"""The processor: every event to the unit it is for, and what the units say back with its topic.
+
+Rule of this file: pure and bounded. The Faust app and ``paceline analyze`` run this same code. Units that have been
+idle for an hour of **stream time** are forgotten. Stream time follows the batches' own start times, but no event may
+push it by more than ``MOST_PUSH_S``: a producer whose clock is a year ahead must not make all others look idle.
+"""
+
+from collections import OrderedDict
+
+from paceline.events import Event
+from paceline.topics import Topic
+
+from .routes import Routes, topic_of
+from .unit import Key, Unit, key_of
+
+IDLE_S = 3600.0
+MOST_PUSH_S = 10.0
+#: More units than this at a time are not kept: the longest idle goes first.
+MOST_UNITS = 10_000
+
+
+class Processor:
+    """Units by key, least recently used first."""
+
+    def __init__(self, routes: Routes | None = None, idle_s: float = IDLE_S, most_units: int = MOST_UNITS) -> None:
+        self.routes = routes
+        self.idle_s = idle_s
+        self.most_units = most_units
+        self.now_s: float | None = None
+        self.units: OrderedDict[Key, tuple[Unit, float]] = OrderedDict()
+        self._forgotten: list[Key] = []
+
+    def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
+        """Take in one event; what follows from it, each with the topic it belongs on."""
+        key = key_of(topic, event)
+        unit = self.units.pop(key, (None, 0.0))[0] or Unit(self.routes)
+        self.units[key] = (unit, self._advance(getattr(event, "t0_s", None)))
+        self._forget()
+        return [(topic_of(found), found) for found in unit.update(topic, event)]
+
+    def _advance(self, time_s: float | None) -> float:
+        if self.now_s is None:
+            self.now_s = time_s
+        elif time_s is not None and time_s > self.now_s:
+            self.now_s = min(time_s, self.now_s + MOST_PUSH_S)
+        return self.now_s or 0.0
+
+    def _forget(self) -> None:
+        now_s = self.now_s or 0.0
+        while self.units:
+            key = next(iter(self.units))
+            if len(self.units) <= self.most_units and now_s - self.units[key][1] <= self.idle_s:
+                return
+            del self.units[key]
+            self._forgotten.append(key)
+
+    def take_forgotten(self) -> list[Key]:
+        """The keys forgotten since the last call, so that their stored state can be deleted."""
+        found, self._forgotten = self._forgotten, []
+        return [key for key in found if key not in self.units]
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.units
+
+    def snapshot(self, key: Key) -> bytes:
+        """The state of one unit."""
+        return self.units[key][0].snapshot()
+
+    def restore(self, key: Key, data: bytes) -> None:
+        """Put one unit's state back.
+
+        Raises:
+            ValueError: ``data`` is no snapshot.
+        """
+        self.units[key] = (Unit.restore(data, self.routes), self.now_s or 0.0)
+
+    def clear(self) -> None:
+        """Drop every unit: their partitions are somebody else's now."""
+        self.units.clear()
+        self._forgotten.clear()

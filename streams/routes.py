@@ -1,0 +1,47 @@
+"""Which decisions see which topic, and where what they say goes: the architecture of this service on ten lines.
+
+Rule of this file: data only. A new verdict is a new decision in this table.
+"""
+
+from typing import Any, Protocol, Self
+
+from paceline import topics
+from paceline.events import Event, Finding, Window
+from paceline.topics import Topic
+
+from .diagnosis.machine import Diagnosis
+from .windows.samples import DeviceWindows, HostWindows
+from .windows.training import JobWindows
+
+
+class Decision(Protocol):
+    """A resumable machine: told events, it answers with events; its state is bytes."""
+
+    def update(self, event: Any) -> list[Any]:
+        """Take in one event; what follows from it."""
+
+    def snapshot(self) -> bytes:
+        """The whole state."""
+
+    @classmethod
+    def restore(cls, data: bytes) -> Self:
+        """The decision that ``snapshot`` described. ValueError where ``data`` is no snapshot of this version."""
+
+
+Routes = dict[str, tuple[type[Decision], ...]]
+
+ROUTES: Routes = {
+    topics.OP.name: (Diagnosis, JobWindows),
+    topics.COLLECTIVE.name: (Diagnosis,),
+    topics.DEVICE.name: (DeviceWindows,),
+    topics.HOST.name: (HostWindows,),
+}
+
+
+def topic_of(event: Event) -> Topic:
+    """The topic that a decision's answer goes to."""
+    if isinstance(event, Finding):
+        return topics.FINDING
+    if isinstance(event, Window):
+        return topics.WINDOW
+    raise TypeError(f"no topic for {type(event).__name__}")

@@ -1,0 +1,89 @@
+"""A unit: all decisions about one job attempt or one node, kept, snapshotted and restored together.
+
+Rule of this file: pure. What belongs together has one key, and one key lives in one partition of every topic.
+"""
+
+import logging
+from typing import Any, NamedTuple
+
+import msgspec
+
+from paceline.events import Event
+from paceline.topics import Topic
+
+from .routes import ROUTES, Decision, Routes
+
+log = logging.getLogger(__name__)
+
+
+class Key(NamedTuple):
+    """What a unit is about: a job's attempt, or a node (attempt -1)."""
+
+    kind: str
+    cluster: str
+    name: str
+    attempt: int
+
+    def text(self) -> str:
+        """The key as one unambiguous line."""
+        return msgspec.json.encode(self).decode()
+
+    @classmethod
+    def read(cls, text: str) -> "Key":
+        """The key that ``text`` writes.
+
+        Raises:
+            msgspec.DecodeError: ``text`` writes none.
+        """
+        return msgspec.json.decode(text, type=cls)
+
+
+def key_of(topic: Topic, event: Any) -> Key:
+    """The key of the unit that ``event`` is for."""
+    if topic.key == "job":
+        return Key("job", event.cluster, event.job, event.attempt)
+    return Key("node", event.cluster, event.node, -1)
+
+
+class Unit:
+    """The decisions of one key, made when their first event comes."""
+
+    def __init__(self, routes: Routes | None = None) -> None:
+        self.routes = ROUTES if routes is None else routes
+        self.decisions: dict[str, Decision] = {}
+
+    def update(self, topic: Topic, event: Event) -> list[Event]:
+        """Tell every decision that wants it; what they answer."""
+        found: list[Event] = []
+        for kind in self.routes.get(topic.name, ()):
+            decision = self.decisions.get(kind.__name__)
+            if decision is None:
+                decision = self.decisions[kind.__name__] = kind()
+            found += decision.update(event)
+        return found
+
+    def snapshot(self) -> bytes:
+        """The state of every decision."""
+        return msgspec.msgpack.encode({name: decision.snapshot() for name, decision in self.decisions.items()})
+
+    @classmethod
+    def restore(cls, data: bytes, routes: Routes | None = None) -> "Unit":
+        """The unit that ``snapshot`` described. A decision of another version begins anew, and the log says so.
+
+        Raises:
+            ValueError: ``data`` is no snapshot.
+        """
+        unit = cls(routes)
+        kinds = {kind.__name__: kind for wanted in unit.routes.values() for kind in wanted}
+        try:
+            parts = msgspec.msgpack.decode(data, type=dict[str, bytes])
+        except msgspec.DecodeError as error:
+            raise ValueError(f"not a snapshot: {error}") from error
+        for name, part in parts.items():
+            if name not in kinds:
+                continue
+            try:
+                unit.decisions[name] = kinds[name].restore(part)
+            except ValueError as error:
+                log.warning("%s begins anew: its stored state is not readable (%s)", name, error)
+        return unit

@@ -1,0 +1,113 @@
+"""One worker's life: start the app, store what is due, stop in good order or report why it could not go on.
+
+Rule of this file: everything real is built and ended here; what is done with an event is the door's affair.
+"""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from pathlib import Path
+
+import faust
+from aiohttp import web
+
+from paceline.bus import BrokerSettings
+from paceline.settings import SettingError
+
+from . import health
+from .app import build
+from .door import Door
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.25
+#: Longer than this neither the last snapshot nor the app's own stop may take.
+STOP_S = 10.0
+
+
+class WorkerError(Exception):
+    """The worker could not go on; what it had not stored will be read again."""
+
+
+class Worker:
+    """A Faust worker in this process."""
+
+    def __init__(self, settings: BrokerSettings, data_dir: Path, web_port: int = 0) -> None:
+        self.settings = settings
+        self.data_dir = data_dir
+        self.web_port = web_port
+        self.ready = False
+
+    async def run(self) -> None:
+        """Work until SIGTERM or SIGINT.
+
+        Raises:
+            WorkerError: the broker went away, or something could not be delivered.
+            SettingError: the web port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        stop, failure = asyncio.Event(), loop.create_future()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+
+        def failed(error: BaseException) -> None:
+            if not failure.done():
+                failure.set_result(error)
+
+        app, door = build(self.settings, self.data_dir, failed)
+        site = await self._serve(door) if self.web_port else None
+        starting = asyncio.create_task(self._start(app, door))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({starting, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
+            self.ready = False
+            if stop.is_set():
+                await self._finish(door)
+        finally:
+            for task in (starting, stopping):
+                task.cancel()
+            await self._end(app)
+            if site is not None:
+                await site.cleanup()
+        if not stop.is_set():
+            raise WorkerError(_cause(failure, starting))
+
+    async def _serve(self, door: Door) -> web.AppRunner:
+        def text() -> str:
+            return health.metrics(door.counts, door.offsets.in_hand(), len(door.processor.units))
+
+        try:
+            return await health.serve(self.web_port, lambda: self.ready, text)
+        except OSError as error:
+            raise SettingError(f"--web-port={self.web_port}: {error.strerror}; allowed: a free port") from error
+
+    async def _start(self, app: faust.App, door: Door) -> None:
+        """Join, then store what is due until cancelled. Ends by itself only when the app does."""
+        await app.start()
+        self.ready = not app.should_stop
+        log.info("ready: %s on %s", app.conf.id, self.settings.address)
+        while not app.should_stop:
+            await door.checkpoint()
+            await asyncio.sleep(LOOK_S)
+        if app.crash_reason is not None:
+            raise app.crash_reason
+
+    async def _finish(self, door: Door) -> None:
+        try:
+            async with asyncio.timeout(STOP_S):
+                await door.checkpoint(everything=True)
+        except TimeoutError:
+            log.warning("the last snapshot took too long; the events since the one before will be read again")
+
+    async def _end(self, app: faust.App) -> None:
+        with contextlib.suppress(asyncio.CancelledError, TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                await app.stop()
+
+
+def _cause(failure: "asyncio.Future[BaseException]", starting: "asyncio.Task[None]") -> str:
+    error: BaseException | None = failure.result() if failure.done() else None
+    if error is None and starting.done() and not starting.cancelled():
+        error = starting.exception()
+    return f"{type(error).__name__}: {error}" if error else "the app ended by itself"
