@@ -1,19 +1,69 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Two commands do everything on a fresh machine: `make demo` and `make test`. `make help` lists the rest.
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+# Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
+IMAGES := collectors streams ui
+COMPILE := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help:  ## list these commands
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' Makefile | column -t -s '|'
 
 .PHONY: env
 env: .venv/ready  ## build .venv from the lock
 
-.venv/ready: requirements.lock pyproject.toml
-	@command -v uv >/dev/null || $(PYTHON) -m pip install --quiet --user uv
-	@UV=$$(command -v uv || echo "$$($(PYTHON) -m site --user-base)/bin/uv"); \
-	  "$$UV" venv --quiet --allow-existing --python $(PYTHON) .venv && \
-	  "$$UV" pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock && \
-	  "$$UV" pip install --quiet --python $(BIN)/python --no-deps --editable .
+.venv/ready: requirements.lock pyproject.toml deploy/environment.sh
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv
 	@touch $@
+
+.PHONY: demo
+demo: env  ## watch a real training run whose slow rank is named, live (ARGS='--headless --json')
+	@$(BIN)/paceline demo $(ARGS)
+
+.PHONY: test
+test: env system lint  ## everything that needs no GPU: lint, all tests, the built wheel
+	@PYTHONPATH=tests/plugins $(BIN)/python -m pytest -p no_skips -m 'not gpu' $(ARGS)
+	@deploy/wheel-test.sh
+
+.PHONY: system
+system:
+	@deploy/system-packages.sh
+
+.PHONY: lint
+lint: env  ## ruff, mypy, import-linter
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: docs
+docs: env  ## write docs/events.md, docs/schemas and docs/asyncapi.json from the contract
+	@$(BIN)/python docs/generate.py
+
+.PHONY: lock
+lock:  ## pin what pyproject.toml asks for, with hashes and no index address
+	@$(COMPILE) pyproject.toml --all-extras --group dev -o requirements.lock
+	@$(COMPILE) --group bench pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/bench.lock
+	@for image in $(IMAGES); do \
+	  $(COMPILE) pyproject.toml --extra $$image -c requirements.lock -o deploy/requirements/$$image.lock; \
+	done
+	@sed -nE 's/^requires = \["(.*)"\]/\1/p' pyproject.toml | \
+	  $(COMPILE) - -c requirements.lock -o deploy/requirements/build.lock
 
 .PHONY: kafka
 kafka:  ## Apache Kafka in the foreground, one node on 127.0.0.1 (PORT=9092 DATA=deploy/kafka/data)
 	@exec deploy/kafka/kafka.sh
+
+.PHONY: bench-env
+bench-env: env
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv deploy/requirements/bench.lock
+
+.PHONY: bench-streams
+bench-streams: bench-env  ## rows per second and delay through broker and Faust, beside other stream processors
+	@$(BIN)/python -m experiments.throughput $(ARGS)
+
+.PHONY: bench-overhead
+bench-overhead: env  ## what `paceline run` costs a training run
+	@$(BIN)/python -m experiments.overhead $(ARGS)

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2. Installs only what is missing,
+# where apt is allowed; elsewhere says which tests are skipped and what brings them. In CI a missing one is a failure.
+set -euo pipefail
+
+have_java() {
+  command -v java >/dev/null && [ "$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -1)" -ge 17 ]
+}
+have_chromium() { command -v chromium >/dev/null; }
+
+packages=() skipped=()
+need() { # package, what is skipped without it, the check…
+  local package=$1 tests=$2
+  shift 2
+  "$@" >/dev/null 2>&1 || { packages+=("$package") && skipped+=("$tests"); }
+}
+
+check() {
+  packages=() skipped=()
+  local java=openjdk-17-jre-headless
+  apt-cache show "$java" >/dev/null 2>&1 || java=default-jre-headless
+  need "$java" "bus tests on Apache Kafka" have_java
+  need maven "bus tests on Apache Kafka" command -v mvn
+  need chromium "browser tests" have_chromium
+  need iproute2 "network tests" command -v ip
+}
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo --non-interactive "$@"; fi
+}
+
+may_install() {
+  command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo --non-interactive true 2>/dev/null; }
+}
+
+check
+[ ${#packages[@]} -eq 0 ] && exit 0
+if may_install; then
+  echo "system-packages.sh: installing ${packages[*]}" >&2
+  as_root apt-get update --quiet=2 || true
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends "${packages[@]}" \
+    >/dev/null || true
+  check
+  [ ${#packages[@]} -eq 0 ] && exit 0
+  # Package lists may have been missing, and with them the choice of Java.
+fi
+for index in "${!packages[@]}"; do
+  echo "system-packages.sh: no ${packages[$index]}: ${skipped[$index]} are skipped" >&2
+done
+echo "system-packages.sh: mend: sudo apt-get install ${packages[*]}" >&2
+[ "${CI:-}" != true ] || exit 1
