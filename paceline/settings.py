@@ -106,7 +106,9 @@ BROKERS = Setting(
 )
 CLUSTER = Setting("PACELINE_CLUSTER", "default", text, "any name", "name of the cluster, part of a job's identity")
 NODE = Setting("PACELINE_NODE", "", text, "any name", "name of this node; default: the host name")
-JOB = Setting("PACELINE_JOB", "", text, "any name", "the job's id; default: Slurm's, Kubernetes', torchrun's, else made up")
+JOB = Setting(
+    "PACELINE_JOB", "", text, "any name", "the job's id; default: Slurm's, Kubernetes', torchrun's, else made up"
+)
 SECURITY_PROTOCOL = Setting(
     "PACELINE_SECURITY_PROTOCOL",
     "PLAINTEXT",
@@ -126,6 +128,9 @@ SASL_MECHANISM = Setting(
 )
 SASL_USERNAME = Setting("PACELINE_SASL_USERNAME", "", text, "any name", "user to log in as")
 SASL_PASSWORD = Setting("PACELINE_SASL_PASSWORD", "", text, "any text", "password to log in with", secret=True)
+COLLECT_INTERVAL_S = Setting(
+    "PACELINE_COLLECT_INTERVAL_S", 1.0, number(0.05, 60.0), "0.05 to 60", "seconds between two samples of a node"
+)
 
 #: Every setting there is; each service adds its own below the ones of the contract.
 SETTINGS: tuple[Setting[object], ...] = (
@@ -140,4 +145,5 @@ SETTINGS: tuple[Setting[object], ...] = (
     SASL_MECHANISM,
     SASL_USERNAME,
     SASL_PASSWORD,
+    COLLECT_INTERVAL_S,
 )  # type: ignore[assignment]

@@ -1,0 +1,1 @@
+"""The node agent: samples GPUs, host and hardware inventory, and publishes one message a second of each."""

@@ -1,0 +1,85 @@
+"""``paceline collect``: builds the agent's parts once and hands them down.
+
+Rule of this file: real things are made here and nowhere else in this folder.
+"""
+
+import logging
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from paceline.settings import CLUSTER
+from paceline.training.identity import node_of
+
+from .agent import Agent, Identity
+from .gpu import Gpus
+from .host import Host
+from .logs import to_stderr
+from .nvml import real
+from .options import parse
+from .processes import Owners
+from .sinks import Recording, Sink
+from .stations import GpuStation, HostStation
+
+log = logging.getLogger("paceline.collect")
+#: Seconds that messages still held get to reach the brokers when the agent ends.
+FLUSH_S = 5.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the agent until SIGTERM, Ctrl-C or the end it was given; return the exit status."""
+    environ = os.environ
+    options = parse(sys.argv[1:] if argv is None else argv, environ)
+    to_stderr(verbose=options.verbose)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    identity = Identity(
+        cluster=CLUSTER.read(environ),
+        node=options.node or node_of(environ, socket.gethostname()),
+        producer=f"collect-{os.getpid()}-{secrets.token_hex(4)}",
+    )
+    sink = _sink(options, environ, identity, stop)
+    gpus = Gpus(_loader(options))
+    agent = Agent(identity, HostStation(Host()), GpuStation(gpus, Owners()), sink, options.interval)
+    if options.once:
+        agent.once(stop)
+    else:
+        agent.run(stop, options.seconds)
+    sink.close(FLUSH_S)
+    return 0
+
+
+def _loader(options: Namespace) -> Any:
+    if not options.simulate:
+        return real
+    from .simulated import SimulatedNvml
+
+    simulated = SimulatedNvml(options.simulate, now=time.monotonic)
+    return lambda: simulated
+
+
+def _sink(options: Namespace, environ: Mapping[str, str], identity: Identity, stop: threading.Event) -> Sink:
+    if options.stdout:
+        return Recording(on_broken=stop.set)
+    from paceline.bus import BrokerSettings
+    from paceline.delivery.publisher import Publisher
+
+    settings = BrokerSettings.from_environ(environ)
+    if options.brokers:
+        settings = settings.with_brokers(options.brokers)
+    spool = Path(options.spool) if options.spool else None
+    name = f"paceline-collect-{identity.node}"
+    return Publisher(settings, client_id=name, spool_dir=spool, on_warning=log.warning)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

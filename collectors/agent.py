@@ -1,0 +1,95 @@
+"""The node agent: one thread samples the host, one the GPUs, and the caller's thread publishes once a second.
+
+Rule of this file: no part waits for another. A driver that hangs (a GPU that falls off the bus may hold a call for
+minutes) delays neither the host's samples nor a message, and a slow bus delays no sample.
+"""
+
+import logging
+import threading
+import time
+from typing import Any, NamedTuple
+
+from paceline.events import NodeDescribed
+from paceline.topics import DEVICE, HOST, NODE, Topic
+
+from .sampler import Sampler
+from .schedule import Schedule
+from .sinks import Sink
+from .stations import GpuStation, HostStation
+
+log = logging.getLogger("paceline.collect")
+#: Seconds between two messages of a topic.
+PUBLISH_S = 1.0
+#: Seconds that a sampling thread gets to end.
+STOP_S = 1.0
+
+
+class Identity(NamedTuple):
+    """Who speaks: goes into every message. ``producer`` is unique per process start."""
+
+    cluster: str
+    node: str
+    producer: str
+
+
+class Agent:
+    """Samples this node and publishes through ``sink``."""
+
+    def __init__(
+        self, identity: Identity, host: HostStation, gpus: GpuStation, sink: Sink, interval_s: float = 1.0
+    ) -> None:
+        self._identity = identity
+        self._host = host
+        self._gpus = gpus
+        self._sink = sink
+        self._interval_s = interval_s
+        self._sequences: dict[str, int] = {}
+        self._samplers = [Sampler("host", interval_s, host.sample), Sampler("gpu", interval_s, gpus.sample)]
+
+    def run(self, stop: threading.Event, seconds: float | None = None) -> None:
+        """Sample and publish until ``stop`` is set or ``seconds`` are over; then publish what is left."""
+        start_s = time.monotonic()
+        # Half an interval late, so that a message finds its rows complete and never 0 of them now and 2 the next time.
+        schedule = Schedule(PUBLISH_S, start_s + min(PUBLISH_S, self._interval_s) / 2)
+        for sampler in self._samplers:
+            sampler.start()
+        while not stop.is_set():
+            wait_s = schedule.wait_s(time.monotonic())
+            left_s = float("inf") if seconds is None else start_s + seconds - time.monotonic()
+            if stop.wait(min(wait_s, max(0.0, left_s))) or left_s <= wait_s:
+                break
+            self.publish()
+            for sampler in self._samplers:
+                sampler.watch()
+        ended = [sampler.stop(STOP_S) for sampler in self._samplers]
+        log.info("stopping; sampling threads ended: %s", all(ended))
+        self.publish()
+
+    def once(self, stop: threading.Event) -> None:
+        """Publish one row of everything; rates are over one interval."""
+        for sampler in self._samplers:
+            sampler.once()
+        self._host.cut(**self._producer(0))
+        self._gpus.cut(**self._producer(0))
+        stop.wait(self._interval_s)
+        for sampler in self._samplers:
+            sampler.once()
+        self.publish()
+
+    def publish(self) -> None:
+        """Publish what there is: at most one message a topic."""
+        inventory = self._gpus.inventory()
+        if inventory is not None:
+            self._send(NODE, lambda producer: NodeDescribed(**inventory, **producer))
+        self._send(DEVICE, lambda producer: self._gpus.cut(**producer))
+        self._send(HOST, lambda producer: self._host.cut(**producer))
+
+    def _send(self, topic: Topic, make: Any) -> None:
+        sequence = self._sequences.get(topic.name, 0)
+        event = make(self._producer(sequence))
+        if event is not None:
+            self._sequences[topic.name] = sequence + 1
+            self._sink.publish(topic, event, key=self._identity.node)
+
+    def _producer(self, sequence: int) -> dict[str, Any]:
+        return {**self._identity._asdict(), "sequence": sequence}

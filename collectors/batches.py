@@ -1,0 +1,87 @@
+"""From rows to messages: what was sampled since the last cut becomes one columnar event.
+
+Rule of this file: pure. Rows carry Unix times; an event says them as offsets from its first row.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from paceline.events import DeviceProcess, DeviceSamples, HostSamples, NetworkErrors
+
+from .columns import DEVICE_COLUMNS, HOST_COLUMNS
+from .device import Row
+from .host import HostRow
+
+#: Rows kept while nobody takes them, a minute at the fastest interval and 8 GPUs; then the oldest go.
+MOST_ROWS = 10_000
+
+
+class Batch:
+    """Rows with their time and device, waiting to be cut."""
+
+    def __init__(self, most: int = MOST_ROWS) -> None:
+        self._rows: list[tuple[float, str, dict[str, Any]]] = []
+        self._most = most
+        self.shed = 0
+
+    def add(self, time_s: float, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        """Keep ``rows``, (device, values) sampled at ``time_s``; a host's device is ""."""
+        self._rows += [(time_s, device, row) for device, row in rows]
+        over = len(self._rows) - self._most
+        if over > 0:
+            del self._rows[:over]
+            self.shed += over
+
+    def cut(self) -> list[tuple[float, str, dict[str, Any]]]:
+        """Take all rows."""
+        rows, self._rows = self._rows, []
+        return rows
+
+
+def _offsets(rows: list[tuple[float, str, Any]]) -> tuple[float, list[float]]:
+    start_s = rows[0][0]
+    return start_s, [round(time_s - start_s, 6) for time_s, _, _ in rows]
+
+
+def device_samples(
+    rows: list[tuple[float, str, Row]],
+    processes: list[DeviceProcess],
+    uuids: list[str],
+    not_measured: dict[str, str],
+    **producer: Any,
+) -> DeviceSamples:
+    """The event of ``rows``, at least one. ``processes`` name devices by their place in ``uuids``."""
+    start_s, offsets = _offsets(rows)
+    # A device that has just gone still has rows.
+    names = [*uuids, *sorted({uuid for _, uuid, _ in rows} - set(uuids))]
+    place = {uuid: index for index, uuid in enumerate(names)}
+    columns: dict[str, Any] = {name: [row[name] for _, _, row in rows] for name in DEVICE_COLUMNS}
+    return DeviceSamples(
+        **producer,
+        **columns,
+        t0_s=start_s,
+        uuids=names,
+        device=[place[uuid] for _, uuid, _ in rows],
+        time_s=offsets,
+        processes=processes,
+        not_measured=not_measured,
+    )
+
+
+def host_samples(
+    rows: list[tuple[float, str, HostRow]],
+    network_errors: list[NetworkErrors],
+    not_measured: dict[str, str],
+    **producer: Any,
+) -> HostSamples:
+    """The event of ``rows``, at least one."""
+    start_s, offsets = _offsets(rows)
+    columns: dict[str, Any] = {name: [row[name] for _, _, row in rows] for name in HOST_COLUMNS}
+    return HostSamples(
+        **producer,
+        **columns,
+        t0_s=start_s,
+        time_s=offsets,
+        network_errors=network_errors,
+        not_measured=not_measured,
+    )

@@ -1,0 +1,128 @@
+"""The GPUs of this node: finds the driver and the devices, keeps looking where there are none, and samples them.
+
+Rule of this file: a node without GPUs, without a driver or with lost devices is a normal node. Time is an argument.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from .device import Device, Row
+from .nvml import is_lost, reason, refusals
+from .pcie import Throughput
+
+log = logging.getLogger("paceline.collect.gpu")
+#: Seconds until a driver that is absent, or whose devices are all lost, is looked for again.
+RECONNECT_S = 60.0
+WITHOUT_BINDING = "nvidia-ml-py is not installed; pip install 'paceline[collectors]'"
+
+
+class Gpus:
+    """The node's devices, in NVML's order. ``load`` gives the NVML-like object."""
+
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self.nvml: Any = None
+        self.devices: list[Device] = []
+        #: Why there are no devices at all, or None where NVML answers.
+        self.absent: str | None = "not looked for yet"
+        self._load = load
+        self._missing: dict[int, str] = {}
+        self._throughput: Throughput | None = None
+        self._look_again_s = float("-inf")
+        self._lost: dict[str, str | None] = {}
+
+    def look(self, now_s: float) -> bool:
+        """Find driver and devices where there are none yet and it is time; return whether that changed anything."""
+        alive = any(device.lost is None for device in self.devices)
+        if alive or now_s < self._look_again_s or (self.nvml is not None and not self.devices and not self._missing):
+            return False
+        self._look_again_s = now_s + RECONNECT_S
+        told, known = self.absent, self.uuids
+        self._disconnect()
+        self.absent = self._connect()
+        if self.absent is not None and self.absent != told:
+            log.warning("GPUs not measured: %s; host is measured all the same", self.absent)
+        return self.absent is None and (told is not None or known != self.uuids)
+
+    def _connect(self) -> str | None:
+        """Open NVML and its devices; return why that failed."""
+        try:
+            nvml = self._load()
+        except ModuleNotFoundError:
+            return WITHOUT_BINDING
+        try:
+            nvml.nvmlInit()
+        except nvml.NVMLError as error:
+            return reason(nvml, error)
+        self.nvml, self._throughput = nvml, Throughput(nvml)
+        try:
+            count = nvml.nvmlDeviceGetCount()
+        except refusals(nvml) as error:
+            self._disconnect()
+            return reason(nvml, error)
+        for index in range(count):
+            self._open(index)
+        return None
+
+    def _open(self, index: int) -> None:
+        assert self._throughput is not None
+        try:
+            handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
+            uuid = self.nvml.nvmlDeviceGetUUID(handle)
+        except refusals(self.nvml) as error:
+            self._missing[index] = reason(self.nvml, error)
+            log.warning("GPU %d not measured: %s", index, self._missing[index])
+            return
+        self.devices.append(Device(self.nvml, index, handle, uuid, self._throughput, bool(self._mig(handle))))
+
+    def _mig(self, handle: Any) -> bool | None:
+        try:
+            return bool(self.nvml.nvmlDeviceGetMigMode(handle)[0])
+        except refusals(self.nvml):
+            return None
+
+    @property
+    def uuids(self) -> list[str]:
+        """The devices that rows speak of."""
+        return [device.uuid for device in self.devices]
+
+    def sample(self, now_s: float) -> list[tuple[str, Row]]:
+        """A row for every device, with its UUID."""
+        rows = [(device.uuid, device.sample(now_s)) for device in self.devices]
+        for device in self.devices:
+            if self._lost.get(device.uuid) != device.lost:
+                said = f"lost: {device.lost}" if device.lost else "is back"
+                log.warning("GPU %d (%s) %s", device.index, device.uuid, said)
+                self._lost[device.uuid] = device.lost
+        return rows
+
+    def not_measured(self) -> dict[str, str]:
+        """Why, by column; ``column[N]`` where it holds for GPU N alone, ``device[N]`` for one that does not open."""
+        found = {f"device[{index}]": why for index, why in self._missing.items()}
+        reasons = [device.reasons() for device in self.devices]
+        for column in {column for each in reasons for column in each}:
+            said = [each.get(column) for each in reasons]
+            if len(set(said)) == 1 and said[0] is not None:
+                found[column] = said[0]
+                continue
+            for device, why in zip(self.devices, said, strict=True):
+                if why is not None:
+                    found[f"{column}[{device.index}]"] = why
+        return dict(sorted(found.items()))
+
+    def _disconnect(self) -> None:
+        if self._throughput is not None:
+            self._throughput.close()
+        for device in self.devices:
+            device.close()
+        if self.nvml is not None:
+            try:
+                self.nvml.nvmlShutdown()
+            except self.nvml.NVMLError as error:
+                if not is_lost(self.nvml, error):
+                    log.warning("NVML does not shut down: %s", reason(self.nvml, error))
+        self.nvml, self.devices, self._missing, self._throughput = None, [], {}, None
+
+    def close(self) -> None:
+        """Give everything back to the driver."""
+        self._disconnect()

@@ -1,0 +1,111 @@
+"""The host: processors, pressure, memory, disks and network, one row at a time.
+
+Rule of this file: whatever cannot be read is None with a reason. Time is an argument, and so are /proc and /sys.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from paceline.events import NetworkErrors
+
+from .columns import HOST_COLUMNS
+from .cpu import Cpu
+from .kernel import network_errors, physical, pressure, tcp_retransmits
+from .rates import Rate
+from .readings import scaled
+
+HostRow = dict[str, Any]
+#: What may go wrong inside psutil where /proc is partly hidden or odd.
+UNREADABLE = (OSError, RuntimeError, ValueError, IndexError, KeyError, AttributeError, NotImplementedError)
+#: Reasons for what is commonly missing.
+REASONS = {
+    "cpu_frequency_mhz": "the kernel does not tell the frequency here",
+    "pressure_cpu_ratio": "the kernel has no PSI, or has it off (psi=1 turns it on)",
+    "pressure_memory_ratio": "the kernel has no PSI, or has it off (psi=1 turns it on)",
+    "pressure_io_ratio": "the kernel has no PSI, or has it off (psi=1 turns it on)",
+    "tcp_retransmits": "/proc/net/snmp cannot be read",
+}
+
+
+class Host:
+    """This host; ``proc`` and ``sys`` are where the kernel's files are."""
+
+    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
+        self._proc = proc
+        self._sys = sys
+        self._cpu = Cpu()
+        self._rates: dict[tuple[str, str], Rate] = {}
+        self._reasons: dict[str, str] = {}
+
+    def sample(self, now_s: float) -> HostRow:
+        """One row at ``now_s``, seconds of a monotonic clock."""
+        row: HostRow = dict.fromkeys(HOST_COLUMNS) | {"cpu_ratio_per_core": []}
+        self._reasons.clear()
+        self._read(row, ("cpu_ratio", "cpu_ratio_per_core", "cpu_steal_ratio"), self._processors)
+        self._read(row, ("cpu_frequency_mhz",), _frequency)
+        self._read(row, ("load1",), lambda: (round(psutil.getloadavg()[0], 2),))
+        self._read(row, ("memory_used_bytes", "memory_total_bytes"), _memory)
+        self._read(row, ("swap_used_bytes",), lambda: (psutil.swap_memory().used,))
+        self._read(row, ("disk_read_bytes_per_s", "disk_write_bytes_per_s"), lambda: self._disks(now_s))
+        self._read(row, ("network_rx_bytes_per_s", "network_tx_bytes_per_s"), lambda: self._network(now_s))
+        for kind in ("cpu", "memory", "io"):
+            row[f"pressure_{kind}_ratio"] = pressure(self._proc / "pressure" / kind)
+        row["tcp_retransmits"] = tcp_retransmits(self._proc / "net" / "snmp")
+        for column, why in REASONS.items():
+            if row[column] is None:
+                self._reasons.setdefault(column, why)
+        return row
+
+    def _read(self, row: HostRow, columns: tuple[str, ...], read: Callable[[], tuple[Any, ...]]) -> None:
+        try:
+            row.update(zip(columns, read(), strict=True))
+        except UNREADABLE as error:
+            self._reasons |= dict.fromkeys(columns, f"{type(error).__name__}: {error}"[:200])
+
+    def _processors(self) -> tuple[Any, ...]:
+        shares = self._cpu.update(psutil.cpu_times(percpu=True))
+        return shares.busy, shares.per_core, shares.steal
+
+    def _disks(self, now_s: float) -> tuple[Any, ...]:
+        found = psutil.disk_io_counters(perdisk=True)
+        disks = {name: found[name] for name in physical(self._sys / "block") if name in found}
+        return (
+            self._rate("disk_read", {name: disk.read_bytes for name, disk in disks.items()}, now_s),
+            self._rate("disk_write", {name: disk.write_bytes for name, disk in disks.items()}, now_s),
+        )
+
+    def _network(self, now_s: float) -> tuple[Any, ...]:
+        found = psutil.net_io_counters(pernic=True)
+        cards = {name: found[name] for name in physical(self._sys / "class" / "net") if name in found}
+        return (
+            self._rate("network_rx", {name: card.bytes_recv for name, card in cards.items()}, now_s),
+            self._rate("network_tx", {name: card.bytes_sent for name, card in cards.items()}, now_s),
+        )
+
+    def _rate(self, kind: str, counters: dict[str, int], now_s: float) -> float | None:
+        """Bytes per second over all devices; one that has just come counts from its second reading."""
+        rates = [self._rates.setdefault((kind, name), Rate()).update(n, now_s) for name, n in counters.items()]
+        known = [rate for rate in rates if rate is not None]
+        return round(sum(known), 1) if known else None
+
+    def network_errors(self) -> list[NetworkErrors]:
+        """Error counters of the network cards and InfiniBand ports, now."""
+        return network_errors(self._sys)
+
+    def not_measured(self) -> dict[str, str]:
+        """Why, by column, as of the last row."""
+        return dict(sorted(self._reasons.items()))
+
+
+def _frequency() -> tuple[Any, ...]:
+    frequency = psutil.cpu_freq()
+    return (scaled(frequency.current, 1.0) if frequency and frequency.current else None,)
+
+
+def _memory() -> tuple[Any, ...]:
+    memory = psutil.virtual_memory()
+    # Used is what programs cannot have; the page cache they can.
+    return memory.total - memory.available, memory.total

@@ -1,0 +1,73 @@
+"""The options of ``paceline collect``.
+
+Rule of this file: pure. A wrong option is one line that names it, its value and what is allowed, and exit status 2.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from paceline.settings import COLLECT_INTERVAL_S, number, whole
+
+EXAMPLES = """\
+examples:
+  paceline collect                                  sample this node once a second, for the brokers of PACELINE_BROKERS
+  paceline collect --brokers kafka1:9092            the same for other brokers
+  paceline collect --stdout --once                  one sample of everything, with no broker
+  paceline collect --stdout --seconds 60 >node.jsonl    a recording, with no broker
+  paceline collect --simulate 8 --interval 0.1      eight simulated GPUs at 10 Hz, to try a dashboard out
+
+It needs no root. docs/collectors.md lists every column, where it comes from and what it needs.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; {self.prog} --help shows how\n")
+
+
+def _kind(parse: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
+    def read(raw: str) -> Any:
+        try:
+            return parse(raw)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{raw!r}: {error}; allowed: {allowed}") from error
+
+    return read
+
+
+def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
+    """The options in ``argv``, defaults from ``environ``.
+
+    Raises:
+        SystemExit: 2 for a wrong option, 0 after --help.
+        SettingError: a wrong setting in ``environ``.
+    """
+    parser = _Parser(
+        prog="paceline collect",
+        description="Sample this node's GPUs (NVML) and host (/proc, /sys), and publish one message a second of each.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    allowed = COLLECT_INTERVAL_S.allowed
+    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default: PACELINE_BROKERS")
+    parser.add_argument(
+        "--interval",
+        metavar="S",
+        type=_kind(COLLECT_INTERVAL_S.parse, allowed),
+        default=COLLECT_INTERVAL_S.read(environ),
+        help=f"seconds between two samples, {allowed} (default: %(default)g)",
+    )
+    parser.add_argument("--node", metavar="NAME", help="name of this node; default: PACELINE_NODE, else the host name")
+    parser.add_argument("--stdout", action="store_true", help="write a recording to standard output; no broker")
+    parser.add_argument("--spool", metavar="DIR", help="keep messages here while the brokers are away; default: memory")
+    parser.add_argument("--once", action="store_true", help="one sample of everything, then end")
+    parser.add_argument(
+        "--seconds", metavar="N", type=_kind(number(0.1, 1e9), "0.1 and more"), help="end after N seconds"
+    )
+    parser.add_argument(
+        "--simulate", metavar="N", type=_kind(whole(1, 64), "1 to 64"), help="N simulated GPUs instead of NVML"
+    )
+    parser.add_argument("--verbose", action="store_true", help="log more on standard error")
+    return parser.parse_args(argv)

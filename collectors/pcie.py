@@ -1,0 +1,75 @@
+"""PCIe throughput where only the call that blocks 20 ms a direction exists, kept off the sampling thread.
+
+Rule of this file: one thread for all devices of the node; the sampler takes what was measured last and never waits.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .nvml import is_passing, reason, refusals
+from .readings import Value, scaled
+from .refusals import Refusals
+
+#: Seconds between two readings of a device, and how old one may be and still be a row's value.
+EVERY_S = 1.0
+OLDEST_S = 3.0
+_QUESTION = "throughput"
+
+
+class _Reading:
+    """What is known of one device."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self.refusals = Refusals()
+        self.at_s = float("-inf")
+        self.values: tuple[Value, ...] = (None, None)
+
+
+class Throughput:
+    """Reads the throughput of the devices asked about, until closed."""
+
+    def __init__(self, nvml: Any, clock: Callable[[], float] = time.monotonic) -> None:
+        self._nvml = nvml
+        self._clock = clock
+        self._readings: dict[int, _Reading] = {}
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def take(self, index: int, device: Any) -> tuple[tuple[Value, ...], str | None]:
+        """The last (received, sent) bytes/s of device ``index``, and why they are missing where they are refused."""
+        if index not in self._readings:
+            self._readings[index] = _Reading(device)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="pcie", daemon=True)
+            self._thread.start()
+        reading = self._readings[index]
+        fresh = self._clock() - reading.at_s <= OLDEST_S
+        return reading.values if fresh else (None, None), reading.refusals.reason(_QUESTION)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            for reading in list(self._readings.values()):
+                self._read(reading)
+            self._stop.wait(EVERY_S)
+
+    def _read(self, reading: _Reading) -> None:
+        if not reading.refusals.due(_QUESTION, self._clock()):
+            return
+        kinds = (self._nvml.NVML_PCIE_UTIL_RX_BYTES, self._nvml.NVML_PCIE_UTIL_TX_BYTES)
+        try:
+            values = tuple(scaled(self._nvml.nvmlDeviceGetPcieThroughput(reading.device, kind), 1e3) for kind in kinds)
+        except refusals(self._nvml) as error:
+            passing = is_passing(self._nvml, error)
+            reading.refusals.refused(_QUESTION, reason(self._nvml, error), self._clock(), passing=passing)
+            return
+        reading.values, reading.at_s = values, self._clock()
+        reading.refusals.answered(_QUESTION)
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(1.0)

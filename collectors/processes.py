@@ -1,0 +1,133 @@
+"""Which process uses which GPU, and the job and rank it belongs to.
+
+Rule of this file: of a process's environment, only the job's id and the rank leave it. A process id that NVML gives may
+belong to another process namespace: a job is claimed only for a process that has an NVIDIA device open.
+"""
+
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paceline.events import DeviceProcess
+from paceline.settings import SettingError
+from paceline.training.identity import job_of
+
+from .device import Device
+from .nvml import reason, refusals
+from .readings import whole
+
+COLUMN = "processes"
+
+
+class Owner(NamedTuple):
+    """What is known of a process."""
+
+    name: str
+    user: str | None
+    job: str | None
+    rank: int | None
+
+
+class Owners:
+    """Looks processes up, once in the life of each."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._known: dict[int, tuple[str, Owner]] = {}
+
+    def of(self, pid: int, name: Callable[[int], str]) -> Owner:
+        """The owner of ``pid``; ``name`` is asked where /proc does not tell the name."""
+        born = self._born(pid)
+        known = self._known.get(pid)
+        # A process that has not opened its GPU yet, or has gone, is asked again.
+        if known is not None and known[0] == born and known[1].job is not None:
+            return known[1]
+        owner = self._look(pid, name)
+        self._known[pid] = (born, owner)
+        return owner
+
+    def keep(self, pids: set[int]) -> None:
+        """Forget every process but these."""
+        self._known = {pid: known for pid, known in self._known.items() if pid in pids}
+
+    def _born(self, pid: int) -> str:
+        """When ``pid`` started, in the kernel's ticks: tells it from a later process of the same number."""
+        try:
+            return (self._proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+        except (OSError, IndexError):
+            return ""
+
+    def _look(self, pid: int, name: Callable[[int], str]) -> Owner:
+        folder = self._proc / str(pid)
+        try:
+            title = (folder / "comm").read_text(errors="replace").strip()
+        except OSError:
+            return Owner(name(pid), None, None, None)
+        try:
+            uid = folder.stat().st_uid
+            environ = read_environ(folder / "environ") if _has_gpu_open(folder) else {}
+        except OSError:
+            # Another user's process, or one that has just ended.
+            return Owner(title, None, None, None)
+        return Owner(title, _user(uid), *identity(environ))
+
+
+def identity(environ: dict[str, str]) -> tuple[str | None, int | None]:
+    """Job and rank that ``environ`` names."""
+    try:
+        job = job_of(environ) or None
+    except SettingError:
+        job = None
+    rank = environ.get("RANK", environ.get("SLURM_PROCID", "")) if job else ""
+    return job, int(rank) if rank.isascii() and rank.isdigit() else None
+
+
+def read_environ(path: Path) -> dict[str, str]:
+    """The variables in /proc/PID/environ.
+
+    Raises:
+        OSError: no right to read it, or the process has ended.
+    """
+    pairs = (entry.partition(b"=") for entry in path.read_bytes().split(b"\0"))
+    return {key.decode(errors="replace"): value.decode(errors="replace") for key, sign, value in pairs if sign}
+
+
+def _has_gpu_open(folder: Path) -> bool:
+    return any(
+        str(link.readlink()).startswith("/dev/nvidia") for link in (folder / "fd").iterdir() if link.is_symlink()
+    )
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def processes(nvml: Any, devices: list[Device], owners: Owners) -> tuple[list[DeviceProcess], dict[str, str]]:
+    """The processes on ``devices``, by place in that list, and why some devices do not tell."""
+    found: list[DeviceProcess] = []
+    why: dict[str, str] = {}
+    for place, device in enumerate(devices):
+        try:
+            running = nvml.nvmlDeviceGetComputeRunningProcesses(device.handle)
+        except refusals(nvml) as error:
+            why[f"{COLUMN}[{device.index}]"] = reason(nvml, error)
+            continue
+        for process in running:
+            owner = owners.of(process.pid, lambda pid: _name(nvml, pid))
+            used = whole(process.usedGpuMemory)
+            found.append(DeviceProcess(device=place, pid=process.pid, used_bytes=used, **owner._asdict()))
+    owners.keep({process.pid for process in found})
+    return found, why
+
+
+def _name(nvml: Any, pid: int) -> str:
+    try:
+        return str(nvml.nvmlSystemGetProcessName(pid)).rpartition("/")[2]
+    except refusals(nvml):
+        return ""
+    except UnicodeDecodeError:
+        return ""

@@ -1,0 +1,68 @@
+"""A thread that samples on a schedule, whatever goes wrong in one sample.
+
+Rule of this file: it knows nothing of what is sampled.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from .schedule import Schedule
+
+log = logging.getLogger("paceline.collect")
+#: A thread that has not come round for so many intervals, and seconds, is stuck.
+STUCK_INTERVALS = 10
+
+
+class Sampler:
+    """Calls ``sample`` at every instant of a schedule, in a thread of its own."""
+
+    def __init__(self, name: str, interval_s: float, sample: Callable[[], None]) -> None:
+        self.name = name
+        self._interval_s = interval_s
+        self._sample = sample
+        self._beat_s = time.monotonic()
+        self._failure: str | None = None
+        self._told_stuck = False
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        schedule = Schedule(self._interval_s, time.monotonic())
+        while not self._stop.wait(schedule.wait_s(time.monotonic())):
+            self.once()
+
+    def once(self) -> None:
+        """Sample now."""
+        try:
+            self._sample()
+        except Exception as error:
+            # What no reader foresaw must not end the agent; the same failure is told once, not every second.
+            if repr(error) != self._failure:
+                self._failure = repr(error)
+                log.exception("%s sample failed; going on", self.name)
+        self._beat_s = time.monotonic()
+
+    def watch(self) -> None:
+        """Warn once when the thread is stuck, and once when it has come round again."""
+        silent_s = time.monotonic() - self._beat_s
+        stuck = silent_s > STUCK_INTERVALS * max(1.0, self._interval_s)
+        if stuck and not self._told_stuck:
+            log.warning(
+                "no %s sample for %.0f s: a call to the driver or the kernel does not return", self.name, silent_s
+            )
+        elif self._told_stuck and not stuck:
+            log.warning("%s samples come again", self.name)
+        self._told_stuck = stuck
+
+    def stop(self, timeout_s: float) -> bool:
+        """End; return False where the thread hangs in a call and is left behind."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()

@@ -1,0 +1,283 @@
+"""A simulated NVML: GPUs that are not there, with faults on demand, behind pynvml's own names, structs and errors.
+
+Rule of this file: what a caller can tell from the real module is a bug here. It serves the tests, and
+``paceline collect --simulate N``, which tries dashboards out on a machine without GPUs; every such GPU says
+"Simulated" in its name.
+"""
+
+# ruff: noqa: N802, D102 - pynvml's names
+import ctypes
+import math
+import os
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+
+GIB = 1024**3
+
+
+class SimulatedGpu:
+    """One GPU: its state, and its faults, both free to change at any time.
+
+    ``refuse`` maps a call's or a field's name to the NVML error code it answers with; ``lost`` answers every call with
+    that code; ``xids`` are delivered once each.
+    """
+
+    def __init__(self, index: int, **state: Any) -> None:
+        self.index = index
+        self.uuid = f"GPU-51ed{index:04x}-0000-4000-8000-00000000{index:04x}"
+        self.name = "Simulated GPU"
+        self.refuse: dict[str, int] = {}
+        self.lost: int | None = None
+        self.xids: list[int] = []
+        self.processes: list[tuple[int, int | None]] = []
+        self.mig = False
+        self.links = 18
+        self.gpm = True
+        self.state: dict[str, Any] = dict(_IDLE) | state
+
+    def busy(self, at_s: float) -> float:
+        """How busy it is at ``at_s``: a slow wave, out of step between GPUs."""
+        return 0.75 + 0.2 * math.sin(at_s / 7.0 + self.index)
+
+
+_IDLE: dict[str, Any] = {
+    "total_bytes": 80 * GIB,
+    "reserved_bytes": GIB // 2,
+    "used_bytes": 48 * GIB,
+    "power_limit_mw": 700_000,
+    "memory_temperature": 58,
+    "throttle": 0,
+    "generation": 5,
+    "width": 16,
+    "replays": 0,
+    "ecc": (0, 0),
+    "retired": (0, 0),
+    "remapped": (0, 0),
+}
+
+
+class SimulatedNvml:
+    """An NVML with ``gpus``; ``init_error`` is the code that ``nvmlInit`` answers with, as where no driver is."""
+
+    def __init__(self, gpus: int, *, now: Callable[[], float], init_error: int | None = None) -> None:
+        self.gpus = [SimulatedGpu(index) for index in range(gpus)]
+        self.init_error = init_error
+        self.initialized = False
+        self.calls: list[tuple[str, int]] = []
+        self._gpm_samples: dict[int, tuple[SimulatedGpu, float]] = {}
+        self._now = now
+        self._start = now()
+
+    def __getattr__(self, name: str) -> Any:
+        """Constants, structs and errors are pynvml's own; a function that is not simulated is unknown to the driver."""
+        found = getattr(pynvml, name)
+        if name.startswith("nvml") and callable(found):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
+        return found
+
+    def _ask(self, call: str, gpu: SimulatedGpu) -> SimulatedGpu:
+        self.calls.append((call, gpu.index))
+        if not self.initialized:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+        if gpu.lost is not None:
+            raise pynvml.NVMLError(gpu.lost)
+        if call in gpu.refuse:
+            raise pynvml.NVMLError(gpu.refuse[call])
+        return gpu
+
+    def _elapsed_s(self) -> float:
+        return self._now() - self._start
+
+    # --- the library --------------------------------------------------------------------------------------------------
+
+    def nvmlInit(self) -> None:
+        if self.init_error is not None:
+            raise pynvml.NVMLError(self.init_error)
+        self.initialized = True
+
+    def nvmlShutdown(self) -> None:
+        self.initialized = False
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        return "999.00 (simulated)"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
+        return 13020
+
+    def nvmlDeviceGetCount(self) -> int:
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> SimulatedGpu:
+        return self._ask("nvmlDeviceGetHandleByIndex", self.gpus[index])
+
+    # --- what a device is ---------------------------------------------------------------------------------------------
+
+    def nvmlDeviceGetUUID(self, gpu: SimulatedGpu) -> str:
+        return self._ask("nvmlDeviceGetUUID", gpu).uuid
+
+    def nvmlDeviceGetName(self, gpu: SimulatedGpu) -> str:
+        return self._ask("nvmlDeviceGetName", gpu).name
+
+    def nvmlDeviceGetPciInfo(self, gpu: SimulatedGpu) -> Any:
+        self._ask("nvmlDeviceGetPciInfo", gpu)
+        return SimpleNamespace(busId=f"00000000:{gpu.index + 1:02X}:00.0")
+
+    def nvmlDeviceGetMigMode(self, gpu: SimulatedGpu) -> list[int]:
+        self._ask("nvmlDeviceGetMigMode", gpu)
+        return [int(gpu.mig), int(gpu.mig)]
+
+    def nvmlDeviceGetMaxPcieLinkGeneration(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetMaxPcieLinkGeneration", gpu).state["generation"])
+
+    def nvmlDeviceGetMaxPcieLinkWidth(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetMaxPcieLinkWidth", gpu).state["width"])
+
+    def nvmlDeviceGetMaxClockInfo(self, gpu: SimulatedGpu, kind: int) -> int:
+        self._ask("nvmlDeviceGetMaxClockInfo", gpu)
+        return 1980 if kind == pynvml.NVML_CLOCK_SM else 2619
+
+    # --- what a device does -------------------------------------------------------------------------------------------
+
+    def nvmlDeviceGetUtilizationRates(self, gpu: SimulatedGpu) -> Any:
+        self._ask("nvmlDeviceGetUtilizationRates", gpu)
+        if gpu.mig:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        found = pynvml.c_nvmlUtilization_t()
+        busy = gpu.busy(self._elapsed_s())
+        found.gpu, found.memory = gpu.state.get("utilization", int(busy * 100)), int(busy * 50)
+        return found
+
+    def nvmlDeviceGetMemoryInfo(self, gpu: SimulatedGpu, version: int | None = None) -> Any:
+        self._ask("nvmlDeviceGetMemoryInfo_v2" if version else "nvmlDeviceGetMemoryInfo", gpu)
+        found = pynvml.c_nvmlMemory_v2_t() if version else pynvml.c_nvmlMemory_t()
+        found.total, found.used = gpu.state["total_bytes"], gpu.state["used_bytes"]
+        if not version:
+            found.used += gpu.state["reserved_bytes"]
+        return found
+
+    def nvmlDeviceGetPowerUsage(self, gpu: SimulatedGpu) -> int:
+        self._ask("nvmlDeviceGetPowerUsage", gpu)
+        return int(gpu.state.get("power_mw", 100_000 + 550_000 * gpu.busy(self._elapsed_s())))
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetEnforcedPowerLimit", gpu).state["power_limit_mw"])
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, gpu: SimulatedGpu) -> int:
+        self._ask("nvmlDeviceGetTotalEnergyConsumption", gpu)
+        return int(500_000 * self._elapsed_s())
+
+    def nvmlDeviceGetTemperature(self, gpu: SimulatedGpu, sensor: int) -> int:
+        self._ask("nvmlDeviceGetTemperature", gpu)
+        return int(40 + 35 * gpu.busy(self._elapsed_s()))
+
+    def nvmlDeviceGetClockInfo(self, gpu: SimulatedGpu, kind: int) -> int:
+        self._ask("nvmlDeviceGetClockInfo", gpu)
+        if kind == pynvml.NVML_CLOCK_SM:
+            return 1200 if gpu.state["throttle"] else 1755
+        return 2619
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetCurrentClocksEventReasons", gpu).state["throttle"])
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu).state["throttle"])
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetCurrPcieLinkGeneration", gpu).state["generation"])
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetCurrPcieLinkWidth", gpu).state["width"])
+
+    def nvmlDeviceGetPcieReplayCounter(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetPcieReplayCounter", gpu).state["replays"])
+
+    def nvmlDeviceGetPcieThroughput(self, gpu: SimulatedGpu, counter: int) -> int:
+        self._ask("nvmlDeviceGetPcieThroughput", gpu)
+        return 2_000_000 if counter == pynvml.NVML_PCIE_UTIL_RX_BYTES else 500_000
+
+    def nvmlDeviceGetTotalEccErrors(self, gpu: SimulatedGpu, kind: int, counter: int) -> int:
+        return int(self._ask("nvmlDeviceGetTotalEccErrors", gpu).state["ecc"][kind])
+
+    def nvmlDeviceGetRemappedRows(self, gpu: SimulatedGpu) -> tuple[int, ...]:
+        return (*self._ask("nvmlDeviceGetRemappedRows", gpu).state["remapped"], 0, 0)
+
+    def nvmlDeviceGetFieldValues(self, gpu: SimulatedGpu, ids: list[Any]) -> list[Any]:
+        self._ask("nvmlDeviceGetFieldValues", gpu)
+        return [self._field(gpu, item[0] if isinstance(item, tuple) else item) for item in ids]
+
+    def _field(self, gpu: SimulatedGpu, field_id: int) -> Any:
+        name = next(name for name in _FIELDS if getattr(pynvml, name) == field_id)
+        found = pynvml.c_nvmlFieldValue_t()
+        found.fieldId, found.valueType = field_id, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+        found.nvmlReturn = gpu.refuse.get(name, 0)
+        found.value.ullVal = int(_FIELDS[name](gpu, self._elapsed_s()))
+        return found
+
+    def nvmlDeviceGetComputeRunningProcesses(self, gpu: SimulatedGpu) -> list[Any]:
+        self._ask("nvmlDeviceGetComputeRunningProcesses", gpu)
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in gpu.processes]
+
+    def nvmlSystemGetProcessName(self, pid: int) -> str:
+        if not os.path.exists(f"/proc/{pid}"):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return "/usr/bin/python3"
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def nvmlEventSetCreate(self) -> list[SimulatedGpu]:
+        return []
+
+    def nvmlDeviceRegisterEvents(self, gpu: SimulatedGpu, kinds: int, events: list[SimulatedGpu]) -> None:
+        events.append(self._ask("nvmlDeviceRegisterEvents", gpu))
+
+    def nvmlEventSetWait(self, events: list[SimulatedGpu], timeout_ms: int) -> Any:
+        for gpu in events:
+            if gpu.xids:
+                kind = pynvml.nvmlEventTypeXidCriticalError
+                return SimpleNamespace(device=gpu, eventType=kind, eventData=gpu.xids.pop(0))
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_TIMEOUT)
+
+    def nvmlEventSetFree(self, events: list[SimulatedGpu]) -> None:
+        events.clear()
+
+    # --- GPM: counters over the interval between two samples ----------------------------------------------------------
+
+    def nvmlGpmQueryDeviceSupport(self, gpu: SimulatedGpu) -> Any:
+        return SimpleNamespace(isSupportedDevice=int(self._ask("nvmlGpmQueryDeviceSupport", gpu).gpm))
+
+    def nvmlGpmSampleAlloc(self) -> Any:
+        return ctypes.pointer(pynvml.struct_c_nvmlGpmSample_t())
+
+    def nvmlGpmSampleFree(self, sample: Any) -> None:
+        self._gpm_samples.pop(ctypes.addressof(sample.contents), None)
+
+    def nvmlGpmSampleGet(self, gpu: SimulatedGpu, sample: Any) -> Any:
+        self._ask("nvmlGpmSampleGet", gpu)
+        self._gpm_samples[ctypes.addressof(sample.contents)] = (gpu, self._elapsed_s())
+        return sample
+
+    def nvmlGpmMetricsGet(self, request: Any) -> Any:
+        gpu, at_s = self._gpm_samples[ctypes.addressof(request.sample2.contents)]
+        for metric in request.metrics[: request.numMetrics]:
+            metric.nvmlReturn, metric.value = 0, 100 * gpu.busy(at_s) * _GPM[metric.metricId]
+        return request
+
+
+_GPM = {
+    pynvml.NVML_GPM_METRIC_SM_UTIL: 0.9,
+    pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: 0.6,
+    pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL: 0.5,
+}
+_FIELDS: dict[str, Callable[[SimulatedGpu, float], float]] = {
+    "NVML_FI_DEV_MEMORY_TEMP": lambda gpu, at_s: gpu.state["memory_temperature"],
+    "NVML_FI_DEV_PCIE_COUNT_RX_BYTES": lambda gpu, at_s: gpu.state.get("pcie_rx", 2e9 * at_s),
+    "NVML_FI_DEV_PCIE_COUNT_TX_BYTES": lambda gpu, at_s: gpu.state.get("pcie_tx", 5e8 * at_s),
+    "NVML_FI_DEV_NVLINK_LINK_COUNT": lambda gpu, at_s: gpu.links,
+    "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX": lambda gpu, at_s: 4e7 * at_s,
+    "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX": lambda gpu, at_s: 4e7 * at_s,
+    "NVML_FI_DEV_RETIRED_SBE": lambda gpu, at_s: gpu.state["retired"][0],
+    "NVML_FI_DEV_RETIRED_DBE": lambda gpu, at_s: gpu.state["retired"][1],
+}

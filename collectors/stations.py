@@ -1,0 +1,90 @@
+"""Where sampling and publishing meet: a station is filled by its sampling thread and emptied by the publishing one.
+
+Rule of this file: only sampling threads talk to NVML; a lock is held to hand rows over, never while measuring.
+"""
+
+import threading
+import time
+from typing import Any
+
+from paceline.events import DeviceSamples, HostSamples
+
+from .batches import Batch, device_samples, host_samples
+from .gpu import Gpus
+from .host import Host
+from .inventory import describe
+from .processes import Owners, processes
+
+#: Seconds between two looks at which process uses which GPU.
+PROCESSES_S = 5.0
+#: Seconds after which the inventory is said again, so that a broker that has lost it learns it anew.
+INVENTORY_S = 600.0
+
+
+class HostStation:
+    """The host's rows."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._lock = threading.Lock()
+        self._batch = Batch()
+
+    def sample(self) -> None:
+        """Add a row."""
+        row = self._host.sample(time.monotonic())
+        with self._lock:
+            self._batch.add(time.time(), [("", row)])
+
+    def cut(self, **producer: Any) -> HostSamples | None:
+        """The event of the rows since the last cut, or None without any."""
+        with self._lock:
+            rows = self._batch.cut()
+        if not rows:
+            return None
+        return host_samples(rows, self._host.network_errors(), self._host.not_measured(), **producer)
+
+
+class GpuStation:
+    """The devices' rows, processes and inventory."""
+
+    def __init__(self, gpus: Gpus, owners: Owners) -> None:
+        self._gpus = gpus
+        self._owners = owners
+        self._lock = threading.Lock()
+        self._batch = Batch()
+        self._about: dict[str, Any] = {"processes": [], "uuids": [], "not_measured": {}}
+        self._inventory: dict[str, Any] | None = None
+        self._processes_due_s = self._inventory_due_s = float("-inf")
+        self._processes: tuple[list[Any], dict[str, str]] = ([], {})
+
+    def sample(self) -> None:
+        """Add a row a device; look at processes and inventory when that is due."""
+        now_s = time.monotonic()
+        if self._gpus.look(now_s):
+            self._processes_due_s = self._inventory_due_s = float("-inf")
+        at_s, rows = time.time(), self._gpus.sample(now_s)
+        if now_s >= self._processes_due_s:
+            self._processes_due_s = now_s + PROCESSES_S
+            self._processes = processes(self._gpus.nvml, self._gpus.devices, self._owners)
+        found, why = self._processes
+        about = {"processes": found, "uuids": self._gpus.uuids, "not_measured": self._gpus.not_measured() | why}
+        inventory = None
+        if now_s >= self._inventory_due_s:
+            self._inventory_due_s = now_s + INVENTORY_S
+            inventory = describe(self._gpus, at_s)
+        with self._lock:
+            self._batch.add(at_s, rows)
+            self._about = about
+            self._inventory = inventory or self._inventory
+
+    def cut(self, **producer: Any) -> DeviceSamples | None:
+        """The event of the rows since the last cut, or None without any."""
+        with self._lock:
+            rows, about = self._batch.cut(), self._about
+        return device_samples(rows, **about, **producer) if rows else None
+
+    def inventory(self) -> dict[str, Any] | None:
+        """The inventory, where there is one to say: the fields of NodeDescribed but the producer's."""
+        with self._lock:
+            found, self._inventory = self._inventory, None
+        return found
