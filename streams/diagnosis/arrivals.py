@@ -118,8 +118,9 @@ class Arrivals:
 
     def _store(self, rows: Rows, column: Ints) -> None:
         slot = rows.seq % self.start.size
-        again = ~np.isnan(self.wait[slot, column])
-        self.ledger.note("collectives repeated or after they were judged", int(again.sum()))
+        again = int((~np.isnan(self.wait[slot, column])).sum())
+        again += slot.size - np.unique(slot * self.latest.size + column).size
+        self.ledger.note("collectives repeated or after they were judged", again)
         self.wait[slot, column] = rows.wait_s
         self.step[slot] = np.where(rows.step < 0, rows.seq, rows.step)  # no steps known: count collectives instead
         mine = column == 0

@@ -97,8 +97,8 @@ def look(ring: Ring, ticks: int, config: Config) -> Look:
     ranks = ring.columns["work"].shape[1]
     if len(ring.first_steps) < ticks:
         return Look(np.zeros(ranks, dtype=bool), np.zeros(ranks))
-    work = _margin(ring.last("work", ticks), config.least_excess, config)
-    starved = _margin(ring.last("starved", ticks), config.least_cpu_wait, config)
+    work = _margin(ring.columns["work"], ticks, config.least_excess, config)
+    starved = _margin(ring.columns["starved"], ticks, config.least_cpu_wait, config)
     margin = np.fmax(work, starved)
     late = margin >= 1.0
     if ring.communicates:
@@ -116,18 +116,26 @@ def calm(ring: Ring, ticks: int, config: Config) -> Flags:
     return np.asarray(work & starved)
 
 
-def _margin(excess: Array, least: float, config: Config) -> Array:
+def _margin(history: Array, ticks: int, least: float, config: Config) -> Array:
     """How many times over its bar each rank's median excess is; 0 where it was not late in nearly all ticks.
 
     Args:
-        excess: shape (ticks, ranks), NaN where not heard.
+        history: shape (looks, ranks), newest last, NaN where not heard; the last ``ticks`` rows are judged.
     """
-    ticks, ranks = excess.shape
+    excess = history[-ticks:]
+    ranks = excess.shape[1]
     median = nanmedian(excess, axis=0)
-    jitter = MAD_SIGMA * nanmedian(np.abs(excess - median), axis=0)
+    # A handful of ticks may look steady by chance, so a rank counts as no steadier than the typical rank over the
+    # whole history is.
+    jitter = np.fmax(_jitter(excess), nanmedian(_jitter(history)))
     error = _DEPENDENCE * _MEDIAN_ERROR * jitter / np.sqrt(ticks)
     spread = np.sqrt(peers_spread(median) ** 2 + error**2 + config.floor**2)
     bar = np.maximum(least, (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread)
     often = (np.nan_to_num(excess) > bar / 2).mean(axis=0) >= config.late_share
     standing = median - np.nan_to_num(peers_median(median)).clip(min=0.0)
     return np.where(often, standing / bar, 0.0)
+
+
+def _jitter(excess: Array) -> Array:
+    """Each rank's robust standard deviation from tick to tick."""
+    return MAD_SIGMA * nanmedian(np.abs(excess - nanmedian(excess, axis=0)), axis=0)

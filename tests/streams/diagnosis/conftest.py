@@ -1,0 +1,135 @@
+"""Made-up jobs: seeded, synchronous, with a fault of known size where a test wants one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from paceline.events import CollectiveTimings, OpTimings
+
+OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
+SHARES = np.array([0.05, 0.3, 0.57, 0.08])
+
+
+@dataclass(frozen=True)
+class Job:
+    """A synchronous job: every rank does its phases, then waits for the slowest."""
+
+    ranks: int = 4
+    steps: int = 150
+    step_s: float = 0.1
+    noise: float = 0.03
+    seed: int = 0
+    #: rank -> op -> seconds more, in the steps of ``when``.
+    fault: dict[int, dict[str, float]] = field(default_factory=dict)
+    when: Callable[[int], bool] = lambda step: step >= 60
+    #: steps a message holds, and nodes the ranks are spread over.
+    per_message: int = 10
+    nodes: int = 1
+    clock_skew_s: tuple[float, ...] = (0.0,)
+    world: int | None = None
+
+    def seconds(self) -> np.ndarray:
+        """Seconds by step, op and rank: shape (steps, len(OPS), ranks)."""
+        rng = np.random.default_rng(self.seed)
+        out = np.zeros((self.steps, len(OPS), self.ranks))
+        wobble = 1 + self.noise * rng.standard_normal((self.steps, 4, self.ranks)).clip(-3, 3)
+        out[:, :4] = SHARES[None, :, None] * self.step_s * wobble
+        for rank, more in self.fault.items():
+            for op, seconds in more.items():
+                where = [step for step in range(self.steps) if self.when(step)]
+                out[where, OPS.index(op), rank] += seconds
+                if op in ("gc", "cpu_wait"):  # an overlay lies inside a phase
+                    out[where, OPS.index("backward"), rank] += seconds
+        own = out[:, :4].sum(axis=1)
+        out[:, -1] = own.max(axis=1, keepdims=True) + 0.05 * self.step_s
+        out[:, -2] = out[:, -1] - own
+        return out
+
+    def batches(self) -> Iterator[OpTimings]:
+        """The job's OpTimings, node by node."""
+        seconds = self.seconds()
+        starts = np.concatenate([[0.0], np.cumsum(seconds[:, -1].max(axis=1))])
+        share = self.ranks // self.nodes
+        for number, first in enumerate(range(0, self.steps, self.per_message)):
+            for node in range(self.nodes):
+                ranks = list(range(node * share, (node + 1) * share))
+                rows = [
+                    (rank, step, op, starts[step] - starts[first], seconds[step, op, rank])
+                    for step in range(first, min(first + self.per_message, self.steps))
+                    for rank in ranks
+                    for op in range(len(OPS))
+                ]
+                yield OpTimings(
+                    cluster="default",
+                    producer=f"sidecar-{node}",
+                    sequence=number,
+                    job="job",
+                    attempt=0,
+                    node=f"node-{node}",
+                    t0_s=1.7e9 + float(starts[first]) + self.clock_skew_s[node % len(self.clock_skew_s)],
+                    ranks=ranks,
+                    world_sizes=[self.world or self.ranks] * len(ranks),
+                    devices=["cpu"] * len(ranks),
+                    ops=OPS,
+                    rank=[row[0] for row in rows],
+                    step=[row[1] for row in rows],
+                    op=[row[2] for row in rows],
+                    microbatch=[-1] * len(rows),
+                    start_s=[float(row[3]) for row in rows],
+                    duration_s=[float(row[4]) for row in rows],
+                )
+
+
+@pytest.fixture
+def job() -> type[Job]:
+    """The class of made-up jobs."""
+    return Job
+
+
+def collectives(ranks: int, steps: int, late: dict[int, float], seed: int = 0, step_s: float = 0.1) -> list:
+    """CollectiveTimings of a job that publishes no phases: two all-reduces a step, the first one waits."""
+    rng = np.random.default_rng(seed)
+    ready = 0.08 * (1 + 0.03 * rng.standard_normal((steps, ranks)))
+    for rank, seconds in late.items():
+        ready[steps // 3 :, rank] += seconds
+    wait = ready.max(axis=1, keepdims=True) - ready + 0.001
+    out = []
+    for number, first in enumerate(range(0, steps, 10)):
+        keys = [(s, r, c) for s in range(first, first + 10) for r in range(ranks) for c in range(2)]
+        waits = [float(wait[s, r]) if c == 0 else 0.001 for s, r, c in keys]
+        out.append(
+            CollectiveTimings(
+                cluster="default",
+                producer="sidecar-0",
+                sequence=number,
+                job="job",
+                attempt=0,
+                node="node-0",
+                backend="gloo",
+                phases=False,
+                t0_s=1.7e9,
+                ranks=list(range(ranks)),
+                world_sizes=[ranks] * ranks,
+                groups=["default"],
+                group_sizes=[ranks],
+                operations=["all_reduce"],
+                rank=[r for _, r, _ in keys],
+                step=[s for s, _, _ in keys],
+                seq=[2 * s + c for s, _, c in keys],
+                group=[0] * len(keys),
+                operation=[0] * len(keys),
+                bytes=[4096] * len(keys),
+                start_s=[s * step_s + float(ready[s, r]) + c * 0.002 for s, r, c in keys],
+                duration_s=waits,
+                wait_s=waits,
+            )
+        )
+    return out
+
+
+@pytest.fixture
+def collective_batches() -> Callable[..., list]:
+    """Makes CollectiveTimings of a job without phases."""
+    return collectives
