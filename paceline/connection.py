@@ -86,8 +86,11 @@ def attempt(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
     quieten()
     username = options.get("sasl_plain_username")
     try:
-        with socket.create_connection(split(address), timeout=timeout_s):
-            pass
+        with socket.create_connection(split(address), timeout=timeout_s) as plain:
+            context: ssl.SSLContext | None = options.get("ssl_context")
+            if context is not None:
+                with context.wrap_socket(plain, server_hostname=split(address)[0]):
+                    pass
         _hello(address, options, timeout_s)
     except (OSError, ssl.SSLError, errors.KafkaError) as error:
         raise explain(address, error, username) from error

@@ -27,6 +27,11 @@ KAFKA = ROOT / "deploy" / "kafka" / "kafka.sh"
 READY_S = 170.0
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The Kafka client leaves the socket of a refused connection to the garbage collector, which warns."""
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <s:ResourceWarning")
+
+
 class ApacheKafka:
     """One Apache Kafka node of its own; ``kill`` and ``start`` keep its data and its port."""
 

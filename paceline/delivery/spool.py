@@ -72,7 +72,7 @@ class Spool:
         """Add ``message`` as the newest; drop the oldest segments until it fits.
 
         Raises:
-            SpoolError: it could not be written; the spool is as before, and usable.
+            SpoolError: it could not be written; what is in the spool stays readable.
         """
         record = frame(message)
         if len(record) + len(MAGIC) > self.limit_bytes:
@@ -125,9 +125,11 @@ class Spool:
 
     def _open(self) -> None:
         for path in sorted(self.folder.glob(f"*{SUFFIX}")):
-            if not path.stem.isdigit() or path.is_symlink() or not path.is_file():
+            if not path.stem.isdecimal():
                 continue
             self._number = max(self._number, int(path.stem))
+            if path.is_symlink() or not path.is_file():
+                continue
             data = path.read_bytes()
             found = scan(data)
             self.corrupt += found.corrupt
