@@ -112,17 +112,8 @@ def raw(made: faust.App, topic: Topic) -> Any:
 def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None]) -> tuple[faust.App, Door]:
     """The app and its door. ``failed`` is told what an agent could not go on after."""
     made = app(settings, data_dir)
-    table = cast(
-        SnapshotTable,
-        made.Table(
-            TABLE,
-            key_type=bytes,
-            value_type=bytes,
-            key_serializer="raw",
-            value_serializer="raw",
-            partitions=topics.PARTITIONS,
-        ),
-    )
+    # Keys and values of type bytes are passed through as they are.
+    table = cast(SnapshotTable, made.Table(TABLE, key_type=bytes, value_type=bytes, partitions=topics.PARTITIONS))
     targets = {topic.name: raw(made, topic) for topic in TARGETS}
 
     async def publish(topic: Topic, key: str | None, value: bytes) -> Awaitable[object]:
@@ -158,4 +149,4 @@ def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Calla
     async def revoked(sender: Any, *args: Any, **kwargs: Any) -> None:
         door.lose()
 
-    made.on_partitions_revoked.connect(revoked, weak=False)
+    cast(Any, made.on_partitions_revoked).connect(revoked, weak=False)
