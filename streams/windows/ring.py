@@ -63,7 +63,7 @@ class Ring:
         op = np.array(batch.op, dtype=np.int64)
         duration = np.array(batch.duration_s, dtype=np.float64)
         start = batch.t0_s + np.array(batch.start_s, dtype=np.float64)
-        column = _columns(batch.ops, op)
+        column = columns(batch.ops, op)
         known = np.array(batch.ranks, dtype=np.int64)
         order = np.argsort(known, kind="stable")
         good = (step >= 0) & (step < MOST_STEP) & (duration >= 0) & np.isfinite(start) & (column != _UNKNOWN)
@@ -172,7 +172,7 @@ class Ring:
         return ring
 
 
-def _columns(ops: list[str], op: Whole) -> Whole:
+def columns(ops: list[str], op: Whole) -> Whole:
     """The column of each row: of a phase, of the whole step, or unknown."""
     table = np.array([_STEP if name == STEP else _COLUMN.get(name, _UNKNOWN) for name in ops] + [_UNKNOWN])
     return table[np.where((op >= 0) & (op < len(ops)), op, len(ops))]

@@ -1,0 +1,162 @@
+"""``paceline analyze``: what is in a recording, with no broker, by the very code that runs on the bus.
+
+Rule of this file: reading and printing. Findings go to standard output; what could not be read goes to standard error
+with its line number, and the rest is analyzed all the same.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from paceline import recording, topics, wire
+from paceline.events import Event, Finding
+from paceline.topics import Topic
+
+from .panel import panel
+from .processor import Processor
+from .routes import ROUTES
+from .summary import Summary
+
+EXAMPLES = """\
+examples:
+  paceline analyze run.jsonl.zst            what was found, one line each
+  paceline analyze run.jsonl --json         every finding and revision, one JSON object a line
+  paceline analyze run.jsonl --panel        the verdict in ten lines
+  paceline record --job resnet-7 -o - | paceline analyze - --panel
+"""
+#: Beyond so many bad lines only their number is told.
+MOST_COMPLAINTS = 20
+
+
+class Analysis:
+    """One recording's way through the processor."""
+
+    def __init__(self, say: Callable[[Topic, Event], None], complain: Callable[[str], None]) -> None:
+        self.say = say
+        self.complain = complain
+        self.processor = Processor()
+        self.summary = Summary()
+        self.lines = 0
+        self.judged = 0
+        self.bad = 0
+
+    def update(self, item: recording.Line | recording.Bad) -> None:
+        """Take in one line of the recording."""
+        self.lines += 1
+        if isinstance(item, recording.Bad):
+            self._refuse(item.number, item.reason)
+            return
+        try:
+            topic = topics.resolve(item.topic)
+            event = wire.decode(topic, item.value)
+        except KeyError as error:
+            self._refuse(item.number, str(error.args[0]))
+            return
+        except wire.WireError as error:
+            self._refuse(item.number, str(error))
+            return
+        if topic.kind == "derived" or topic is topics.DEADLETTER:
+            return  # What was found on the bus is found again here.
+        try:
+            self._judge(topic, event)
+        except (ValueError, OverflowError, ArithmeticError, LookupError) as error:
+            self._refuse(item.number, f"could not be judged: {type(error).__name__}: {error}")
+
+    def _judge(self, topic: Topic, event: Event) -> None:
+        self.summary.update(event)
+        if topic.name not in ROUTES:
+            return
+        self.judged += 1
+        for target, found in self.processor.update(topic, event):
+            self.summary.update(found)
+            self.say(target, found)
+
+    def _refuse(self, number: int, reason: str) -> None:
+        self.bad += 1
+        if self.bad <= MOST_COMPLAINTS:
+            self.complain(f"line {number}: {reason}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Analyze one recording; the exit status is 2 where there was nothing to judge."""
+    args = _parse(sys.argv[1:] if argv is None else argv)
+    try:
+        return _analyze(args)
+    except recording.RecordingError as error:
+        _complain(str(error))
+        return 2
+    except BrokenPipeError:
+        # The reader has seen enough. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="paceline analyze",
+        description="Say which rank held a recorded job back, since when, and why. Needs no broker.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", help="a recording (.jsonl, .jsonl.gz, .jsonl.zst), or - for standard input")
+    parser.add_argument("--json", action="store_true", help="every finding and revision, one JSON object a line")
+    parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
+    parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
+    return parser.parse_args(argv)
+
+
+def _analyze(args: argparse.Namespace) -> int:
+    analysis = Analysis(_speaker(args), _complain)
+    for item in recording.read(args.file):
+        analysis.update(item)
+    sys.stdout.flush()
+    if analysis.bad > MOST_COMPLAINTS:
+        _complain(f"{analysis.bad - MOST_COMPLAINTS} more bad lines, {analysis.bad} in all")
+    if not analysis.judged:
+        _complain(f"nothing to judge: {_why(args.file, analysis)}")
+        return 2
+    if args.panel:
+        print(panel(analysis.summary), file=sys.stderr if args.json else sys.stdout, flush=True)
+    elif not args.json and not any(job.findings for job in analysis.summary.jobs.values()):
+        print(f"nothing found in {analysis.judged} messages of {len(analysis.summary.jobs)} jobs")
+    return 0
+
+
+def _why(file: str, analysis: Analysis) -> str:
+    where = "standard input" if file == "-" else file
+    if not analysis.lines:
+        return f"{where} is empty"
+    if analysis.bad == analysis.lines:
+        return f"no line of {where} could be read"
+    return f"{where} holds no timings and no samples"
+
+
+def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
+    """How answers are told as they come."""
+    live = args.panel and args.file == "-"
+
+    def say(topic: Topic, event: Event) -> None:
+        finding = event if isinstance(event, Finding) else None
+        if (args.json and finding) or (args.windows and not finding):
+            sys.stdout.buffer.write(wire.encode(event) + b"\n")
+            if args.file == "-":
+                sys.stdout.flush()
+        if finding and live and finding.state == "confirmed" and finding.id not in told:
+            told.add(finding.id)
+            _complain(finding.summary)
+        elif finding and not args.json and not args.panel:
+            print(
+                f"step {finding.last_step}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"
+            )
+
+    told: set[str] = set()
+    return say
+
+
+def _complain(line: str) -> None:
+    print(f"paceline analyze: {line}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

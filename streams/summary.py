@@ -1,0 +1,140 @@
+"""What a whole recording amounts to, job by job: steps, where each rank's time went, and the last word on each finding.
+
+Rule of this file: pure and bounded. Totals only; the panel and other readers choose what to say of them.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paceline.events import CollectiveTimings, Event, Finding, JobDescribed, OpTimings
+
+from .diagnosis.ledger import Ledger
+from .windows.ring import COLUMNS
+from .windows.ring import columns as columns_of
+
+MOST_JOBS = 1000
+#: Step durations are counted in bins of 1 %, from a microsecond to some months: a median of any length in fixed space.
+_BIN = np.log(1.01)
+_BINS = 3000
+_STEP = len(COLUMNS)
+
+
+@dataclass
+class JobSummary:
+    """One attempt of one job. ``phase_s`` is seconds by rank and phase; ``step_s`` whole steps by rank."""
+
+    cluster: str
+    job: str
+    attempt: int
+    nodes: dict[int, str] = field(default_factory=dict)
+    phase_s: dict[int, dict[str, float]] = field(default_factory=dict)
+    step_s: dict[int, float] = field(default_factory=dict)
+    rank_steps: dict[int, int] = field(default_factory=dict)
+    first_step: int | None = None
+    last_step: int | None = None
+    collectives: int = 0
+    wait_s: dict[int, float] = field(default_factory=dict)
+    world_size: int | None = None
+    exit_status: int | None = None
+    findings: dict[str, Finding] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
+    _durations: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
+        default_factory=lambda: np.zeros(_BINS, dtype=np.int64)
+    )
+
+    @property
+    def steps(self) -> int:
+        """Steps that the rank with the most of them finished."""
+        return max(self.rank_steps.values(), default=0)
+
+    @property
+    def median_step_s(self) -> float | None:
+        """The median step over all ranks, to half a percent; None before the first."""
+        total = int(self._durations.sum())
+        if not total:
+            return None
+        at = int(np.searchsorted(np.cumsum(self._durations), (total + 1) // 2))
+        return float(1e-6 * np.exp((at + 0.5) * _BIN))
+
+    def add_ops(self, batch: OpTimings) -> None:
+        """Count one batch of phases in."""
+        if not self.ledger.admit(batch.producer, batch.sequence):
+            return
+        self.ledger.hear(batch.ranks, batch.world_sizes)
+        rank = np.array(batch.rank, dtype=np.int64)
+        step = np.array(batch.step, dtype=np.int64)
+        duration = np.array(batch.duration_s, dtype=np.float64)
+        column = columns_of(batch.ops, np.array(batch.op, dtype=np.int64))
+        good = (step >= 0) & (duration >= 0) & (column >= 0)
+        for one in dict.fromkeys(batch.ranks):
+            self.nodes[one] = batch.node
+            mine = good & (rank == one)
+            totals = np.bincount(column[mine], duration[mine], minlength=_STEP + 1)
+            seen = np.bincount(column[mine], minlength=_STEP + 1)
+            phases = self.phase_s.setdefault(one, {})
+            for at in np.flatnonzero(seen[:_STEP]).tolist():
+                phases[COLUMNS[at]] = phases.get(COLUMNS[at], 0.0) + float(totals[at])
+            if seen[_STEP]:
+                self.step_s[one] = self.step_s.get(one, 0.0) + float(totals[_STEP])
+                self.rank_steps[one] = self.rank_steps.get(one, 0) + int(seen[_STEP])
+        whole = good & (column == _STEP)
+        if whole.any():
+            self._see_steps(int(step[whole].min()), int(step[whole].max()))
+            bins = np.log(np.maximum(duration[whole], 1e-6) / 1e-6) / _BIN
+            self._durations += np.bincount(np.minimum(bins, _BINS - 1).astype(np.int64), minlength=_BINS)
+
+    def add_collectives(self, batch: CollectiveTimings) -> None:
+        """Count one batch of collectives in."""
+        self.collectives += len(batch.rank)
+        for rank in batch.ranks:
+            self.nodes.setdefault(rank, batch.node)
+        for rank, wait_s in zip(batch.rank, batch.wait_s, strict=True):
+            self.wait_s[rank] = self.wait_s.get(rank, 0.0) + wait_s
+        known = [step for step in batch.step if step >= 0]
+        if known:
+            self._see_steps(min(known), max(known))
+
+    def _see_steps(self, low: int, high: int) -> None:
+        self.first_step = low if self.first_step is None else min(low, self.first_step)
+        self.last_step = high if self.last_step is None else max(high, self.last_step)
+
+    def add_description(self, event: JobDescribed) -> None:
+        """Take in what a node says of the job."""
+        self.world_size = event.world_size
+        self.exit_status = event.exit_status if event.exit_status is not None else self.exit_status
+
+    def add_finding(self, finding: Finding) -> None:
+        """Keep the latest revision of each finding."""
+        known = self.findings.get(finding.id)
+        if known is None or known.revision <= finding.revision:
+            self.findings[finding.id] = finding
+
+
+class Summary:
+    """Every job of a recording, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.jobs: OrderedDict[tuple[str, str, int], JobSummary] = OrderedDict()
+        self.events = 0
+
+    def update(self, event: Event) -> None:
+        """Take in one event, measured or found."""
+        if not isinstance(event, OpTimings | CollectiveTimings | JobDescribed | Finding):
+            return
+        self.events += 1
+        key = (event.cluster, event.job, event.attempt)
+        job = self.jobs.get(key)
+        if job is None:
+            job = self.jobs[key] = JobSummary(*key)
+            if len(self.jobs) > MOST_JOBS:
+                self.jobs.popitem(last=False)
+        if isinstance(event, OpTimings):
+            job.add_ops(event)
+        elif isinstance(event, CollectiveTimings):
+            job.add_collectives(event)
+        elif isinstance(event, JobDescribed):
+            job.add_description(event)
+        else:
+            job.add_finding(event)
