@@ -42,7 +42,7 @@ def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]],
             colorbar=_colourbar(),
         )
     )
-    _frame(figure, height=int(np.clip(118 + 34 * len(names), 240, 560)))
+    _frame(figure, height=int(np.clip(96 + 23 * len(names), 220, 560)))
     figure.update_xaxes(title="training step", range=_range(firsts, width))
     ticks = names if len(names) <= 32 else names[:: -(-len(names) // 24)]
     figure.update_yaxes(title="rank", type="category", autorange="reversed", tickvals=ticks, showgrid=False)
@@ -75,7 +75,7 @@ def phases(phase_s: dict[str, Floats]) -> go.Figure:
             + f" {unit}"
             + "</b> a step in %{fullData.name}%{customdata}<extra></extra>",
         )
-    _frame(figure, height=int(np.clip(130 + 30 * len(shown), 230, 620)))
+    _frame(figure, height=int(np.clip(110 + 25 * len(shown), 220, 620)))
     figure.update_layout(barmode="stack", bargap=0.32, showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"})
     figure.update_xaxes(title=f"{unit} a step, mean of each rank's last steps", rangemode="tozero")
@@ -152,7 +152,7 @@ def _colourbar() -> dict[str, object]:
 def _frame(figure: go.Figure, height: int) -> None:
     figure.update_layout(
         height=height,
-        margin={"l": 8, "r": 8, "t": 26, "b": 8},
+        margin={"l": 52, "r": 8, "t": 26, "b": 46},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor=PANEL,
         font={"family": "Source Sans, Source Sans Pro, sans-serif", "color": INK, "size": 12},
@@ -160,6 +160,9 @@ def _frame(figure: go.Figure, height: int) -> None:
         uirevision="kept",
     )
     quiet = {
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": GROUND,
         "gridcolor": LINE,
         "zeroline": False,
         "tickfont": {"color": MUTED},

@@ -22,6 +22,9 @@ PHASES = {
     "optimizer": 0.0038,
     "other": 0.0009,
 }
+#: Fields of a node's samples that are no columns.
+_NODE_FIELDS = {"schema_version", "cluster", "producer", "sequence", "node", "t0_s", "uuids"}
+_NODE_FIELDS |= {"processes", "network_errors", "not_measured"}
 
 
 class Rehearsal:
@@ -149,7 +152,29 @@ class Rehearsal:
             "exonerated": ["input pipeline: 2.1 ms a step, peers 2.1 ms", "CPU contention: 0.2 % of the step"],
             "summary": f"Rank {self.slow_rank} computes 1.97 times as long as its peers; all others wait.",
         }
-        return topics.FINDING, events.Finding(**self._head, **{**given, **changed})
+        return topics.FINDING, events.Finding(**{**self._head, **given, **changed})
+
+    def machines(self, at_s: float) -> Iterator[Numbered]:
+        """One sample of each node's GPUs and host; what is not set here is not measured."""
+        for node, held in enumerate(np.array_split(np.arange(self.ranks), self.nodes)):
+            count = len(held)
+            columns: dict[str, Any] = {
+                name: [None] * count for name in events.DeviceSamples.__struct_fields__ if name not in _NODE_FIELDS
+            }
+            columns |= {
+                "device": list(range(count)),
+                "time_s": [0.0] * count,
+                "utilization_ratio": [0.97 - 0.01 * at for at in range(count)],
+                "power_w": [512.0 + 9 * at for at in range(count)],
+                "temperature_celsius": [58.0 + at for at in range(count)],
+            }
+            head: dict[str, Any] = {"cluster": "default", "node": self._name(node), "t0_s": at_s}
+            uuids = [f"GPU-{rank:08d}" for rank in held]
+            yield topics.DEVICE, events.DeviceSamples(**head, **self._number("device", node), uuids=uuids, **columns)
+            columns = {name: [None] for name in events.HostSamples.__struct_fields__ if name not in _NODE_FIELDS}
+            columns |= {"time_s": [0.0], "cpu_ratio": [0.34], "cpu_ratio_per_core": [[0.34]]}
+            columns |= {"memory_used_bytes": [212 << 30], "memory_total_bytes": [1024 << 30]}
+            yield topics.HOST, events.HostSamples(**head, **self._number("host", node), **columns)
 
     def _own(self, first: int, steps: int) -> npt.NDArray[np.float64]:
         """Seconds of work, phases x ranks x steps."""

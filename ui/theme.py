@@ -9,13 +9,13 @@ ACCENT, SLOW, FAST, CAUTION, GOOD = "#5ab0f6", "#ff7a66", "#5ab0f6", "#f2b950", 
 
 #: RdBu with its middle darkened to the panel's ground: what is normal recedes, slow is red, fast is blue.
 RATIO_SCALE = (
-    (0.0, "#8cc8ff"),
-    (0.2, "#3f8fd6"),
-    (0.4, "#21507e"),
-    (0.5, "#1b2736"),
-    (0.6, "#7e2f2c"),
-    (0.8, "#e0503f"),
-    (1.0, "#ffc0a8"),
+    (0.0, "#7cc4ff"),
+    (0.2, "#3d8bd0"),
+    (0.4, "#20466c"),
+    (0.5, "#1a2533"),
+    (0.6, "#64292b"),
+    (0.8, "#c4402f"),
+    (1.0, "#ff7d5e"),
 )
 
 #: Phases in the order of a step. Waiting is grey: it is nobody's work. The rest is Okabe and Ito's palette.

@@ -92,6 +92,16 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{digits(value)} {unit}".strip()
 
 
+def named(name: str, unit: str) -> str:
+    """A number's name without underscores, and without the unit that stands beside it."""
+    return name.removesuffix(f"_{unit}").replace("_", " ")
+
+
+def apart(own: float, peers: float | None) -> bool:
+    """Whether a number differs enough from the peers' to be worth a colour: by more than a tenth."""
+    return peers is not None and abs(own - peers) > 0.1 * max(abs(own), abs(peers))
+
+
 def ranks(numbers: Iterable[int], most: int = 6) -> str:
     """Ranks in words: no rank, rank 2, ranks 1, 5 and 3 more."""
     held = sorted(numbers)

@@ -28,11 +28,11 @@ def rehearsal(port: int) -> Iterator[str]:
     with embedded.start() as broker:
         settings = BrokerSettings(brokers=(broker.address,))
         ensure_topics(settings)
-        publish(settings)
         command = [sys.executable, "-m", "paceline", "ui", "--port", str(port), "--brokers", broker.address]
         page = subprocess.Popen(command)  # noqa: S603
         try:
             wait_for(port)
+            publish(settings)
             yield f"http://127.0.0.1:{port}"
         finally:
             page.terminate()
@@ -52,7 +52,7 @@ def wait_for(port: int, deadline_s: float = 60.0) -> None:
 def publish(settings: BrokerSettings) -> None:
     """Send 600 steps of a job whose rank 5 turns slow at step 300."""
     job, now_s = Rehearsal(), time.time()
-    sent = [*job.described(now_s - 60)]
+    sent = [*job.described(now_s - 60), *job.machines(now_s)]
     for first in range(0, 600, 20):
         sent += job.timings(now_s - 60 + first / 10, first, 20)
     sent += [job.window(now_s, 599)]

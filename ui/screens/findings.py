@@ -63,8 +63,8 @@ def _evidence(finding: Finding) -> str:
     head = [("Evidence", ""), ("own", "n"), ("peers", "n")]
     rows = [
         [
-            (item.name.replace("_", " "), ""),
-            (wording.quantity(item.value, item.unit), "n own"),
+            (wording.named(item.name, item.unit), ""),
+            (wording.quantity(item.value, item.unit), "n own" if wording.apart(item.value, item.peers) else "n"),
             (wording.quantity(item.peers, item.unit), "n"),
         ]
         for item in finding.evidence
@@ -74,7 +74,7 @@ def _evidence(finding: Finding) -> str:
 
 def _rest(finding: Finding) -> str:
     covered = finding.coverage
-    lines = [f"{item.name.replace('_', ' ')}: {item.rule}" for item in finding.evidence if item.rule]
+    lines = [f"{wording.named(item.name, item.unit)}: {item.rule}" for item in finding.evidence if item.rule]
     lines += [f"Cleared: {words}" for words in finding.exonerated]
     lines.append(f"Coverage: {covered.ranks_heard} of {covered.ranks_expected} ranks heard")
     lines[-1] += f", {covered.events_missing} events missing"

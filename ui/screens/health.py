@@ -1,5 +1,7 @@
 """Pipeline health: the broker, each topic's lag and age, nodes, and what could not be used."""
 
+from statistics import median
+
 import streamlit as st
 
 from paceline.events import DeviceSamples, HostSamples
@@ -20,11 +22,14 @@ WHAT = {
 
 
 def draw(snapshot: Snapshot) -> None:
-    """Two columns: the pipeline on the left, machines on the right."""
-    left, right = st.columns([1.65, 1], gap="medium")
-    with left, st.container(border=True, key="health"):
+    """The broker, the topics and the dead letters."""
+    with st.container(border=True, key="health"):
         _pipeline(snapshot)
-    with right, st.container(border=True, key="machines"):
+
+
+def draw_machines(snapshot: Snapshot) -> None:
+    """Each node's newest samples."""
+    with st.container(border=True, key="machines"):
         _machines(snapshot)
 
 
@@ -40,7 +45,7 @@ def _pipeline(snapshot: Snapshot) -> None:
         '<div class="pl"><h2 style="margin-top:0">Pipeline health</h2>'
         f'<p class="muted">{safe(" · ".join(words))}</p></div>'
     )
-    head = [("topic", ""), ("last message", "n"), ("lag", "n"), ("read", "n"), ("what", "")]
+    head = [("topic", ""), ("last message", "n"), ("lag", "n"), ("read", "n")]
     st.html(wording.table(head, [_line(line, snapshot.now_s) for line in snapshot.topics]))
     if snapshot.dead_letters:
         with st.expander("Dead letters", key="letters"):
@@ -56,17 +61,18 @@ def _pipeline(snapshot: Snapshot) -> None:
 
 
 def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
-    what = WHAT.get(line.topic, "")
+    words = [line.topic]
+    if line.last_s is None:
+        words.append(WHAT.get(line.topic, ""))
     if line.skipped:
-        what += f"; {line.skipped:,} skipped to keep up"
+        words.append(f"{line.skipped:,} skipped to keep up")
     if line.unusable:
-        what += f"; {line.unusable:,} unusable, last: {line.reason}"
+        words.append(f"{line.unusable:,} unusable, last: {line.reason}")
     return [
-        (line.topic, ""),
+        (": ".join(filter(None, words)), ""),
         (wording.age(now_s, line.last_s), "n"),
         ("-" if line.lag is None else f"{line.lag:,}", "n"),
         (f"{line.messages:,}", "n"),
-        (what, ""),
     ]
 
 
@@ -78,51 +84,35 @@ def _machines(snapshot: Snapshot) -> None:
             "<code>paceline collect</code> samples a node's GPUs and host.</p></div>"
         )
         return
-    rows = [row for node in snapshot.nodes[:NODES_SHOWN] for row in _node(node, snapshot.now_s)]
-    st.html(
-        wording.table(
-            [("node", ""), ("busy", "n"), ("memory", "n"), ("power", "n"), ("heat", "n"), ("as of", "n")], rows
-        )
-    )
+    head = [("node", ""), ("CPU", "n"), ("memory", "n"), ("GPUs busy", "n"), ("hottest", "n"), ("as of", "n")]
+    st.html(wording.table(head, [_node(node, snapshot.now_s) for node in snapshot.nodes[:NODES_SHOWN]]))
     if len(snapshot.nodes) > NODES_SHOWN:
         st.caption(f"and {len(snapshot.nodes) - NODES_SHOWN} more")
 
 
-def _node(node: Node, now_s: float) -> list[list[tuple[object, str]]]:
-    rows = []
-    as_of = (wording.age(now_s, node.last_s), "n")
-    if node.host and node.host.time_s:
-        rows.append([(f"{node.name} CPU", ""), *_host(node.host), as_of])
-    if node.device:
-        for index in range(len(node.device.uuids)):
-            rows.append([(f"{node.name} GPU {index}", ""), *_device(node.device, index), as_of])
-    return rows
+def _node(node: Node, now_s: float) -> list[tuple[object, str]]:
+    host = _host(node.host) if node.host and node.host.time_s else [(NONE, "n"), (NONE, "n")]
+    device = _devices(node.device) if node.device else [("no GPU", "n"), ("-", "n")]
+    return [(node.name, ""), *host, *device, (wording.age(now_s, node.last_s), "n")]
 
 
 def _host(host: HostSamples) -> list[tuple[object, str]]:
+    used, total = host.memory_used_bytes[-1], host.memory_total_bytes[-1]
+    memory = NONE if used is None else f"{used / 2**30:.0f} GiB"
+    if used is not None and total:
+        memory = f"{used / 2**30:.0f} of {total / 2**30:.0f} GiB"
+    return [(wording.ratio(host.cpu_ratio[-1]), "n"), (memory, "n")]
+
+
+def _devices(device: DeviceSamples) -> list[tuple[object, str]]:
+    """The GPUs' newest rows: the median and the least busy, and the hottest."""
+    newest = {number: row for row, number in enumerate(device.device)}
+    if not newest:
+        return [("no GPU", "n"), ("-", "n")]
+    busy = [ratio for row in newest.values() if (ratio := device.utilization_ratio[row]) is not None]
+    heat = [celsius for row in newest.values() if (celsius := device.temperature_celsius[row]) is not None]
+    words = f"{wording.ratio(median(busy))}, least {wording.ratio(min(busy))}" if len(busy) > 1 else NONE
     return [
-        (wording.ratio(host.cpu_ratio[-1]), "n"),
-        (_share(host.memory_used_bytes[-1], host.memory_total_bytes[-1]), "n"),
-        ("-", "n"),
-        ("-", "n"),
+        (wording.ratio(busy[0]) if len(busy) == 1 else words, "n"),
+        (f"{max(heat):.0f} °C" if heat else NONE, "n"),
     ]
-
-
-def _device(device: DeviceSamples, index: int) -> list[tuple[object, str]]:
-    """The newest row of one GPU."""
-    row = max((at for at, number in enumerate(device.device) if number == index), default=None)
-    if row is None:
-        return [(NONE, "n"), ("", "n"), ("", "n"), ("", "n")]
-    power, heat = device.power_w[row], device.temperature_celsius[row]
-    return [
-        (wording.ratio(device.utilization_ratio[row]), "n"),
-        (_share(device.fb_used_bytes[row], device.fb_total_bytes[row]), "n"),
-        (NONE if power is None else f"{power:.0f} W", "n"),
-        (NONE if heat is None else f"{heat:.0f} °C", "n"),
-    ]
-
-
-def _share(used: int | None, total: int | None) -> str:
-    if used is None:
-        return NONE
-    return f"{used / 2**30:.1f} GiB" if not total else f"{used / 2**30:.1f} of {total / 2**30:.0f} GiB"

@@ -46,7 +46,8 @@ def _body(source: Source, paused: bool) -> None:
         pictures.draw_phases(snapshot.job)
     with right:
         findings.draw(snapshot.job, snapshot.now_s)
-    health.draw(snapshot)
+        health.draw_machines(snapshot)
+        health.draw(snapshot)
 
 
 def _taken(source: Source, wanted: str | None, paused: bool) -> Snapshot:

@@ -15,7 +15,7 @@ SPANS = {"100 steps": 100, "600 steps": 600, "All": None}
 def draw_heatmap(job: JobView) -> None:
     """Ranks x steps: who works longer than the median rank, when, and what was found."""
     title, span, order = st.columns([1.5, 1.25, 0.9], vertical_alignment="bottom")
-    title.html('<div class="pl"><h2>Own time of each rank, against the median rank</h2></div>')
+    title.html('<div class="pl"><h2>Own time against the median rank</h2></div>')
     span.segmented_control(
         "Span", list(SPANS), default="600 steps", key="span", required=True, label_visibility="collapsed"
     )

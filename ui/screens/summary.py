@@ -55,8 +55,8 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     confirmed = sum(1 for finding in open_now if finding.state == "confirmed")
     lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
     tiles = [
-        _tile("Step time, the same on all ranks", wording.seconds_parts(numbers.step_s), p95),
-        _tile("Median rank's own time", wording.seconds_parts(numbers.own_s), "a step, without waiting for others"),
+        _tile("Step time, all ranks", wording.seconds_parts(numbers.step_s), p95),
+        _tile("Median rank's own time", wording.seconds_parts(numbers.own_s), "at work, waiting left out"),
         _tile(worst, wording.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
         _tile("Waiting for other ranks", _parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
         _tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),

@@ -1,0 +1,61 @@
+import dataclasses
+
+import pytest
+
+from paceline import wire
+from ui.feed import Feed
+from ui.rehearsal import Rehearsal
+from ui.snapshot import Link, Snapshot
+
+
+@pytest.fixture
+def rehearsal():
+    """A small pretend job: 4 ranks on 2 nodes, rank 2 slow from step 60 on."""
+    return Rehearsal(ranks=4, nodes=2, slow_rank=2, fault_step=60, job="demo")
+
+
+@pytest.fixture
+def tell():
+    """Feed events as the reader does: through the wire, written at a given time."""
+
+    def tell(feed, numbered, at_s=1000.0):
+        for topic, event in numbered:
+            feed.update(topic.short, wire.decode(topic, wire.encode(event)), at_s)
+
+    return tell
+
+
+@pytest.fixture
+def played(rehearsal, tell):
+    """A feed that has heard 100 steps of the pretend job and its finding."""
+    feed = Feed()
+    tell(feed, rehearsal.described(900.0), 900.0)
+    for first in range(0, 100, 20):
+        tell(feed, rehearsal.timings(900.0 + first, first, 20), 900.0 + first)
+    tell(
+        feed,
+        [rehearsal.window(1000.0, 99), rehearsal.finding(1, 80, "suspected"), rehearsal.finding(2, 99, "confirmed")],
+    )
+    tell(feed, rehearsal.machines(1000.0))
+    return feed
+
+
+@pytest.fixture
+def snapshot_of():
+    """A snapshot of a feed, as the reader makes it."""
+
+    def snapshot_of(feed, now_s=1001.0, state="connected", cause="", **changed):
+        lines = feed.lines()
+        made = Snapshot(
+            now_s=now_s,
+            link=Link(state, "127.0.0.1:9092", now_s - 5, cause),
+            jobs=lines,
+            job=feed.view(lines[0].cluster, lines[0].job) if lines else None,
+            topics=feed.topics(),
+            nodes=feed.nodes(),
+            dead_letters=list(feed.dead_letters),
+            missing=feed.sequences.missing,
+        )
+        return dataclasses.replace(made, **changed)
+
+    return snapshot_of

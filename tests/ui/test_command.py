@@ -1,0 +1,52 @@
+import socket
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+import ui
+from paceline.settings import SettingError
+from ui.__main__ import main, options
+
+
+def test_no_module_is_named_like_a_library():
+    """Streamlit puts ui/ first on sys.path: a module named like a library would hide it."""
+    folder = Path(ui.__file__).parent
+    ours = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()} - {"__init__", "__main__"}
+    ours -= {"__pycache__", ".streamlit"}
+    assert not ours & (set(sys.stdlib_module_names) | set(packages_distributions()))
+
+
+def test_a_wrong_broker_names_the_variable(monkeypatch):
+    """A wrong address is told before anything starts."""
+    monkeypatch.setenv("PACELINE_BROKERS", "unset-by-the-option:1")
+    with pytest.raises(SettingError, match=r"'nowhere' is not host:port"):
+        main(["--brokers", "nowhere"])
+
+
+def test_a_taken_port_is_one_line_and_status_2(capsys):
+    """Who else listens there is not our business; the option to change is."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        assert main(["--port", str(other.getsockname()[1])]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("port", ["0", "65536"])
+def test_an_impossible_port_is_status_2(port):
+    """Ports end at 65535."""
+    assert main(["--port", port]) == 2
+
+
+def test_no_statistics_are_sent_and_loopback_answers_only_its_names():
+    """The page reports to nobody and is not reachable through another site's name."""
+    chosen = options("127.0.0.1", 8501)
+    assert chosen["browser.gatherUsageStats"] is False
+    assert "localhost" in chosen["server.allowedHosts"]
+
+
+def test_help_has_examples(capsys):
+    """--help shows how it is used."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "examples:" in capsys.readouterr().out

@@ -1,0 +1,133 @@
+import msgspec
+import numpy as np
+import pytest
+
+from paceline import events, topics
+from ui.feed import JOBS, Feed
+from ui.rehearsal import Rehearsal
+
+
+def test_a_job_is_held_with_its_ranks_steps_and_places(played):
+    """What was told is what is shown."""
+    view = played.view("default", "demo")
+    assert view.step_s.shape == (4, 100)
+    assert view.world_size == 4
+    assert view.places[3] == "gpu-02 cuda:1"
+
+
+def test_repeated_messages_add_nothing(rehearsal, tell):
+    """Delivery is at least once: the same message again leaves every number as it was."""
+    feed, sent = Feed(), list(rehearsal.timings(0.0, 0, 20))
+    tell(feed, sent)
+    before = feed.view("default", "demo")
+    tell(feed, sent)
+    assert np.array_equal(before.step_s, feed.view("default", "demo").step_s)
+    assert feed.sequences.repeated == 2
+
+
+def test_missing_messages_are_counted(rehearsal, tell):
+    """A gap in a producer's numbers is missing messages."""
+    feed = Feed()
+    batches = [list(rehearsal.timings(0.0, first, 2)) for first in range(0, 10, 2)]
+    tell(feed, batches[0])
+    tell(feed, batches[4])
+    assert feed.sequences.missing == 6
+
+
+def test_what_the_reader_skipped_itself_is_no_gap(rehearsal, tell):
+    """Jumping forward is counted as skipped, not as missing."""
+    feed = Feed()
+    batches = [list(rehearsal.timings(0.0, first, 2)) for first in range(0, 10, 2)]
+    tell(feed, batches[0])
+    feed.skip("op", 6)
+    tell(feed, batches[4])
+    assert (feed.sequences.missing, feed.traffic["op"].skipped) == (0, 6)
+
+
+def test_findings_are_upserted_by_id_and_revision(played, rehearsal, tell):
+    """The same revision twice is one revision."""
+    tell(played, [rehearsal.finding(2, 99, "confirmed")])
+    episodes = played.view("default", "demo").episodes
+    assert [[finding.revision for finding in episode] for episode in episodes] == [[1, 2]]
+
+
+def test_a_later_attempt_starts_afresh(played, rehearsal, tell):
+    """What an attempt did is not mixed with the next one's."""
+    topic, event = next(iter(rehearsal.timings(0.0, 0, 5)))
+    tell(played, [(topic, msgspec.structs.replace(event, attempt=1, producer="other"))])
+    assert played.view("default", "demo").steps.size == 5
+
+
+def test_an_earlier_attempts_late_messages_are_passed_over(played, rehearsal, tell):
+    """A straggling message of the attempt before changes nothing."""
+    topic, event = next(iter(rehearsal.timings(0.0, 0, 5)))
+    tell(played, [(topic, msgspec.structs.replace(event, attempt=-1, producer="other"))])
+    assert played.view("default", "demo").steps.size == 100
+
+
+def test_a_row_outside_the_vocabulary_is_an_error(rehearsal):
+    """A batch that decodes but makes no sense is told to the reader."""
+    topic, event = next(iter(rehearsal.timings(0.0, 0, 1)))
+    with pytest.raises(ValueError, match="vocabulary"):
+        Feed().update(topic.short, msgspec.structs.replace(event, op=[99] * len(event.op)), 0.0)
+
+
+def test_numbers_beyond_64_bits_are_an_error(rehearsal):
+    """A rank no machine can count is told to the reader, not a crash of another kind."""
+    topic, event = next(iter(rehearsal.timings(0.0, 0, 1)))
+    with pytest.raises(OverflowError):
+        Feed().update(topic.short, msgspec.structs.replace(event, rank=[2**70] * len(event.rank)), 0.0)
+
+
+def test_jobs_are_bounded_and_the_longest_silent_is_forgotten(tell):
+    """One job more than there is room for drops the one heard longest ago."""
+    feed = Feed()
+    for number in range(JOBS + 1):
+        tell(feed, Rehearsal(2, 1, 0, 0, f"job-{number}").described(0.0), float(number))
+    assert len(feed.jobs) == JOBS
+    assert feed.view("default", "job-0") is None
+
+
+def test_running_jobs_come_first_and_the_newest_of_them(tell):
+    """An ended job never stands before a running one."""
+    feed = Feed()
+    tell(feed, Rehearsal(2, 1, 0, 0, "older").described(0.0), 1.0)
+    tell(feed, Rehearsal(2, 1, 0, 0, "newer").described(0.0), 2.0)
+    tell(feed, Rehearsal(2, 1, 0, 0, "ended").described(0.0, ended_s=3.0, exit_status=0), 3.0)
+    assert [line.job for line in feed.lines()] == ["newer", "older", "ended"]
+
+
+def test_a_job_has_ended_only_when_all_its_nodes_have(rehearsal, tell):
+    """One node's end is not the job's."""
+    feed = Feed()
+    first, second = rehearsal.described(0.0, ended_s=9.0, exit_status=0)
+    tell(feed, [first])
+    assert feed.view("default", "demo").ended_s is None
+    tell(feed, [second])
+    assert feed.view("default", "demo").ended_s == 9.0
+
+
+def test_one_failed_node_fails_the_job(rehearsal, tell):
+    """The exit status that is not 0 is the one shown."""
+    feed = Feed()
+    tell(feed, [next(rehearsal.described(0.0, 9.0, 0)), list(rehearsal.described(0.0, 9.0, 1))[1]])
+    assert feed.view("default", "demo").exit_status == 1
+
+
+def test_dead_letters_are_kept_and_bounded():
+    """The newest dead letters stay."""
+    feed = Feed()
+    for offset in range(80):
+        letter = events.DeadLetter(reason="no JSON", topic="t", partition=0, offset=offset, time_s=0.0, excerpt="")
+        feed.update(topics.DEADLETTER.short, letter, 0.0)
+    assert [letter.offset for letter in feed.dead_letters] == list(range(30, 80))
+
+
+def test_phases_are_seconds_a_step(played):
+    """The mean of each phase over the steps a rank closed adds up to its step."""
+    view = played.view("default", "demo")
+    parts = sum(view.phase_s[name] for name in events.PHASES if np.isfinite(view.phase_s[name]).all())
+    assert np.allclose(
+        view.phase_s["step"], np.nansum([view.phase_s[name] for name in events.PHASES], axis=0), rtol=1e-3
+    )
+    assert parts.shape == (4,)

@@ -1,0 +1,58 @@
+import numpy as np
+
+from ui import figures
+from ui.ratios import against_median, own_time
+
+
+def drawn(view, **options):
+    ratio = against_median(own_time(view.step_s, view.waiting_s))
+    return figures.heatmap(view.steps, ratio, view.episodes, **{"slow_first": False, **options})
+
+
+def test_the_scale_is_centred_on_the_median_rank(played):
+    """1 is the middle of the colours, symmetrically."""
+    trace = drawn(played.view("default", "demo")).data[0]
+    assert (trace.zmin + trace.zmax) / 2 == trace.zmid == 1.0
+
+
+def test_a_finding_is_marked_on_its_rank_and_steps(played):
+    """The box lies on row 2 from the first step of the finding to its last."""
+    (box,) = drawn(played.view("default", "demo")).layout.shapes
+    assert (box.x0, box.x1, box.y0, box.y1) == (59.5, 99.5, 1.5, 2.5)
+
+
+def test_the_mark_follows_its_rank_when_the_slowest_come_first(played):
+    """Reordering moves the box along."""
+    figure = drawn(played.view("default", "demo"), slow_first=True)
+    assert figure.data[0].y[0] == "2"
+    assert figure.layout.shapes[0].y0 == -0.5
+
+
+def test_a_picture_is_never_larger_than_a_browser_likes():
+    """Thousands of ranks and steps become a bounded picture that still shows the slowest."""
+    ratio = np.ones((1000, 4096), np.float32)
+    ratio[777] = 3.0
+    trace = figures.heatmap(np.arange(4096), ratio, [], slow_first=False).data[0]
+    assert trace.z.shape[0] <= figures.ROWS
+    assert trace.z.shape[1] <= 600
+    assert "777" in trace.y
+
+
+def test_axes_say_what_they_measure(played):
+    """Every axis has a title, the bars' with its unit."""
+    view = played.view("default", "demo")
+    bars = figures.phases(view.phase_s)
+    assert drawn(view).layout.xaxis.title.text == "training step"
+    assert bars.layout.xaxis.title.text.startswith("ms a step")
+    assert bars.layout.yaxis.title.text == "rank"
+
+
+def test_waiting_is_the_last_part_of_a_bar(played):
+    """Work first, then the waiting it leads to."""
+    assert figures.phases(played.view("default", "demo").phase_s).data[-1].name == "waiting for others"
+
+
+def test_phases_nobody_measured_have_no_bar(played):
+    """Evaluation never ran: it is not in the picture."""
+    names = [bar.name for bar in figures.phases(played.view("default", "demo").phase_s).data]
+    assert "evaluation" not in names

@@ -1,0 +1,121 @@
+import json
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ui.feed import Feed
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def script(source):
+    from ui.screens import job
+
+    job.show(source)
+
+
+@pytest.fixture
+def open_page(snapshot_of):
+    """The job's screen over a feed; everything it wrote as one text."""
+
+    def open_page(feed, query=None, **changed):
+        app = AppTest.from_function(script, args=(lambda job: snapshot_of(feed, **changed),), default_timeout=60)
+        for name, value in (query or {}).items():
+            app.query_params[name] = value
+        app.run()
+        assert not app.exception
+        return app
+
+    return open_page
+
+
+def text_of(app):
+    return " ".join(element.proto.body for element in app.get("html"))
+
+
+def test_the_headline_names_median_and_worst_rank(played, open_page):
+    """Both numbers, and no average."""
+    shown = text_of(open_page(played))
+    assert "Worst rank: 2" in shown
+    assert "1.83\u00d7 the median rank" in shown
+    assert "average" not in shown
+
+
+def test_a_finding_shows_cause_evidence_coverage_and_cost(played, open_page):
+    """All that a verdict rests on is on its card."""
+    shown = text_of(open_page(played))
+    for words in (
+        "Straggler: rank 2, slow computation",
+        "94.0 ms",
+        "47.7 ms",
+        "4 of 4 ranks heard",
+        "GPU-hours",
+        "97 %",
+    ):
+        assert words in shown
+
+
+def test_the_figure_holds_every_rank(played, open_page):
+    """The heatmap has a row a rank and the finding's mark."""
+    charts = open_page(played).get("plotly_chart")
+    heatmap = json.loads(charts[0].proto.spec)
+    assert heatmap["data"][0]["y"] == ["0", "1", "2", "3"]
+    assert len(heatmap["layout"]["shapes"]) == 1
+
+
+def test_without_a_broker_the_page_opens_and_says_the_mend(open_page):
+    """No broker: no error, but the cause and the commands."""
+    shown = text_of(open_page(Feed(), state="lost", cause="connection refused"))
+    assert "No connection to the broker at 127.0.0.1:9092" in shown
+    assert "paceline doctor" in shown
+
+
+def test_without_data_the_page_names_the_commands(open_page):
+    """Connected, no data: how to get some."""
+    shown = text_of(open_page(Feed()))
+    assert "paceline run -- torchrun" in shown
+    assert "paceline demo" in shown
+
+
+def test_a_described_job_without_a_step_has_a_page(rehearsal, tell, open_page):
+    """The first seconds of a job, before its first step."""
+    feed = Feed()
+    tell(feed, rehearsal.described(1000.0))
+    assert "not measured" in text_of(open_page(feed))
+
+
+def test_an_ended_job_keeps_its_picture(played, rehearsal, tell, open_page):
+    """The end is told and the heatmap stays."""
+    tell(played, rehearsal.described(900.0, 1000.0, 0))
+    app = open_page(played)
+    assert "This job ended" in text_of(app)
+    assert app.get("plotly_chart")
+
+
+def test_hostile_names_stay_text(rehearsal, tell, open_page):
+    """A finding's words come from other people's jobs and never become markup."""
+    feed = Feed()
+    tell(feed, [rehearsal.finding(1, 9, "confirmed", summary="<img src=x onerror=alert(1)>", job="<b>x</b>")])
+    shown = text_of(open_page(feed))
+    assert "<img" not in shown
+    assert "<b>x" not in shown
+
+
+def test_a_pause_keeps_the_picture(played, rehearsal, tell, open_page):
+    """Paused, new data does not move the page; live again, it does."""
+    app = open_page(played)
+    app.segmented_control(key="mode").set_value("Paused").run()
+    tell(played, [rehearsal.finding(3, 140, "recovered")])
+    assert "recovered</span>" not in text_of(app.run())
+    app.segmented_control(key="mode").set_value("Live").run()
+    assert "recovered</span>" in text_of(app)
+
+
+def test_choosing_a_job_changes_the_link(played, tell, open_page):
+    """The address of the page can be shared."""
+    from ui.rehearsal import Rehearsal
+
+    tell(played, Rehearsal(2, 1, 0, 0, "another").described(0.0), 2.0)
+    app = open_page(played)
+    app.selectbox(key="job").select("another").run()
+    assert app.query_params["job"] in ("another", ["another"])

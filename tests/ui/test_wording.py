@@ -1,0 +1,52 @@
+import math
+
+import pytest
+
+from ui import wording
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "not measured"),
+        (math.nan, "not measured"),
+        (0.0, "0 s"),
+        (2.5e-7, "0.25 µs"),
+        (0.000813, "813 µs"),
+        (0.0124, "12.4 ms"),
+        (1.524, "1.52 s"),
+        (200.0, "3 min 20 s"),
+        (7500.0, "2 h 5 min"),
+    ],
+)
+def test_durations_read_as_people_say_them(value, words):
+    """Three digits and a unit; what was not measured is never 0."""
+    assert wording.seconds(value) == words
+
+
+@pytest.mark.parametrize(
+    ("then", "words"), [(None, "never"), (100.0, "just now"), (200.0, "just now"), (60.0, "40 s ago")]
+)
+def test_ages_are_never_negative(then, words):
+    """A clock that runs ahead makes no age below zero."""
+    assert wording.age(100.0, then) == words
+
+
+def test_names_are_made_safe_in_tables():
+    """A job named like a script stays text."""
+    assert "<script>" not in wording.table([("a", "")], [[("<script>alert(1)</script>", "")]])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [([], "no rank"), ([2], "rank 2"), ([3, 1], "ranks 1, 3"), (range(9), "ranks 0, 1, 2, 3, 4, 5 and 3 more")],
+)
+def test_many_ranks_are_counted(numbers, words):
+    """A long list of ranks ends in a count."""
+    assert wording.ranks(numbers) == words
+
+
+@pytest.mark.parametrize(("peers", "told"), [(None, False), (1.0, False), (1.05, False), (2.0, True), (0.5, True)])
+def test_only_a_difference_is_worth_a_colour(peers, told):
+    """Numbers within a tenth are alike."""
+    assert wording.apart(1.0, peers) is told
