@@ -1,0 +1,86 @@
+"""Python runs this at start-up when ``paceline run`` has put its folder on PYTHONPATH.
+
+Rule of this file: it costs a process that never imports PyTorch nothing, and fails none. It hands over to the
+``sitecustomize`` that it hides, then waits for PyTorch to be imported.
+"""
+
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
+from types import ModuleType
+from typing import Any
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+#: As ``paceline.training.activation.MODULES``, which must not be imported before PyTorch is.
+_AWAITED = {
+    "torch",
+    "torch.distributed.fsdp",
+    "torch.distributed.checkpoint",
+    "torch.distributed._functional_collectives",
+}
+
+
+class _Loader:
+    """The loader of an awaited module, followed by us."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        _imported(module.__name__)
+
+
+class _Finder:
+    """Finds nothing itself: it lets the others find an awaited module and follows its loader."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name not in _AWAITED:
+            return None
+        _AWAITED.discard(name)
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)
+                return spec
+        _AWAITED.add(name)
+        return None
+
+
+def _imported(name: str) -> None:
+    try:
+        from paceline.training.activation import on_import
+    except ImportError as error:
+        if name == "torch":
+            reason = f"{error}; install paceline for {sys.executable}"
+            print(f"paceline: timing did not start: {reason}; training goes on", file=sys.stderr, flush=True)
+        return
+    on_import(name)
+
+
+def _hand_over() -> None:
+    """Run the next ``sitecustomize`` on the path, which ours hides."""
+    others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
+    spec = PathFinder.find_spec("sitecustomize", others)
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        sys.modules["sitecustomize"] = module
+        spec.loader.exec_module(module)
+
+
+try:
+    _hand_over()
+finally:
+    if os.environ.get("PACELINE_SOCKET"):
+        sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,124 @@
+"""Forward passes of data-parallel wrappers: DDP, FSDP and ``fully_shard``; only the outermost counts.
+
+DDP is tapped at its class, because hooks on an instance would be pickled with it. Where torch.compile takes the
+wrapper's whole forward into its graph, the hooks dissolve and the time before backward stands for it.
+"""
+
+import functools
+from typing import Any
+
+from paceline.training import marks
+from paceline.training.probe import Probe, skip_frame
+
+
+class Forward:
+    """Enter and leave, with the module that opened the forward: one that raised is replaced by the next."""
+
+    def __init__(self, probe: Probe, torch: Any) -> None:
+        self.probe = probe
+        self.tracing = torch.compiler.is_dynamo_compiling
+        self.training = torch.is_grad_enabled
+        self.kind = marks.FORWARD
+
+    def enter(self, module: Any) -> None:
+        """``module``'s forward begins."""
+        probe = self.probe
+        if probe.in_backward or probe.foreign():
+            return
+        if probe.in_forward is not None and probe.in_forward is not module:
+            return
+        probe.in_forward = module
+        self.kind = marks.FORWARD if module.training and self.training() else marks.EVALUATION
+        probe.mark(self.kind)
+
+    def leave(self, module: Any) -> None:
+        """``module``'s forward ends."""
+        probe = self.probe
+        if probe.in_forward is module and not probe.foreign():
+            probe.mark(marks.LEAVE + self.kind)
+            probe.in_forward = None
+
+
+def install_ddp(probe: Probe, torch: Any) -> None:
+    """Time DDP's forward from before it exchanges buffers until it has prepared its reducer."""
+    ddp = torch.nn.parallel.DistributedDataParallel
+    forward = Forward(probe, torch)
+    tracing, training = forward.tracing, forward.training
+    begin, end = ddp._pre_forward, ddp._post_forward
+
+    @functools.wraps(begin)
+    def before(self: Any, *inputs: Any, **kwargs: Any) -> Any:
+        if not tracing():
+            probe.wrapper = "ddp"
+            forward.enter(self)
+        return begin(self, *inputs, **kwargs)
+
+    @functools.wraps(end)
+    def after(self: Any, output: Any) -> Any:
+        if tracing():
+            return end(self, output)
+        result = end(self, output)
+        if self.require_backward_grad_sync and training():
+            probe.reducing = True
+        forward.leave(self)
+        return result
+
+    for function in (before, after, Forward.enter, Forward.leave):
+        skip_frame(function)
+    ddp._pre_forward, ddp._post_forward = before, after
+
+
+def install_fsdp(probe: Probe, torch: Any, module: Any) -> None:
+    """Time modules made by ``fully_shard`` and FSDP of ``torch.distributed.fsdp`` (``module``)."""
+    forward = Forward(probe, torch)
+    tracing = forward.tracing
+
+    def before(target: Any, args: Any) -> None:
+        if not tracing():
+            probe.wrapper = "fsdp"
+            forward.enter(target)
+
+    def after(target: Any, args: Any, output: Any) -> None:
+        if not tracing():
+            forward.leave(target)
+
+    for function in (before, after, Forward.enter, Forward.leave):
+        skip_frame(function)
+
+    def watch(target: Any) -> None:
+        if isinstance(target, torch.nn.Module) and not getattr(target, "_paceline_watched", False):
+            target.register_forward_pre_hook(before, prepend=True)
+            target.register_forward_hook(after)
+            object.__setattr__(target, "_paceline_watched", True)
+
+    _watch_sharded(module, watch)
+    _watch_wrapped(module, watch)
+
+
+def _watch_sharded(module: Any, watch: Any) -> None:
+    original = getattr(module, "fully_shard", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def fully_shard(target: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(target, *args, **kwargs)
+        if not isinstance(target, (list, tuple)):
+            watch(target)
+        return result
+
+    module.fully_shard = fully_shard
+
+
+def _watch_wrapped(module: Any, watch: Any) -> None:
+    wrapper = getattr(module, "FullyShardedDataParallel", None)
+    if wrapper is None:
+        return
+    original = wrapper.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        watch(self)
+
+    wrapper.__init__ = init

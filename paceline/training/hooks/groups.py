@@ -1,0 +1,160 @@
+"""Process groups: their names, and the count of collectives that makes them comparable between ranks.
+
+A collective's number counts the group's collectives from 0 and is the same on every member. Messages between two ranks
+count for their pair alone, for the others know nothing of them.
+"""
+
+import functools
+from time import perf_counter_ns
+from typing import Any
+
+from paceline.training import marks
+from paceline.training.hooks.autograd import queue_ready
+from paceline.training.probe import Probe, skip_frame
+
+#: Our place among the hooks of a process group.
+HOOK_ID = 0x9ACE
+_WORDS = {
+    "ALLREDUCE": "all_reduce",
+    "ALLREDUCE_COALESCED": "all_reduce",
+    "ALLGATHER": "all_gather",
+    "ALLGATHER_BASE": "all_gather",
+    "ALLGATHER_COALESCED": "all_gather",
+    "ALLGATHER_INTO_TENSOR_COALESCED": "all_gather",
+    "REDUCE_SCATTER": "reduce_scatter",
+    "REDUCE_SCATTER_BASE": "reduce_scatter",
+    "REDUCE_SCATTER_TENSOR_COALESCED": "reduce_scatter",
+    "ALLTOALL": "all_to_all",
+    "ALLTOALL_BASE": "all_to_all",
+    "RECV_ANYSOURCE": "recv",
+}
+_PAIRED = ("send", "recv")
+
+
+class Group:
+    """One process group as this rank counts it."""
+
+    def __init__(self, name: str, size: int, rank: int) -> None:
+        self.name, self.size, self.rank = name, size, rank
+        self.count = 0
+        self.pairs: dict[str, int] = {}
+
+    def next(self, operation: str, peer: int) -> tuple[str, int, int]:
+        """Name, size and number that the next ``operation`` goes by."""
+        if operation not in _PAIRED:
+            number = self.count
+            self.count += 1
+            return self.name, self.size, number
+        ends = (self.rank, peer) if operation == "send" else (peer, self.rank)
+        pair = f"{self.name}:{ends[0]}>{ends[1]}"
+        number = self.pairs.get(pair, 0)
+        self.pairs[pair] = number + 1
+        return pair, 2, number
+
+
+class Groups:
+    """All process groups of this process. ``tell`` is what functions call where groups have no hook of their own."""
+
+    def __init__(self, probe: Probe, torch: Any) -> None:
+        self._probe = probe
+        self._torch = torch
+        self._known: dict[Any, Group] = {}
+        self.hooked = hasattr(torch.distributed.ProcessGroup, "register_pre_hook")
+        self.tell: Any = None if self.hooked else self._tell
+
+    def join(self, process_group: Any) -> None:
+        """Count ``process_group``'s collectives from now on."""
+        if process_group is None or process_group in self._known or not hasattr(process_group, "size"):
+            return
+        world = getattr(process_group, "group_desc", "") == "default_pg"
+        name = "default" if world else str(process_group.group_name)
+        group = Group(name, process_group.size(), process_group.rank())
+        self._known[process_group] = group
+        if self.hooked:
+            process_group.register_pre_hook(HOOK_ID, self._listener(group))
+
+    def leave(self, process_group: Any = None) -> None:
+        """Let go of ``process_group``, or of all: a group must not outlive the interpreter with our hook in it."""
+        for known in [process_group] if process_group is not None else list(self._known):
+            if self._known.pop(known, None) is not None and self.hooked:
+                known.unregister_pre_hook(HOOK_ID)
+
+    def _listener(self, group: Group) -> Any:
+        probe, torch = self._probe, self._torch
+        kinds = torch._C._distributed_c10d.HookOpName
+        words = {kind: _WORDS.get(name, name.lower()) for name, kind in kinds.__members__.items()}
+
+        def issued(args: Any) -> None:
+            if probe.off:
+                return
+            try:
+                now = perf_counter_ns()
+                operation = words.get(args.name, "unknown")
+                size = sum(tensor.nbytes for tensor in args.input_tensors)
+                reducer = probe.reducing and probe.in_backward and not probe.waiting
+                probe.ring.append(
+                    (now, marks.ISSUED, (*group.next(operation, args.root), operation, size, not reducer))
+                )
+                if reducer and not probe.ready_queued:
+                    queue_ready(probe, torch)
+            except Exception as error:
+                probe.fail(error)
+
+        skip_frame(issued)
+        return issued
+
+    def _tell(self, name: str, places: dict[str, int], tensors: str, args: tuple[Any, ...], kwargs: Any) -> None:
+        """What the group's hook would say, from a function's arguments."""
+        try:
+            found = _argument("group", places, args, kwargs) or self._torch.distributed.group.WORLD
+            group = self._known.get(found)
+            if group is None:
+                return
+            operation = name.strip("_").removesuffix("_base").removesuffix("_single").removesuffix("_into_tensor")
+            operation = operation.removesuffix("_tensor").removesuffix("_coalesced").removesuffix("_list")
+            operation = {"isend": "send", "irecv": "recv"}.get(operation, operation).removesuffix("_object")
+            given = _argument(tensors, places, args, kwargs)
+            size = sum(
+                tensor.nbytes
+                for tensor in (given if isinstance(given, (list, tuple)) else [given])
+                if tensor is not None
+            )
+            peer = _argument("dst", places, args, kwargs)
+            peer = _argument("src", places, args, kwargs) if peer is None else peer
+            place = group.next(operation, -1 if peer is None else int(peer))
+            self._probe.mark(marks.ISSUED, (*place, operation, size, True))
+        except Exception as error:
+            self._probe.fail(error)
+
+
+def install(probe: Probe, groups: Groups, torch: Any, replace: Any) -> None:
+    """Follow process groups as they are made and destroyed."""
+    c10d = torch.distributed.distributed_c10d
+    for name in ("new_group", "split_group"):
+        original = getattr(c10d, name, None)
+        if original is not None:
+            replace(name, original, _joining(probe, groups, original))
+    helper = getattr(c10d, "_new_process_group_helper", None)
+    if helper is not None:
+        replace("_new_process_group_helper", helper, _joining(probe, groups, helper))
+
+
+def _joining(probe: Probe, groups: Groups, original: Any) -> Any:
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        try:
+            if not probe.off:
+                groups.join(result[0] if isinstance(result, tuple) else result)
+        except Exception as error:
+            probe.fail(error)
+        return result
+
+    return make
+
+
+def _argument(name: str, places: dict[str, int], args: tuple[Any, ...], kwargs: Any) -> Any:
+    place = places.get(name)
+    if name in kwargs:
+        return kwargs[name]
+    return args[place] if place is not None and place < len(args) else None

@@ -1,0 +1,24 @@
+"""Marks: what the hooks write down while training runs, one short tuple each.
+
+Rule of this file: constants only, for it is read on the hot path. A mark is ``(time_ns, kind, payload)``, with a device
+event as a fourth entry where the time has still to be read from a device. A kind below ``LEAVE`` opens the span of that
+phase and ``LEAVE + kind`` closes it; the rest are instants.
+"""
+
+from paceline.events import PHASES
+
+DATA, PREPARE, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOINT, OTHER = range(len(PHASES))
+#: Time at the top level that no span accounts for; what follows decides which phase it was.
+GAP = -1
+
+LEAVE = 16
+READY = 32  # the last gradient of this backward is computed
+ISSUED = 33  # a collective starts; payload: (group, size, seq, operation, bytes, whether Python issued it)
+BOUND = 34  # the collective issued last answers to this work; payload: its id
+STEP = 35  # an explicit end of a step
+GC_START = 36
+GC_STOP = 37
+QUEUED = 38  # payload: /proc/thread-self/schedstat as read
+
+#: Payload of a communication span that waits for a functional collective, whose work has no handle.
+FUNCTIONAL = -1

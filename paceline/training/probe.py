@@ -1,0 +1,124 @@
+"""The probe: what the hooks share while training runs.
+
+Rule of this file: everything here is on the training thread's hot path, so it is short, takes no lock, does no I/O but
+one ``pread``, and raises nothing into the script. A hook that fails ends the timing with one line; training goes on.
+"""
+
+import gc
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from paceline.training import marks
+
+Mark = tuple[Any, ...]
+
+#: Marks that wait for the shipping thread: some 20 s of short steps. Before a rank is known, a lead-in is enough.
+MOST = 100_000
+LEAD_IN = 5_000
+#: Run-queue readings around waits are at least this far apart: a model with many waits a step must not pay for each.
+QUEUED_EVERY_NS = 500_000
+
+
+class Probe:
+    """Counters, flags and the ring of marks of this process."""
+
+    def __init__(self) -> None:
+        self.ring: deque[Mark] = deque()
+        self.most = LEAD_IN
+        self.lost = 0
+        self.off = False
+        self.thread = threading.get_ident()
+        self.mark: Callable[..., None] = self.host_mark
+        self.in_forward: Any = None
+        self.in_backward = False
+        self.waiting = False
+        self.issuing = False
+        #: Whether a gradient reducer takes part in the next backward, and whether it asked to be told its end.
+        self.reducing = False
+        self.ready_queued = False
+        self.batch_size: int | None = None
+        self.device: Any = None
+        self.wrapper = ""
+        self._schedstat = -1
+        self._queued_at = 0
+        self.begin: Callable[[], None] = lambda: None
+
+    def host_mark(self, kind: int, payload: Any = None) -> None:
+        """Write down that ``kind`` happened now."""
+        ring = self.ring
+        if len(ring) >= self.most:
+            self.lost += 1
+            return
+        ring.append((perf_counter_ns(), kind, payload))
+
+    def foreign(self) -> bool:
+        """Whether what happens now is none of the training thread's business (or timing is off)."""
+        return self.off or (threading.get_ident() != self.thread and not self.in_backward)
+
+    def read_queue(self) -> None:
+        """Write down how long this thread has been runnable without a processor."""
+        now = perf_counter_ns()
+        if self._schedstat < 0 or now - self._queued_at < QUEUED_EVERY_NS or threading.get_ident() != self.thread:
+            return
+        self._queued_at = now
+        try:
+            self.ring.append((now, marks.QUEUED, os.pread(self._schedstat, 64, 0)))
+        except OSError:
+            self._schedstat = -1
+
+    def adopt_thread(self) -> None:
+        """The calling thread is the one that trains."""
+        self.thread = threading.get_ident()
+        if self._schedstat >= 0:
+            os.close(self._schedstat)
+        try:
+            self._schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+            if len(os.pread(self._schedstat, 64, 0).split()) < 3:
+                self._schedstat = -1
+        except OSError:
+            self._schedstat = -1
+
+    def collected(self, phase: str, info: dict[str, int]) -> None:
+        """What Python's collector calls before and after each of its runs."""
+        if not self.off and len(self.ring) < self.most:
+            self.ring.append((perf_counter_ns(), marks.GC_START if phase == "start" else marks.GC_STOP, None))
+
+    def fail(self, error: BaseException) -> None:
+        """End the timing with one line on stderr; training goes on."""
+        if self.off:
+            return
+        self.stop()
+        words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        print(f"paceline: timing stopped: {words}; training goes on", file=sys.stderr, flush=True)
+
+    def stop(self) -> None:
+        """Write nothing down any more."""
+        self.off = True
+        self.ring.clear()
+        if self.collected in gc.callbacks:
+            gc.callbacks.remove(self.collected)
+
+    def forget(self) -> None:
+        """In a forked child: nothing of the parent's is ours; the child may become a rank of its own."""
+        if self._schedstat >= 0:
+            os.close(self._schedstat)
+        begin, off = self.begin, self.off
+        self.__init__()  # type: ignore[misc]
+        self.begin, self.off = begin, off
+
+
+def skip_frame(function: Any) -> None:
+    """Keep torch.compile from compiling ``function``'s own frame when it is called, without hiding what it calls."""
+    from torch._C._dynamo import eval_frame
+
+    code = function.__code__
+    if hasattr(eval_frame, "set_code_exec_strategy"):
+        strategy = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT)
+        eval_frame.set_code_exec_strategy(code, strategy)
+    elif hasattr(eval_frame, "skip_code"):
+        eval_frame.skip_code(code)

@@ -1,0 +1,272 @@
+"""The timeline: marks in, rows out; every nanosecond of a step goes to exactly one phase.
+
+Rule of this file: pure; times are integer nanoseconds of one clock. Spans nest and the innermost counts. Time outside
+every span is a gap, and what comes next says which phase it was: before a forward pass ``prepare``, before a backward
+pass that no forward announced ``forward``, between evaluations ``evaluation``, else ``other``. Fetching data counts as
+``data`` unless an evaluation follows.
+
+A step ends when its optimizer has finished, and it is closed when new work begins, so that several optimizers in a row
+are one step. Once ``step()`` has been called in a script, it alone ends steps. The times of a phase within a step (and
+micro-batch) are summed into one row that starts where the phase first began.
+"""
+
+from typing import Any
+
+from paceline.training import marks
+from paceline.training.ledger import Ledger
+from paceline.training.marks import (
+    BACKWARD,
+    COMMUNICATION,
+    DATA,
+    EVALUATION,
+    FORWARD,
+    GAP,
+    LEAVE,
+    OPTIMIZER,
+    OTHER,
+    PREPARE,
+)
+from paceline.training.rows import CPU_WAIT, GC, WHOLE, Rows
+
+#: Phases whose rows carry a micro-batch.
+_PER_MICROBATCH = (FORWARD, BACKWARD)
+#: What may follow an optimizer without being new work: another optimizer, or the exchange of what it updated.
+_SAME_STEP = (OPTIMIZER, COMMUNICATION)
+
+
+class Timeline:
+    """One rank's time. ``feed`` it every mark in order; ``end`` closes a step that nothing will follow.
+
+    ``device_clock`` says that spans are timed on a device: host instants then bound no phase.
+    """
+
+    def __init__(self, rows: Rows, ledger: Ledger, *, device_clock: bool = False) -> None:
+        self._rows = rows
+        self._ledger = ledger
+        self.device_clock = device_clock
+        self.step = 0
+        self._explicit = False
+        self._start: int | None = None
+        self._last = 0
+        self._boundary: int | None = None
+        #: Open spans: what opened each, and the phase its time counts as.
+        self._stack: list[tuple[int, int]] = []
+        self._pending: list[tuple[int, int, int]] = []
+        self._settled = GAP
+        self._wait_start = 0
+        self._wait_for: int | None = None
+        self._reduced = False
+        self._late: list[tuple[int, int]] | None = None
+        self._stepped_inside = False
+        self._queued: tuple[int, int] | None = None
+        self._queued_start = 0
+        self._waited_ns = 0
+        self._gc_start: int | None = None
+        self._clear()
+        self._instants = {
+            marks.READY: self._ready,
+            marks.ISSUED: self._issued,
+            marks.BOUND: lambda t, payload: self._ledger.bind(payload),
+            marks.STEP: self._step_called,
+            marks.GC_START: self._gc_started,
+            marks.GC_STOP: self._gc_stopped,
+            marks.QUEUED: self._queue_read,
+        }
+
+    def _clear(self) -> None:
+        self._sums: dict[tuple[int, int], list[int]] = {}
+        self._microbatch = 0
+        self._backward_done = False
+        self._forward_seen = False
+
+    def feed(self, t: int, kind: int, payload: Any = None) -> None:
+        """Take one mark."""
+        if kind < LEAVE:
+            self._enter(t, kind, payload)
+        elif kind < marks.READY:
+            self._leave(t, kind - LEAVE)
+        else:
+            self._instants[kind](t, payload)
+
+    def end(self) -> None:
+        """Nothing will follow: close the step whose optimizer has finished; an unfinished one is not reported."""
+        if self._boundary is not None:
+            self._close(self._boundary)
+
+    # --- spans ---
+
+    def _enter(self, t: int, op: int, payload: Any) -> None:
+        if self._start is not None:
+            t = max(t, self._last)
+        if op in (DATA, BACKWARD) and any(opened in (FORWARD, EVALUATION, OPTIMIZER) for opened, _ in self._stack):
+            self._drop_unfinished(t, op)
+        if not self._stack:
+            self._begin_work(t, op)
+        self._segment(t)
+        label = op
+        if not self._stack:
+            self._settle(op)
+        elif op in (FORWARD, EVALUATION) and self._stack[-1][1] in (BACKWARD, EVALUATION):
+            label = self._stack[-1][1]  # recomputed activations; a model inside an evaluation
+        if op == COMMUNICATION:
+            self._wait_start, self._wait_for = t, payload
+        elif op == BACKWARD:
+            self._reduced, self._late = False, None
+        if label == FORWARD:
+            self._next_microbatch()
+            self._forward_seen = True
+        self._stack.append((op, label))
+
+    def _begin_work(self, t: int, op: int) -> None:
+        if self._boundary is not None and not self._explicit and op not in _SAME_STEP:
+            self._close(self._boundary)
+        elif self._boundary is not None and op == OPTIMIZER:
+            self._boundary = None
+        if self._start is None and op != COMMUNICATION:
+            self._start = self._last = t
+
+    def _drop_unfinished(self, t: int, op: int) -> None:
+        """A forward or an optimizer that never came back (it raised) must not swallow the time of what follows."""
+        keep = OPTIMIZER if op == BACKWARD else None  # an optimizer with a closure runs backward inside
+        self._segment(t)
+        self._stack = [span for span in self._stack if span[0] == keep]
+
+    def _leave(self, t: int, op: int) -> None:
+        if not any(opened == op for opened, _ in self._stack):
+            return
+        t = max(t, self._last) if self._start is not None else t
+        self._segment(t)
+        while self._stack.pop()[0] != op:
+            pass
+        if op == COMMUNICATION:
+            self._ledger.waited(self._wait_start, t, self._wait_for)
+        elif op == BACKWARD:
+            self._backward_left(t)
+        elif op == OPTIMIZER:
+            self._stepped_inside = True
+        if not self._stack:
+            self._settled = op
+            if self._stepped_inside:
+                self._stepped_inside, self._boundary = False, t
+
+    def _backward_left(self, t: int) -> None:
+        late = sum(duration for _, duration in self._late or [])
+        for start, duration in self._late or []:
+            self._add(COMMUNICATION if self._reduced else BACKWARD, start, duration)
+        self._ledger.backward_ended(t, late if self._reduced else 0)
+        self._late = None
+        self._backward_done = True
+
+    def _next_microbatch(self) -> None:
+        if self._backward_done:
+            self._microbatch += 1
+            self._backward_done = self._forward_seen = False
+
+    # --- time ---
+
+    def _segment(self, t: int) -> None:
+        """Account for the time since the last mark."""
+        if self._start is None or t <= self._last:
+            return
+        start, self._last = self._last, t
+        label = self._stack[-1][1] if self._stack else GAP
+        base = self._stack[0][0] if self._stack else GAP
+        if base in (GAP, DATA, COMMUNICATION):
+            self._pending.append((start, t - start, label))
+        elif label == BACKWARD and self._late is not None:
+            self._late.append((start, t - start))
+        else:
+            self._add(label, start, t - start)
+
+    def _settle(self, op: int) -> None:
+        """Now that ``op`` begins, the time before it has a name."""
+        if op in (DATA, COMMUNICATION):
+            return
+        pending, self._pending = self._pending, []
+        fetches = [index for index, (_, _, label) in enumerate(pending) if label == DATA]
+        after = fetches[-1] + 1 if fetches else 0
+        evaluating = 0 if self._settled == EVALUATION else fetches[0] if fetches else len(pending)
+        if op == BACKWARD and not self._forward_seen:
+            self._next_microbatch()
+        for index, (start, duration, label) in enumerate(pending):
+            if op == EVALUATION and index >= evaluating and label != COMMUNICATION:
+                label = EVALUATION
+            elif label == GAP:
+                label = self._gap_before(op) if index >= after else OTHER
+            self._add(label, start, duration)
+
+    def _gap_before(self, op: int) -> int:
+        if op == FORWARD:
+            return PREPARE
+        return FORWARD if op == BACKWARD and not self._forward_seen else OTHER
+
+    def _add(self, op: int, start: int, duration: int) -> None:
+        if op == COMMUNICATION:
+            self._waited_ns += duration
+        key = (op, self._microbatch if op in _PER_MICROBATCH else -1)
+        found = self._sums.get(key)
+        if found is None:
+            self._sums[key] = [start, duration]
+        else:
+            found[1] += duration
+
+    def _close(self, end: int) -> None:
+        """The step ends at ``end``; what is pending came after it."""
+        if self._start is None:
+            return
+        single = self._microbatch == 0
+        for (op, microbatch), (start, duration) in self._sums.items():
+            self._rows.phase(self.step, op, -1 if single else microbatch, start, duration)
+        self._rows.phase(self.step, WHOLE, -1, self._start, end - self._start)
+        self._ledger.step_ended(self.step, end)
+        self.step += 1
+        self._start, self._boundary, self._settled = end, None, GAP
+        self._clear()
+
+    # --- instants ---
+
+    def _ready(self, t: int, payload: Any) -> None:
+        """All gradients (so far) are computed: what remains of this backward may be waiting."""
+        if not self._stack or self._stack[-1][1] != BACKWARD:
+            return
+        self._segment(max(t, self._last))
+        for start, duration in self._late or []:
+            self._add(BACKWARD, start, duration)
+        self._late = []
+
+    def _issued(self, t: int, payload: tuple[str, int, int, str, int, bool]) -> None:
+        python = payload[5]
+        opened = {op for op, _ in self._stack}
+        call = COMMUNICATION in opened
+        reducer = not call and not python and BACKWARD in opened
+        self._ledger.issue(t, self.step if self._start is not None else -1, payload, call=call, backward=reducer)
+        if reducer:
+            self._reduced = True
+            if not self.device_clock:
+                self._ready(t, None)
+
+    def _step_called(self, t: int, payload: Any) -> None:
+        self._explicit = True
+        if self._start is None:
+            return
+        t = max(t, self._last)
+        self._segment(t)
+        self._settle(OTHER)
+        self._close(t)
+
+    def _gc_started(self, t: int, payload: Any) -> None:
+        self._gc_start = t
+
+    def _gc_stopped(self, t: int, payload: Any) -> None:
+        start, self._gc_start = self._gc_start, None
+        if start is not None and self._start is not None:
+            self._add(GC, start, t - start)
+
+    def _queue_read(self, t: int, payload: bytes) -> None:
+        """Time runnable without a processor, unless most of the interval was spent waiting for others anyway."""
+        value = int(payload.split()[1])
+        if self._queued is not None and self._start is not None:
+            read_at, before = self._queued
+            if value > before and self._waited_ns * 2 < t - read_at:
+                self._add(CPU_WAIT, read_at, value - before)
+        self._queued, self._waited_ns = (t, value), 0
