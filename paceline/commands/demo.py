@@ -1,0 +1,89 @@
+"""``paceline demo``: a real training run on this machine whose slow rank is named, live.
+
+Rule of this file: nothing is staged. The training run is a real one, started by ``paceline run`` like anybody's; the
+findings come off the bus, from the same workers that ``paceline up`` starts.
+"""
+
+import argparse
+import contextlib
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Iterator
+
+from kafka.errors import KafkaError
+
+from paceline.bus import BrokerSettings, BusError
+from paceline.commands.link import Link, LinkError, namespace
+from paceline.commands.rehearsal import Rehearsal
+from paceline.commands.services import ServiceError, Services
+from paceline.commands.stack import StackError, broker, require
+from paceline.commands.terminal import say
+from paceline.connection import explain
+from paceline.embedded import EmbeddedBrokerError
+
+FAULTS = ("none", "compute", "input", "cpu", "gc", "link")
+EXAMPLES = """examples:
+  paceline demo                                             one rank computes too much; the page shows it
+  paceline demo --fault input --rank 1                      one rank waits for its data
+  paceline demo --headless --json --fault compute --rank 2  findings as JSON Lines on standard output
+  paceline demo --brokers localhost:9092                    on an Apache Kafka that runs already"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="paceline demo",
+        description="Watch a real training run of several processes whose slow rank is named, live.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--fault", choices=FAULTS, default="compute", help="what turns one rank slow (default: compute)")
+    made.add_argument("--rank", type=int, default=2, metavar="R", help="which rank (default: 2)")
+    made.add_argument("--ranks", type=int, default=4, metavar="N", help="training processes (default: 4)")
+    made.add_argument("--seconds", type=float, metavar="N", help="training time (default: 90; 120 without a fault)")
+    made.add_argument("--headless", action="store_true", help="no page")
+    made.add_argument("--json", action="store_true", help="every finding and revision as JSON Lines on standard output")
+    made.add_argument("--brokers", metavar="HOST:PORT", help="use this Kafka instead of an embedded broker")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Run the demo; 0 only if the training run went through."""
+    options = parser().parse_args(argv)
+    if options.seconds is None:
+        options.seconds = 120.0 if options.fault == "none" else 90.0
+    if options.ranks < 1 or not 0 <= options.rank < options.ranks or options.seconds <= 0:
+        say(
+            f"--rank {options.rank}, --ranks {options.ranks}: ranks count from 0 to {options.ranks - 1}, seconds from 1"
+        )
+        return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _demo(options)
+    except (StackError, EmbeddedBrokerError, LinkError) as error:
+        say(str(error))
+        return 2
+    except (BusError, ServiceError) as error:
+        say(str(error))
+        return 1
+    except KafkaError as error:
+        say(str(explain(BrokerSettings.from_environ(os.environ).address, error)))
+        return 1
+
+
+def _demo(options: argparse.Namespace) -> int:
+    require("streams", "collect", "training", *([] if options.headless else ["ui"]))
+    job = f"demo-{options.fault}-{secrets.token_hex(2)}"
+    with Services() as services, _link(options.fault) as link, broker(options.brokers, 0, services) as settings:
+        return Rehearsal(options, job, services, settings, link, sys.stdout).run()
+
+
+@contextlib.contextmanager
+def _link(fault: str) -> Iterator[Link | None]:
+    if fault != "link":
+        yield None
+        return
+    with namespace() as link:
+        yield link

@@ -1,0 +1,104 @@
+"""The stack that ``paceline up`` and ``paceline demo`` start: broker, topics, streams, collector and page.
+
+Rule of this file: the order of things and what is said about them. Each wait is shown with what it waits for.
+"""
+
+import contextlib
+import importlib.util
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from paceline import bus, embedded
+from paceline.bus import BrokerSettings
+from paceline.commands.services import Services
+from paceline.commands.terminal import Progress, say
+from paceline.connection import split
+from paceline.settings import BROKERS
+
+BROKER_S = 60.0
+PAGE_S = 60.0
+#: Services, and the extra that brings each.
+EXTRAS = {"streams": "streams", "collect": "collectors", "ui": "ui", "training": "training"}
+
+
+class StackError(RuntimeError):
+    """The stack cannot start: cause and mend on one line."""
+
+
+@contextlib.contextmanager
+def broker(brokers: str | None, port: int, services: Services) -> Iterator[BrokerSettings]:
+    """A broker that answers and has the topics: the one at ``brokers``, else an embedded one on ``port``."""
+    settings = BrokerSettings.from_environ(os.environ)
+    with contextlib.ExitStack() as stack:
+        if brokers:
+            settings = settings.with_brokers(brokers)
+        else:
+            started = stack.enter_context(embedded.start(port, services.folder / "broker.log"))
+            settings = BrokerSettings(brokers=(started.address,))
+            say(f"broker at {started.address}, embedded: all is kept in memory and gone when this command ends")
+        with waiting(f"for Kafka at {settings.address}") as tick:
+            bus.wait_for_broker(settings, BROKER_S, on_wait=lambda _: tick())
+            bus.ensure_topics(settings)
+        yield settings
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[Callable[[], None]]:
+    """Shows ``waiting WHAT, N s`` whenever the function it gives is called, and how long it took at the end."""
+    started, progress = time.monotonic(), Progress(quiet_s=2.0)
+    try:
+        yield lambda: progress.tell(f"waiting {what}, {time.monotonic() - started:.0f} s")
+    finally:
+        progress.end()
+
+
+def environment(settings: BrokerSettings, environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` with the brokers that are meant here."""
+    return {**environ, BROKERS.name: settings.address}
+
+
+def require(*services: str) -> None:
+    """Find out that a service is not installed before anything is started.
+
+    Raises:
+        StackError: which, and how to install it.
+    """
+    modules = {"streams": "faust", "collect": "psutil", "ui": "streamlit", "training": "torch"}
+    for name in services:
+        if importlib.util.find_spec(modules[name]) is None:
+            raise StackError(f"{name} is not installed here; pip install 'paceline[{EXTRAS[name]}]'")
+
+
+def free_port(wanted: int) -> int:
+    """``wanted`` if nothing listens there on loopback, else any free port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except (OSError, OverflowError):
+            return free_port(0)
+        return int(probe.getsockname()[1])
+
+
+def listens(settings: BrokerSettings) -> bool:
+    """Whether anything listens at the first broker's address."""
+    with contextlib.suppress(OSError):
+        socket.create_connection(split(settings.brokers[0]), timeout=0.5).close()
+        return True
+    return False
+
+
+def await_page(port: int, services: Services) -> str:
+    """The page's address, once it answers."""
+    with waiting("for the page") as tick:
+        deadline = time.monotonic() + PAGE_S
+        while time.monotonic() < deadline:
+            services.check()
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), timeout=0.2).close()
+                return f"http://127.0.0.1:{port}"
+            tick()
+            time.sleep(0.1)
+    raise StackError(f"the page did not answer within {PAGE_S:.0f} s; its log is {services.folder / 'ui.log'}")

@@ -1,0 +1,69 @@
+"""``paceline up``: broker, streams, collector and page for your own jobs, until Ctrl-C.
+
+Rule of this file: when one service ends, all end, and the one that ended first is named.
+"""
+
+import argparse
+import os
+import signal
+import time
+
+from paceline.bus import BusError
+from paceline.commands.services import ServiceError, Services
+from paceline.commands.stack import StackError, await_page, broker, environment, free_port, require
+from paceline.commands.terminal import say
+from paceline.embedded import EmbeddedBrokerError
+
+EXAMPLES = """examples:
+  paceline up                                            everything on this machine, in memory
+  paceline up --brokers kafka-1:9092                     the same services on a Kafka that runs already
+  paceline run -- torchrun --nproc-per-node 4 train.py   then, in another terminal, your job"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="paceline up",
+        description="Start broker, streams, collector and page for your own jobs. Ctrl-C stops them.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--port", type=int, default=9092, help="port of the embedded broker (default: 9092)")
+    made.add_argument("--ui-port", type=int, default=8501, help="port of the page (default: 8501)")
+    made.add_argument("--brokers", metavar="HOST:PORT", help="use this Kafka instead of an embedded broker")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Run the services until told to stop; the exit status."""
+    options = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _up(options)
+    except KeyboardInterrupt:
+        pass
+    except (StackError, EmbeddedBrokerError) as error:
+        say(str(error))
+        return 2
+    except (BusError, ServiceError) as error:
+        say(str(error))
+        return 1
+    return 0
+
+
+def _up(options: argparse.Namespace) -> None:
+    require("streams", "collect", "ui")
+    if free_port(options.ui_port) != options.ui_port:
+        raise StackError(f"--ui-port={options.ui_port}: something listens there already; choose another")
+    with Services() as services, broker(options.brokers, options.port, services) as settings:
+        environ = environment(settings, os.environ)
+        services.start("streams", environ=environ)
+        services.start("collect", environ=environ)
+        services.start("ui", "--port", str(options.ui_port), environ=environ)
+        say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")
+        say(f"logs in {services.folder}")
+        known = "" if settings.address == "127.0.0.1:9092" else f"--brokers {settings.address} "
+        say(f"now, in another terminal: paceline run {known}-- torchrun --nproc-per-node 4 train.py")
+        while True:
+            services.check()
+            time.sleep(0.5)
