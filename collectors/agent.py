@@ -62,8 +62,11 @@ class Agent:
             for sampler in self._samplers:
                 sampler.watch()
         ended = [sampler.stop(STOP_S) for sampler in self._samplers]
-        log.info("stopping; sampling threads ended: %s", all(ended))
         self.publish()
+        if all(ended):
+            self._gpus.close()
+        else:
+            log.warning("a sampling thread hangs in a call that does not return; leaving it behind")
 
     def once(self, stop: threading.Event) -> None:
         """Publish one row of everything; rates are over one interval."""
@@ -75,6 +78,7 @@ class Agent:
         for sampler in self._samplers:
             sampler.once()
         self.publish()
+        self._gpus.close()
 
     def publish(self) -> None:
         """Publish what there is: at most one message a topic."""

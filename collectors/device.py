@@ -55,8 +55,10 @@ class Device:
         self._fill(row, self._xid_probe, now_s)
         if self.lost is not None and now_s < self._lost_until_s:
             return row
-        self.lost = None
+        was_lost, self.lost = self.lost is not None, None
         if self._ask_all(row, now_s):
+            if was_lost:
+                self._come_back()
             self._pcie(row)
             return row
         self._lost_until_s = now_s + LOST_RETRY_S
@@ -69,6 +71,11 @@ class Device:
             if self.lost is not None:
                 return False
         return True
+
+    def _come_back(self) -> None:
+        """Begin anew: what a device refused while it was lost, and what it was listening to, are of the past."""
+        self.close()
+        self._refusals = Refusals()
 
     def _fill(self, row: Row, probe: Probe, now_s: float) -> None:
         values = self._answer(probe, now_s)

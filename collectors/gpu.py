@@ -32,16 +32,22 @@ class Gpus:
         self._lost: dict[str, str | None] = {}
 
     def look(self, now_s: float) -> bool:
-        """Find driver and devices where there are none yet and it is time; return whether that changed anything."""
-        alive = any(device.lost is None for device in self.devices)
-        if alive or now_s < self._look_again_s or (self.nvml is not None and not self.devices and not self._missing):
+        """Find driver and devices that are not there yet, when it is time; return whether that changed anything."""
+        if now_s < self._look_again_s:
             return False
         self._look_again_s = now_s + RECONNECT_S
-        told, known = self.absent, self.uuids
+        if self.nvml is None or (self.devices and all(device.lost is not None for device in self.devices)):
+            return self._look_anew()
+        opened = [self._open(index) for index in list(self._missing)]
+        return any(opened)
+
+    def _look_anew(self) -> bool:
+        told, known, missing = self.absent, self.uuids, self._missing
         self._disconnect()
+        self._missing = missing
         self.absent = self._connect()
         if self.absent is not None and self.absent != told:
-            log.warning("GPUs not measured: %s; host is measured all the same", self.absent)
+            log.warning("GPUs not measured: %s; the host is measured all the same", self.absent)
         return self.absent is None and (told is not None or known != self.uuids)
 
     def _connect(self) -> str | None:
@@ -60,20 +66,26 @@ class Gpus:
         except refusals(nvml) as error:
             self._disconnect()
             return reason(nvml, error)
+        self._missing = {index: why for index, why in self._missing.items() if index < count}
         for index in range(count):
             self._open(index)
         return None
 
-    def _open(self, index: int) -> None:
+    def _open(self, index: int) -> bool:
+        """Open device ``index``; note why that fails."""
         assert self._throughput is not None
         try:
             handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = self.nvml.nvmlDeviceGetUUID(handle)
         except refusals(self.nvml) as error:
-            self._missing[index] = reason(self.nvml, error)
-            log.warning("GPU %d not measured: %s", index, self._missing[index])
-            return
+            why = reason(self.nvml, error)
+            if self._missing.get(index) != why:
+                log.warning("GPU %d not measured: %s", index, why)
+            self._missing[index] = why
+            return False
+        self._missing.pop(index, None)
         self.devices.append(Device(self.nvml, index, handle, uuid, self._throughput, bool(self._mig(handle))))
+        return True
 
     def _mig(self, handle: Any) -> bool | None:
         try:
@@ -85,6 +97,11 @@ class Gpus:
     def uuids(self) -> list[str]:
         """The devices that rows speak of."""
         return [device.uuid for device in self.devices]
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """The devices that NVML counts but does not open, and why."""
+        return {f"device[{index}]": why for index, why in self._missing.items()}
 
     def sample(self, now_s: float) -> list[tuple[str, Row]]:
         """A row for every device, with its UUID."""
@@ -98,7 +115,7 @@ class Gpus:
 
     def not_measured(self) -> dict[str, str]:
         """Why, by column; ``column[N]`` where it holds for GPU N alone, ``device[N]`` for one that does not open."""
-        found = {f"device[{index}]": why for index, why in self._missing.items()}
+        found = self.missing
         reasons = [device.reasons() for device in self.devices]
         for column in {column for each in reasons for column in each}:
             said = [each.get(column) for each in reasons]

@@ -21,7 +21,7 @@ from .readings import Value, scaled, whole
 
 def describe(gpus: Gpus, time_s: float, proc: Path = Path("/proc")) -> dict[str, Any]:
     """The inventory of this node, with the GPUs that are open now: NodeDescribed's fields but the producer's."""
-    why: dict[str, str] = {} if gpus.absent is None else {"devices": gpus.absent}
+    why = gpus.missing if gpus.absent is None else {"devices": gpus.absent}
     cpu_model = _cpu_model(proc / "cpuinfo")
     if cpu_model is None:
         why["cpu_model"] = "/proc/cpuinfo does not name it"

@@ -88,3 +88,7 @@ class GpuStation:
         with self._lock:
             found, self._inventory = self._inventory, None
         return found
+
+    def close(self) -> None:
+        """Give everything back to the driver."""
+        self._gpus.close()

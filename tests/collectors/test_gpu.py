@@ -1,0 +1,123 @@
+import logging
+
+import pynvml
+import pytest
+
+from collectors import nvml as connection
+from collectors.gpu import RECONNECT_S, WITHOUT_BINDING, Gpus
+from collectors.simulated import SimulatedNvml
+
+NO_LIBRARY = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
+
+
+def test_no_driver_is_no_error(clock, caplog):
+    """Without a driver there are no rows, one warning that says so, and no second one."""
+    gpus = Gpus(lambda: SimulatedNvml(0, now=clock, init_error=NO_LIBRARY))
+    for _ in range(3):
+        gpus.look(clock.now_s)
+        assert gpus.sample(clock.now_s) == []
+        clock.now_s += RECONNECT_S
+
+    assert gpus.absent == "no NVIDIA driver (libnvidia-ml.so.1 not found)"
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_the_real_binding_without_a_driver(clock):
+    """The real pynvml, on a machine without a driver, is a reason and no error."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        gpus = Gpus(connection.real)
+        gpus.look(clock.now_s)
+        assert gpus.absent
+        assert gpus.not_measured() == {}
+    else:
+        pynvml.nvmlShutdown()
+        pytest.skip("a driver is here")
+
+
+def test_without_the_binding_the_reason_says_how_to_get_it(clock):
+    """A missing nvidia-ml-py is named, with the command that brings it."""
+
+    def load():
+        raise ModuleNotFoundError("No module named 'pynvml'")
+
+    gpus = Gpus(load)
+    gpus.look(clock.now_s)
+
+    assert gpus.absent == WITHOUT_BINDING
+
+
+def test_a_driver_that_comes_later_is_found(clock):
+    """A driver that loads after the agent has started is found at the next look, and that is a change."""
+    nvml = SimulatedNvml(2, now=clock, init_error=pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    gpus = Gpus(lambda: nvml)
+    before = gpus.look(clock.now_s)
+    nvml.init_error = None
+    clock.now_s += RECONNECT_S
+
+    assert (before, gpus.look(clock.now_s), len(gpus.sample(clock.now_s))) == (False, True, 2)
+    gpus.close()
+
+
+def test_a_healthy_node_is_not_looked_at_again(gpus, nvml, clock):
+    """Once all devices are open, later looks change nothing and cost no call."""
+    made = len(nvml.calls)
+    clock.now_s += RECONNECT_S
+
+    assert gpus.look(clock.now_s) is False
+    assert len(nvml.calls) == made
+
+
+def test_a_device_that_does_not_open_is_named_and_tried_again(nvml, clock, caplog):
+    """A GPU that is lost at the start is named as such, warned of once, and opened when it is back."""
+    nvml.gpus[1].lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    gpus = Gpus(lambda: nvml)
+    gpus.look(clock.now_s)
+    reasons = gpus.not_measured()
+    clock.now_s += RECONNECT_S
+    gpus.look(clock.now_s)
+    nvml.gpus[1].lost = None
+    clock.now_s += RECONNECT_S
+
+    assert reasons == {"device[1]": "GPU is lost"}
+    assert gpus.look(clock.now_s) is True
+    assert gpus.uuids == [gpu.uuid for gpu in nvml.gpus]
+    assert len(caplog.records) == 1
+    gpus.close()
+
+
+def test_a_reloaded_driver_is_found_again(nvml, gpus, sample, clock):
+    """Where every device is lost (a driver reload), the library is opened anew and rows come again."""
+    for gpu in nvml.gpus:
+        gpu.lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    sample()
+    for gpu in nvml.gpus:
+        gpu.lost = None
+    clock.now_s += RECONNECT_S
+    gpus.look(clock.now_s)
+    sample()
+
+    assert None not in sample()[0].values()
+
+
+def test_a_loss_and_a_return_are_logged_once_each(nvml, sample, caplog):
+    """A GPU that is lost and comes back gives two log lines, however long it was away."""
+    sample()
+    nvml.gpus[0].lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    for _ in range(5):
+        sample()
+    nvml.gpus[0].lost = None
+    sample(60.0)
+    sample()
+
+    assert [record.getMessage().rpartition(") ")[2] for record in caplog.records] == ["lost: GPU is lost", "is back"]
+
+
+def test_a_node_without_gpus_has_no_reason(clock):
+    """A driver that finds no GPU is not a fault."""
+    gpus = Gpus(lambda: SimulatedNvml(0, now=clock))
+    gpus.look(clock.now_s)
+
+    assert (gpus.absent, gpus.uuids, gpus.not_measured()) == (None, [], {})
+    gpus.close()

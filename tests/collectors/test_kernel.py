@@ -1,0 +1,91 @@
+import pytest
+
+from collectors import kernel
+
+
+def put(root, path, text):
+    target = root / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+
+
+def test_pressure_is_some_avg10_as_a_ratio(tmp_path):
+    """Of PSI's lines, some avg10 counts."""
+    put(tmp_path, "cpu", "some avg10=12.50 avg60=3.03 avg300=1.83 total=1\nfull avg10=99.00 avg60=0 avg300=0 total=0\n")
+
+    assert kernel.pressure(tmp_path / "cpu") == 0.125
+
+
+@pytest.mark.parametrize("text", ["", "full avg10=1.0\n", "some avg60=1.0\n", "some avg10=x\n", "\x00\xff"])
+def test_odd_pressure_is_no_value(tmp_path, text):
+    """A pressure file that says something else is no value."""
+    put(tmp_path, "cpu", text)
+
+    assert kernel.pressure(tmp_path / "cpu") is None
+
+
+def test_a_kernel_without_psi_has_no_pressure(tmp_path):
+    """A missing file is no value."""
+    assert kernel.pressure(tmp_path / "cpu") is None
+
+
+def test_retransmits_are_found_by_name(tmp_path):
+    """The column of /proc/net/snmp is found by its heading, wherever it stands."""
+    put(tmp_path, "snmp", "Ip: A B\nIp: 1 2\nTcp: MaxConn RetransSegs InErrs\nTcp: -1 42 7\nUdp: A\nUdp: 1\n")
+
+    assert kernel.tcp_retransmits(tmp_path / "snmp") == 42
+
+
+@pytest.mark.parametrize("text", ["", "Tcp: A RetransSegs\n", "Tcp: RetransSegs\nTcp: 1 2\n", "Tcp: A\nTcp: 1\n"])
+def test_odd_snmp_is_no_value(tmp_path, text):
+    """A truncated or foreign file is no value."""
+    put(tmp_path, "snmp", text)
+
+    assert kernel.tcp_retransmits(tmp_path / "snmp") is None
+
+
+def test_only_hardware_counts_as_an_interface(tmp_path):
+    """Bridges, bonds and loopback have no device behind them and would count traffic twice."""
+    for name in ("eth0/device", "bond0", "docker0", "lo"):
+        (tmp_path / name).mkdir(parents=True)
+
+    assert kernel.physical(tmp_path) == ["eth0"]
+
+
+def test_a_container_sees_its_own_interface(tmp_path):
+    """Where nothing has hardware behind it, all but loopback counts."""
+    for name in ("eth0", "lo"):
+        (tmp_path / name).mkdir()
+
+    assert kernel.physical(tmp_path) == ["eth0"]
+
+
+def test_errors_of_cards_and_infiniband_ports(tmp_path):
+    """Network cards and each InfiniBand port give the counters that they have, and no others."""
+    (tmp_path / "class/net/eth0/device").mkdir(parents=True)
+    put(tmp_path, "class/net/eth0/statistics/rx_errors", "3\n")
+    put(tmp_path, "class/net/eth0/statistics/rx_bytes", "999\n")
+    put(tmp_path, "class/infiniband/mlx5_0/ports/1/counters/symbol_error", "5\n")
+    put(tmp_path, "class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence", "7\n")
+    put(tmp_path, "class/infiniband/mlx5_0/ports/2/counters/link_downed", "1\n")
+
+    found = {(errors.interface, errors.kind): errors.counters for errors in kernel.network_errors(tmp_path)}
+
+    assert found == {
+        ("eth0", "ethernet"): {"rx_errors": 3},
+        ("mlx5_0/1", "infiniband"): {"symbol_error": 5, "out_of_sequence": 7},
+        ("mlx5_0/2", "infiniband"): {"link_downed": 1},
+    }
+
+
+def test_an_unreadable_counter_is_left_out(tmp_path):
+    """A counter that says "N/A (no PMA)", as ports without counters do, is left out and not 0."""
+    put(tmp_path, "class/infiniband/mlx4_0/ports/1/counters/symbol_error", "N/A (no PMA)\n")
+    put(tmp_path, "class/infiniband/mlx4_0/ports/1/counters/link_downed", "2\n")
+
+    assert [errors.counters for errors in kernel.network_errors(tmp_path)] == [{"link_downed": 2}]
+
+
+def test_a_machine_without_sys_has_no_interfaces(tmp_path):
+    """A missing /sys is an empty list."""
+    assert kernel.network_errors(tmp_path / "nothing") == []

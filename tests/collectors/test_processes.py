@@ -1,0 +1,104 @@
+import os
+import pwd
+
+import pynvml
+import pytest
+
+from collectors.processes import Owners, identity, processes
+
+USER = pwd.getpwuid(os.getuid()).pw_name
+
+
+@pytest.fixture
+def proc(tmp_path):
+    """Writes a process into a tree like /proc."""
+
+    def write(pid, environ=(), gpu=True, born=1):
+        folder = tmp_path / str(pid)
+        (folder / "fd").mkdir(parents=True, exist_ok=True)
+        (folder / "comm").write_text("python3\n")
+        (folder / "stat").write_text(f"{pid} (a ) b) S " + " ".join(["0"] * 18) + f" {born} 0\n")
+        (folder / "environ").write_bytes(b"\0".join(entry.encode() for entry in environ) + b"\0")
+        link = folder / "fd" / "3"
+        link.unlink(missing_ok=True)
+        link.symlink_to("/dev/nvidia0" if gpu else "/dev/null")
+
+    write.root = tmp_path
+    return write
+
+
+def owner(proc, pid):
+    return Owners(proc.root).of(pid, lambda pid: "from NVML")
+
+
+def test_a_process_belongs_to_the_job_it_names(proc):
+    """Job, rank, user and name come from the process itself."""
+    proc(7, ["PACELINE_JOB=llm", "RANK=3", "SECRET=x"])
+
+    assert owner(proc, 7) == ("python3", USER, "llm", 3)
+
+
+def test_a_process_without_a_gpu_open_claims_no_job(proc):
+    """A process number from another namespace meets a stranger here: no job is claimed for it."""
+    proc(7, ["PACELINE_JOB=llm", "RANK=3"], gpu=False)
+
+    assert owner(proc, 7)[2:] == (None, None)
+
+
+def test_a_process_that_is_not_here_keeps_nvmls_name(proc):
+    """A process that /proc does not show has the name that NVML gives and nothing else."""
+    assert owner(proc, 4711) == ("from NVML", None, None, None)
+
+
+def test_a_reused_process_number_is_looked_up_again(proc):
+    """Another process under the same number is another process."""
+    owners = Owners(proc.root)
+    proc(7, ["PACELINE_JOB=first"], born=1)
+    first = owners.of(7, str).job
+    proc(7, ["PACELINE_JOB=second"], born=2)
+
+    assert (first, owners.of(7, str).job) == ("first", "second")
+
+
+def test_a_known_process_is_not_read_again(proc):
+    """The environment of a process is read once in its life."""
+    owners = Owners(proc.root)
+    proc(7, ["PACELINE_JOB=llm"])
+    owners.of(7, str)
+    (proc.root / "7" / "environ").unlink()
+
+    assert owners.of(7, str).job == "llm"
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"SLURM_JOB_ID": "12", "SLURM_PROCID": "5"}, ("12", 5)),
+        ({"TORCHELASTIC_RUN_ID": "none", "PACELINE_JOB_FALLBACK": "train-1", "RANK": "0"}, ("train-1", 0)),
+        ({"RANK": "2"}, (None, None)),
+        ({"PACELINE_JOB": "a", "RANK": "-1"}, ("a", None)),
+        ({"PACELINE_JOB": "a", "RANK": "many"}, ("a", None)),
+    ],
+)
+def test_identity(environ, expected):
+    """The job is named as everywhere in Paceline; a rank without a job, or no number, is none."""
+    assert identity(environ) == expected
+
+
+def test_processes_name_their_device_by_place(proc, nvml, gpus):
+    """A process on the second GPU points at the second UUID; memory that NVML does not tell is None."""
+    proc(7, ["PACELINE_JOB=llm", "RANK=1"])
+    nvml.gpus[1].processes = [(7, None)]
+    (found,), why = processes(nvml, gpus.devices, Owners(proc.root))
+
+    assert (found.device, found.pid, found.used_bytes, found.job, found.rank) == (1, 7, None, "llm", 1)
+    assert why == {}
+
+
+def test_a_device_that_hides_its_processes_says_so(nvml, gpus, proc):
+    """No permission on one GPU is a reason for that GPU; the other's processes are there."""
+    nvml.gpus[0].refuse["nvmlDeviceGetComputeRunningProcesses"] = pynvml.NVML_ERROR_NO_PERMISSION
+    nvml.gpus[1].processes = [(7, 1024)]
+    found, why = processes(nvml, gpus.devices, Owners(proc.root))
+
+    assert ([process.pid for process in found], why) == ([7], {"processes[0]": "no permission"})
