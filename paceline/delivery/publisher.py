@@ -58,7 +58,7 @@ class Publisher:
         self._warn = on_warning
         self._courier = Courier(settings, client_id)
         self._reserve = Reserve(spool_dir, spool_bytes)
-        self._backoff = Backoff(0.25, 10.0, Random())
+        self._backoff = Backoff(0.25, 5.0, Random())
         # Guards everything below; held for moments only, never over I/O.
         self._lock = threading.Condition()
         self._outbox = Outbox(memory_bytes)

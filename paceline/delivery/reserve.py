@@ -85,6 +85,8 @@ class Reserve:
         memory = f"in memory, the newest {max(1, memory_bytes // _MIB)} MiB"
         if self._folder is None:
             return f"Events wait {memory}"
+        with self._lock:
+            self._open()
         if self.error is not None:
             return f"{self.error[0].upper()}{self.error[1:]}. Events wait {memory}"
         return f"Events wait in {self._folder}, the newest {max(1, self._limit_bytes // _MIB)} MiB"
