@@ -14,6 +14,7 @@ from paceline.events import NetworkErrors
 from .columns import HOST_COLUMNS
 from .cpu import Cpu
 from .kernel import network_errors, physical, pressure, tcp_retransmits
+from .probes import UnanswerableError
 from .rates import Rate
 from .readings import scaled
 
@@ -62,6 +63,8 @@ class Host:
     def _read(self, row: HostRow, columns: tuple[str, ...], read: Callable[[], tuple[Any, ...]]) -> None:
         try:
             row.update(zip(columns, read(), strict=True))
+        except UnanswerableError as error:
+            self._reasons |= dict.fromkeys(columns, str(error))
         except UNREADABLE as error:
             self._reasons |= dict.fromkeys(columns, f"{type(error).__name__}: {error}"[:200])
 
@@ -72,6 +75,8 @@ class Host:
     def _disks(self, now_s: float) -> tuple[Any, ...]:
         found = psutil.disk_io_counters(perdisk=True)
         disks = {name: found[name] for name in physical(self._sys / "block") if name in found}
+        if not disks:
+            raise UnanswerableError("no disk of its own in /sys/block")
         return (
             self._rate("disk_read", {name: disk.read_bytes for name, disk in disks.items()}, now_s),
             self._rate("disk_write", {name: disk.write_bytes for name, disk in disks.items()}, now_s),
@@ -80,6 +85,8 @@ class Host:
     def _network(self, now_s: float) -> tuple[Any, ...]:
         found = psutil.net_io_counters(pernic=True)
         cards = {name: found[name] for name in physical(self._sys / "class" / "net") if name in found}
+        if not cards:
+            raise UnanswerableError("no network card but the loopback in /sys/class/net")
         return (
             self._rate("network_rx", {name: card.bytes_recv for name, card in cards.items()}, now_s),
             self._rate("network_tx", {name: card.bytes_sent for name, card in cards.items()}, now_s),

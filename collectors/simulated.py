@@ -9,6 +9,7 @@ Rule of this file: what a caller can tell from the real module is a bug here. It
 import ctypes
 import math
 import os
+from collections import deque
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -66,7 +67,8 @@ class SimulatedNvml:
         self.gpus = [SimulatedGpu(index) for index in range(gpus)]
         self.init_error = init_error
         self.initialized = False
-        self.calls: list[tuple[str, int]] = []
+        #: The calls made, with the device asked; the oldest go.
+        self.calls: deque[tuple[str, int]] = deque(maxlen=100_000)
         self._gpm_samples: dict[int, tuple[SimulatedGpu, float]] = {}
         self._now = now
         self._start = now()

@@ -1,0 +1,145 @@
+"""The command itself, as a process."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from paceline import bus, recording, wire
+from paceline.topics import DEVICE, HOST, NODE, resolve
+
+pytestmark = pytest.mark.e2e
+COMMAND = [sys.executable, "-m", "collectors"]
+ENVIRON = {key: value for key, value in os.environ.items() if not key.startswith("PACELINE_")}
+
+
+@pytest.fixture
+def collect():
+    """Starts the command; whatever is still running at the end is killed."""
+    with contextlib.ExitStack() as running:
+
+        def start(*argv, **options):
+            process = subprocess.Popen(
+                [*COMMAND, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRON, **options
+            )
+            running.enter_context(process)
+            running.callback(process.kill)
+            return process
+
+        yield start
+
+
+def events(lines):
+    """The events of a recording's lines, by topic, decoded as a worker would."""
+    found = {}
+    for number, line in enumerate(lines):
+        entry = recording.parse(number, line)
+        found.setdefault(entry.topic, []).append(wire.decode(resolve(entry.topic), entry.value))
+    return found
+
+
+def test_once_on_this_machine(collect):
+    """With no broker and whatever GPUs are here, one sample of the host and the inventory come out, status 0."""
+    process = collect("--stdout", "--once", "--interval", "0.2", "--node", "here")
+    out, _ = process.communicate(timeout=60)
+    found = events(out.splitlines(keepends=True))
+
+    assert process.returncode == 0
+    assert (len(found[HOST.name]), len(found[NODE.name])) == (1, 1)
+    assert found[HOST.name][0].node == "here"
+
+
+def test_simulated_gpus_are_published(collect):
+    """A run of a second with simulated GPUs is a recording that decodes, device rows included."""
+    process = collect("--stdout", "--seconds", "2", "--simulate", "2", "--interval", "0.1")
+    out, err = process.communicate(timeout=60)
+    found = events(out.splitlines(keepends=True))
+
+    assert (process.returncode, err) == (0, b"")
+    assert len(found[DEVICE.name][0].uuids) == 2
+    assert sum(len(event.time_s) for event in found[DEVICE.name]) > 4
+
+
+def test_no_driver_is_one_log_line(collect):
+    """Without a driver there is exactly one line on standard error, structured, and it says what is missing."""
+    process = collect("--stdout", "--seconds", "2")
+    _, err = process.communicate(timeout=60)
+    if not err:
+        pytest.skip("a driver is here")
+
+    assert err.count(b"\n") == 1
+    assert b"level=warning" in err
+    assert b"GPUs not measured" in err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_in_good_order(collect, number):
+    """SIGTERM and Ctrl-C end it with status 0, and what was sampled is written whole."""
+    process = collect("--stdout", "--simulate", "1")
+    first = process.stdout.readline()
+    process.send_signal(number)
+    rest, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 0
+    assert events([first, *rest.splitlines(keepends=True)])
+    assert rest == b"" or rest.endswith(b"\n")
+
+
+def test_a_reader_that_leaves_ends_it(collect):
+    """`paceline collect --stdout | head` ends, without a traceback."""
+    process = collect("--stdout", "--simulate", "1")
+    process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+
+    assert process.wait(30) == 0
+    assert err == b""
+
+
+def test_no_broker_does_not_stop_it(collect):
+    """With nobody at the brokers' address it runs to its end, says so once, and ends with status 0."""
+    process = collect("--seconds", "2", "--simulate", "1", "--brokers", "127.0.0.1:9")
+    _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 0
+    assert err.count(b"127.0.0.1:9") >= 1
+    assert b"Traceback" not in err
+
+
+def test_a_wrong_setting_is_one_line():
+    """A wrong setting: one line with its name, and status 2, through the `paceline` command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "paceline", "collect", "--once"],
+        env=ENVIRON | {"PACELINE_BROKERS": "nowhere"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert done.stderr.count(b"\n") == 1
+    assert b"PACELINE_BROKERS" in done.stderr
+
+
+def test_it_reaches_the_bus(collect, broker):
+    """What it publishes is on the topics, under the node's key, in order."""
+    process = collect("--seconds", "3", "--simulate", "2", "--node", "bus-test", "--brokers", broker.address)
+    _, err = process.communicate(timeout=90)
+    assert (process.returncode, err) == (0, b"")
+
+    with contextlib.closing(bus.consumer(broker, DEVICE, NODE, HOST, from_beginning=True)) as reader:
+        found = {}
+        while not {DEVICE.name, NODE.name, HOST.name} <= set(found):
+            for records in reader.poll(timeout_ms=2000).values():
+                for record in records:
+                    if json.loads(record.value)["node"] == "bus-test":
+                        found.setdefault(record.topic, []).append((record.key, record.value))
+
+    for topic in (DEVICE, NODE, HOST):
+        decoded = [wire.decode(topic, value) for _, value in found[topic.name]]
+        assert {key for key, _ in found[topic.name]} == {b"bus-test"}
+        assert [event.sequence for event in decoded] == list(range(len(decoded)))
