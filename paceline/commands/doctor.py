@@ -1,0 +1,75 @@
+"""``paceline doctor``: is everything there that Paceline needs, and if not, how to mend it."""
+
+import argparse
+import os
+from collections.abc import Iterator
+
+import msgspec
+from kafka import errors
+
+from paceline import checks
+from paceline.bus import BrokerSettings, BusError
+from paceline.checks import Check
+from paceline.connection import explain
+from paceline.settings import SettingError
+
+EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherwise
+
+examples:
+  paceline doctor                            this machine and PACELINE_BROKERS
+  paceline doctor --brokers kafka-1:9092     another Kafka
+  paceline doctor --json | jq 'select(.status == "fail")'
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="paceline doctor",
+        description="Check broker, login, topics, NVML, clock and versions, and say how to mend each.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers (default: PACELINE_BROKERS)")
+    made.add_argument("--json", action="store_true", help="one JSON object a line: name, status, says, mend")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Run the command and return its exit status."""
+    args = parser().parse_args(argv)
+    failed = False
+    for check in examine(args.brokers, os.environ):
+        failed = failed or check.status == "fail"
+        print(msgspec.json.encode(check).decode() if args.json else line(check), flush=True)
+    return 1 if failed else 0
+
+
+def line(check: Check) -> str:
+    """A check as a person reads it."""
+    mend = f"; mend: {check.mend}" if check.mend else ""
+    return f"{check.status:<4}  {check.name:<15}  {check.says}{mend}"
+
+
+def examine(brokers: str | None, environ: os._Environ[str] | dict[str, str]) -> Iterator[Check]:
+    """All checks, each as soon as it is done; those that need a broker only where one answers."""
+    yield from checks.versions()
+    yield checks.nvml()
+    try:
+        settings = BrokerSettings.from_environ(environ)
+        settings = settings.with_brokers(brokers) if brokers else settings
+        reached = checks.brokers(settings)
+    except SettingError as error:
+        yield Check("settings", "fail", str(error), "correct or unset it")
+        return
+    yield from reached
+    if all(check.status == "fail" for check in reached):
+        return
+    yield checks.login(settings)
+    try:
+        yield from checks.advertised(settings)
+        yield from checks.topics(settings)
+        yield checks.clock(settings)
+    except (BusError, errors.KafkaError) as error:
+        away = explain(settings.address, error, settings.sasl_username)
+        yield Check("broker", "fail", f"{away.address}: {away.cause}", away.mend)

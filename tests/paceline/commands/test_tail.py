@@ -1,0 +1,122 @@
+"""``paceline tail``: JSON Lines on standard output, nothing else there, and a clean end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from paceline import bus, events, topics
+from paceline.bus import BrokerSettings
+from paceline.commands import tail
+from paceline.delivery.publisher import Publisher
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def publish(settings: BrokerSettings, *jobs: str) -> None:
+    publisher = Publisher(settings, client_id="test")
+    for number, job in enumerate(jobs):
+        described = events.JobDescribed(
+            cluster="c",
+            producer="p",
+            sequence=number,
+            job=job,
+            attempt=0,
+            node="n",
+            world_size=1,
+            backend="gloo",
+            framework="torch",
+            started_s=0.0,
+            places=[],
+        )
+        publisher.publish(topics.JOB, described)
+    assert publisher.close(60).sent == len(jobs)
+
+
+@pytest.fixture
+def start(broker: BrokerSettings) -> Iterator[Start]:
+    """Starts the command as a user would, and waits until it misses nothing."""
+    running: list[subprocess.Popen[str]] = []
+
+    def started(*options: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "paceline", "tail", *options, "--brokers", broker.address]
+        environ = {**os.environ, "PYTHONWARNINGS": "ignore"}
+        running.append(
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
+        )
+        assert "listening" in running[-1].stderr.readline()
+        return running[-1]
+
+    yield started
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_events_come_as_they_are_published(start: Start, broker: BrokerSettings):
+    """Each is one line of JSON, flushed at once; another job's are not among them."""
+    job = uuid.uuid4().hex
+    process = start("job", "--job", job)
+    publish(broker, "other", job, job)
+    found = [json.loads(process.stdout.readline()) for _ in range(2)]
+    assert [row["job"] for row in found] == [job, job]
+
+
+def test_from_the_beginning_it_starts_with_what_is_kept(start: Start, broker: BrokerSettings):
+    """Events from before the command come too, and it ends by itself after the given time."""
+    job = uuid.uuid4().hex
+    publish(broker, job)
+    process = start("job", "--job", job, "--from-beginning", "--seconds", "5")
+    output, _ = process.communicate(timeout=60)
+    assert [json.loads(line)["job"] for line in output.splitlines()] == [job]
+    assert process.returncode == 0
+
+
+def test_ctrl_c_ends_it_without_a_trace(start: Start):
+    """Status 130 and not a word more."""
+    process = start("finding")
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (130, "", "")
+
+
+def test_it_ends_when_its_reader_has_gone(start: Start):
+    """`paceline tail … | head -1` does not wait for one more event."""
+    process = start("finding")
+    process.stdout.close()
+    assert process.wait(60) == 0
+    assert process.stderr.read() == ""
+
+
+def test_what_is_no_json_is_skipped_and_said(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]):
+    """Noise on the topic stays off standard output."""
+    producer = bus.producer(broker, "test")
+    for value in (b"\xff\x00 noise", b"[1]", b"[" * 100_000, b'{"later":"field"}'):
+        producer.send(topics.DEADLETTER.name, value=value).get(30)
+    producer.close()
+    assert tail.main(["deadletter", "--from-beginning", "--seconds", "3", "--brokers", broker.address]) == 0
+    printed = capsys.readouterr()
+    assert '{"later":"field"}' in printed.out.splitlines()
+    assert printed.err.count("skipped") == 3
+
+
+@pytest.mark.parametrize("options", [["nonsense"], ["job", "--seconds", "soon"], ["job", "--seconds", "-1"], []])
+def test_a_wrong_command_line_is_status_2(options: list[str], capsys: pytest.CaptureFixture[str]):
+    """And the line on standard error names what is wrong."""
+    try:
+        code = tail.main(options)
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    assert (options[-1] if options else "TOPIC") in capsys.readouterr().err
+
+
+def test_no_broker_is_status_1(capsys: pytest.CaptureFixture[str]):
+    """One line, with the address."""
+    assert tail.main(["job", "--brokers", "127.0.0.1:1"]) == 1
+    assert "127.0.0.1:1: connection refused" in capsys.readouterr().err
