@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 
 from paceline import topics, wire
 from paceline.bus import BrokerSettings, BusError, consumer
+from paceline.connection import explain
 from paceline.settings import SettingError
 from paceline.topics import Topic
 
@@ -87,9 +88,14 @@ class Reader:
             try:
                 with contextlib.closing(consumer(self._settings, client_id=f"paceline-ui-{name}")) as client:
                     self._follow(name, client, looks_back)
-            except (BusError, SettingError, KafkaError) as error:
-                self._tell(name, "lost", str(error))
-                self._stop.wait(RETRY_S)
+            except (BusError, SettingError) as error:
+                self._lost(name, str(error))
+            except KafkaError as error:
+                self._lost(name, str(explain(self._settings.address, error, self._settings.sasl_username)))
+
+    def _lost(self, name: str, cause: str) -> None:
+        self._tell(name, "lost", cause)
+        self._stop.wait(RETRY_S)
 
     def _follow(self, name: str, client: KafkaConsumer, looks_back: Mapping[Topic, int]) -> None:
         asked = -ASK_S
