@@ -9,7 +9,7 @@ into it. Times of rows are offsets in seconds from the batch's ``t0_s`` (Unix ti
 short on the wire and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -33,6 +33,12 @@ PHASES = (
 OVERLAYS = ("gc", "cpu_wait")
 #: The row that closes a step: its start and whole duration.
 STEP = "step"
+
+# Whole numbers that readers size or index arrays with are bounded, so that a wrong one is refused on reading.
+Rank = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
+Index = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+CountOrNone = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,14 +73,14 @@ class OpTimings(Produced, frozen=True, kw_only=True):
     attempt: int
     node: str
     t0_s: float
-    ranks: list[int]
+    ranks: list[Rank]
     world_sizes: list[int]
     devices: list[str]
     ops: list[str]
-    rank: list[int]
-    step: list[int]
-    op: list[int]
-    microbatch: list[int]
+    rank: list[Rank]
+    step: list[CountOrNone]
+    op: list[Index]
+    microbatch: list[CountOrNone]
     start_s: list[float]
     duration_s: list[float]
     lost: int = 0
@@ -87,17 +93,17 @@ class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
     smallest is large, while its peers have other, fast connections.
     """
 
-    rank: int
-    connections: int
+    rank: Rank
+    connections: Count
     rtt_s: float
-    retransmits: int
+    retransmits: Count
 
 
 class CollectiveTimings(Produced, frozen=True, kw_only=True):
     """Collectives of the ranks of one node. Key: job.
 
-    ``operation`` indexes ``operations`` (``all_reduce``, ``all_gather``, …); ``group`` indexes ``groups``, whose sizes are
-    ``group_sizes``. ``seq`` counts the collectives of a group, the same on every member. ``duration_s`` runs from issue
+    ``operation`` indexes ``operations`` (``all_reduce``, ``all_gather``, …); ``group`` indexes ``groups``, whose sizes
+    are ``group_sizes``. ``seq`` counts the collectives of a group, the same on every member. ``duration_s`` runs from issue
     until the result was there; ``wait_s`` is the part of it in which the rank stood still: all members leave together,
     so the **shortest** wait is the late one. ``step`` is -1 where unknown.
     ``phases`` tells that the same producer also sends OpTimings, which then carry the verdict.
@@ -109,17 +115,17 @@ class CollectiveTimings(Produced, frozen=True, kw_only=True):
     backend: str
     phases: bool
     t0_s: float
-    ranks: list[int]
+    ranks: list[Rank]
     world_sizes: list[int]
     groups: list[str]
     group_sizes: list[int]
     operations: list[str]
-    rank: list[int]
-    step: list[int]
-    seq: list[int]
-    group: list[int]
-    operation: list[int]
-    bytes: list[int]
+    rank: list[Rank]
+    step: list[CountOrNone]
+    seq: list[Count]
+    group: list[Index]
+    operation: list[Index]
+    bytes: list[Count]
     start_s: list[float]
     duration_s: list[float]
     wait_s: list[float]
@@ -140,7 +146,10 @@ class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobDescribed(Produced, frozen=True, kw_only=True):
-    """What is known of a job on one node when its ranks join. Key: job/node, so that compaction keeps every node's part."""
+    """What is known of a job on one node when its ranks join.
+
+    Key: job/node, so that compaction keeps every node's part.
+    """
 
     job: str
     attempt: int
@@ -212,7 +221,7 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     node: str
     t0_s: float
     uuids: list[str]
-    device: list[int]
+    device: list[Index]
     time_s: list[float]
     utilization_ratio: list[float | None]
     memory_controller_ratio: list[float | None]

@@ -13,7 +13,17 @@ from paceline import events
 from paceline.topics import TOPICS, Topic
 
 #: Per batch type, the groups of lists that must be equally long. For node samples: every column but these fields.
-_NOT_COLUMNS = {"schema_version", "cluster", "producer", "sequence", "node", "t0_s", "uuids", "processes", "network_errors"}
+_NOT_COLUMNS = {
+    "schema_version",
+    "cluster",
+    "producer",
+    "sequence",
+    "node",
+    "t0_s",
+    "uuids",
+    "processes",
+    "network_errors",
+}
 _NOT_COLUMNS |= {"not_measured"}
 
 
@@ -35,6 +45,13 @@ _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
     events.HostSamples: (_sample_columns(events.HostSamples),),
 }
 
+#: Per batch type, the columns that index a vocabulary, and that vocabulary.
+_INDICES: dict[type, tuple[tuple[str, str], ...]] = {
+    events.OpTimings: (("op", "ops"),),
+    events.CollectiveTimings: (("group", "groups"), ("operation", "operations")),
+    events.DeviceSamples: (("device", "uuids"),),
+}
+
 _encoder = msgspec.json.Encoder()
 _decoders = {topic.name: msgspec.json.Decoder(topic.event) for topic in TOPICS}
 
@@ -52,7 +69,8 @@ def decode(topic: Topic, data: bytes) -> Any:
     """The event in ``data``.
 
     Raises:
-        WireError: not JSON, a wrong type, a future incompatible schema, or columns of unequal length.
+        WireError: not JSON, a wrong type, a future incompatible schema, columns of unequal length, or an index
+            beyond its vocabulary.
     """
     try:
         event = _decoders[topic.name].decode(data)
@@ -64,6 +82,9 @@ def decode(topic: Topic, data: bytes) -> Any:
         lengths = {name: len(getattr(event, name)) for name in columns}
         if len(set(lengths.values())) > 1:
             raise WireError(f"columns of unequal length: {lengths}")
+    for column, words in _INDICES.get(type(event), ()):
+        if max(getattr(event, column), default=-1) >= len(getattr(event, words)):
+            raise WireError(f"{column}: an index beyond {words}, which has {len(getattr(event, words))}")
     return event
 
 

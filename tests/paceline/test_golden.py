@@ -1,0 +1,60 @@
+"""One message of every event ever released: read as it was, written with nothing lost."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema
+import pytest
+
+from paceline import schema
+from paceline.topics import TOPICS, Topic
+from paceline.wire import decode, encode
+
+GOLDEN = sorted(Path(__file__).parent.glob("golden/v*/*.json"))
+TOPIC_OF = {event.__name__: topic for topic in TOPICS for event in (get_args(topic.event) or (topic.event,))}
+
+
+@cache
+def validator(topic: Topic) -> jsonschema.Draft202012Validator:
+    """A validator of ``topic``'s published schema."""
+    return jsonschema.Draft202012Validator(schema.topic_schema(topic))
+
+
+def contains(now: Any, before: Any) -> bool:
+    """Whether ``now`` says all that ``before`` said; additive changes may say more."""
+    if isinstance(before, dict):
+        return all(key in now and contains(now[key], value) for key, value in before.items())
+    if isinstance(before, list):
+        return len(now) == len(before) and all(map(contains, now, before))
+    return bool(now == before) and type(now) is type(before)
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: f"{path.parent.name}-{path.stem}")
+class TestGolden:
+    def test_it_is_read_and_written_back_whole(self, path: Path) -> None:
+        """Every field of a released message survives decoding and encoding, with its value and type."""
+        data = path.read_bytes()
+        event = decode(TOPIC_OF[path.stem], data)
+        assert type(event).__name__ == path.stem
+        written = encode(event)
+        assert contains(json.loads(written), json.loads(data))
+        assert decode(TOPIC_OF[path.stem], written) == event
+
+    def test_unknown_fields_are_ignored(self, path: Path) -> None:
+        """A message from a newer producer, with fields this version does not know, reads the same."""
+        message = json.loads(path.read_bytes())
+        newer = message | {"added_later": {"deep": [1, None]}, "another_s": 0.5}
+        topic = TOPIC_OF[path.stem]
+        assert decode(topic, json.dumps(newer).encode()) == decode(topic, json.dumps(message).encode())
+
+    def test_it_fits_the_published_schema(self, path: Path) -> None:
+        """The JSON Schema in docs/ describes what really travels, and allows fields it does not know."""
+        message = json.loads(path.read_bytes())
+        validator(TOPIC_OF[path.stem]).validate(message | {"added_later": 1})
+
+
+def test_every_event_has_a_golden_file() -> None:
+    """A new event is released together with a message that later versions must still read."""
+    assert {path.stem for path in GOLDEN} == set(TOPIC_OF)

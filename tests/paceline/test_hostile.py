@@ -1,0 +1,70 @@
+"""What is no event of its topic is refused with one line that says why, whatever it is."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline import topics
+from paceline.wire import WireError, decode
+
+GOLDEN = Path(__file__).parent / "golden" / "v1"
+
+
+def changed(event: str, **fields: Any) -> bytes:
+    """The golden message of ``event`` with ``fields`` changed."""
+    return json.dumps(json.loads((GOLDEN / f"{event}.json").read_bytes()) | fields).encode()
+
+
+HOSTILE = {
+    "nothing": b"",
+    "no JSON": b"not json",
+    "half a message": (GOLDEN / "OpTimings.json").read_bytes()[:-20],
+    "no UTF-8": b'{"job": "\xff\xfe"}',
+    "null": b"null",
+    "a list": b"[]",
+    "an empty object": b"{}",
+    "huge nesting": b"[" * 200_000,
+    "huge nesting in an unknown field": b'{"x":' * 100_000,
+    "a string for a number": changed("OpTimings", t0_s="soon"),
+    "a float for a whole number": changed("OpTimings", rank=[0.5, 0, 1]),
+    "a bool for a number": changed("OpTimings", step=[True, 41, 41]),
+    "null in a column that is always measured": changed("OpTimings", duration_s=[None, 0.1, 0.1]),
+    "unequal columns": changed("OpTimings", duration_s=[0.1]),
+    "unequal tables": changed("OpTimings", world_sizes=[4]),
+    "NaN": changed("OpTimings", duration_s=[float("nan"), 0.1, 0.1]),
+    "infinity": changed("OpTimings", duration_s=[float("inf"), 0.1, 0.1]),
+    "a number beyond any float": changed("OpTimings", t0_s=0).replace(b'"t0_s": 0', b'"t0_s": 1e999'),
+    "a number beyond 64 bits": changed("OpTimings", step=[2**70, 41, 41]),
+    "a word that is not in the vocabulary": changed("OpTimings", op=[3, 0, 1]),
+    "a negative word": changed("OpTimings", op=[-1, 0, 1]),
+    "a future schema": changed("OpTimings", schema_version=2),
+    "a schema before the first": changed("OpTimings", schema_version=0),
+    "another topic's event": (GOLDEN / "DeadLetter.json").read_bytes(),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_input_is_refused_on_one_line(data: bytes) -> None:
+    """The reason is one readable line, short enough for a log and a dead letter."""
+    with pytest.raises(WireError) as caught:
+        decode(topics.OP, data)
+    reason = str(caught.value)
+    assert reason
+    assert "\n" not in reason
+    assert len(reason) <= 400
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_a_cut_message_never_passes(size: int) -> None:
+    """A message that lost its end is refused, wherever it was cut."""
+    whole = (GOLDEN / "CollectiveTimings.json").read_bytes().rstrip()
+    with pytest.raises(WireError):
+        decode(topics.COLLECTIVE, whole[:-size])
+
+
+def test_a_window_of_unknown_kind_is_refused() -> None:
+    """The window topic carries four kinds; a fifth is named in the reason."""
+    with pytest.raises(WireError, match="galaxy"):
+        decode(topics.WINDOW, changed("RankWindow", window="galaxy"))
