@@ -23,6 +23,8 @@ _UNKNOWN = -1
 MOST_STEPS = 4096
 MOST_CELLS = 500_000
 MOST_STEP = 2**53
+#: So many messages in a row must lie beyond the room for open steps before it is given up for them.
+JUMP_MESSAGES = 3
 
 
 class Ring:
@@ -33,6 +35,7 @@ class Ring:
         self.closed = -1
         self.used = 0
         self.dropped = 0
+        self.beyond = 0
         self.slot: dict[int, int] = {}
         self.nodes: list[str] = []
         self._allocate(0, 0)
@@ -119,10 +122,14 @@ class Ring:
         if low < self.base and newest - low <= self.most_steps:
             self._resize(self.base - low, 0)
             self.base = low
-        if low > newest + self.most_steps:  # A long gap: what is open will never be completed.
+        if low <= newest + self.most_steps:
+            self.beyond = 0
+        elif self.beyond + 1 < JUMP_MESSAGES:  # One odd message must not silence all the others.
+            self.beyond += 1
+            return
+        else:  # A long gap: what is open will never be completed.
             self.drop(self.used)
-            self.base = low
-            newest = low
+            self.base = newest = low
         length = min(max(high + 1, newest) - self.base, self.most_steps)
         if length > len(self.step_s):
             self._resize(0, max(length, min(2 * len(self.step_s), self.most_steps)) - len(self.step_s))
@@ -149,6 +156,7 @@ class Ring:
             "base": self.base,
             "closed": self.closed,
             "dropped": self.dropped,
+            "beyond": self.beyond,
             "ranks": self.ranks,
             "nodes": list(self.nodes),
             "phase_s": self.phase_s[: self.used],
@@ -163,7 +171,8 @@ class Ring:
     def restore(cls, data: dict[str, Any]) -> "Ring":
         """The ring that ``snapshot`` described."""
         ring = cls()
-        ring.base, ring.closed, ring.dropped = data["base"], data["closed"], data["dropped"]
+        ring.base, ring.closed = data["base"], data["closed"]
+        ring.dropped, ring.beyond = data["dropped"], data["beyond"]
         ring.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
         ring.nodes = list(data["nodes"])
         ring.phase_s, ring.step_s, ring.start_s = data["phase_s"], data["step_s"], data["start_s"]

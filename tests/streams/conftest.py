@@ -1,0 +1,141 @@
+"""Made-up training runs and samples for the tests: seeded, so the same arguments give the same events."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from paceline.events import STEP, DeviceSamples, HostSamples, OpTimings
+
+OPS = ["data", "forward", "backward", "optimizer", "communication", STEP]
+#: Shares of a healthy step. Rank-independent, so that nobody stands out.
+SHARES = (0.05, 0.3, 0.3, 0.05, 0.3)
+
+
+def training(
+    ranks: int = 4,
+    nodes: int = 2,
+    seconds: int = 30,
+    step_s: float = 0.1,
+    slow: int | None = None,
+    slow_from_s: int = 10,
+    skew_s: float = 0.0,
+    job: str = "job",
+    t0_s: float = 1_700_000_000.0,
+    silent: tuple[int, ...] = (),
+    seed: int = 1,
+) -> list[OpTimings]:
+    """One batch a node and second. From ``slow_from_s`` on, rank ``slow`` computes half as long again."""
+    dice = random.Random(seed)
+    share = ranks // nodes
+    steps = round(1 / step_s)
+    made = []
+    for second in range(seconds):
+        for node in range(nodes):
+            mine = [rank for rank in range(node * share, (node + 1) * share) if rank not in silent]
+            rows: list[tuple[int, int, int, int, float, float]] = []
+            for number in range(steps):
+                for rank in mine:
+                    rows += _step(
+                        dice, rank, second * steps + number, number * step_s, step_s, slow, second >= slow_from_s
+                    )
+            columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(6)]
+            made.append(
+                OpTimings(
+                    cluster="c",
+                    producer=f"{job}-{node}",
+                    sequence=second,
+                    job=job,
+                    attempt=0,
+                    node=f"node-{node}",
+                    t0_s=t0_s + second + node * skew_s,
+                    ranks=mine,
+                    world_sizes=[ranks] * len(mine),
+                    devices=["cpu"] * len(mine),
+                    ops=OPS,
+                    rank=columns[0],
+                    step=columns[1],
+                    op=columns[2],
+                    microbatch=columns[3],
+                    start_s=columns[4],
+                    duration_s=columns[5],
+                )
+            )
+    return made
+
+
+def _step(dice, rank, step, at_s, step_s, slow, faulty):
+    lost_s = 0.3 * step_s if faulty and slow is not None else 0.0
+    rows, spent_s = [], at_s
+    for op, part in enumerate(SHARES):
+        duration_s = part * step_s * (1 + 0.02 * dice.random())
+        if op == 1 and rank == slow:
+            duration_s += lost_s
+        elif op == 4:
+            duration_s = 0.02 * step_s if rank == slow and lost_s else duration_s + lost_s
+        rows.append((rank, step, op, -1, round(spent_s, 6), round(duration_s, 6)))
+        spent_s += duration_s
+    rows.append((rank, step, len(SHARES), -1, round(at_s, 6), round(step_s + lost_s, 6)))
+    return rows
+
+
+def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSamples]:
+    """One message a second of a node with two GPUs. What ``columns`` does not give was not measured."""
+    lists = {name: [None, None] for name in DeviceSamples.__struct_fields__ if name not in _NO_COLUMNS}
+    return [
+        DeviceSamples(
+            cluster="c",
+            producer="collector",
+            sequence=second,
+            node="node-0",
+            t0_s=1_700_000_000.0 + second,
+            uuids=["GPU-a", "GPU-b"],
+            **{**lists, "device": [0, 1], "time_s": [0.25, 0.25], **columns},
+        )
+        for second in range(seconds)
+    ]
+
+
+_NO_COLUMNS = {
+    "schema_version",
+    "cluster",
+    "producer",
+    "sequence",
+    "node",
+    "t0_s",
+    "uuids",
+    "processes",
+    "not_measured",
+}
+_NO_COLUMNS |= {"network_errors"}
+
+
+def host_samples(seconds: int = 90, **columns: list[object]) -> list[HostSamples]:
+    """One message a second of a host. What ``columns`` does not give was not measured."""
+    lists = {name: [None] for name in HostSamples.__struct_fields__ if name not in _NO_COLUMNS}
+    return [
+        HostSamples(
+            cluster="c",
+            producer="collector",
+            sequence=second,
+            node="node-0",
+            t0_s=1_700_000_000.0 + second,
+            **{**lists, "time_s": [0.25], "cpu_ratio_per_core": [[]], **columns},
+        )
+        for second in range(seconds)
+    ]
+
+
+@pytest.fixture
+def make_training() -> Callable[..., list[OpTimings]]:
+    return training
+
+
+@pytest.fixture
+def make_device_samples() -> Callable[..., list[DeviceSamples]]:
+    return device_samples
+
+
+@pytest.fixture
+def make_host_samples() -> Callable[..., list[HostSamples]]:
+    return host_samples

@@ -1,0 +1,207 @@
+"""What every decision promises, whatever it decides. A new decision joins by one line in ``CASES``."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from paceline import topics, wire
+from paceline.events import OpTimings
+from streams.diagnosis.machine import Diagnosis
+from streams.unit import Unit
+from streams.windows.samples import DeviceWindows, HostWindows
+from streams.windows.training import JobWindows
+
+MESSY = {"ranks": 4, "seconds": 18, "slow": 1, "slow_from_s": 6, "skew_s": -7200.0}
+
+
+class Case(NamedTuple):
+    """A decision, the fixture that makes its events, and with which arguments. ``steady`` events never get stranger."""
+
+    decision: type[Any]
+    maker: str
+    arguments: dict[str, Any]
+    steady: dict[str, Any]
+
+
+CASES = {
+    "Diagnosis": Case(Diagnosis, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
+    "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
+    "DeviceWindows": Case(DeviceWindows, "make_device_samples", {"power_w": [0.0, None]}, {}),
+    "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5]}, {}),
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+def case(request):
+    return request.param
+
+
+@pytest.fixture
+def events(case, request):
+    return request.getfixturevalue(case.maker)(**case.arguments)
+
+
+def said(decision, events):
+    return [found for event in events for found in decision.update(event)]
+
+
+def test_it_says_something(case, events):
+    """The events of this suite do bring answers, so that the other tests compare something."""
+    assert said(case.decision(), events)
+
+
+def test_replay_gives_the_same(case, events):
+    """The same events twice, to two machines, bring the same answers."""
+    assert said(case.decision(), events) == said(case.decision(), events)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.1, 0.33, 0.5, 0.9, 1.0])
+def test_restored_it_goes_on_as_if_nothing_had_happened(case, events, part):
+    """A machine snapshotted anywhere and restored says what an uninterrupted one says."""
+    cut = int(part * len(events))
+    first = case.decision()
+    before = said(first, events[:cut])
+    second = case.decision.restore(first.snapshot())
+    assert before + said(second, events[cut:]) == said(case.decision(), events)
+
+
+def test_restored_at_every_event(case, events):
+    """Restored again after every single event, it still says the same."""
+    decision, found = case.decision(), []
+    for event in events:
+        found += decision.update(event)
+        decision = case.decision.restore(decision.snapshot())
+    assert found == said(case.decision(), events)
+
+
+def test_a_snapshot_survives_itself(case, events):
+    """Restoring and snapshotting again changes not a byte."""
+    decision = case.decision()
+    said(decision, events)
+    data = decision.snapshot()
+    assert case.decision.restore(data).snapshot() == data
+
+
+def test_taking_a_snapshot_changes_nothing(case, events):
+    """A machine goes on the same after a snapshot as without."""
+    decision, found = case.decision(), []
+    for event in events:
+        found += decision.update(event)
+        decision.snapshot()
+    assert found == said(case.decision(), events)
+
+
+def test_memory_reaches_a_plateau(case, request):
+    """Three times the events make no larger state, but for the noise of its compression."""
+    make = request.getfixturevalue(case.maker)
+    sizes = []
+    for seconds in (80, 240):
+        decision = case.decision()
+        said(decision, make(seconds=seconds, **case.steady))
+        sizes.append(len(decision.snapshot()))
+    assert sizes[1] < 1.3 * sizes[0] + 2000
+
+
+def test_input_is_not_mutated(case, events):
+    """An event is after it was judged what it was before."""
+    before = [wire.encode(event) for event in events]
+    said(case.decision(), events)
+    assert [wire.encode(event) for event in events] == before
+
+
+def test_a_message_that_comes_twice_counts_once(case, events):
+    """Redelivered messages change nothing."""
+    decision = case.decision()
+    twice = [found for event in events for _ in range(2) for found in decision.update(event)]
+    assert twice == said(case.decision(), events)
+
+
+def test_a_redelivered_stretch_counts_once(case, events):
+    """After a restart a whole stretch comes again, in its order; it changes nothing."""
+    decision = case.decision()
+    again = [*events[:20], *events[10:]]
+    assert said(decision, again) == said(case.decision(), events)
+
+
+@pytest.mark.parametrize("data", [b"", b"nonsense", b"\x28\xb5\x2f\xfd" + 20 * b"\x00"])
+def test_what_is_no_snapshot_is_refused(case, data):
+    """A damaged snapshot raises ValueError, which the worker can tell the log."""
+    with pytest.raises(ValueError, match="snapshot"):
+        case.decision.restore(data)
+
+
+def test_a_cut_snapshot_is_refused(case, events):
+    """A snapshot that lost its end is refused, never half read."""
+    decision = case.decision()
+    said(decision, events)
+    data = decision.snapshot()
+    with pytest.raises(ValueError, match="snapshot"):
+        case.decision.restore(data[: len(data) // 2])
+
+
+def test_an_empty_batch_is_no_news(case, events):
+    """A message without rows is taken and brings nothing."""
+    empty = {
+        name: []
+        for name, value in msgspec.structs.asdict(events[0]).items()
+        if isinstance(value, list) and name not in ("ops", "uuids")
+    }
+    decision = case.decision()
+    assert said(decision, [msgspec.structs.replace(events[0], producer="other", **empty)]) == []
+    assert said(decision, events)
+
+
+HOSTILE_ROWS = {
+    "a rank that the batch does not speak for": {"rank": [99]},
+    "an op outside the vocabulary": {"op": [77]},
+    "an op before the vocabulary": {"op": [-3]},
+    "an unknown step": {"step": [-1]},
+    "a step far ahead": {"step": [10**9]},
+    "a step beyond all bounds": {"step": [2**62]},
+    "a negative duration": {"duration_s": [-5.0]},
+    "a duration of a century": {"duration_s": [3e9]},
+    "a start in another century": {"start_s": [-3e9]},
+    "a producer that counts backwards": {"sequence": -5},
+}
+
+
+@pytest.mark.parametrize("changed", HOSTILE_ROWS.values(), ids=HOSTILE_ROWS.keys())
+@pytest.mark.parametrize("decision", [Diagnosis, JobWindows])
+def test_odd_rows_stop_nothing(decision, changed, make_training):
+    """One odd row among good ones neither raises nor silences what the good ones say."""
+    events = make_training(seconds=18, slow=1, slow_from_s=6)
+    odd = {"rank": [0], "step": [5], "op": [5], "microbatch": [-1], "start_s": [0.0], "duration_s": [0.1]}
+    row = msgspec.structs.replace(events[0], producer="odd", **{**odd, **changed})
+    kept = said(decision(), [*events[:4], row, *events[4:]])
+    assert kept
+
+
+def test_sliced_batches_say_the_same(make_training):
+    """Windows and findings do not depend on how rows were put into messages."""
+    events = make_training(seconds=18, slow=2, slow_from_s=6)
+    for decision in (JobWindows, Diagnosis):
+        assert said(decision(), sliced(events, 7)) == said(decision(), events)
+
+
+def sliced(events: list[OpTimings], parts: int) -> list[OpTimings]:
+    """The same rows in order, each message cut into ``parts``."""
+    columns = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
+    found = []
+    for event in events:
+        size = -(-len(event.rank) // parts)
+        for part in range(parts):
+            rows = {name: getattr(event, name)[part * size : (part + 1) * size] for name in columns}
+            found.append(msgspec.structs.replace(event, sequence=event.sequence * parts + part, **rows))
+    return found
+
+
+def test_a_unit_keeps_the_same_promises(make_training):
+    """All decisions of a job together, restored in the middle, go on as if nothing had happened."""
+    events = make_training(seconds=18, slow=1, slow_from_s=6)
+    whole = Unit()
+    expected = [found for event in events for found in whole.update(topics.OP, event)]
+    first = Unit()
+    found = [one for event in events[:25] for one in first.update(topics.OP, event)]
+    second = Unit.restore(first.snapshot())
+    assert found + [one for event in events[25:] for one in second.update(topics.OP, event)] == expected

@@ -1,0 +1,205 @@
+"""A real worker on a real broker: from produced batches to findings, killed, shared between two, and fed nonsense."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from urllib.request import urlopen
+
+import msgspec
+import pytest
+
+from paceline import bus, topics, wire
+from streams.processor import Processor
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
+
+
+class Workers:
+    """Starts workers as their users do, and reads what they publish."""
+
+    def __init__(self, settings: bus.BrokerSettings, until: Callable[..., None], log_path) -> None:
+        self.settings = settings
+        self.until = until
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.log = log_path.open("ab")
+        self.reader = bus.consumer(settings, topics.FINDING, topics.DEADLETTER, from_beginning=True)
+        self.seen: list[tuple[str, dict[str, object]]] = []
+
+    def start(self, *options: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "streams", "--brokers", self.settings.address, *options]
+        self.processes.append(subprocess.Popen(command, stdout=self.log, stderr=self.log))
+        return self.processes[-1]
+
+    def produce(self, events, topic=topics.OP) -> None:
+        producer = bus.producer(self.settings, "test")
+        for event in events:
+            producer.send(topic.name, key=event.job.encode(), value=wire.encode(event))
+        producer.flush()
+        producer.close()
+
+    def produce_raw(self, topic, key, value) -> None:
+        producer = bus.producer(self.settings, "test")
+        producer.send(topic.name, key=key, value=value).get(20)
+        producer.close()
+
+    def read(self) -> None:
+        for records in self.reader.poll(timeout_ms=200).values():
+            self.seen += [(record.topic, json.loads(record.value)) for record in records]
+
+    def findings(self, *jobs: str) -> list[dict[str, object]]:
+        """What was published on ``jobs``, in order, repetitions included."""
+        self.read()
+        return [value for topic, value in self.seen if topic == topics.FINDING.name and value["job"] in jobs]
+
+    def dead_letters(self) -> list[dict[str, object]]:
+        self.read()
+        return [value for topic, value in self.seen if topic == topics.DEADLETTER.name]
+
+    def end(self) -> None:
+        self.reader.close()
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.processes:
+            process.wait(30)
+        self.log.close()
+
+
+@pytest.fixture
+def workers(broker, until, tmp_path) -> Iterator[Workers]:
+    made = Workers(broker, until, tmp_path / "worker.log")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
+    bus.ensure_topics(apache_kafka.settings)
+    made = Workers(apache_kafka.settings, until, tmp_path / "worker.log")
+    yield made
+    made.end()
+
+
+def expected(events) -> list[dict[str, object]]:
+    """The findings of an uninterrupted run of the same code, in process."""
+    processor = Processor()
+    found = [
+        found for event in events for topic, found in processor.update(topics.OP, event) if topic == topics.FINDING
+    ]
+    return [json.loads(wire.encode(finding)) for finding in found]
+
+
+def upserted(findings) -> list[dict[str, object]]:
+    """What a consumer holds that upserts by id and revision; repetitions must say the same."""
+    kept: dict[tuple[object, object], dict[str, object]] = {}
+    for finding in findings:
+        key = (finding["id"], finding["revision"])
+        assert kept.setdefault(key, finding) == finding, "a repeated revision says something else"
+    return list(kept.values())
+
+
+def test_from_batches_to_findings(workers, make_training, request):
+    """What a worker publishes on the bus is what the processor says in process; nonsense in between goes aside."""
+    job = f"plain-{request.node.name}"
+    events = make_training(job=job, slow=2, seconds=25)
+    workers.start()
+    workers.produce(events[:20])
+    workers.produce_raw(topics.OP, job.encode(), b'{"job": nonsense')
+    workers.produce_raw(topics.OP, None, b"\xff\x00")
+    workers.produce(events[20:])
+    wanted = expected(events)
+    assert wanted
+    workers.until(lambda: len(workers.findings(job)) >= len(wanted), 90)
+    assert upserted(workers.findings(job)) == wanted
+    workers.until(lambda: len(workers.dead_letters()) >= 2, 30)
+    letters = workers.dead_letters()
+    assert {letter["topic"] for letter in letters} == {topics.OP.name}
+    assert all(letter["reason"] and letter["offset"] >= 0 for letter in letters)
+
+
+def test_sigterm_ends_it_in_good_order(workers, make_training, request):
+    """SIGTERM: everything is stored and committed, status 0; the next worker reads nothing again."""
+    job = f"term-{request.node.name}"
+    events = make_training(job=job, slow=1, seconds=25)
+    first = workers.start()
+    workers.produce(events)
+    wanted = expected(events)
+    workers.until(lambda: len(workers.findings(job)) >= len(wanted), 90)
+    first.terminate()
+    assert first.wait(30) == 0
+    workers.start("--web-port", str(port := _free_port()))
+    workers.until(lambda: _ready(port), 60)
+    more = make_training(job=job + "-next", slow=1, seconds=25)
+    workers.produce(more)
+    workers.until(lambda: len(workers.findings(job + "-next")) >= len(expected(more)), 60)
+    assert workers.findings(job) == wanted
+
+
+def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
+    """kill -9 of the worker, twice: no finding is lost, and what is said again has the same id, revision and content."""
+    workers = apache_workers
+    jobs = ["killed-a", "killed-b", "killed-c"]
+    runs = {job: make_training(job=job, slow=number, seconds=60, seed=number) for number, job in enumerate(jobs)}
+    wanted = {job: expected(events) for job, events in runs.items()}
+    mixed = [event for row in zip(*runs.values(), strict=True) for event in row]
+    workers.start()
+    workers.produce(mixed[:120])
+    for job in jobs:
+        workers.until(lambda job=job: workers.findings(job), 90)
+    workers.processes[-1].kill()
+    workers.produce(mixed[120:240])
+    workers.start()
+    known = len(workers.findings(*jobs))
+    workers.until(lambda: len(workers.findings(*jobs)) > known, 90)
+    workers.processes[-1].kill()
+    workers.produce(mixed[240:])
+    workers.start()
+    for job in jobs:
+        workers.until(lambda job=job: len(upserted(workers.findings(job))) >= len(wanted[job]), 90)
+        assert upserted(workers.findings(job)) == wanted[job]
+
+
+def test_two_workers_say_what_one_says(workers, make_training, request):
+    """A second worker joins in the middle; together they find what one alone would have found."""
+    jobs = [f"shared-{number}-{request.node.name}" for number in range(6)]
+    runs = {job: make_training(job=job, slow=number % 4, seconds=30, seed=number) for number, job in enumerate(jobs)}
+    mixed = [event for row in zip(*runs.values(), strict=True) for event in row]
+    workers.start()
+    workers.produce(mixed[:150])
+    workers.until(lambda: workers.findings(*jobs), 90)
+    workers.start("--web-port", str(port := _free_port()))
+    workers.until(lambda: _ready(port), 90)
+    workers.produce(mixed[150:])
+    for job in jobs:
+        wanted = expected(runs[job])
+        workers.until(lambda job=job, wanted=wanted: len(upserted(workers.findings(job))) >= len(wanted), 90)
+        assert upserted(workers.findings(job)) == wanted
+
+
+def test_a_message_that_cannot_be_judged_is_put_aside_once(workers, make_training, request):
+    """A well-formed event whose numbers no machine can hold ends in the dead letters; its job goes on."""
+    job = f"huge-{request.node.name}"
+    events = make_training(job=job, slow=3, seconds=25)
+    huge = msgspec.structs.replace(events[0], producer="odd", step=[2**80] * len(events[0].step))
+    workers.start()
+    workers.produce([*events[:10], huge, *events[10:]])
+    workers.until(lambda: len(workers.findings(job)) >= len(expected(events)), 90)
+    assert upserted(workers.findings(job)) == expected(events)
+    workers.until(workers.dead_letters, 30)
+
+
+def _ready(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
