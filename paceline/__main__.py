@@ -29,6 +29,7 @@ COMMANDS = {
     "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
+    "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
 }
 #: What services offer, with the extra that brings it; their targets are entry points of the group below.

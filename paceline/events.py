@@ -103,8 +103,8 @@ class CollectiveTimings(Produced, frozen=True, kw_only=True):
     """Collectives of the ranks of one node. Key: job.
 
     ``operation`` indexes ``operations`` (``all_reduce``, ``all_gather``, …); ``group`` indexes ``groups``, whose sizes
-    are ``group_sizes``. ``seq`` counts the collectives of a group, the same on every member. ``duration_s`` runs from issue
-    until the result was there; ``wait_s`` is the part of it in which the rank stood still: all members leave together,
+    are ``group_sizes``. ``seq`` counts the collectives of a group, the same on every member. ``duration_s`` runs from
+    issue until the result was there; ``wait_s`` is the part of it in which the rank stood still: all leave together,
     so the **shortest** wait is the late one. ``step`` is -1 where unknown.
     ``phases`` tells that the same producer also sends OpTimings, which then carry the verdict.
     """

@@ -1,0 +1,80 @@
+"""``paceline topics``: create the topics on the brokers, or list what is declared and what is there."""
+
+import argparse
+import contextlib
+import os
+import sys
+
+from kafka import errors
+
+from paceline import bus
+from paceline.bus import BrokerSettings, BusError
+from paceline.connection import explain
+from paceline.topics import HOUR_MS, TOPICS, Topic
+
+EPILOG = """examples:
+  paceline topics create             what is missing, with partitions and retention as declared; needs the right to
+  paceline topics create --wait 60   the same, on a broker that is just starting
+  paceline topics list               what is declared, and whether it is there
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="paceline topics",
+        description="Create the topics on the brokers, or list what is declared and what is there.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("action", choices=("create", "list"))
+    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers (default: PACELINE_BROKERS)")
+    made.add_argument("--wait", type=float, default=0.0, metavar="S", help="wait for a broker so long (default: 0)")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Run the command and return its exit status."""
+    args = parser().parse_args(argv)
+    settings = BrokerSettings.from_environ(os.environ)
+    if args.brokers:
+        settings = settings.with_brokers(args.brokers)
+    try:
+        bus.wait_for_broker(settings, args.wait)
+        if args.action == "list":
+            print("\n".join(listing(there(settings))))
+            return 0
+        created = bus.ensure_topics(settings)
+    except BusError as error:
+        print(f"paceline topics: {error}", file=sys.stderr)
+        return 1
+    for name in created:
+        print(f"created {name}")
+    print(f"paceline topics: {len(created)} created, {len(TOPICS) - len(created)} were there", file=sys.stderr)
+    return 0
+
+
+def there(settings: BrokerSettings) -> set[str]:
+    """The names of the topics on the brokers.
+
+    Raises:
+        BusError: no broker, or no right to ask.
+    """
+    with contextlib.closing(bus.admin(settings)) as client:
+        try:
+            return set(client.list_topics())
+        except errors.KafkaError as error:
+            raise explain(settings.address, error, settings.sasl_username) from error
+
+
+def listing(present: set[str]) -> list[str]:
+    """A line for every declared topic: its name, key, partitions, how long it is kept, whether it is there."""
+    return [
+        f"{topic.name:<25} {topic.key:<9} {topic.partitions:>3} partitions  {_kept(topic):<10}  "
+        f"{'there' if topic.name in present else 'missing'}"
+        for topic in TOPICS
+    ]
+
+
+def _kept(topic: Topic) -> str:
+    return "compacted" if topic.retention_ms is None else f"{topic.retention_ms // HOUR_MS} h"

@@ -1,0 +1,27 @@
+"""``paceline topics``: what is declared becomes what is there, once."""
+
+import pytest
+
+from paceline import bus
+from paceline.__main__ import main
+from paceline.topics import TOPICS
+
+
+@pytest.mark.bus
+def test_create_makes_what_is_missing_once(broker: bus.BrokerSettings, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a broker that has them all, nothing is created and nothing fails; the list says they are there."""
+    assert main(["topics", "create", "--brokers", broker.address, "--wait", "10"]) == 0
+    assert f"0 created, {len(TOPICS)} were there" in capsys.readouterr().err
+    assert main(["topics", "list", "--brokers", broker.address]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [topic.name for topic in TOPICS]
+    assert all(line.endswith("there") for line in lines)
+
+
+def test_no_broker_is_one_line_and_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """The line names the address and how to start one."""
+    assert main(["topics", "create", "--brokers", "127.0.0.1:1"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "127.0.0.1:1" in said
+    assert "make kafka" in said
