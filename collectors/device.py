@@ -8,7 +8,7 @@ from typing import Any
 from . import gpm
 from .columns import DEVICE_COLUMNS as COLUMNS
 from .gpm import Gpm
-from .nvml import is_lost, is_passing, reason, refusals
+from .nvml import errors, is_lost, is_passing, reason
 from .pcie import Throughput
 from .probes import PROBES, Ask, Probe
 from .rates import Rate
@@ -100,7 +100,7 @@ class Device:
         for way in self._ways(probe):
             try:
                 values = way(self._nvml, self.handle)
-            except refusals(self._nvml) as error:
+            except errors(self._nvml) as error:
                 refused = refused or error
                 if is_lost(self._nvml, error) and probe is not self._xid_probe:
                     self.lost = reason(self._nvml, error)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .device import Device, Row
-from .nvml import is_lost, reason, refusals
+from .nvml import errors, is_lost, reason
 from .pcie import Throughput
 
 log = logging.getLogger("paceline.collect.gpu")
@@ -63,7 +63,7 @@ class Gpus:
         self.nvml, self._throughput = nvml, Throughput(nvml)
         try:
             count = nvml.nvmlDeviceGetCount()
-        except refusals(nvml) as error:
+        except errors(nvml) as error:
             self._disconnect()
             return reason(nvml, error)
         self._missing = {index: why for index, why in self._missing.items() if index < count}
@@ -77,7 +77,7 @@ class Gpus:
         try:
             handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
             uuid = self.nvml.nvmlDeviceGetUUID(handle)
-        except refusals(self.nvml) as error:
+        except errors(self.nvml) as error:
             why = reason(self.nvml, error)
             if self._missing.get(index) != why:
                 log.warning("GPU %d not measured: %s", index, why)
@@ -90,7 +90,7 @@ class Gpus:
     def _mig(self, handle: Any) -> bool | None:
         try:
             return bool(self.nvml.nvmlDeviceGetMigMode(handle)[0])
-        except refusals(self.nvml):
+        except errors(self.nvml):
             return None
 
     @property

@@ -15,7 +15,7 @@ from paceline.events import DeviceDescribed
 
 from .device import Device
 from .gpu import Gpus
-from .nvml import reason, refusals
+from .nvml import errors, reason
 from .readings import Value, scaled, whole
 
 
@@ -51,7 +51,7 @@ class _Asker:
             return None
         try:
             return call(self._nvml)
-        except refusals(self._nvml) as error:
+        except errors(self._nvml) as error:
             self._why[name] = reason(self._nvml, error)
             return None
 

@@ -27,7 +27,7 @@ _PASSING = (
 )
 
 
-def refusals(nvml: Any) -> tuple[type[Exception], ...]:
+def errors(nvml: Any) -> tuple[type[Exception], ...]:
     """What a call may raise instead of an answer; a driver or binding that lacks the call raises AttributeError."""
     return (nvml.NVMLError, AttributeError, UnanswerableError)
 

@@ -51,7 +51,8 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     allowed = COLLECT_INTERVAL_S.allowed
-    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default: PACELINE_BROKERS")
+    target, end = parser.add_mutually_exclusive_group(), parser.add_mutually_exclusive_group()
+    target.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default: PACELINE_BROKERS")
     parser.add_argument(
         "--interval",
         metavar="S",
@@ -60,12 +61,10 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
         help=f"seconds between two samples, {allowed} (default: %(default)g)",
     )
     parser.add_argument("--node", metavar="NAME", help="name of this node; default: PACELINE_NODE, else the host name")
-    parser.add_argument("--stdout", action="store_true", help="write a recording to standard output; no broker")
+    target.add_argument("--stdout", action="store_true", help="write a recording to standard output; no broker")
     parser.add_argument("--spool", metavar="DIR", help="keep messages here while the brokers are away; default: memory")
-    parser.add_argument("--once", action="store_true", help="one sample of everything, then end")
-    parser.add_argument(
-        "--seconds", metavar="N", type=_kind(number(0.1, 1e9), "0.1 and more"), help="end after N seconds"
-    )
+    end.add_argument("--once", action="store_true", help="one sample of everything, then end")
+    end.add_argument("--seconds", metavar="N", type=_kind(number(0.1, 1e9), "0.1 and more"), help="end after N seconds")
     parser.add_argument(
         "--simulate", metavar="N", type=_kind(whole(1, 64), "1 to 64"), help="N simulated GPUs instead of NVML"
     )

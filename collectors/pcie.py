@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .nvml import is_passing, reason, refusals
+from .nvml import errors, is_passing, reason
 from .readings import Value, scaled
 from .refusals import Refusals
 
@@ -61,7 +61,7 @@ class Throughput:
         kinds = (self._nvml.NVML_PCIE_UTIL_RX_BYTES, self._nvml.NVML_PCIE_UTIL_TX_BYTES)
         try:
             values = tuple(scaled(self._nvml.nvmlDeviceGetPcieThroughput(reading.device, kind), 1e3) for kind in kinds)
-        except refusals(self._nvml) as error:
+        except errors(self._nvml) as error:
             passing = is_passing(self._nvml, error)
             reading.refusals.refused(_QUESTION, reason(self._nvml, error), self._clock(), passing=passing)
             return

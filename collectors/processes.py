@@ -14,7 +14,7 @@ from paceline.settings import SettingError
 from paceline.training.identity import job_of
 
 from .device import Device
-from .nvml import reason, refusals
+from .nvml import errors, reason
 from .readings import whole
 
 COLUMN = "processes"
@@ -113,7 +113,7 @@ def processes(nvml: Any, devices: list[Device], owners: Owners) -> tuple[list[De
     for place, device in enumerate(devices):
         try:
             running = nvml.nvmlDeviceGetComputeRunningProcesses(device.handle)
-        except refusals(nvml) as error:
+        except errors(nvml) as error:
             why[f"{COLUMN}[{device.index}]"] = reason(nvml, error)
             continue
         for process in running:
@@ -127,7 +127,7 @@ def processes(nvml: Any, devices: list[Device], owners: Owners) -> tuple[list[De
 def _name(nvml: Any, pid: int) -> str:
     try:
         return str(nvml.nvmlSystemGetProcessName(pid)).rpartition("/")[2]
-    except refusals(nvml):
+    except errors(nvml):
         return ""
     except UnicodeDecodeError:
         return ""

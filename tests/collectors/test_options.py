@@ -21,6 +21,8 @@ def test_the_interval_comes_from_the_environment():
         (["--simulate", "0"], "allowed: 1 to 64"),
         (["--frequency", "1"], "--frequency"),
         (["--sec", "1"], "--sec"),
+        (["--stdout", "--brokers", "kafka1:9092"], "not allowed with"),
+        (["--once", "--seconds", "5"], "not allowed with"),
     ],
 )
 def test_a_wrong_option_is_one_line(argv, named, capsys):
