@@ -18,6 +18,7 @@ PARTS = (*WORK, *OVERLAYS)
 _WORK_ROWS = [OP_INDEX[name] for name in WORK]
 _PART_ROWS = [OP_INDEX[name] for name in PARTS]
 _WAIT = OP_INDEX["communication"]
+_STARVED = PARTS.index("cpu_wait")
 
 
 class Tick(NamedTuple):
@@ -89,6 +90,7 @@ class Ticks:
         wait = mean[_WAIT]
         peers = peers_median(own)
         parts = np.array([row - peers_median(row) for row in mean[_PART_ROWS]])
+        parts[_STARVED] = _starvation(own, mean[OP_INDEX["cpu_wait"]])
         total = mean[TOTAL]
         return Tick(
             first_step=self.first_step,
@@ -111,3 +113,15 @@ class Ticks:
         """Take the state that ``snapshot`` described."""
         for name, value in data.items():
             setattr(self, name, value)
+
+
+def _starvation(own: Array, cpu_wait: Array) -> Array:
+    """Seconds a step that each rank waited for a processor and that its neighbours, not its own work, are to blame for.
+
+    On shared cores every second of work costs some waiting, and long stretches of work cost more than short ones: a
+    rank with more to compute waits more as well, and would stop waiting if it had less to do. So only waiting at a
+    worse rate than the peers' counts, and of that only the part that the peers' amount of work would have met.
+    """
+    served = np.maximum(own - cpu_wait, 1e-9)
+    beyond = cpu_wait - peers_median(cpu_wait / served) * served
+    return np.asarray(beyond * np.minimum(peers_median(served) / served, 1.0))
