@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 import msgspec
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
 from paceline import bus, topics
@@ -75,30 +75,40 @@ def follow(
         BusError: no broker can be reached.
         BrokenPipeError: the reader has gone.
     """
-    consumer = bus.consumer(settings, topic, from_beginning=from_beginning, metadata_max_age_ms=2000)
+    consumer = bus.consumer(settings, from_beginning=from_beginning)
     with contextlib.closing(consumer):
         try:
-            _announce(consumer, settings, topic)
+            if not _take(consumer, topic, settings.address, end, output):
+                return
             for value in _values(consumer, end, output):
                 event = _event(value)
                 if event is None:
-                    print("paceline tail: skipped a message that is no JSON object", file=sys.stderr)
+                    _say("skipped a message that is no JSON object")
                 elif job is None or event.get("job") == job:
                     print(msgspec.json.encode(event).decode(), file=output, flush=True)
         except kafka_errors.KafkaError as error:
             raise explain(settings.address, error, settings.sasl_username) from error
 
 
-def _announce(consumer: KafkaConsumer, settings: BrokerSettings, topic: Topic) -> None:
-    """Say on standard error from when on nothing is missed."""
-    if consumer.partitions_for_topic(topic.name) is None:
-        line = f"{topic.name} is not there yet on {settings.address}; waiting for the first publisher to make it"
-    else:
-        consumer.poll(0)
-        for partition in consumer.assignment():
-            consumer.position(partition)
-        line = f"listening to {topic.name} on {settings.address}"
-    print(f"paceline tail: {line}", file=sys.stderr, flush=True)
+def _take(consumer: KafkaConsumer, topic: Topic, address: str, end: float | None, output: IO[str]) -> bool:
+    """Take all partitions of ``topic``, once it is there, and say from when on nothing is missed."""
+    said = False
+    while not (partitions := consumer.partitions_for_topic(topic.name)):
+        if not said:
+            _say(f"{topic.name} is not there yet on {address}; waiting for the first publisher to make it")
+            said = True
+        if end is not None and time.monotonic() >= end:
+            return False
+        _check_reader(output)
+        time.sleep(_POLL_MS / 1000)
+    taken = [TopicPartition(topic.name, number) for number in partitions]
+    consumer.assign(taken)
+    if said:
+        consumer.seek_to_beginning(*taken)
+    for partition in taken:
+        consumer.position(partition)
+    _say(f"listening to {topic.name} on {address}")
+    return True
 
 
 def _values(consumer: KafkaConsumer, end: float | None, output: IO[str]) -> Iterator[bytes]:
@@ -108,19 +118,19 @@ def _values(consumer: KafkaConsumer, end: float | None, output: IO[str]) -> Iter
             for row in rows:
                 if row.value is not None:
                     yield row.value
-        if _reader_gone(output):
-            raise BrokenPipeError
+        _check_reader(output)
 
 
-def _reader_gone(output: IO[str]) -> bool:
-    """Whether the other end of a pipe is closed: without it, `tail | head -1` would stay until the next event."""
+def _check_reader(output: IO[str]) -> None:
+    """Raise BrokenPipeError when the reader has gone: else `tail | head -1` would stay until the next event."""
     try:
         descriptor = output.fileno()
     except (OSError, ValueError):
-        return False
+        return
     poller = select.poll()
     poller.register(descriptor, 0)
-    return any(state & (select.POLLERR | select.POLLHUP) for _, state in poller.poll(0))
+    if any(state & (select.POLLERR | select.POLLHUP) for _, state in poller.poll(0)):
+        raise BrokenPipeError
 
 
 def _event(value: bytes) -> Mapping[str, Any] | None:
@@ -130,6 +140,10 @@ def _event(value: bytes) -> Mapping[str, Any] | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _say(line: str) -> None:
+    print(f"paceline tail: {line}", file=sys.stderr, flush=True)
 
 
 def _seconds(raw: str) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from paceline import bus, events, topics
+from paceline import bus, embedded, events, topics
 from paceline.bus import BrokerSettings
 from paceline.commands import tail
 from paceline.delivery.publisher import Publisher
@@ -120,3 +120,17 @@ def test_no_broker_is_status_1(capsys: pytest.CaptureFixture[str]):
     """One line, with the address."""
     assert tail.main(["job", "--brokers", "127.0.0.1:1"]) == 1
     assert "127.0.0.1:1: connection refused" in capsys.readouterr().err
+
+
+def test_a_topic_that_is_not_there_yet_is_waited_for():
+    """On a fresh broker it says so, and prints the first event that makes the topic."""
+    with embedded.start() as fresh:
+        settings = BrokerSettings().with_brokers(fresh.address)
+        command = [sys.executable, "-W", "ignore", "-m", "paceline", "tail", "job", "--brokers", fresh.address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert "not there yet" in process.stderr.readline()
+                publish(settings, "first")
+                assert json.loads(process.stdout.readline())["job"] == "first"
+            finally:
+                process.kill()
