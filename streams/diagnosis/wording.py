@@ -127,7 +127,7 @@ def confidence(episode: Episode, coverage: Coverage) -> float:
     """How sure: rises with the margin over the bar and with time, falls with what was not heard."""
     heard = coverage.ranks_heard / coverage.ranks_expected if coverage.ranks_expected else 1.0
     margin = episode.evidence.get("margin", 1.0)
-    sure = 1.0 - 0.5 / max(margin, 1.0)
+    sure = 1.0 - 0.3 / max(margin, 1.0)
     if episode.state == "suspected":
         sure *= 0.7
     return round(min(sure, 0.99) * min(heard, 1.0), 3)
