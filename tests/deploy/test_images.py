@@ -1,0 +1,63 @@
+"""The Dockerfile and what each image installs."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+SERVICES = ("collectors", "streams", "ui")
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Package -> its version and hashes in ``lock``."""
+    found = {}
+    for block in re.split(r"^(?=[a-z0-9])", lock.read_text(encoding="utf-8"), flags=re.M):
+        if match := re.match(r"([a-z0-9._-]+)==(\S+)", block):
+            found[match[1]] = " ".join([match[2], *sorted(re.findall(r"sha256:\w+", block))])
+    return found
+
+
+def test_the_linter_has_nothing_to_say() -> None:
+    """hadolint finds nothing in the Dockerfile."""
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([str(hadolint), str(DOCKERFILE)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_is_a_stage(service: str) -> None:
+    """Every service has a stage of its own that drops root and checks its health."""
+    stages = re.split(r"^FROM ", DOCKERFILE.read_text(), flags=re.M)
+    (stage,) = [stage for stage in stages if re.match(rf"\S+ AS {service}\n", stage)]
+    assert "\nUSER 10001\n" in stage
+    assert "\nHEALTHCHECK " in stage
+    assert f"deploy/requirements/{service}.lock" in stage
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_installs_what_the_tests_ran_with(service: str) -> None:
+    """Its lock is a part of the main one, with the same versions and hashes, and holds no torch."""
+    main, own = pins(ROOT / "requirements.lock"), pins(ROOT / "deploy" / "requirements" / f"{service}.lock")
+    assert own
+    assert {name: pin for name, pin in own.items() if main.get(name) != pin} == {}
+    assert "torch" not in own
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_lock_holds_what_the_extra_asks_for(service: str) -> None:
+    """A dependency added to the extra is added to the image's lock: run `make lock`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"][service]]
+    names = {re.match(r"[A-Za-z0-9._-]+", line)[0].lower() for line in asked}  # type: ignore[index]
+    assert names <= set(pins(ROOT / "deploy" / "requirements" / f"{service}.lock"))
+
+
+def test_the_build_environment_is_pinned_as_declared() -> None:
+    """The wheel in an image is built by the pinned build backend."""
+    (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert backend.split("==")[1] == pins(ROOT / "deploy" / "requirements" / "build.lock")["hatchling"].split()[0]

@@ -1,0 +1,93 @@
+"""The rules of the house that no single module can keep: imports, names declared before use, commands that exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline import topics
+from paceline.settings import SETTINGS
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DEPLOYED = sorted(
+    [*ROOT.glob("docker-compose.yml"), *(path for path in ROOT.glob("deploy/*") if path.is_file()), *PAGES]
+)
+
+
+def words(pattern: str, paths: list[Path]) -> dict[str, set[str]]:
+    """What ``pattern`` matches in ``paths`` -> the files it is in."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        for word in re.findall(pattern, path.read_text(encoding="utf-8")):
+            found.setdefault(word, set()).add(str(path.relative_to(ROOT)))
+    return found
+
+
+def targets() -> set[str]:
+    """The commands of the Makefile."""
+    return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def test_imports_keep_the_contracts() -> None:
+    """Services are independent, decisions reach nothing that blocks, layers point down."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+def test_tests_are_no_package() -> None:
+    """importlib mode gives every test file one identity; an __init__.py would give it two."""
+    assert not list(ROOT.glob("tests/**/__init__.py"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_make_commands_in_pages_exist(page: Path) -> None:
+    """A command that a page shows in code is a target of the Makefile."""
+    code = re.findall(r"```.*?```|`[^`\n]+`", page.read_text(encoding="utf-8"), re.S)
+    named = {name for block in code for name in re.findall(r"\bmake ([a-z-]+)", block)}
+    assert named <= targets()
+
+
+def test_settings_are_declared() -> None:
+    """Compose, images and pages name only settings that the table declares."""
+    used = words(r"\bPACELINE_[A-Z0-9_]+\b(?!\*)", DEPLOYED)
+    declared = {setting.name for setting in SETTINGS}
+    assert {name: files for name, files in used.items() if name not in declared} == {}
+
+
+def test_topics_are_declared() -> None:
+    """Compose, images and pages name only topics that the table declares."""
+    used = words(r"\bpaceline\.[a-z]+\.v[0-9]+\b", DEPLOYED)
+    assert {name: files for name, files in used.items() if name not in topics.BY_NAME} == {}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """A relative link in a page names a file that is there."""
+    broken = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in PAGES
+        for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if not (page.parent / link).exists()
+    ]
+    assert broken == []
+
+
+def test_ci_runs_the_command_of_the_readme() -> None:
+    """`.ci/run` is `make test`, and nothing else."""
+    lines = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line and not line.startswith("#")]
+    assert lines[-1] == "exec make test"
+    assert not any(line.startswith(("pytest", "python", "uv ")) for line in lines)
+
+
+def test_locks_name_no_index() -> None:
+    """What is installed is pinned by hash, from whichever index the machine uses."""
+    for lock in (ROOT / "requirements.lock", *ROOT.glob("deploy/requirements/*.lock")):
+        text = lock.read_text(encoding="utf-8")
+        assert "://" not in text, lock
+        assert not re.search(r"^--?(index|extra|find)", text, re.M), lock
+        pinned = re.findall(r"^([a-z0-9._-]+)==", text, re.M)
+        assert pinned
+        assert text.count("--hash=sha256:") >= len(pinned), lock
