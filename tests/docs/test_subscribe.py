@@ -1,0 +1,58 @@
+"""The subscription in docs/subscribe.md does what it says, taken from the page as it is."""
+
+import os
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+from paceline import events, topics
+from paceline.bus import BrokerSettings
+from paceline.delivery.publisher import Publisher
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "subscribe.md"
+
+
+def finding(summary: str) -> events.Finding:
+    return events.Finding(
+        id="f",
+        revision=1,
+        kind="straggler",
+        state="confirmed",
+        cluster="c",
+        job="j",
+        attempt=0,
+        cause="worker_compute",
+        ranks=[2],
+        stage=None,
+        group=None,
+        nodes=[],
+        devices=[],
+        first_step=1,
+        last_step=2,
+        severity="warning",
+        confidence=0.9,
+        cost=events.Cost(lost_s=0.0, gpu_hours=0.0, throughput_lost_ratio=0.0),
+        coverage=events.Coverage(ranks_expected=4, ranks_heard=4, events_missing=0),
+        evidence=[],
+        exonerated=[],
+        summary=summary,
+    )
+
+
+def test_the_python_of_the_page_prints_findings(broker: BrokerSettings):
+    """Ten lines, run as they stand on the page, print the summary of a finding that a publisher sent."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    summary = f"rank 2 is slow {uuid.uuid4().hex}"
+    publisher = Publisher(broker, client_id="test")
+    publisher.publish(topics.FINDING, finding(summary))
+    assert publisher.close(60).sent == 1
+    environ = {**os.environ, "PACELINE_BROKERS": broker.address}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as reader:
+        try:
+            assert any(line.strip() == summary for line in reader.stdout)
+        finally:
+            reader.kill()
