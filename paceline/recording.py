@@ -127,11 +127,11 @@ def _open_to_read(path: str) -> IO[bytes]:
     if path == "-":
         return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
     try:
+        if path.endswith(".gz"):
+            return gzip.open(path, "rb")  # type: ignore[return-value]
         raw = Path(path).open("rb")  # noqa: SIM115 - handed on, closed by its reader
     except OSError as error:
         raise RecordingError(f"cannot read {path}: {error.strerror}") from error
-    if path.endswith(".gz"):
-        return gzip.GzipFile(fileobj=raw, mode="rb")  # type: ignore[return-value]
     if path.endswith(".zst"):
         reader = _zstandard(path).ZstdDecompressor().stream_reader(raw, read_across_frames=True)
         return io.BufferedReader(reader)

@@ -6,6 +6,7 @@ reads the recording to say.
 
 import argparse
 import contextlib
+import heapq
 import os
 import signal
 import threading
@@ -87,9 +88,9 @@ def _copy(
 ) -> None:
     deadline = None if seconds is None else time.monotonic() + seconds
     while not stopped.is_set() and (deadline is None or time.monotonic() < deadline):
-        for messages in client.poll(timeout_ms=200).values():
-            for message in messages:
-                key = None if message.key is None else message.key.decode(errors="replace")
-                if selection.takes(message.topic, key, message.value or b""):
-                    writer.write(message.topic, key, message.timestamp, message.value or b"null")
+        # Over partitions by time, within one in its own order.
+        for message in heapq.merge(*client.poll(timeout_ms=200).values(), key=lambda found: found.timestamp):
+            key = None if message.key is None else message.key.decode(errors="replace")
+            if selection.takes(message.topic, key, message.value or b""):
+                writer.write(message.topic, key, message.timestamp, message.value or b"null")
         writer.flush()

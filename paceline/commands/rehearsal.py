@@ -22,10 +22,10 @@ from paceline.child import spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.link import Link
 from paceline.commands.services import ServiceError, Services
-from paceline.commands.stack import await_page, environment, free_port, listens
+from paceline.commands.stack import answers, await_page, environment, free_port, listens
 from paceline.commands.terminal import Progress, say
 from paceline.events import Finding, JobWindow
-from paceline.topics import FINDING, WINDOW
+from paceline.topics import FINDING, OP, WINDOW
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
 
 #: After the run has ended: findings still on their way are waited for until it has been quiet for this long.
@@ -55,16 +55,18 @@ class Rehearsal:
         self._watch = Watch(job)
         self._progress = Progress(quiet_s=3.0)
         self._started = time.monotonic()
-        self._doing = "waiting for the training processes to start"
+        self._waiting = {"the first training step", "the stream worker to join"}
+        self._ready_at = free_port(0)
+        self._step = ""
         self._told = False
         self._confirmed: dict[str, str] = {}
 
     def run(self) -> int:
         """The training run's exit status."""
         environ = environment(self._settings, os.environ)
-        consumer = bus.consumer(self._settings, FINDING, WINDOW, client_id="paceline-demo")
+        consumer = bus.consumer(self._settings, FINDING, WINDOW, OP, client_id="paceline-demo")
         with contextlib.closing(consumer):
-            self._services.start("streams", environ=environ)
+            self._services.start("streams", "--web-port", str(self._ready_at), environ=environ)
             self._services.start("collect", environ=environ)
             say(f"logs in {self._services.folder}")
             # Standard output is for findings: what training prints goes where our own lines go.
@@ -109,7 +111,7 @@ class Rehearsal:
         while training.poll() is None:
             self._poll(consumer)
             self._check()
-            self._progress.tell(f"{self._elapsed()} {self._doing}")
+            self._progress.tell(f"{self._elapsed()} {self._doing()}")
         last, quiet = time.monotonic() + LAST_S, time.monotonic() + QUIET_S
         while time.monotonic() < min(last, quiet):
             if self._poll(consumer):
@@ -129,12 +131,14 @@ class Rehearsal:
             return False
         for messages in polled.values():
             for message in messages:
+                if message.topic == OP.name and message.key == self._job.encode():
+                    self._waiting.discard("the first training step")
                 event = self._watch.hear(message.topic, message.value or b"")
                 if isinstance(event, Finding):
                     found = True
                     self._tell(event)
                 elif isinstance(event, JobWindow):
-                    self._doing = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
+                    self._step = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
         return found
 
     def _tell(self, finding: Finding) -> None:
@@ -145,6 +149,13 @@ class Rehearsal:
         self._confirmed[finding.id] = finding.state
         self._progress.end()
         say(f"{self._elapsed()} {finding.state}: {finding.summary}")
+
+    def _doing(self) -> str:
+        if self._step:
+            return self._step
+        if len(self._waiting) and answers(f"http://127.0.0.1:{self._ready_at}/readyz"):
+            self._waiting.discard("the stream worker to join")
+        return "waiting for " + (" and ".join(sorted(self._waiting)) or "the first window")
 
     def _verdict(self) -> str:
         if not self._confirmed:

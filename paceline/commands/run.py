@@ -98,7 +98,7 @@ def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]
     if panel and not entry_points(group="paceline.commands", name="analyze"):
         say("no live findings and no panel: pip install 'paceline[streams]'")
         panel = False
-    watchers = Watchers(options.record, options.brokers, fallback, panel=panel)
+    watchers = Watchers(options.record, options.brokers, options.job or fallback, panel=panel)
     try:
         child = Child(command, environment(environ, options, watchers.socket, fallback))
         status = child.wait(watchers.check)

@@ -4,10 +4,12 @@ Rule of this file: the order of things and what is said about them. Each wait is
 """
 
 import contextlib
+import http.client
 import importlib.util
 import os
 import socket
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 
 from paceline import bus, embedded
@@ -88,6 +90,15 @@ def listens(settings: BrokerSettings) -> bool:
         socket.create_connection(split(settings.brokers[0]), timeout=0.5).close()
         return True
     return False
+
+
+def answers(url: str) -> bool:
+    """Whether ``url`` answers with success at once."""
+    try:
+        with urllib.request.urlopen(url, timeout=0.3) as reply:  # noqa: S310 - a page of our own on loopback
+            return bool(reply.status == 200)
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def await_page(port: int, services: Services) -> str:

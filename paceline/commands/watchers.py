@@ -88,7 +88,7 @@ class Watchers:
         if self._analyzer is not None:
             if not _wait(self._analyzer, max(ended + END_S, self._started + YOUNG_S)):
                 say("the analyzer did not finish in time: no panel")
-            elif self._analyzer.returncode:
+            elif self._analyzer.returncode not in (0, 2):  # 2: nothing to judge, and it has said why.
                 say(f"the analyzer failed (status {self._analyzer.returncode}): no panel")
 
     def kill(self) -> None:

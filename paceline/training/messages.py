@@ -6,12 +6,14 @@ and every message decodes into one of three structs or raises.
 
 import msgspec
 
+from paceline.events import Count, CountOrNone, Rank
+
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """A rank has joined: who it is. ``job`` is "" where the rank's own environment names none."""
 
-    rank: int
-    world_size: int
+    rank: Rank
+    world_size: Count
     local_rank: int
     pid: int
     device: str
@@ -34,22 +36,22 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     ``link`` is (connections, rtt_s, retransmits) or None. ``lost`` counts rows that a full ring dropped.
     """
 
-    step: list[int]
+    step: list[CountOrNone]
     op: list[str]
-    microbatch: list[int]
+    microbatch: list[CountOrNone]
     start_s: list[float]
     duration_s: list[float]
-    c_step: list[int]
-    c_seq: list[int]
+    c_step: list[CountOrNone]
+    c_seq: list[Count]
     c_group: list[str]
-    c_group_size: list[int]
+    c_group_size: list[Count]
     c_operation: list[str]
-    c_bytes: list[int]
+    c_bytes: list[Count]
     c_start_s: list[float]
     c_duration_s: list[float]
     c_wait_s: list[float]
-    link: tuple[int, float, int] | None = None
-    lost: int = 0
+    link: tuple[Count, float, Count] | None = None
+    lost: Count = 0
 
 
 class Bye(msgspec.Struct, frozen=True, kw_only=True, tag="bye"):

@@ -1,0 +1,216 @@
+"""``paceline run``: the command ends as it would have ended, whatever happens to us."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paceline import topics, wire
+from paceline.events import JobDescribed, OpTimings
+from paceline.recording import Line, read
+
+RANK = Path(__file__).parents[2] / "training" / "rank.py"
+PATIENCE_S = 90.0
+#: Nothing listens here.
+NOWHERE = "127.0.0.1:1"
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Wait for ``what``, with a deadline."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def start(*arguments: str, folder: Path, environ: dict[str, str] | None = None) -> "subprocess.Popen[str]":
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PACELINE_", "SLURM"))}
+    return subprocess.Popen(
+        [sys.executable, "-m", "paceline", "run", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=clean | {"TMPDIR": str(folder)} | (environ or {}),
+    )
+
+
+def run(*arguments: str, folder: Path, environ: dict[str, str] | None = None) -> tuple[int, str, str]:
+    process = start(*arguments, folder=folder, environ=environ)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, err
+
+
+def script(code: str) -> list[str]:
+    return ["--", sys.executable, "-c", code]
+
+
+def speak(steps: int, status: int = 0) -> list[str]:
+    return ["--", sys.executable, str(RANK), "0", str(steps), str(status)]
+
+
+def children(pid: int, word: str) -> list[int]:
+    """Processes started by ``pid`` whose command line holds ``word``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == pid and word in (entry / "cmdline").read_text():
+                    found.append(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("", 0), ("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137), ("import os; os.abort()", 134)],
+)
+def test_the_exit_status_is_the_commands(tmp_path: Path, code: str, status: int) -> None:
+    """128 + N where signal N ended it."""
+    assert run("--no-panel", *script(code), folder=tmp_path)[0] == status
+
+
+def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(tmp_path: Path) -> None:
+    """As shells have it, with one line that says which."""
+    status, _, err = run("--no-panel", "--", "no-such-command", folder=tmp_path)
+    assert status == 127
+    assert "no-such-command: no such command" in err
+    assert run("--no-panel", "--", str(tmp_path), folder=tmp_path)[0] == 126
+
+
+def test_input_and_output_are_the_commands_own(tmp_path: Path) -> None:
+    """Nothing of ours on standard output."""
+    status, out, _ = run("--no-panel", *script("print('hello')"), folder=tmp_path)
+    assert (status, out) == (0, "hello\n")
+
+
+def test_what_the_ranks_report_is_in_the_recording(tmp_path: Path) -> None:
+    """With no broker anywhere, and with how the command ended."""
+    recording = tmp_path / "run.jsonl.gz"
+    status, _, err = run("--record", str(recording), "--no-panel", *speak(30, 7), folder=tmp_path)
+    events = [
+        wire.decode(topics.resolve(line.topic), line.value) for line in read(str(recording)) if isinstance(line, Line)
+    ]
+    assert (status, err) == (7, "")
+    assert [step for event in events if isinstance(event, OpTimings) for step in event.step[::2]] == list(range(30))
+    assert [event.exit_status for event in events if isinstance(event, JobDescribed)][-1] == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
+def test_signals_reach_the_command_once(tmp_path: Path, number: signal.Signals) -> None:
+    """And what it makes of them is its own affair."""
+    code = (
+        "import signal, sys, time\n"
+        "got = []\n"
+        f"signal.signal({int(number)}, lambda *_: got.append(1))\n"
+        "print('ready', flush=True)\n"
+        "while not got: time.sleep(0.01)\n"
+        "time.sleep(0.5)\n"
+        "sys.exit(40 + len(got))"
+    )
+    process = start("--no-panel", *script(code), folder=tmp_path)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 41
+
+
+def test_a_killed_sidecar_is_one_line_and_the_command_goes_on(tmp_path: Path) -> None:
+    """It ends with its own status."""
+    process = start("--no-panel", "--record", str(tmp_path / "run.jsonl"), *speak(150, 5), folder=tmp_path)
+    until(lambda: (tmp_path / "run.jsonl").exists() and (tmp_path / "run.jsonl").stat().st_size > 0)
+    (sidecar,) = children(process.pid, "paceline.training.sidecar")
+    os.kill(sidecar, signal.SIGKILL)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 5
+    assert len([line for line in err.splitlines() if line.startswith("paceline: the sidecar ended early")]) == 1
+
+
+def test_a_full_disk_is_one_line_and_the_command_goes_on(tmp_path: Path) -> None:
+    """The recording ends, the run does not."""
+    status, _, err = run("--no-panel", "--record", "/dev/full", *speak(150, 6), folder=tmp_path)
+    assert status == 6
+    assert [line for line in err.splitlines() if "No space left" in line] == err.splitlines()
+
+
+def test_an_absent_broker_is_one_line_and_the_command_goes_on(tmp_path: Path) -> None:
+    """Named, and not there."""
+    status, _, err = run("--no-panel", "--brokers", NOWHERE, *speak(30, 4), folder=tmp_path)
+    assert status == 4
+    assert len(err.splitlines()) == 1
+    assert NOWHERE in err
+
+
+@pytest.mark.parametrize("path", ["none/run.jsonl", "."])
+def test_a_recording_that_cannot_be_written_is_found_before_the_start(tmp_path: Path, path: str) -> None:
+    """Status 2, one line, and the command has not run."""
+    status, out, err = run("--record", path, *script("print('ran')"), folder=tmp_path)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+
+
+@pytest.mark.parametrize("environ", [{"PACELINE_BROKERS": "nonsense"}, {"PACELINE_SECURITY_PROTOCOL": "SASL_SSL"}])
+def test_a_wrong_setting_is_found_before_the_start(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Status 2 and the variable's name."""
+    status, out, err = run(*script("print('ran')"), folder=tmp_path, environ=environ)
+    assert (status, out) == (2, "")
+    assert "PACELINE_" in err
+
+
+def test_no_command_is_told_with_an_example(tmp_path: Path) -> None:
+    """Status 2."""
+    status, _, err = run("--job", "x", folder=tmp_path)
+    assert status == 2
+    assert "paceline run --" in err
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    """No folder of ours in the temporary one, and no process."""
+    process = start("--no-panel", *speak(5), folder=tmp_path)
+    process.communicate(timeout=PATIENCE_S)
+    assert list(tmp_path.glob("paceline-*")) == []
+
+
+def test_a_grandchild_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> None:
+    """A daemon that the command left running is none of our business."""
+    code = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)"
+    process = start("--no-panel", *script(code), folder=tmp_path)
+    assert process.stdout is not None
+    daemon = int(process.stdout.readline())
+    try:
+        assert process.wait(PATIENCE_S) == 0
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+        process.communicate(timeout=PATIENCE_S)
+
+
+@pytest.mark.e2e
+def test_the_run_ends_with_a_panel(tmp_path: Path) -> None:
+    """On standard error, after the command's own output."""
+    status, out, err = run("--job", "panel-test", *speak(60), folder=tmp_path)
+    assert (status, out) == (0, "")
+    assert "panel-test" in err
+
+
+def test_a_users_folder_called_like_a_service_is_not_ours(tmp_path: Path) -> None:
+    """Neither sidecar nor analyzer may import from the folder the user stands in."""
+    for name in ("streams", "collectors", "paceline"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    recording = work / "run.jsonl"
+    command = ["paceline", "run", "--record", str(recording), *speak(10)]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
+    program = str(Path(sys.executable).with_name("paceline"))
+    done = subprocess.run(
+        [program, *command[1:]], cwd=tmp_path, env=clean, capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    assert b"the wrong one" not in done.stderr
+    assert recording.stat().st_size > 0

@@ -1,0 +1,190 @@
+"""The sidecar as a process: it takes reports, survives garbage, and ends when told."""
+
+import importlib.util
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from paceline import topics, wire
+from paceline.events import JobDescribed, OpTimings
+from paceline.recording import Line, read
+from paceline.training.messages import Bye
+
+_spec = importlib.util.spec_from_file_location("rank", Path(__file__).with_name("rank.py"))
+assert _spec is not None
+assert _spec.loader is not None
+rank = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(rank)
+
+PATIENCE_S = 60.0
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Wait for ``what``, with a deadline."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+class Sidecar:
+    """A running sidecar that records."""
+
+    def __init__(self, folder: Path, *options: str, record: str | None = None) -> None:
+        self.path = folder / "own" / "ranks"
+        self.recording = record or str(folder / "run.jsonl")
+        command = ["--socket", str(self.path), "--record", self.recording, "--quiet", "--job", "made-up", *options]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "paceline.training.sidecar", *command],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ | {"PACELINE_NODE": "n1"},
+        )
+        until(lambda: self.path.exists() or self.process.poll() is not None)
+
+    def speaker(self) -> "rank.Speaker":
+        return rank.Speaker(str(self.path))
+
+    def recorded(self, kind: type) -> list[object]:
+        lines = (line for line in read(self.recording) if isinstance(line, Line))
+        found = (wire.decode(topics.resolve(line.topic), line.value) for line in lines)
+        return [event for event in found if isinstance(event, kind)]
+
+    def end(self, word: bytes = b"") -> str:
+        """Hang up, and what it said on standard error."""
+        _, said = self.process.communicate(word, timeout=PATIENCE_S)
+        return said.decode()
+
+
+@pytest.fixture
+def sidecar(tmp_path: Path) -> Iterator[Sidecar]:
+    made = Sidecar(tmp_path)
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
+def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> None:
+    """Rows sent just before the parent hangs up are in the file, and so is the command's exit status."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    for step in range(50):
+        speaker.say(rank.report(step))
+    speaker.say(Bye(ended_s=time.time()))
+    speaker.close()
+    assert sidecar.end(b"exit 7\n") == ""
+    steps = [step for event in sidecar.recorded(OpTimings) for step in event.step[::2]]
+    assert steps == list(range(50))
+    last = sidecar.recorded(JobDescribed)[-1]
+    assert (last.job, last.node, last.exit_status) == ("made-up", "n1", 7)
+    assert last.ended_s is not None
+
+
+def test_the_socket_is_for_our_user_alone(sidecar: Sidecar) -> None:
+    """Its folder admits nobody else."""
+    assert stat.S_IMODE(sidecar.path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"x", os.urandom(1000), b"\xc1" * 60_000, b"\x81" * 50_000, rank.encoder.encode(rank.report(0))],
+    ids=["short", "random", "long", "nested", "report before hello"],
+)
+def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sidecar, garbage: bytes) -> None:
+    """The others' rows arrive, and the count is told at the end."""
+    bad, good = sidecar.speaker(), sidecar.speaker()
+    good.say(rank.hello())
+    bad.say(garbage)
+    bad.socket.settimeout(PATIENCE_S)
+    assert bad.socket.recv(1) == b""
+    good.say(rank.report(3))
+    good.close()
+    said = sidecar.end()
+    bad.close()
+    assert "1 connections were dropped" in said
+    assert [event.step for event in sidecar.recorded(OpTimings)] == [[3, 3]]
+
+
+def test_a_report_with_ragged_columns_drops_the_connection(sidecar: Sidecar) -> None:
+    """It would decode, but no reader could use it."""
+    import msgspec
+
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(msgspec.structs.replace(rank.report(0), start_s=[]))
+    speaker.close()
+    assert "dropped" in sidecar.end()
+
+
+def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar) -> None:
+    """A rank that is still connected does not hold it up."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.report(1))
+    until(lambda: Path(sidecar.recording).exists() and bool(sidecar.recorded(JobDescribed)))
+    sidecar.process.send_signal(signal.SIGTERM)
+    sidecar.process.wait(PATIENCE_S)
+    speaker.close()
+    assert [event.step for event in sidecar.recorded(OpTimings)] == [[1, 1]]
+
+
+def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
+    """The terminal sends it to everybody; the last rows come after it."""
+    sidecar.process.send_signal(signal.SIGINT)
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.report(2))
+    speaker.close()
+    sidecar.end()
+    assert [event.step for event in sidecar.recorded(OpTimings)] == [[2, 2]]
+
+
+def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path) -> None:
+    """The recording ends; the socket stays open."""
+    made = Sidecar(tmp_path, record="/dev/full")
+    speaker = made.speaker()
+    speaker.say(rank.hello())
+    for step in range(100):
+        speaker.say(rank.report(step))
+    speaker.close()
+    said = made.end().splitlines()
+    assert len(said) == 1
+    assert "No space left" in said[0]
+    assert made.process.returncode == 0
+
+
+def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path) -> None:
+    """The way of a script that watches itself: nobody is there to hang up."""
+    made = Sidecar(tmp_path, "--until-empty")
+    speaker = made.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.report(0))
+    speaker.close()
+    made.process.wait(PATIENCE_S)
+    assert made.end() == ""
+    assert len(made.recorded(OpTimings)) == 1
+
+
+def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar, tmp_path: Path) -> None:
+    """Ranks of a node may all try to start it: one wins, the others end in peace."""
+    second = subprocess.run(
+        [sys.executable, "-m", "paceline.training.sidecar", "--socket", str(sidecar.path)],
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert second.returncode == 0
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.report(0))
+    speaker.close()
+    sidecar.end()
+    assert len(sidecar.recorded(OpTimings)) == 1
