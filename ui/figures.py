@@ -42,7 +42,7 @@ def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]],
             colorbar=_colourbar(),
         )
     )
-    _frame(figure, height=int(np.clip(96 + 23 * len(names), 220, 560)))
+    _frame(figure, height=int(np.clip(100 + (44 if len(names) <= 6 else 23) * len(names), 200, 560)))
     figure.update_xaxes(title="training step", range=_range(firsts, width))
     ticks = names if len(names) <= 32 else names[:: -(-len(names) // 24)]
     figure.update_yaxes(title="rank", type="category", autorange="reversed", tickvals=ticks, showgrid=False)

@@ -34,9 +34,8 @@ def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
     link, now_s = snapshot.link, snapshot.now_s
     if link.state == "lost":
         kept = " What came before is kept below." if snapshot.jobs else ""
-        text = (
-            f"{link.cause or 'It does not answer.'} Trying again every second, since {age(now_s, link.since_s)}.{kept}"
-        )
+        cause = (link.cause or "it does not answer").replace("`", "")
+        text = f"{cause}. Trying again every second, since {age(now_s, link.since_s)}.{kept}"
         return Notice("lost", f"No connection to the broker at {link.brokers}", text, (UP, DOCTOR))
     if link.state == "connecting" and not snapshot.jobs:
         return Notice("wait", f"Connecting to the broker at {link.brokers}", "This takes a second or two.", (DOCTOR,))

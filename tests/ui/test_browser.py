@@ -115,19 +115,31 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     assert tab.evaluate("window.neverReloaded") is True
 
 
-@pytest.mark.parametrize("width", [480, 1280, 1600])
-def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal, width):
+def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
     """The page never scrolls sideways."""
     publish(own_broker.address, [*rehearsal.described(time.time()), *rehearsal.timings(time.time(), 0, 50)])
     publish(
         own_broker.address, [rehearsal.finding(1, 49, "confirmed", first_step=10), *rehearsal.machines(time.time())]
     )
     _, url = serve(own_broker.address)
-    tab.set_viewport_size({"width": width, "height": 1000})
     tab.goto(url)
     tab.get_by_text("Straggler: rank 2").wait_for()
     tab.locator(".heatmaplayer image").first.wait_for()
-    assert tab.evaluate("document.querySelector('[data-testid=stMain]').scrollWidth") <= width
+    for width in (480, 1280, 1600):
+        tab.set_viewport_size({"width": width, "height": 1000})
+        tab.wait_for_function(f"document.querySelector('[data-testid=stMain]').scrollWidth <= {width}")
+
+
+def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, serve, rehearsal):
+    """A reader of the details is not interrupted by the next refresh, nor by the next revision."""
+    publish(own_broker.address, [*rehearsal.timings(time.time(), 0, 50), rehearsal.finding(1, 49, "confirmed")])
+    _, url = serve(own_broker.address)
+    tab.goto(url)
+    tab.get_by_text("What it rests on, 1 revision").click()
+    tab.get_by_text("4 of 4 ranks heard").last.wait_for()
+    publish(own_broker.address, [rehearsal.finding(2, 60, "confirmed")])
+    tab.get_by_text("What it rests on, 2 revisions").wait_for()
+    assert tab.get_by_text("Coverage: 4 of 4 ranks heard").is_visible()
 
 
 def test_without_a_broker_the_page_opens(tab, serve):

@@ -33,7 +33,9 @@ def _card(episode: tuple[Finding, ...], *, opened: bool) -> None:
         st.html(_head(finding))
         if finding.evidence and (opened or finding.state != "recovered"):
             st.html(_evidence(finding))
-        with st.expander(f"What it rests on, {len(episode)} revisions", key=f"more-{finding.id}"):
+        with st.expander(
+            f"What it rests on, {len(episode)} revision{'s'[: len(episode) - 1]}", key=f"more-{finding.id}"
+        ):
             if finding.state == "recovered" and not opened:
                 st.html(_evidence(finding))
             st.html(_rest(finding))
