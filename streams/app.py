@@ -109,6 +109,34 @@ def raw(made: faust.App, topic: Topic) -> Any:
     )
 
 
+class Consumer:
+    """Faust's consumer as the door's source."""
+
+    def __init__(self, made: faust.App) -> None:
+        self.app = made
+
+    @property
+    def _consumer(self) -> Any:
+        return self.app.consumer
+
+    async def start(self, partition: Partition) -> int:
+        """The committed offset that Faust sought to, else the earliest there is."""
+        at = TP(partition.topic, partition.number)
+        committed = self._consumer._committed_offset.get(at)
+        if committed:
+            return int(committed)
+        earliest = await self._consumer.earliest_offsets(at)
+        return int(earliest.get(at) or 0)
+
+    async def seek(self, partition: Partition, offset: int) -> None:
+        """Read from ``offset`` again."""
+        await self._consumer.seek(TP(partition.topic, partition.number), offset)
+
+    async def commit(self, offsets: dict[Partition, int]) -> None:
+        """Commit these offsets of the partitions that are still ours."""
+        await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
+
+
 def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None]) -> tuple[faust.App, Door]:
     """The app and its door. ``failed`` is told what an agent could not go on after."""
     made = app(settings, data_dir)
@@ -120,11 +148,7 @@ def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseExcept
         sent: Awaitable[object] = await targets[topic.name].send(key=key.encode() if key else None, value=value)
         return sent
 
-    async def commit(offsets: dict[Partition, int]) -> None:
-        consumer = cast(Any, made.consumer)
-        await consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
-
-    door = Door(Processor(), Store(table, table.delivered), publish, commit)
+    door = Door(Processor(), Store(table, table.delivered), publish, Consumer(made))
     _agents(made, door, SOURCES, failed)
     return made, door
 
@@ -149,4 +173,10 @@ def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Calla
     async def revoked(sender: Any, *args: Any, **kwargs: Any) -> None:
         door.lose()
 
+    async def recovered(sender: Any, *args: Any, **kwargs: Any) -> None:
+        # Faust now opens the source partitions, seeks, and then empties its queues. What it fetched in between would
+        # be lost without a sound, so nothing is fetched until it resumes the flow itself.
+        made.consumer.stop_flow()
+
     cast(Any, made.on_partitions_revoked).connect(revoked, weak=False)
+    cast(Any, made.on_rebalance_complete).connect(recovered, weak=False)

@@ -17,12 +17,14 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from paceline import topics, wire
 from paceline.events import DeadLetter, Event
 from paceline.topics import Topic
 
 from .offsets import Offsets, Partition
+from .positions import Positions, Verdict
 from .processor import Processor
 from .store import Store, StoreError
 from .unit import Key, key_of
@@ -39,7 +41,19 @@ EXCERPT_BYTES = 256
 
 #: Sends key and value to a topic; the awaitable it returns is done when the broker has them.
 Publish = Callable[[Topic, str | None, bytes], Awaitable[Awaitable[object]]]
-Commit = Callable[[dict[Partition, int]], Awaitable[None]]
+
+
+class Source(Protocol):
+    """The consumer, as far as the door needs it."""
+
+    async def start(self, partition: Partition) -> int:
+        """Where reading begins: the committed offset, else the earliest there is."""
+
+    async def seek(self, partition: Partition, offset: int) -> None:
+        """Read from ``offset`` again."""
+
+    async def commit(self, offsets: dict[Partition, int]) -> None:
+        """Commit these offsets."""
 
 
 @dataclass
@@ -74,17 +88,18 @@ class Door:
         processor: Processor,
         store: Store,
         publish: Publish,
-        commit: Commit,
+        source: Source,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self.processor = processor
         self.store = store
         self.publish = publish
-        self.commit = commit
+        self.source = source
         self.clock = clock
         self.wall = wall
         self.offsets = Offsets()
+        self.positions = Positions()
         self.counts = Counts()
         self.epoch = 0
         self._open: dict[Key, _Open] = {}
@@ -92,6 +107,8 @@ class Door:
 
     async def take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
         """One message, all the way to its published answers."""
+        if not await self._is_next(source, offset):
+            return
         self.counts.events[topic.short] += 1
         self.counts.bytes += len(data)
         try:
@@ -116,6 +133,20 @@ class Door:
             await self._say(target, found, opened)
             if epoch != self.epoch:
                 return
+
+    async def _is_next(self, source: Partition, offset: int) -> bool:
+        epoch = self.epoch
+        if not self.positions.knows(source):
+            start = await self.source.start(source)
+            if epoch != self.epoch:
+                return False
+            self.positions.start(source, start)
+        verdict = self.positions.judge(source, offset, self.clock())
+        if verdict is Verdict.SEEK:
+            wanted = self.positions.next[source]
+            log.warning("%s %d: %d came where %d was due; reading again", source.topic, source.number, offset, wanted)
+            await self.source.seek(source, wanted)
+        return verdict is Verdict.TAKE
 
     async def _say(self, target: Topic, found: Event, opened: _Open) -> None:
         opened.waiting.append(await self.publish(target, wire.key_of(target, found), wire.encode(found)))
@@ -197,7 +228,7 @@ class Door:
         epoch, safe = self.epoch, self.offsets.committable()
         if not safe:
             return
-        await self.commit(safe)
+        await self.source.commit(safe)
         self.counts.commits += 1
         if epoch == self.epoch:
             self.offsets.committed(safe)
@@ -207,4 +238,5 @@ class Door:
         self.epoch += 1
         self.processor.clear()
         self.offsets.clear()
+        self.positions.clear()
         self._open.clear()

@@ -137,7 +137,7 @@ def test_sigterm_ends_it_in_good_order(workers, make_training, request):
 
 
 def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
-    """kill -9 of the worker, twice: no finding is lost, and what is said again has the same id, revision and content."""
+    """kill -9 of the worker, twice: no finding is lost; one said again has the same id, revision and content."""
     workers = apache_workers
     jobs = ["killed-a", "killed-b", "killed-c"]
     runs = {job: make_training(job=job, slow=number, seconds=60, seed=number) for number, job in enumerate(jobs)}

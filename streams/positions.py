@@ -1,0 +1,70 @@
+"""Whether a message is the next of its partition: the guard against messages that never reach the door.
+
+Rule of this file: pure; time is an argument. A stream library may hand out a partition with messages missing in the
+middle (Faust empties its queues when a worker has recovered, whatever they hold). So every partition's next offset is
+known here; a message beyond it is not taken, and the partition is read again from there. Where the broker itself has a
+gap, the same message comes again first, and is taken.
+"""
+
+from enum import Enum
+
+from .offsets import Partition
+
+#: A seek that brought nothing for so long is tried again.
+RETRY_S = 2.0
+
+
+class Verdict(Enum):
+    """What to do with a message."""
+
+    TAKE = "take"
+    SKIP = "skip"
+    SEEK = "seek"
+
+
+class _Gap:
+    def __init__(self, first: int, asked_s: float) -> None:
+        self.first = first
+        self.asked_s = asked_s
+
+
+class Positions:
+    """The next offset of every partition in hand."""
+
+    def __init__(self) -> None:
+        self.next: dict[Partition, int] = {}
+        self._gaps: dict[Partition, _Gap] = {}
+        self.gaps_seen = 0
+
+    def knows(self, partition: Partition) -> bool:
+        """Whether the partition's position is known."""
+        return partition in self.next
+
+    def start(self, partition: Partition, offset: int) -> None:
+        """The partition is read from ``offset`` on."""
+        self.next[partition] = offset
+        self._gaps.pop(partition, None)
+
+    def judge(self, partition: Partition, offset: int, now_s: float) -> Verdict:
+        """What to do with the message at ``offset``; ``SEEK`` is not to take it but to read from ``next`` again."""
+        wanted = self.next[partition]
+        gap = self._gaps.get(partition)
+        if offset < wanted:
+            return Verdict.SKIP
+        if offset == wanted or (gap is not None and offset == gap.first):
+            self._gaps.pop(partition, None)
+            self.next[partition] = offset + 1
+            return Verdict.TAKE
+        if gap is None:
+            self.gaps_seen += 1
+            self._gaps[partition] = _Gap(offset, now_s)
+            return Verdict.SEEK
+        if now_s - gap.asked_s >= RETRY_S:
+            gap.asked_s = now_s
+            return Verdict.SEEK
+        return Verdict.SKIP
+
+    def clear(self) -> None:
+        """The partitions were taken away."""
+        self.next.clear()
+        self._gaps.clear()
