@@ -58,8 +58,8 @@ header[data-testid="stHeader"] {{ background: transparent; height: 0; }}
 .pl h2 {{ font-size: 1.02rem; font-weight: 600; margin: 0.9rem 0 0; padding: 0; }}
 .pl p {{ margin: 0.15rem 0 0; }}
 .pl .muted, .pl p.muted {{ color: {MUTED}; font-size: 0.83rem; }}
-.pl code {{ background: {GROUND}; border: 1px solid {LINE}; border-radius: 4px; padding: 0.1rem 0.4rem; font-size: 0.86rem;
-  color: {INK}; }}
+.pl code {{ background: {GROUND}; border: 1px solid {LINE}; border-radius: 4px; padding: 0.1rem 0.4rem;
+  color: {INK}; font-size: 0.86rem; }}
 .pl-dot {{ display: inline-block; width: 0.55rem; height: 0.55rem; border-radius: 50%; margin-right: 0.4rem; }}
 .pl-tiles {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(168px, 1fr));
   gap: 0.7rem; margin-top: 0.2rem; }}
