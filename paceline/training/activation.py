@@ -8,6 +8,10 @@ imported already.
 import sys
 from typing import Any
 
+from paceline.training.device import DeviceClock
+from paceline.training.probe import Probe, skip_frame
+from paceline.training.session import Session, follow_process_groups
+
 #: Modules that the hooks wait for. The first holds everything but what is imported on demand.
 MODULES = (
     "torch",
@@ -18,74 +22,85 @@ MODULES = (
 
 
 class _State:
-    session: Any = None
-    early: list[str]
+    """What has been hooked so far in this process."""
 
     def __init__(self) -> None:
-        self.early = []
+        self.session: Session | None = None
+        self.hooked = False
+        self.early: list[str] = []
         self.done: set[str] = set()
 
 
 _state = _State()
 
 
+def session() -> Session:
+    """This process's session."""
+    if _state.session is None:
+        _state.session = Session(Probe())
+    return _state.session
+
+
+def current() -> Session | None:
+    """This process's session, if anything has begun one."""
+    return _state.session
+
+
 def on_import(name: str) -> None:
     """``name`` has just been imported."""
     try:
-        if name != "torch" and _state.session is None:
+        if name != "torch" and not _state.hooked:
             _state.early.append(name)  # imported by torch itself, which is not complete yet
             return
         for found in [name, *_state.early] if name == "torch" else [name]:
             _install(found)
     except Exception as error:
-        _give_up(error)
+        session().probe.fail(error)
 
 
-def activate() -> Any:
-    """Put the hooks into what is imported, torch first; the session, or None where that failed."""
+def activate() -> Session:
+    """Put the hooks into what has been imported already; the session."""
     for name in MODULES:
         if name in sys.modules:
             on_import(name)
-    return _state.session
+    return session()
 
 
 def _install(name: str) -> None:
     if name in _state.done:
         return
     _state.done.add(name)
-    torch, module = sys.modules["torch"], sys.modules[name]
+    torch, module, probe = sys.modules["torch"], sys.modules[name], session().probe
     from paceline.training.hooks import checkpoint, collectives, forward
 
     if name == "torch":
-        _install_core(torch)
+        _install_core(torch, session())
+        _state.hooked = True
     elif name == "torch.distributed.fsdp":
-        forward.install_fsdp(_state.session.probe, torch, module)
+        forward.install_fsdp(probe, torch, module)
     elif name == "torch.distributed.checkpoint":
-        checkpoint.install_distributed(_state.session.probe, torch, module)
+        checkpoint.install_distributed(probe, torch, module)
     else:
-        collectives.install_functional(_state.session.probe, torch, module)
+        collectives.install_functional(probe, torch, module)
 
 
-def _install_core(torch: Any) -> None:
+def _install_core(torch: Any, session: Session) -> None:
     from paceline.training.hooks import autograd, checkpoint, collectives, forward, groups, loader, optimizer
-    from paceline.training.probe import Probe
-    from paceline.training.session import Session, follow_process_groups
 
-    probe = Probe()
-    _state.session = Session(probe, torch)
+    session.learn(torch)
+    probe = session.probe
+    for hot in (Probe, DeviceClock, Session):
+        skip_frame(hot)
     for hook in (autograd, optimizer, loader, checkpoint):
         hook.install(probe, torch)
-    if torch.distributed.is_available():
-        found = groups.Groups(probe, torch)
-        collectives.install(probe, found, torch)
-        groups.install(probe, found, torch, collectives.replace)
-        follow_process_groups(_state.session, found, torch, collectives.replace)
-        forward.install_ddp(probe, torch)
-
-
-def _give_up(error: Exception) -> None:
-    if _state.session is not None:
-        _state.session.probe.fail(error)
+    if not torch.distributed.is_available():
         return
-    words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    print(f"paceline: timing did not start: {words}; training goes on", file=sys.stderr, flush=True)
+    found = session.groups = groups.Groups(probe, torch)
+    collectives.install(probe, found, torch)
+    groups.install(probe, found, torch, collectives.replace)
+    follow_process_groups(session, found, torch, collectives.replace)
+    forward.install_ddp(probe, torch)
+    if torch.distributed.is_initialized():
+        for process_group in list(torch.distributed.distributed_c10d._world.pg_map):
+            found.join(process_group)
+        session.begin()

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
+from types import FunctionType
 from typing import Any
 
 from paceline.training import marks
@@ -40,13 +41,16 @@ class Probe:
         self.issuing = False
         #: Whether a gradient reducer takes part in the next backward, and whether it asked to be told its end.
         self.reducing = False
+        self.reducer: Any = None
+        self.expect: Callable[[Any], None] | None = None
         self.ready_queued = False
         self.batch_size: int | None = None
         self.device: Any = None
         self.wrapper = ""
         self._schedstat = -1
         self._queued_at = 0
-        self.begin: Callable[[], None] = lambda: None
+        self.begin: Callable[[], None] = _nothing
+        self.device_found: Callable[[], None] = _nothing
 
     def host_mark(self, kind: int, payload: Any = None) -> None:
         """Write down that ``kind`` happened now."""
@@ -107,15 +111,24 @@ class Probe:
         """In a forked child: nothing of the parent's is ours; the child may become a rank of its own."""
         if self._schedstat >= 0:
             os.close(self._schedstat)
-        begin, off = self.begin, self.off
+        kept = self.begin, self.device_found, self.expect, self.off
         self.__init__()  # type: ignore[misc]
-        self.begin, self.off = begin, off
+        self.begin, self.device_found, self.expect, self.off = kept
+
+
+def _nothing() -> None:
+    pass
 
 
 def skip_frame(function: Any) -> None:
     """Keep torch.compile from compiling ``function``'s own frame when it is called, without hiding what it calls."""
     from torch._C._dynamo import eval_frame
 
+    if isinstance(function, type):
+        for member in vars(function).values():
+            if isinstance(member, FunctionType):
+                skip_frame(member)
+        return
     code = function.__code__
     if hasattr(eval_frame, "set_code_exec_strategy"):
         strategy = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.DEFAULT)

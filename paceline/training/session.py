@@ -6,13 +6,14 @@ child process.
 """
 
 import atexit
+import functools
 import gc
 import multiprocessing
 import os
-import sys
 import time
 from typing import Any
 
+from paceline.training.device import DeviceClock
 from paceline.training.identity import attempt_of, job_of, labels_of
 from paceline.training.links import Links
 from paceline.training.messages import SOCKET_VARIABLE, Hello
@@ -23,13 +24,17 @@ from paceline.training.shipping import Shipping
 class Session:
     """This process's timing. ``probe`` is what the hooks write to."""
 
-    def __init__(self, probe: Probe, torch: Any) -> None:
+    def __init__(self, probe: Probe, torch: Any = None) -> None:
         self.probe = probe
         self._torch = torch
+        #: The latest named device mesh: where this rank stands in the parallelism.
+        self.mesh: Any = None
+        #: The process groups followed, by ``hooks.groups``.
+        self.groups: Any = None
         self._shipping: Shipping | None = None
         self._ended = False
         self._exit_registered = False
-        probe.begin = self.step_begins
+        probe.begin, probe.device_found = self.step_begins, self._device_found
         os.register_at_fork(after_in_child=self._forked)
 
     def step_begins(self) -> None:
@@ -46,10 +51,21 @@ class Session:
         self.probe.most = MOST
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
         self._shipping = Shipping(self.probe, path, self._hello, Links(ports))
+        self.probe.mark = self.probe.host_mark
+        self._device_found()
         self._shipping.start()
         if self.probe.collected not in gc.callbacks:
             gc.callbacks.append(self.probe.collected)
         self._end_at_exit()
+
+    def resume(self) -> None:
+        """Time again after a stop."""
+        self.probe.off = self._ended = False
+
+    def rejoin(self) -> None:
+        """Begin at once where this process is part of a group already."""
+        if self._joined() is not None:
+            self.begin()
 
     def end(self) -> None:
         """The rank leaves: send the rest. A later ``begin`` makes it a rank again."""
@@ -57,11 +73,27 @@ class Session:
         if shipping is not None:
             shipping.finish()
 
+    def _device_found(self) -> None:
+        """The first backward has shown where the model is."""
+        shipping, device = self._shipping, self.probe.device
+        if shipping is not None and device is not None and device.type == "cuda":
+            cuda = self._torch.cuda
+            clock = DeviceClock(self.probe, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
+            shipping.use(clock)
+            self.probe.mark = clock.mark
+
+    def learn(self, torch: Any) -> None:
+        """PyTorch has been imported."""
+        self._torch = torch
+
+    def _joined(self) -> Any:
+        """``torch.distributed`` where this process is part of a group, else None."""
+        distributed = self._torch.distributed if self._torch is not None else None
+        return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None
+
     def _alone(self) -> bool:
-        distributed = self._torch.distributed
-        launched = int(os.environ.get("WORLD_SIZE") or "1") if os.environ.get("WORLD_SIZE", "1").isdigit() else 1
-        joined = distributed.is_available() and distributed.is_initialized()
-        return joined or (launched == 1 and multiprocessing.parent_process() is None)
+        launched = _number("WORLD_SIZE", 1)
+        return self._joined() is not None or (launched == 1 and multiprocessing.parent_process() is None)
 
     def _end_at_exit(self) -> None:
         if self._exit_registered:
@@ -81,30 +113,31 @@ class Session:
         self.probe.forget()
 
     def _hello(self) -> Hello:
-        distributed, environ = self._torch.distributed, os.environ
-        joined = distributed.is_available() and distributed.is_initialized()
-        rank, world = (distributed.get_rank(), distributed.get_world_size()) if joined else (0, 1)
-        local = environ.get("LOCAL_RANK") or environ.get("SLURM_LOCALID") or ""
+        distributed, environ = self._joined(), os.environ
+        rank = distributed.get_rank() if distributed else _number("RANK", 0)
+        framework = f"torch {self._torch.__version__} {self.probe.wrapper}".strip() if self._torch else "python"
         return Hello(
             rank=rank,
-            world_size=world,
-            local_rank=int(local) if local.isdigit() else rank,
+            world_size=distributed.get_world_size() if distributed else _number("WORLD_SIZE", 1),
+            local_rank=_number("LOCAL_RANK", _number("SLURM_LOCALID", rank)),
             pid=os.getpid(),
             device=self._device(),
-            backend=str(distributed.get_backend()) if joined else "none",
-            framework=f"torch {self._torch.__version__}" + (f" {self.probe.wrapper}" if self.probe.wrapper else ""),
+            backend=str(distributed.get_backend()) if distributed else "none",
+            framework=framework,
             job=job_of(environ),
             attempt=attempt_of(environ),
             started_s=time.time(),
             batch_size=self.probe.batch_size,
             labels=labels_of(environ),
+            **coordinates(self.mesh),
         )
 
     def _device(self) -> str:
         """The device trained on; a GPU by the id that the driver's tools show. CUDA is never initialised for this."""
-        device, cuda = self.probe.device, self._torch.cuda
-        if device is None or device.type != "cuda" or not cuda.is_initialized():
+        device = self.probe.device
+        if device is None or device.type != "cuda" or not self._torch.cuda.is_initialized():
             return str(device) if device is not None else "cpu"
+        cuda = self._torch.cuda
         index = device.index if device.index is not None else cuda.current_device()
         uuid = getattr(cuda.get_device_properties(index), "uuid", None)
         return f"GPU-{uuid}" if uuid else f"cuda:{index}"
@@ -112,8 +145,6 @@ class Session:
 
 def follow_process_groups(session: Session, groups: Any, torch: Any, replace: Any) -> None:
     """Begin when ``init_process_group`` has succeeded, end before the group is destroyed."""
-    import functools
-
     c10d = torch.distributed.distributed_c10d
     create, destroy = c10d.init_process_group, c10d.destroy_process_group
 
@@ -138,10 +169,32 @@ def follow_process_groups(session: Session, groups: Any, torch: Any, replace: An
             session.probe.fail(error)
         return destroy(group)
 
+    make = torch.distributed.device_mesh.init_device_mesh
+
+    @functools.wraps(make)
+    def init_device_mesh(*args: Any, **kwargs: Any) -> Any:
+        mesh = make(*args, **kwargs)
+        if getattr(mesh, "mesh_dim_names", None):
+            session.mesh = mesh
+        return mesh
+
+    replace("init_device_mesh", make, init_device_mesh)
     replace("init_process_group", create, init_process_group)
     replace("destroy_process_group", destroy, destroy_process_group)
 
 
-def warn(text: str) -> None:
-    """One line for the person who started the training."""
-    print(f"paceline: {text}", file=sys.stderr, flush=True)
+def coordinates(mesh: Any) -> dict[str, int]:
+    """This rank's place in the data, tensor and pipeline dimensions of ``mesh``, by the names they usually have."""
+    found: dict[str, int] = {}
+    place = mesh.get_coordinate() if mesh is not None else None
+    for name, size, index in zip(mesh.mesh_dim_names, mesh.shape, place, strict=True) if place is not None else ():
+        if name in ("tp", "pp"):
+            found[name] = index
+        elif name in ("dp", "fsdp", "replicate", "shard", "dp_replicate", "dp_shard"):
+            found["dp"] = found.get("dp", 0) * size + index
+    return found
+
+
+def _number(variable: str, default: int) -> int:
+    raw = os.environ.get(variable, "")
+    return int(raw) if raw.isascii() and raw.isdigit() else default

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from paceline.training.device import DeviceClock
 from paceline.training.ledger import Ledger
 from paceline.training.links import Links
 from paceline.training.messages import Bye, Hello, Message, encoder
@@ -23,11 +24,12 @@ LINKS_EVERY_S = 1.0
 TURN = 100
 #: How long to try to reach a sidecar that is not there yet, and how long to wait for the device to be known.
 CONNECT_S = 10.0
-HELLO_AFTER_S = 2.0
+HELLO_AFTER_S = 5.0
 #: A wall clock that has moved this far was set; times follow it.
 CLOCK_SET_NS = 50_000_000
 
-Translate = Callable[[list[Mark]], list[Mark]]
+#: How long the last turn waits for the device to get to what was recorded.
+DEVICE_S = 1.0
 
 
 class Shipping:
@@ -40,8 +42,7 @@ class Shipping:
         self._links = links
         self._rows = Rows()
         self.timeline = Timeline(self._rows, Ledger(self._rows))
-        #: Reads device times; the identity for a host clock.
-        self.translate: Translate = lambda found: found
+        self.clock: DeviceClock | None = None
         self._offset_ns = time.time_ns() - time.perf_counter_ns()
         self._socket: socket.socket | None = None
         self._greeted = False
@@ -54,6 +55,10 @@ class Shipping:
     def start(self) -> None:
         """Begin shipping."""
         self._thread.start()
+
+    def use(self, clock: DeviceClock) -> None:
+        """Spans are timed on a device from now on."""
+        self.clock, self.timeline.device_clock = clock, True
 
     def finish(self, timeout_s: float = 2.0) -> None:
         """Send the rest and say goodbye, within ``timeout_s``."""
@@ -87,6 +92,10 @@ class Shipping:
         if not self._connected():
             return
         self._digest()
+        deadline = time.monotonic() + DEVICE_S
+        while self.clock is not None and self.clock.waiting and time.monotonic() < deadline:
+            time.sleep(0.005)
+            self._feed([])
         self.timeline.end()
         self._send(None)
         self._put(Bye(ended_s=time.time()))
@@ -112,14 +121,18 @@ class Shipping:
         return True
 
     def _digest(self) -> None:
-        ring, feed = self._probe.ring, self.timeline.feed
+        ring = self._probe.ring
         left = len(ring)
         while left > 0:
             turn = [ring.popleft() for _ in range(min(left, TURN))]
             left -= len(turn)
-            for mark in self.translate(turn):
-                feed(mark[0], mark[1], mark[2])
+            self._feed(turn)
             time.sleep(0.0005)
+
+    def _feed(self, found: list[Mark]) -> None:
+        feed = self.timeline.feed
+        for mark in self.clock.translate(found) if self.clock is not None else found:
+            feed(mark[0], mark[1], mark[2])
 
     def _send(self, link: tuple[int, float, int] | None) -> None:
         drift = time.time_ns() - time.perf_counter_ns() - self._offset_ns

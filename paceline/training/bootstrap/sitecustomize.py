@@ -6,6 +6,7 @@ Rule of this file: it costs a process that never imports PyTorch nothing, and fa
 
 import os
 import sys
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from types import ModuleType
@@ -21,7 +22,7 @@ _AWAITED = {
 }
 
 
-class _Loader:
+class _Loader(Loader):
     """The loader of an awaited module, followed by us."""
 
     def __init__(self, loader: Any) -> None:
@@ -49,7 +50,7 @@ class _Finder:
         _AWAITED.discard(name)
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
+            spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
                     spec.loader = _Loader(spec.loader)
@@ -79,8 +80,15 @@ def _hand_over() -> None:
         spec.loader.exec_module(module)
 
 
-try:
-    _hand_over()
-finally:
-    if os.environ.get("PACELINE_SOCKET"):
+def follow_imports() -> None:
+    """Wait for PyTorch to be imported, once in this process."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+if __name__ == "sitecustomize":
+    try:
+        _hand_over()
+    finally:
+        if os.environ.get("PACELINE_SOCKET"):
+            follow_imports()

@@ -32,9 +32,12 @@ def enter(probe: Probe, args: tuple[Any, ...]) -> None:
     """Backward begins."""
     if probe.device is None and args:
         probe.device = getattr(args[0], "device", None)
+        probe.device_found()
     probe.in_backward, probe.ready_queued = True, False
     probe.in_forward = None
     probe.mark(marks.BACKWARD)
+    if probe.reducing and probe.expect is not None and args:
+        probe.expect(args[0])
 
 
 def leave(probe: Probe) -> None:
@@ -44,18 +47,29 @@ def leave(probe: Probe) -> None:
     probe.read_queue()
 
 
-def queue_ready(probe: Probe, torch: Any) -> None:
-    """Be told when the last gradient is computed: before the reducer, which asks later, waits for the other ranks."""
-    probe.ready_queued = True
-    compiled = sys.modules.get("torch._dynamo.compiled_autograd")
-    if compiled is not None and getattr(compiled, "in_compiled_autograd_region", False):
-        return
+class Ready:
+    """Asks to be told when the last gradient is computed: before the reducer, which asks later, waits for others."""
 
-    def ready() -> None:
-        probe.read_queue()
-        probe.mark(marks.READY)
+    def __init__(self, probe: Probe, torch: Any) -> None:
+        self._probe = probe
+        self._ask = torch.autograd.Variable._execution_engine.queue_callback
+        self._issued: tuple[Any, ...] | None = None
+        skip_frame(Ready)
 
-    try:
-        torch.autograd.Variable._execution_engine.queue_callback(ready)
-    except RuntimeError:
-        return  # Not inside the engine: the reducer's last collective then stands for the last gradient.
+    def queue(self, issued: tuple[Any, ...] | None = None) -> None:
+        """Ask, once in a backward; ``issued`` is the collective to write down then, where nothing else tells of it."""
+        self._probe.ready_queued = True
+        self._issued = issued
+        compiled = sys.modules.get("torch._dynamo.compiled_autograd")
+        if compiled is not None and getattr(compiled, "in_compiled_autograd_region", False):
+            return
+        try:
+            self._ask(self._ready)
+        except RuntimeError:
+            return  # Not inside the engine: the reducer's last collective then stands for the last gradient.
+
+    def _ready(self) -> None:
+        self._probe.read_queue()
+        self._probe.mark(marks.READY)
+        if self._issued is not None:
+            self._probe.host_mark(marks.ISSUED, self._issued)

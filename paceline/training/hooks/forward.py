@@ -49,7 +49,9 @@ def install_ddp(probe: Probe, torch: Any) -> None:
     @functools.wraps(begin)
     def before(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         if not tracing():
-            probe.wrapper = "ddp"
+            if probe.device is None:
+                probe.wrapper, probe.device = "ddp", getattr(self, "device", None)
+                probe.device_found()
             forward.enter(self)
         return begin(self, *inputs, **kwargs)
 
@@ -59,11 +61,11 @@ def install_ddp(probe: Probe, torch: Any) -> None:
             return end(self, output)
         result = end(self, output)
         if self.require_backward_grad_sync and training():
-            probe.reducing = True
+            probe.reducing, probe.reducer = True, self
         forward.leave(self)
         return result
 
-    for function in (before, after, Forward.enter, Forward.leave):
+    for function in (before, after, Forward):
         skip_frame(function)
     ddp._pre_forward, ddp._post_forward = before, after
 
@@ -82,7 +84,7 @@ def install_fsdp(probe: Probe, torch: Any, module: Any) -> None:
         if not tracing():
             forward.leave(target)
 
-    for function in (before, after, Forward.enter, Forward.leave):
+    for function in (before, after, Forward):
         skip_frame(function)
 
     def watch(target: Any) -> None:

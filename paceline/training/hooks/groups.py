@@ -7,9 +7,10 @@ count for their pair alone, for the others know nothing of them.
 import functools
 from time import perf_counter_ns
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from paceline.training import marks
-from paceline.training.hooks.autograd import queue_ready
+from paceline.training.hooks.autograd import Ready
 from paceline.training.probe import Probe, skip_frame
 
 #: Our place among the hooks of a process group.
@@ -59,8 +60,11 @@ class Groups:
         self._probe = probe
         self._torch = torch
         self._known: dict[Any, Group] = {}
+        self._ready = Ready(probe, torch)
         self.hooked = hasattr(torch.distributed.ProcessGroup, "register_pre_hook")
         self.tell: Any = None if self.hooked else self._tell
+        self._gradients: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        probe.expect = None if self.hooked else self._expect
 
     def join(self, process_group: Any) -> None:
         """Count ``process_group``'s collectives from now on."""
@@ -81,27 +85,51 @@ class Groups:
 
     def _listener(self, group: Group) -> Any:
         probe, torch = self._probe, self._torch
+        ready = self._ready
         kinds = torch._C._distributed_c10d.HookOpName
-        words = {kind: _WORDS.get(name, name.lower()) for name, kind in kinds.__members__.items()}
+        words = {int(kind): _WORDS.get(name, name.lower()) for name, kind in kinds.__members__.items()}
 
         def issued(args: Any) -> None:
             if probe.off:
                 return
             try:
                 now = perf_counter_ns()
-                operation = words.get(args.name, "unknown")
-                size = sum(tensor.nbytes for tensor in args.input_tensors)
+                operation = words.get(int(args.name), "unknown")
+                size = 0
+                for tensor in args.input_tensors:
+                    size += tensor.nbytes
                 reducer = probe.reducing and probe.in_backward and not probe.waiting
                 probe.ring.append(
                     (now, marks.ISSUED, (*group.next(operation, args.root), operation, size, not reducer))
                 )
                 if reducer and not probe.ready_queued:
-                    queue_ready(probe, torch)
+                    ready.queue()
             except Exception as error:
                 probe.fail(error)
 
-        skip_frame(issued)
+        for function in (issued, Group):
+            skip_frame(function)
         return issued
+
+    def _expect(self, loss: Any) -> None:
+        """A reducer takes part in the backward of ``loss``, and no hook will tell: its exchange is one collective."""
+        try:
+            ddp, node = self._probe.reducer, getattr(loss, "grad_fn", None)
+            group = self._known.get(getattr(ddp, "process_group", None))
+            if group is None or node is None:
+                return
+            if ddp not in self._gradients:
+                self._gradients[ddp] = sum(found.nbytes for found in ddp.parameters() if found.requires_grad)
+            issued = (*group.next("all_reduce", -1), "all_reduce", self._gradients[ddp], False)
+
+            def begins(_: Any) -> None:
+                handle.remove()
+                self._ready.queue(issued)
+
+            skip_frame(begins)
+            handle = node.register_prehook(begins)
+        except Exception as error:
+            self._probe.fail(error)
 
     def _tell(self, name: str, places: dict[str, int], tensors: str, args: tuple[Any, ...], kwargs: Any) -> None:
         """What the group's hook would say, from a function's arguments."""

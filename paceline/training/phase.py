@@ -1,0 +1,44 @@
+"""Explicit phases and steps, for loops that the hooks do not see; they combine with what the hooks see.
+
+Rule of this file: it raises nothing, costs a lookup where timing is off, and needs no PyTorch.
+"""
+
+from types import TracebackType
+
+from paceline.events import PHASES
+from paceline.training import marks
+from paceline.training.activation import current
+
+
+class phase:  # noqa: N801
+    """``with phase("data"): …`` counts the time inside as that phase, one of ``paceline.events.PHASES``.
+
+    A word that is none of them counts as ``other``.
+    """
+
+    __slots__ = ("_kind", "_probe")
+
+    def __init__(self, name: str) -> None:
+        self._kind = PHASES.index(name) if name in PHASES else marks.OTHER
+
+    def __enter__(self) -> None:
+        session = current()
+        self._probe = session.probe if session is not None and not session.probe.foreign() else None
+        if self._probe is not None:
+            self._probe.mark(self._kind)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._probe is not None and not self._probe.off:
+            self._probe.mark(marks.LEAVE + self._kind)
+
+
+def step() -> None:
+    """An iteration ends here. From the first call on, this alone ends steps, however many optimizers there are."""
+    session = current()
+    if session is None or session.probe.foreign():
+        return
+    session.step_begins()
+    session.probe.mark(marks.STEP)
+    session.probe.read_queue()

@@ -1,0 +1,69 @@
+"""Watching from inside a script: hooks into PyTorch, and a sidecar where ``paceline run`` has not started one.
+
+Rule of this file: nothing here may fail the script. Ranks of a node find one sidecar by a path that all can tell: this
+user's, for this job. The first rank of the node starts it, and it ends when its ranks have left.
+"""
+
+import hashlib
+import multiprocessing
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from paceline.training.activation import activate, current, session
+from paceline.training.bootstrap.sitecustomize import follow_imports
+from paceline.training.identity import job_of, made_up
+from paceline.training.messages import SOCKET_VARIABLE
+
+
+def start(*, record: str | None = None) -> None:
+    """Time the training of this process from now on; ``record`` also writes a recording to that file."""
+    try:
+        session().resume()
+        if not os.environ.get(SOCKET_VARIABLE):
+            path = _socket_path()
+            # Where nothing tells the first rank of a node, all try, and the sidecar's lock lets one through.
+            if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
+                _start_sidecar(path, record)
+            os.environ[SOCKET_VARIABLE] = str(path)
+        follow_imports()
+        activate().rejoin()
+    except Exception as error:
+        session().probe.fail(error)
+
+
+def stop() -> None:
+    """Send what was measured and time nothing any more, until the next ``start``."""
+    found = current()
+    if found is None:
+        return
+    try:
+        found.end()
+        found.probe.stop()
+    except Exception as error:
+        found.probe.fail(error)
+
+
+def _socket_path() -> Path:
+    """Where this job's sidecar listens on this node: in a folder of this user alone."""
+    uid = os.getuid()
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"paceline-{uid}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != uid or found.st_mode & 0o077 or folder.is_symlink():
+        raise PermissionError(f"{folder} must be a folder of yours alone (mode 700)")
+    child = "LOCAL_RANK" in os.environ or multiprocessing.parent_process() is not None
+    job = job_of(os.environ) or str(os.getppid() if child else os.getpid())
+    return folder / f"{hashlib.sha256(job.encode()).hexdigest()[:16]}.sock"
+
+
+def _start_sidecar(path: Path, record: str | None) -> None:
+    command = [sys.executable, "-m", "paceline.training.sidecar", "--socket", str(path), "--until-empty"]
+    command += ["--job", made_up(sys.argv[:1], time.time(), secrets.token_hex(2))]
+    command += ["--record", str(Path(record).absolute())] if record else []
+    environ = {name: value for name, value in os.environ.items() if name != SOCKET_VARIABLE}
+    subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environ, start_new_session=True)  # noqa: S603
