@@ -316,7 +316,7 @@ def wait_for_broker(
     while True:
         left = end - time.monotonic()
         try:
-            _reach(settings, max(0.2, min(CONNECT_S, left)))
+            _reach(settings, max(1.0, min(CONNECT_S, left)))
         except BusError as error:
             now = time.monotonic()
             if error.permanent or now >= end:

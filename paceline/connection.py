@@ -84,16 +84,32 @@ def attempt(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
         BusError: it failed; the line says where.
     """
     quieten()
-    username = options.get("sasl_plain_username")
+    context: ssl.SSLContext | None = options.get("ssl_context")
     try:
         with socket.create_connection(split(address), timeout=timeout_s) as plain:
-            context: ssl.SSLContext | None = options.get("ssl_context")
             if context is not None:
                 with context.wrap_socket(plain, server_hostname=split(address)[0]):
                     pass
         _hello(address, options, timeout_s)
-    except (OSError, ssl.SSLError, errors.KafkaError) as error:
-        raise explain(address, error, username) from error
+    except errors.KafkaError as error:
+        if context is None and _speaks_tls(address, timeout_s):
+            mend = "set PACELINE_SECURITY_PROTOCOL to SSL or SASL_SSL"
+            raise BusError(address, "that port speaks TLS", mend, permanent=True) from error
+        raise explain(address, error, options.get("sasl_plain_username")) from error
+    except OSError as error:
+        raise explain(address, error) from error
+
+
+def _speaks_tls(address: str, timeout_s: float) -> bool:
+    """Whether a TLS handshake succeeds, whoever is there: asked only to explain, nothing is sent over it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with socket.create_connection(split(address), timeout=timeout_s) as plain, context.wrap_socket(plain):
+            return True
+    except OSError:
+        return False
 
 
 def _hello(address: str, options: Mapping[str, Any], timeout_s: float) -> None:

@@ -4,6 +4,7 @@ A test that takes ``broker`` runs on both. Where Java or Maven are missing, Apac
 nothing may be skipped.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -50,11 +51,12 @@ class ApacheKafka:
     def settings(self) -> bus.BrokerSettings:
         return bus.BrokerSettings().with_brokers(self.address)
 
-    def start(self) -> "ApacheKafka":
+    def start(self, settings: bus.BrokerSettings | None = None) -> "ApacheKafka":
+        """Start it and wait until it lets ``settings`` in (default: in the clear)."""
         own = {"PORT": str(self.port), "DATA": str(self.folder / "data"), "HEAP": "256m", **self.environ}
         self._log = (self.folder / "kafka.log").open("ab")
         self.process = child.spawn([str(KAFKA)], self._log, {**os.environ, **own})
-        self._wait(lambda: bus.wait_for_broker(self.settings, 0.5))
+        self._wait(settings or self.settings)
         return self
 
     def kill(self) -> None:
@@ -75,17 +77,13 @@ class ApacheKafka:
         if self._log is not None:
             self._log.close()
 
-    def _wait(self, answers: Callable[[], None]) -> None:
+    def _wait(self, settings: bus.BrokerSettings) -> None:
         end = time.monotonic() + READY_S
         while time.monotonic() < end:
             if self.process is not None and self.process.poll() is not None:
                 self._did_not_start()
-            try:
-                answers()
-            except bus.BusError as error:
-                if error.permanent:
-                    return
-            else:
+            with contextlib.suppress(bus.BusError):
+                bus.wait_for_broker(settings, 0.5)
                 return
         self._did_not_start()
 
@@ -127,13 +125,13 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKaf
         running.stop()
 
 
-@pytest.fixture
-def new_apache_kafka(tmp_path: Path) -> Iterator[Callable[..., ApacheKafka]]:
-    """Makes Apache Kafka nodes of one's own: to kill, or with other properties."""
+@pytest.fixture(scope="module")
+def new_apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ApacheKafka]]:
+    """Makes Apache Kafka nodes of one's own, stopped after the module: to kill, or with other properties."""
     made: list[ApacheKafka] = []
 
     def make(**environ: str) -> ApacheKafka:
-        made.append(ApacheKafka(tmp_path, environ))
+        made.append(ApacheKafka(tmp_path_factory.mktemp("own-kafka"), environ))
         return made[-1]
 
     yield make
