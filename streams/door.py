@@ -205,7 +205,9 @@ class Door:
         return self.clock() >= opened.due_s or opened.events >= CHECKPOINT_EVENTS
 
     async def _store(self, key: Key) -> None:
-        epoch, opened, mark = self.epoch, self._open[key], self.offsets.mark()
+        epoch, mark, opened = self.epoch, self.offsets.mark(), self._open.get(key)
+        if opened is None:  # Taken away since it was found due.
+            return
         waiting, opened.waiting, opened.events = opened.waiting, [], 0
         began_s = self.clock()
         data = self.processor.snapshot(key) if key in self.processor else None

@@ -1,0 +1,99 @@
+"""``paceline analyze`` as people run it: on good, bad, empty and missing recordings."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from paceline import recording, topics, wire
+from paceline.events import Finding
+from streams.processor import Processor
+
+
+def analyze(*arguments, stdin=None):
+    command = [sys.executable, "-m", "streams.analyze", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=120)
+
+
+@pytest.fixture
+def events(make_training):
+    return make_training(slow=2, seconds=18, slow_from_s=6)
+
+
+@pytest.fixture
+def lines(events):
+    return [recording.render(topics.OP.name, event.job, 0, wire.encode(event)) for event in events]
+
+
+@pytest.fixture
+def file(lines, tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(b"".join(lines))
+    return str(path)
+
+
+def test_json_is_every_finding_of_the_processor(file, events):
+    """What it prints is what the same code says on the bus, one object a line."""
+    done = analyze(file, "--json")
+    processor = Processor()
+    said = [found for event in events for _, found in processor.update(topics.OP, event) if isinstance(found, Finding)]
+    assert done.returncode == 0
+    assert done.stdout == b"".join(wire.encode(found) + b"\n" for found in said)
+    assert said
+
+
+def test_bad_lines_are_named_and_the_rest_is_analyzed(lines):
+    """Each bad line is reported with its number and reason; the findings are the same."""
+    bad = [
+        b"nonsense\n",
+        b'{"topic": "no-such", "key": null, "timestamp_ms": 0, "value": {}}\n',
+        b'{"topic": "op", "key": null, "timestamp_ms": 0, "value": {"job": 1}}\n',
+    ]
+    good = analyze("-", "--json", stdin=b"".join(lines))
+    done = analyze("-", "--json", stdin=b"".join([*lines[:5], *bad, *lines[5:]]))
+    assert (done.returncode, done.stdout) == (0, good.stdout)
+    assert [line.split(b":")[1].strip() for line in done.stderr.splitlines()] == [b"line 6", b"line 7", b"line 8"]
+
+
+def test_windows_are_printed_when_asked_for(file):
+    """``--windows`` adds them to what is printed."""
+    kinds = {json.loads(line)["window"] for line in analyze(file, "--windows").stdout.splitlines() if line[:1] == b"{"}
+    assert kinds == {"rank", "job"}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", b"is empty"),
+        (b"\n\n", b"is empty"),
+        (b"nonsense\n", b"no line"),
+        (recording.render("paceline.finding.v1", None, 0, b"{}"), b"no line"),
+    ],
+)
+def test_nothing_to_judge_is_said_in_a_line(content, reason):
+    """Exit status 2 and the reason."""
+    done = analyze("-", stdin=content)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(b"paceline analyze: nothing to judge: ")
+    assert reason in done.stderr
+
+
+def test_a_missing_file_is_said_in_a_line(tmp_path):
+    """No trace, one line, exit status 2."""
+    done = analyze(str(tmp_path / "nowhere.jsonl"))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_live_the_panel_is_preceded_by_what_is_confirmed(lines):
+    """Reading standard input, a confirmed finding is told once on standard error as it comes."""
+    done = analyze("-", "--panel", stdin=b"".join(lines))
+    assert done.returncode == 0
+    assert done.stdout
+    assert len([line for line in done.stderr.splitlines() if b"Rank 2" in line]) == 1
+
+
+def test_help_has_examples():
+    """The help page shows how it is used."""
+    assert b"paceline analyze run.jsonl" in analyze("--help").stdout

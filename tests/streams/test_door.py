@@ -1,0 +1,213 @@
+"""Nothing is lost between the broker and its answers, wherever the worker is killed. The broker here is a few lists."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from paceline import topics, wire
+from streams.door import Door
+from streams.offsets import Partition
+from streams.processor import Processor
+from streams.store import Store
+
+AT = Partition(topics.OP.name, 0)
+
+
+class KilledError(Exception):
+    """kill -9."""
+
+
+class Broker:
+    """A log of messages, the committed offset, a changelog and what was published; it kills after some operations."""
+
+    def __init__(self, messages):
+        self.messages = messages
+        self.committed = 0
+        self.table = {}
+        self.published = []
+        self.left = 10**9
+        self.seeks = []
+
+    def _operation(self):
+        if self.left == 0:
+            raise KilledError
+        self.left -= 1
+
+    async def publish(self, topic, key, value):
+        self._operation()
+        self.published.append((topic.name, value))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    async def delivered(self):
+        self._operation()
+
+    async def start(self, partition):
+        return self.committed
+
+    async def seek(self, partition, offset):
+        self.seeks.append(offset)
+
+    async def commit(self, offsets):
+        self._operation()
+        self.committed = max(self.committed, offsets[AT])
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now_s = 0.0
+
+    def __call__(self):
+        return self.now_s
+
+
+def door_of(broker, clock):
+    return Door(Processor(), Store(broker.table, broker.delivered), broker.publish, broker, clock, clock)
+
+
+async def work(broker, clock, step_s=0.4):
+    """A worker's life: read on from the committed offset, store what is due, stop in good order."""
+    door = door_of(broker, clock)
+    for offset in range(broker.committed, len(broker.messages)):
+        await door.take(topics.OP, AT, offset, broker.messages[offset])
+        clock.now_s += step_s
+        await door.checkpoint()
+    await door.checkpoint(everything=True)
+    return door
+
+
+def findings(broker):
+    """The published findings, upserted; a repeated one must say the same."""
+    kept = {}
+    for topic, value in broker.published:
+        if topic == topics.FINDING.name:
+            found = json.loads(value)
+            assert kept.setdefault((found["id"], found["revision"]), found) == found
+    return list(kept.values())
+
+
+@pytest.fixture
+def messages(make_training):
+    """Two jobs in one partition, and a message that is none."""
+    runs = [make_training(job=f"job-{number}", slow=number, seconds=20, slow_from_s=6) for number in range(2)]
+    made = [wire.encode(event) for row in zip(*runs, strict=True) for event in row]
+    return [*made[:30], b"{nonsense", *made[30:]]
+
+
+@pytest.fixture
+def uninterrupted(messages):
+    broker = Broker(messages)
+    asyncio.run(work(broker, Clock()))
+    assert findings(broker)
+    return broker
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_anywhere_it_loses_nothing(messages, uninterrupted, seed):
+    """Killed again and again after some operations, the workers together say what one uninterrupted worker says."""
+    dice = random.Random(seed)
+    broker, clock = Broker(messages), Clock()
+    for _ in range(500):
+        broker.left = dice.randint(20, 400)
+        try:
+            asyncio.run(work(broker, clock))
+        except KilledError:
+            continue
+        break
+    assert broker.committed == len(messages)
+    assert findings(broker) == findings(uninterrupted)
+
+
+def test_nothing_is_committed_before_its_answers_are_delivered(messages):
+    """While a publication is under way, the offsets of the events before it stay where they are."""
+
+    class Stuck(Broker):
+        async def publish(self, topic, key, value):
+            return asyncio.get_running_loop().create_future()
+
+    async def run():
+        broker = Stuck(messages[:30])
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await work(broker, Clock())
+        return broker.committed
+
+    assert asyncio.run(run()) == 0
+
+
+def test_an_idle_job_is_stored_too(messages):
+    """The last events of a job that falls silent are stored and committed by time alone."""
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        for offset in range(5):
+            await door.take(topics.OP, AT, offset, messages[offset])
+        await door.checkpoint()
+        before = broker.committed
+        clock.now_s += 2.5
+        await door.checkpoint()
+        return before, broker.committed
+
+    assert asyncio.run(run()) == (0, 5)
+
+
+def test_a_poison_message_is_put_aside_once_and_passed(messages):
+    """What cannot be read is published with its reason and place, and its offset is committed with the others."""
+
+    async def run():
+        broker = Broker([b"\xff", b"", messages[0]])
+        await work(broker, Clock())
+        return broker
+
+    broker = asyncio.run(run())
+    letters = [json.loads(value) for topic, value in broker.published if topic == topics.DEADLETTER.name]
+    assert [(letter["topic"], letter["partition"], letter["offset"]) for letter in letters] == [(*AT, 0), (*AT, 1)]
+    assert broker.committed == 3
+
+
+def test_an_event_that_breaks_a_decision_is_put_aside(messages, make_training):
+    """A bug or a number no machine can hold costs that message and no other."""
+    odd = make_training(seconds=1)[0]
+    broken = wire.encode(odd).replace(b'"step":[0,', b'"step":[' + b"9" * 30 + b",", 1)
+    broker = Broker([messages[0], broken, messages[1]])
+    asyncio.run(work(broker, Clock()))
+    reasons = [json.loads(value)["reason"] for topic, value in broker.published if topic == topics.DEADLETTER.name]
+    assert len(reasons) == 1
+    assert broker.committed == 3
+
+
+def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):
+    """What was not stored when the partitions went is neither stored nor committed by the old owner."""
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        for offset in range(5):
+            await door.take(topics.OP, AT, offset, messages[offset])
+        asyncio.get_running_loop().call_soon(door.lose)
+        await door.checkpoint(everything=True)
+        return broker.committed, len(door.processor.units)
+
+    assert asyncio.run(run()) == (0, 0)
+
+
+def test_a_missing_stretch_is_asked_for_again(messages, uninterrupted):
+    """Messages that the stream library dropped are read again, and the answers are as if they had come at once."""
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        order = [*range(20), 45, 46, *range(20, len(messages))]
+        for offset in order:
+            await door.take(topics.OP, AT, offset, messages[offset])
+        await door.checkpoint(everything=True)
+        return broker
+
+    broker = asyncio.run(run())
+    assert broker.seeks == [20]
+    assert findings(broker) == findings(uninterrupted)

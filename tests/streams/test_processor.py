@@ -1,0 +1,108 @@
+"""Events find their unit; idle units are forgotten; one wrong clock makes nobody else look idle."""
+
+import msgspec
+
+from paceline import topics
+from paceline.events import Finding
+from streams.processor import Processor
+from streams.unit import Key, key_of
+
+
+class Echo:
+    """A decision that counts its events."""
+
+    def __init__(self):
+        self.count = 0
+
+    def update(self, event):
+        self.count += 1
+        return []
+
+    def snapshot(self):
+        return str(self.count).encode()
+
+    @classmethod
+    def restore(cls, data):
+        made = cls()
+        made.count = int(data)
+        return made
+
+
+ROUTES = {topics.OP.name: (Echo,), topics.DEVICE.name: (Echo,)}
+
+
+def counts(processor):
+    return {key.name: unit.decisions["Echo"].count for key, (unit, _) in processor.units.items()}
+
+
+def test_jobs_do_not_mix(make_training):
+    """Findings of two jobs in one stream are those of each job alone."""
+    runs = {job: make_training(job=job, slow=1, seconds=18, slow_from_s=6) for job in ("a", "b")}
+
+    def findings(events):
+        processor = Processor()
+        return [
+            found for event in events for _, found in processor.update(topics.OP, event) if isinstance(found, Finding)
+        ]
+
+    mixed = findings([event for row in zip(*runs.values(), strict=True) for event in row])
+    assert mixed
+    for job, events in runs.items():
+        assert [found for found in mixed if found.job == job] == findings(events)
+
+
+def test_attempts_and_clusters_are_jobs_of_their_own(make_training):
+    """The same name in another cluster, or started again, is another unit."""
+    event = make_training(seconds=1)[0]
+    processor = Processor(ROUTES)
+    for changed in ({}, {"attempt": 1}, {"cluster": "d"}):
+        processor.update(topics.OP, msgspec.structs.replace(event, **changed))
+    assert len(processor.units) == 3
+
+
+def test_an_idle_job_is_forgotten_and_named_once(make_training):
+    """After an hour of stream time without an event, and its stored state may go."""
+    processor = Processor(ROUTES, idle_s=60.0)
+    processor.update(topics.OP, make_training(job="old", seconds=1)[0])
+    for event in make_training(job="new", seconds=70):
+        processor.update(topics.OP, event)
+    assert list(counts(processor)) == ["new"]
+    assert [key.name for key in processor.take_forgotten()] == ["old"]
+    assert processor.take_forgotten() == []
+
+
+def test_a_clock_years_ahead_does_not_make_others_idle(make_training):
+    """One job whose clock is wrong pushes stream time only a little."""
+    processor = Processor(ROUTES)
+    good = make_training(job="good", seconds=60, nodes=1)
+    wild = make_training(job="wild", seconds=60, nodes=1, t0_s=4_000_000_000.0)
+    for row in zip(good, wild, strict=True):
+        for event in row:
+            processor.update(topics.OP, event)
+    assert counts(processor) == {"good": 60, "wild": 60}
+
+
+def test_a_flood_of_job_names_does_not_fill_the_memory(make_training):
+    """The number of units is bounded; the longest idle go."""
+    processor = Processor(ROUTES, most_units=10)
+    event = make_training(seconds=1)[0]
+    for number in range(100):
+        processor.update(topics.OP, msgspec.structs.replace(event, job=f"job-{number}"))
+    assert list(counts(processor)) == [f"job-{number}" for number in range(90, 100)]
+
+
+def test_a_unit_is_put_back(make_training):
+    """Snapshot and restore through the processor keep the unit's state."""
+    event = make_training(seconds=1)[0]
+    key = key_of(topics.OP, event)
+    first, second = Processor(ROUTES), Processor(ROUTES)
+    first.update(topics.OP, event)
+    second.restore(key, first.snapshot(key))
+    second.update(topics.OP, event)
+    assert counts(second) == {"job": 2}
+
+
+def test_a_key_survives_its_text():
+    """Whatever stands in a job's name."""
+    key = Key("job", 'c"|#', "a/b\n\u00e9", 3)
+    assert Key.read(key.text()) == key
