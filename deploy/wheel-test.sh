@@ -13,6 +13,15 @@ echo "wheel-test.sh: building the wheel" >&2
 "$uv" pip sync --quiet --python "$work/venv/bin/python" --require-hashes requirements.lock
 "$uv" pip install --quiet --python "$work/venv/bin/python" --no-deps "$work"/dist/*.whl
 
+# An image holds its own lock and the wheel, nothing else: each service must start with that.
+declare -A command=([collectors]=collect [streams]=streams [ui]=ui)
+for service in "${!command[@]}"; do
+  "$uv" venv --quiet --python .venv/bin/python "$work/$service"
+  "$uv" pip sync --quiet --python "$work/$service/bin/python" --require-hashes "deploy/requirements/$service.lock"
+  "$uv" pip install --quiet --python "$work/$service/bin/python" --no-deps "$work"/dist/*.whl
+  (cd "$work" && "$service/bin/paceline" "${command[$service]}" --help >/dev/null && "$service/bin/paceline" topics --help >/dev/null)
+done
+
 cp -r tests pyproject.toml "$work/"
 cd "$work"
 echo "wheel-test.sh: testing the installed wheel in $work" >&2

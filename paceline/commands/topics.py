@@ -40,7 +40,8 @@ def main(argv: list[str]) -> int:
     if args.brokers:
         settings = settings.with_brokers(args.brokers)
     try:
-        bus.wait_for_broker(settings, args.wait)
+        if args.wait > 0:
+            bus.wait_for_broker(settings, args.wait)
         if args.action == "list":
             print("\n".join(listing(there(settings))))
             return 0
