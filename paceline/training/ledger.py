@@ -1,12 +1,13 @@
 """The ledger of collectives: from the moment one is issued until its result is there, with the time stood waiting.
 
-Rule of this file: pure; times are integer nanoseconds. A collective ends in one of four ways: the synchronous call that
+Rule of this file: pure; times are integer nanoseconds. A collective ends in one of five ways: the synchronous call that
 issued it returns; its work, or a functional collective, has been waited for; the backward pass in which the gradient
-reducer issued it returns; or nobody ever waits, and it is closed when the step after its own ends.
+reducer issued it returns; native code issued it and saw to it, by the next thing that is heard; or nobody ever waits,
+and it is closed when the step after its own ends.
 """
 
-from paceline.training.marks import FUNCTIONAL
-from paceline.training.rows import Collective, Rows
+from paceline.training.marks import FUNCTIONAL, NATIVE
+from paceline.training.rows import Collective, Issued, Rows
 
 #: More collectives than this open at once means that nobody waits for them.
 MOST_OPEN = 4096
@@ -21,11 +22,10 @@ class Ledger:
         self._works: dict[int, Collective] = {}
         self._call: list[Collective] = []
         self._backward: list[Collective] = []
+        self.native: list[Collective] = []
         self._latest: Collective | None = None
 
-    def issue(
-        self, t: int, step: int, payload: tuple[str, int, int, str, int, bool], *, call: bool, backward: bool
-    ) -> None:
+    def issue(self, t: int, step: int, payload: Issued, *, call: bool, backward: bool) -> None:
         """One has been issued: by a synchronous ``call``, by the reducer during ``backward``, or to be waited for."""
         found = Collective(step, t, payload)
         if call:
@@ -33,6 +33,9 @@ class Ledger:
             return
         if backward:
             self._backward.append(found)
+            return
+        if found.origin == NATIVE:
+            self.native.append(found)
             return
         self._latest = found
         self._open[found] = None
@@ -55,10 +58,21 @@ class Ledger:
                 self._rows.collective(found, max(end - found.start, 0))
             self._call = []
             return
-        awaited = self._latest if work == FUNCTIONAL else self._works.pop(work, None) if work is not None else None
+        if work == FUNCTIONAL and self.native:
+            functional = self.native.pop()
+            functional.wait = end - start
+            self._rows.collective(functional, max(end - functional.start, 0))
+            return
+        awaited = self._works.pop(work, None) if work is not None else None
         if awaited is not None and awaited in self._open:
             awaited.wait += end - start
             self._close(awaited, end)
+
+    def moved_on(self, t: int) -> None:
+        """Python is heard again at ``t``: what native code issued before is done."""
+        for found in self.native:
+            self._rows.collective(found, max(t - found.start, 0))
+        self.native = []
 
     def backward_ended(self, end: int, wait: int) -> None:
         """Backward has returned, the last ``wait`` nanoseconds of it spent waiting for gradients of other ranks."""

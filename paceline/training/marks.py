@@ -13,7 +13,7 @@ GAP = -1
 
 LEAVE = 16
 READY = 32  # the last gradient of this backward is computed
-ISSUED = 33  # a collective starts; payload: (group, size, seq, operation, bytes, whether Python issued it)
+ISSUED = 33  # a collective starts; payload: (group, size, seq, operation, bytes, who issued it)
 BOUND = 34  # the collective issued last answers to this work; payload: its id
 STEP = 35  # an explicit end of a step
 GC_START = 36
@@ -22,3 +22,6 @@ QUEUED = 38  # payload: /proc/thread-self/schedstat as read
 
 #: Payload of a communication span that waits for a functional collective, whose work has no handle.
 FUNCTIONAL = -1
+
+#: Who issued a collective: a function of ``torch.distributed``, DDP's gradient reducer, or other native code.
+PYTHON, REDUCER, NATIVE = range(3)

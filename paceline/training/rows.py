@@ -13,14 +13,18 @@ GC, CPU_WAIT, WHOLE = len(PHASES), len(PHASES) + 1, len(PHASES) + 2
 MOST = 1000
 
 
+#: Group, its size, number within it, operation, bytes, and who issued it.
+Issued = tuple[str, int, int, str, int, int]
+
+
 class Collective:
     """A collective on its way from issue to result."""
 
-    __slots__ = ("bytes", "group", "operation", "seq", "size", "start", "step", "wait")
+    __slots__ = ("bytes", "group", "operation", "origin", "seq", "size", "start", "step", "wait")
 
-    def __init__(self, step: int, start: int, payload: tuple[str, int, int, str, int, bool]) -> None:
+    def __init__(self, step: int, start: int, payload: Issued) -> None:
         self.step, self.start, self.wait = step, start, 0
-        self.group, self.size, self.seq, self.operation, self.bytes, _ = payload
+        self.group, self.size, self.seq, self.operation, self.bytes, self.origin = payload
 
 
 class Rows:

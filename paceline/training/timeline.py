@@ -26,7 +26,7 @@ from paceline.training.marks import (
     OTHER,
     PREPARE,
 )
-from paceline.training.rows import CPU_WAIT, GC, WHOLE, Rows
+from paceline.training.rows import CPU_WAIT, GC, WHOLE, Issued, Rows
 
 #: Phases whose rows carry a micro-batch.
 _PER_MICROBATCH = (FORWARD, BACKWARD)
@@ -59,9 +59,9 @@ class Timeline:
         self._late: list[tuple[int, int]] | None = None
         self._stepped_inside = False
         self._queued: tuple[int, int] | None = None
-        self._queued_start = 0
         self._waited_ns = 0
         self._gc_start: int | None = None
+        self._collected_after: list[tuple[int, int]] = []
         self._clear()
         self._instants = {
             marks.READY: self._ready,
@@ -81,6 +81,8 @@ class Timeline:
 
     def feed(self, t: int, kind: int, payload: Any = None) -> None:
         """Take one mark."""
+        if self._ledger.native and kind < marks.READY and payload != marks.FUNCTIONAL:
+            self._ledger.moved_on(t)
         if kind < LEAVE:
             self._enter(t, kind, payload)
         elif kind < marks.READY:
@@ -111,7 +113,8 @@ class Timeline:
         if op == COMMUNICATION:
             self._wait_start, self._wait_for = t, payload
         elif op == BACKWARD:
-            self._reduced, self._late = False, None
+            self._late_is(BACKWARD)
+            self._reduced = False
         if label == FORWARD:
             self._next_microbatch()
             self._forward_seen = True
@@ -122,6 +125,9 @@ class Timeline:
             self._close(self._boundary)
         elif self._boundary is not None and op == OPTIMIZER:
             self._boundary = None
+            for start, duration in self._collected_after:
+                self._add(GC, start, duration)
+            self._collected_after = []
         if self._start is None and op != COMMUNICATION:
             self._start = self._last = t
 
@@ -129,6 +135,7 @@ class Timeline:
         """A forward or an optimizer that never came back (it raised) must not swallow the time of what follows."""
         keep = OPTIMIZER if op == BACKWARD else None  # an optimizer with a closure runs backward inside
         self._segment(t)
+        self._late_is(BACKWARD)
         self._stack = [span for span in self._stack if span[0] == keep]
 
     def _leave(self, t: int, op: int) -> None:
@@ -140,22 +147,29 @@ class Timeline:
             pass
         if op == COMMUNICATION:
             self._ledger.waited(self._wait_start, t, self._wait_for)
-        elif op == BACKWARD:
-            self._backward_left(t)
         elif op == OPTIMIZER:
             self._stepped_inside = True
+        if op == BACKWARD or (self._late is not None and not self._stack):
+            self._backward_left(t)
         if not self._stack:
-            self._settled = op
+            if op not in (DATA, COMMUNICATION):
+                self._settled = op
             if self._stepped_inside:
+                self._settle(OTHER)
                 self._stepped_inside, self._boundary = False, t
 
     def _backward_left(self, t: int) -> None:
         late = sum(duration for _, duration in self._late or [])
-        for start, duration in self._late or []:
-            self._add(COMMUNICATION if self._reduced else BACKWARD, start, duration)
+        self._waited_ns += late if self._reduced else 0
+        self._late_is(COMMUNICATION if self._reduced else BACKWARD)
         self._ledger.backward_ended(t, late if self._reduced else 0)
-        self._late = None
         self._backward_done = True
+
+    def _late_is(self, op: int) -> None:
+        """What came after the last gradient known was ``op``."""
+        late, self._late = self._late, None
+        for start, duration in late or []:
+            self._add(op, start, duration)
 
     def _next_microbatch(self) -> None:
         if self._backward_done:
@@ -171,6 +185,8 @@ class Timeline:
         start, self._last = self._last, t
         label = self._stack[-1][1] if self._stack else GAP
         base = self._stack[0][0] if self._stack else GAP
+        if label == COMMUNICATION:
+            self._waited_ns += t - start
         if base in (GAP, DATA, COMMUNICATION):
             self._pending.append((start, t - start, label))
         elif label == BACKWARD and self._late is not None:
@@ -201,8 +217,6 @@ class Timeline:
         return FORWARD if op == BACKWARD and not self._forward_seen else OTHER
 
     def _add(self, op: int, start: int, duration: int) -> None:
-        if op == COMMUNICATION:
-            self._waited_ns += duration
         key = (op, self._microbatch if op in _PER_MICROBATCH else -1)
         found = self._sums.get(key)
         if found is None:
@@ -222,6 +236,9 @@ class Timeline:
         self.step += 1
         self._start, self._boundary, self._settled = end, None, GAP
         self._clear()
+        after, self._collected_after = self._collected_after, []
+        for start, duration in after:
+            self._add(GC, start, duration)
 
     # --- instants ---
 
@@ -230,15 +247,13 @@ class Timeline:
         if not self._stack or self._stack[-1][1] != BACKWARD:
             return
         self._segment(max(t, self._last))
-        for start, duration in self._late or []:
-            self._add(BACKWARD, start, duration)
+        self._late_is(BACKWARD)
         self._late = []
 
-    def _issued(self, t: int, payload: tuple[str, int, int, str, int, bool]) -> None:
-        python = payload[5]
+    def _issued(self, t: int, payload: Issued) -> None:
         opened = {op for op, _ in self._stack}
         call = COMMUNICATION in opened
-        reducer = not call and not python and BACKWARD in opened
+        reducer = not call and payload[5] == marks.REDUCER and BACKWARD in opened
         self._ledger.issue(t, self.step if self._start is not None else -1, payload, call=call, backward=reducer)
         if reducer:
             self._reduced = True
@@ -259,7 +274,11 @@ class Timeline:
 
     def _gc_stopped(self, t: int, payload: Any) -> None:
         start, self._gc_start = self._gc_start, None
-        if start is not None and self._start is not None:
+        if start is None or self._start is None:
+            return
+        if self._boundary is not None and start >= self._boundary:
+            self._collected_after.append((start, t - start))  # it ran in the step to come
+        else:
             self._add(GC, start, t - start)
 
     def _queue_read(self, t: int, payload: bytes) -> None:
@@ -268,5 +287,5 @@ class Timeline:
         if self._queued is not None and self._start is not None:
             read_at, before = self._queued
             if value > before and self._waited_ns * 2 < t - read_at:
-                self._add(CPU_WAIT, read_at, value - before)
+                self._add(CPU_WAIT, max(read_at, self._start), value - before)
         self._queued, self._waited_ns = (t, value), 0

@@ -120,7 +120,7 @@ class Groups:
                 return
             if ddp not in self._gradients:
                 self._gradients[ddp] = sum(found.nbytes for found in ddp.parameters() if found.requires_grad)
-            issued = (*group.next("all_reduce", -1), "all_reduce", self._gradients[ddp], False)
+            issued = (*group.next("all_reduce", -1), "all_reduce", self._gradients[ddp], marks.REDUCER)
 
             def begins(_: Any) -> None:
                 handle.remove()
@@ -150,7 +150,7 @@ class Groups:
             peer = _argument("dst", places, args, kwargs)
             peer = _argument("src", places, args, kwargs) if peer is None else peer
             place = group.next(operation, -1 if peer is None else int(peer))
-            self._probe.mark(marks.ISSUED, (*place, operation, size, True))
+            self._probe.mark(marks.ISSUED, (*place, operation, size, marks.PYTHON))
         except Exception as error:
             self._probe.fail(error)
 
