@@ -36,13 +36,13 @@ may_install() {
 check
 [ ${#packages[@]} -eq 0 ] && exit 0
 if may_install; then
-  echo "system-packages.sh: installing ${packages[*]}" >&2
   as_root apt-get update --quiet=2 || true
+  check # which Java there is to be had is known only now
+  echo "system-packages.sh: installing ${packages[*]}" >&2
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends "${packages[@]}" \
     >/dev/null || true
   check
   [ ${#packages[@]} -eq 0 ] && exit 0
-  # Package lists may have been missing, and with them the choice of Java.
 fi
 for index in "${!packages[@]}"; do
   echo "system-packages.sh: no ${packages[$index]}: ${skipped[$index]} are skipped" >&2
