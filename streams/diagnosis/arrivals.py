@@ -50,9 +50,9 @@ class Arrivals:
         self.start = np.full(_SLOTS, np.nan)  # by the clock of the first member, which alone cuts the ticks
         self.step = np.full(_SLOTS, -1, dtype=np.int64)
         # The tick that is being summed.
-        self.late = np.zeros(0)
-        self.waited = np.zeros(0)
-        self.counted = np.zeros(0)
+        self.late: Array = np.zeros(0)
+        self.waited: Array = np.zeros(0)
+        self.counted: Array = np.zeros(0)
         self.tick_start = np.nan
         self.first_step = -1
         self.judged = 0

@@ -3,10 +3,12 @@
 Rule of this file: pure functions on float arrays, one entry a rank; NaN is "not heard" and stays NaN.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[np.floating[Any]]
 
 #: Scale from a median absolute deviation to a standard deviation, for normal noise (Rousseeuw & Croux 1993).
 MAD_SIGMA = 1.4826

@@ -37,6 +37,8 @@ class Config:
     sigmas: float = 3.0
     #: Peers must have waited for at least this share of the excess; otherwise nobody was held back by it.
     waited_share: float = 0.25
+    #: A part of the excess, judged on its own, must be borne out by at least this share of the whole.
+    borne_share: float = 0.5
     #: A cause must explain this share of the excess, else it is unknown.
     cause_share: float = 0.5
     #: How long ranks that speak wait for one that does not, on their own clock, and the most steps kept meanwhile.

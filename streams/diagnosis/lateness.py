@@ -5,10 +5,14 @@ Rule of this file: pure arithmetic over a ring of ticks; no names, no causes, no
 A rank is late over n ticks when the median of its excess over the peers is at least ``least`` and stands
 ``sigmas + sqrt(2 ln ranks)`` spreads out of what its peers and its own jitter explain, when it was late in nearly all
 of the ticks (one slow step is noise), and when its peers really waited for it (a rank that nobody waits for holds
-nobody back). Time without a processor is judged apart, by a larger bar, because on shared cores neighbours come and go.
+nobody back).
+
+The excess is judged as a whole and in its quieter parts (input, garbage collection, time outside any phase): a stall of
+the input shows far more clearly in time spent on input than in the whole, where the noise of the computing drowns it.
+Time without a processor is judged apart, by a larger bar, because on shared cores neighbours come and go.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +38,16 @@ class Look(NamedTuple):
 class Ring:
     """The last ticks of every rank: shares of the step, shape (RING, ranks), newest last."""
 
-    COLUMNS = ("work", "starved", "waited", "own", "peers")
+    COLUMNS = ("work", "input", "gc", "outside", "starved", "waited", "own", "peers")
+    #: Parts of the excess that are judged on their own, and what they sum.
+    QUIET: ClassVar[dict[str, tuple[str, ...]]] = {
+        "input": ("data", "prepare"),
+        "gc": ("gc",),
+        "outside": ("other",),
+    }
 
     def __init__(self) -> None:
-        self.columns = {name: np.empty((0, 0)) for name in self.COLUMNS}
+        self.columns = {name: np.empty((0, 0), dtype=np.float32) for name in self.COLUMNS}
         self.first_steps: list[int] = []
         self.last_steps: list[int] = []
         self.spans: list[float] = []
@@ -49,6 +59,7 @@ class Ring:
         rows = {
             "work": tick.excess - starved,
             "starved": starved,
+            **{name: np.sum([tick.part_ratio(part) for part in parts], axis=0) for name, parts in self.QUIET.items()},
             "waited": tick.waited / tick.base,
             "own": tick.own,
             "peers": tick.peers,
@@ -57,7 +68,8 @@ class Ring:
             old = self.columns[name]
             if row.size > old.shape[1]:
                 old = np.pad(old, ((0, 0), (0, row.size - old.shape[1])), constant_values=np.nan)
-            self.columns[name] = np.vstack([old, row])[-RING:]
+            # Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small.
+            self.columns[name] = np.vstack([old, np.asarray(row, dtype=np.float32)])[-RING:]
         self.first_steps = [*self.first_steps, tick.first_step][-RING:]
         self.last_steps = [*self.last_steps, tick.last_step][-RING:]
         self.spans = [*self.spans, tick.span_s][-RING:]
@@ -97,12 +109,18 @@ def look(ring: Ring, ticks: int, config: Config) -> Look:
     ranks = ring.columns["work"].shape[1]
     if len(ring.first_steps) < ticks:
         return Look(np.zeros(ranks, dtype=bool), np.zeros(ranks))
-    work = _margin(ring.columns["work"], ticks, config.least_excess, config)
-    starved = _margin(ring.columns["starved"], ticks, config.least_cpu_wait, config)
-    margin = np.fmax(work, starved)
+    margin = np.fmax(
+        _margin(ring.columns["work"], ticks, config.least_excess, config),
+        _margin(ring.columns["starved"], ticks, config.least_cpu_wait, config),
+    )
+    excess = nanmedian(ring.last("work", ticks) + ring.last("starved", ticks), axis=0)
+    for name in Ring.QUIET:
+        # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
+        part = _margin(ring.columns[name], ticks, config.least_excess, config)
+        borne = excess >= config.borne_share * nanmedian(ring.last(name, ticks), axis=0)
+        margin = np.fmax(margin, np.where(borne, part, 0.0))
     late = margin >= 1.0
     if ring.communicates:
-        excess = nanmedian(ring.last("work", ticks) + ring.last("starved", ticks), axis=0)
         late &= nanmedian(ring.last("waited", ticks), axis=0) >= config.waited_share * excess
     if 2 * int(late.sum()) > max(2, int((~np.isnan(margin)).sum())):
         late[:] = False  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
@@ -111,9 +129,10 @@ def look(ring: Ring, ticks: int, config: Config) -> Look:
 
 def calm(ring: Ring, ticks: int, config: Config) -> Flags:
     """Which ranks are back among their peers: under half the bar, over the last ``ticks`` ticks."""
-    work = nanmedian(ring.last("work", ticks), axis=0) < config.least_excess / 2
-    starved = nanmedian(ring.last("starved", ticks), axis=0) < config.least_cpu_wait / 2
-    return np.asarray(work & starved)
+    quiet = nanmedian(ring.last("starved", ticks), axis=0) < config.least_cpu_wait / 2
+    for name in ("work", *Ring.QUIET):
+        quiet &= nanmedian(ring.last(name, ticks), axis=0) < config.least_excess / 2
+    return np.asarray(quiet)
 
 
 def _margin(history: Array, ticks: int, least: float, config: Config) -> Array:

@@ -78,7 +78,7 @@ class Straggler:
         episode.state = follow(before, signal)
         moved = episode.state != before
         recast = self._cause(episode) if signal != "calm" else False
-        if not (moved or recast or (episode.state == "confirmed" and episode.due())):
+        if not (moved or recast or (signal == "persistent" and episode.due())):
             return None
         if moved:
             episode.next_update = 2 * max(episode.ticks, 1)
