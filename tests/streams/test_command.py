@@ -1,0 +1,39 @@
+"""``paceline streams`` as people run it, where there is no broker or a setting is wrong."""
+
+import os
+import subprocess
+import sys
+
+
+def streams(*arguments, **environ):
+    command = [sys.executable, "-m", "paceline", "streams", *arguments]
+    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, **environ}, text=True)
+
+
+def test_help_has_examples():
+    """The help page shows how it is used."""
+    assert "paceline streams --brokers" in streams("--help").stdout
+
+
+def test_no_broker_is_said_and_waited_for():
+    """It tells what it waits for, then gives up with one line and status 1."""
+    done = streams("--brokers", "127.0.0.1:1", "--wait", "2")
+    assert done.returncode == 1
+    assert "waiting for a broker" in done.stderr
+    assert "127.0.0.1:1" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_setting_is_named():
+    """One line with the variable and what is allowed, status 2."""
+    done = streams(PACELINE_SECURITY_PROTOCOL="TSL")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "PACELINE_SECURITY_PROTOCOL" in done.stderr
+
+
+def test_wrong_brokers_are_named():
+    """The option's value is checked before anything is tried."""
+    done = streams("--brokers", "nowhere")
+    assert done.returncode == 2
+    assert "--brokers" in done.stderr
