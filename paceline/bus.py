@@ -217,6 +217,7 @@ def producer(settings: BrokerSettings, client_id: str, **options: Any) -> KafkaP
         "max_request_size": MAX_MESSAGE_BYTES,
         "allow_auto_create_topics": False,
         "linger_ms": 5,
+        "batch_size": 256 * 1024,
     }
     return _client(settings, KafkaProducer, **{**defaults, **options})
 

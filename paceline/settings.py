@@ -101,7 +101,7 @@ def text(raw: str) -> str:
     return raw
 
 
-BROKERS = Setting(
+BROKERS: Setting[tuple[str, ...]] = Setting(
     "PACELINE_BROKERS", ("127.0.0.1:9092",), brokers, "host:port[,host:port…]", "Kafka brokers to connect to first"
 )
 CLUSTER = Setting("PACELINE_CLUSTER", "default", text, "any name", "name of the cluster, part of a job's identity")

@@ -227,8 +227,8 @@ def test_retention_and_compaction_reach_apache_kafka(apache_kafka: object):
 def test_what_is_produced_is_consumed(broker: BrokerSettings):
     """A key and a value come back as they were."""
     producer = bus.producer(broker, "test")
-    producer.send(topics.DEADLETTER.name, key=b"k", value=b"there and back").get(20)
+    producer.send(topics.HOST.name, key=b"k", value=b"there and back").get(20)
     producer.close()
-    with contextlib.closing(bus.consumer(broker, topics.DEADLETTER, from_beginning=True)) as consumer:
+    with contextlib.closing(bus.consumer(broker, topics.HOST, from_beginning=True)) as consumer:
         rows = next(row for row in consumer if row.value == b"there and back")
     assert rows.key == b"k"
