@@ -126,20 +126,28 @@ class Steps:
     def _frontier(self, speaking: NDArray[np.bool_]) -> int:
         """The last step that is complete, or may be waited for no longer."""
         heard = ~np.isnan(self.first_s)
-        lead = int(self.closed.max())
+        lead = self._lead(self.closed[heard])
         if int(heard.sum()) < self.ledger.expected and not self.waited_for:
             if self._patience_left(speaking):
                 return self.done
             self.waited_for = True
         behind = lead - self.closed
         present = heard & ((behind * self._pace(lead) <= self.config.patience_s) | (behind <= FEW_STEPS))
-        present &= behind <= self.config.pending_steps
-        silent = int((heard & ~present & (self.closed >= self.done)).sum())
+        silent = int((heard & ~present & (self.closed == self.done)).sum())
         self.ledger.note("ranks that fell silent", silent)
         return int(self.closed[present].min())
 
+    def _lead(self, closed: Ints) -> int:
+        """How far the job is: the upper median of the ranks, so that one rank's absurd step leads nobody astray.
+
+        Where most ranks fell silent that would wait for ever, so beyond the bound it is the rank furthest ahead.
+        """
+        if len(self.tables) > self.config.pending_steps:
+            return int(closed.max())
+        return int(np.sort(closed)[closed.size // 2])
+
     def _pace(self, lead: int) -> float:
-        """Mean seconds a step of the rank that is furthest ahead, on its own clock."""
+        """Mean seconds a step of a rank that leads, on its own clock."""
         first = int(np.argmax(self.closed == lead))
         return float((self.last_s[first] - self.first_s[first]) / max(lead, 1))
 
