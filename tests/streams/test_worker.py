@@ -59,9 +59,7 @@ class Workers:
     def end(self) -> None:
         self.reader.close()
         for process in self.processes:
-            if process.poll() is None:
-                process.terminate()
-        for process in self.processes:
+            process.terminate()
             process.wait(30)
         self.log.close()
 
