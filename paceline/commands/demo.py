@@ -59,7 +59,8 @@ def main(argv: list[str]) -> int:
             f"--rank {options.rank}, --ranks {options.ranks}: ranks count from 0 to {options.ranks - 1}, seconds from 1"
         )
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         return _demo(options)
     except (StackError, EmbeddedBrokerError, LinkError) as error:

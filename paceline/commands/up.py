@@ -37,7 +37,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Run the services until told to stop; the exit status."""
     options = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         _up(options)
     except KeyboardInterrupt:

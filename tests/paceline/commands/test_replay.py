@@ -1,0 +1,107 @@
+"""Record and replay, on both brokers; and what of a recording goes onto the bus."""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline import bus
+from paceline.commands.replay import playable, renamed
+from paceline.commands.selection import Selection
+from paceline.recording import Bad, Line, Writer, read
+
+PATIENCE_S = 120.0
+
+
+def line(topic: str, key: str | None, value: dict[str, object], number: int = 1) -> Line:
+    return Line(number, topic, key, 1000 * number, msgspec.json.encode(value))
+
+
+def paceline(*arguments: str, brokers: str) -> "subprocess.Popen[str]":
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
+    command = [sys.executable, "-m", "paceline", *arguments]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=clean | {"PACELINE_BROKERS": brokers})
+
+
+@pytest.mark.bus
+def test_what_is_replayed_can_be_recorded_again(
+    broker: bus.BrokerSettings, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    """Same topics, keys and bytes, in the same order; another job's messages stay out."""
+    job = f"job-{secrets.token_hex(4)}"
+    first, second = tmp_path / "first.jsonl.gz", tmp_path / "second.jsonl"
+    writer = Writer(str(first))
+    for number in range(20):
+        for name in (job, "other"):
+            writer.write("paceline.op.v1", name, number, msgspec.json.encode({"job": name, "n": number}))
+    writer.write("paceline.op.v1", job, 20, b"\xff no JSON")
+    writer.close()
+    recorder = paceline("record", "--job", job, "-o", str(second), brokers=broker.address)
+    assert recorder.stderr is not None
+    assert "recording" in recorder.stderr.readline()
+
+    def replayed() -> bool:
+        # The recorder joins when it joins: what came before is not on the tape, so replay until it is.
+        sent = paceline("replay", str(first), "--speed", "0", brokers=broker.address)
+        _, said = sent.communicate(timeout=PATIENCE_S)
+        assert sent.returncode == 0, said
+        return len([found for found in read(str(second)) if isinstance(found, Line)]) >= 21
+
+    until(replayed, PATIENCE_S)
+    recorder.send_signal(signal.SIGINT)
+    recorder.communicate(timeout=PATIENCE_S)
+    assert recorder.returncode == 0
+    want = [(found.key, found.value) for found in read(str(first)) if isinstance(found, Line) and found.key == job]
+    got = [(found.key, found.value) for found in read(str(second)) if isinstance(found, Line)]
+    assert got[-21:] == want
+
+
+@pytest.mark.parametrize("command", [["record", "-o", "x.jsonl"], ["replay"]])
+def test_an_absent_broker_is_one_line_and_status_1(tmp_path: Path, command: list[str]) -> None:
+    """With the address."""
+    recording = tmp_path / "run.jsonl"
+    recording.write_bytes(b"")
+    arguments = [*command, str(recording)] if command == ["replay"] else ["record", "-o", str(recording)]
+    process = paceline(*arguments, brokers="127.0.0.1:1")
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, len(err.splitlines())) == (1, 1)
+    assert "127.0.0.1:1" in err
+
+
+def test_derived_topics_and_dead_letters_stay_in_the_recording() -> None:
+    """Workers derive them again; unknown topics are bad lines."""
+    lines = [
+        line(f"paceline.{name}.v1", "j", {"job": "j"}) for name in ("op", "finding", "window", "deadletter", "job")
+    ]
+    lines.append(line("elsewhere", "j", {}))
+    found = list(playable(iter(lines), derived=False, job=None))
+    assert [item.topic for item in found if isinstance(item, Line)] == ["paceline.op.v1", "paceline.job.v1"]
+    assert [item.reason for item in found if isinstance(item, Bad)] == ["no topic 'elsewhere'"]
+
+
+def test_a_renamed_job_is_no_duplicate() -> None:
+    """Job, key and producer change together; a node's own messages stay as they are."""
+    own = renamed(line("paceline.job.v1", "j/n1", {"job": "j", "producer": "p", "x": [1]}), "again")
+    assert own.key == "again/n1"
+    assert msgspec.json.decode(own.value) == {"job": "again", "producer": "p-again", "x": [1]}
+    host = line("paceline.host.v1", "n1", {"node": "n1", "producer": "p"})
+    assert renamed(host, "again") == host
+
+
+def test_a_selection_takes_the_job_and_its_nodes() -> None:
+    """Node samples count from the job's first message on that node on; other jobs never."""
+    selection = Selection("j")
+    sample = ("paceline.host.v1", "n1", b'{"node":"n1"}')
+    assert not selection.takes(*sample)
+    assert selection.takes("paceline.op.v1", "j", b'{"job":"j","node":"n1"}')
+    assert selection.takes(*sample)
+    assert selection.takes("paceline.job.v1", "j/n2", b'{"job":"j","node":"n2"}')
+    assert not selection.takes("paceline.job.v1", "jj/n2", b"{}")
+    assert not selection.takes("paceline.op.v1", "other", b"{}")
+    assert selection.takes("paceline.op.v1", "j", b"\xff no JSON")
