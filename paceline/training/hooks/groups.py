@@ -99,9 +99,8 @@ class Groups:
                 for tensor in args.input_tensors:
                     size += tensor.nbytes
                 reducer = probe.reducing and probe.in_backward and not probe.waiting
-                probe.ring.append(
-                    (now, marks.ISSUED, (*group.next(operation, args.root), operation, size, not reducer))
-                )
+                issuer = marks.REDUCER if reducer else marks.PYTHON if probe.issuing or probe.waiting else marks.NATIVE
+                probe.ring.append((now, marks.ISSUED, (*group.next(operation, args.root), operation, size, issuer)))
                 if reducer and not probe.ready_queued:
                     ready.queue()
             except Exception as error:
