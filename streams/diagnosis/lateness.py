@@ -109,14 +109,12 @@ def look(ring: Ring, ticks: int, config: Config) -> Look:
     ranks = ring.columns["work"].shape[1]
     if len(ring.first_steps) < ticks:
         return Look(np.zeros(ranks, dtype=bool), np.zeros(ranks))
-    margin = np.fmax(
-        _margin(ring.columns["work"], ticks, config.least_excess, config),
-        _margin(ring.columns["starved"], ticks, config.least_cpu_wait, config),
-    )
+    margin = _margin(ring.columns["work"], ticks, config.least_excess, config)
     excess = nanmedian(ring.last("work", ticks) + ring.last("starved", ticks), axis=0)
-    for name in Ring.QUIET:
+    for name in (*Ring.QUIET, "starved"):
         # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
-        part = _margin(ring.columns[name], ticks, config.least_excess, config)
+        least = config.least_cpu_wait if name == "starved" else config.least_excess
+        part = _margin(ring.columns[name], ticks, least, config)
         borne = excess >= config.borne_share * nanmedian(ring.last(name, ticks), axis=0)
         margin = np.fmax(margin, np.where(borne, part, 0.0))
     late = margin >= 1.0
