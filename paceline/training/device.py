@@ -22,14 +22,21 @@ MOST_HELD = 50_000
 class DeviceClock:
     """Stamps marks with events made by ``new_event``, unless the stream is being captured into a graph."""
 
-    def __init__(self, probe: Probe, new_event: Callable[[], Any], capturing: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        probe: Probe,
+        new_event: Callable[[], Any],
+        capturing: Callable[[], bool],
+        now: Callable[[], int] = perf_counter_ns,
+    ) -> None:
         self._probe = probe
         self._new_event = new_event
         self._capturing = capturing
+        self._now = now
         self._pool: list[Any] = []
         self._held: deque[Mark] = deque()
         self._reached: Any = None
-        self._now_ns = 0
+        self._reached_ns = 0
 
     def mark(self, kind: int, payload: Any = None) -> None:
         """Write down that the device's current stream gets to ``kind``."""
@@ -39,14 +46,14 @@ class DeviceClock:
             return
         try:
             if self._capturing():
-                probe.ring.append((perf_counter_ns(), kind, payload))
+                probe.ring.append((self._now(), kind, payload))
                 return
             event = self._pool.pop() if self._pool else self._new_event()
             event.record()
         except RuntimeError as error:  # the device is lost: the script will hear of it by itself
             probe.fail(error)
             return
-        probe.ring.append((perf_counter_ns(), kind, payload, event))
+        probe.ring.append((self._now(), kind, payload, event))
 
     @property
     def waiting(self) -> bool:
@@ -77,8 +84,8 @@ class DeviceClock:
                 elapsed_ns = self._reached.elapsed_time(event) * 1e6
             except RuntimeError:  # another device: begin anew from the bounds
                 elapsed_ns = 0.0
-            self._now_ns += int(elapsed_ns * LEAK)
+            self._reached_ns += int(elapsed_ns * LEAK)
             self._pool.append(self._reached)
         self._reached = event
-        self._now_ns = min(max(self._now_ns, recorded_ns), max(perf_counter_ns(), recorded_ns))
-        return self._now_ns
+        self._reached_ns = min(max(self._reached_ns, recorded_ns), max(self._now(), recorded_ns))
+        return self._reached_ns

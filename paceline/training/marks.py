@@ -22,6 +22,7 @@ QUEUED = 38  # payload: /proc/thread-self/schedstat as read
 
 #: Payload of a communication span that waits for a functional collective, whose work has no handle.
 FUNCTIONAL = -1
+COMPILED = 39  # an optimizer's step has been compiled: it will not be heard of
 
 #: Who issued a collective: a function of ``torch.distributed``, DDP's gradient reducer, or other native code.
 PYTHON, REDUCER, NATIVE = range(3)

@@ -31,6 +31,8 @@ class Session:
         self.mesh: Any = None
         #: The process groups followed, by ``hooks.groups``.
         self.groups: Any = None
+        #: How long the end waits for a sidecar that the script itself has just started.
+        self.patience_s = 0.0
         self._shipping: Shipping | None = None
         self._ended = False
         self._exit_registered = False
@@ -50,7 +52,8 @@ class Session:
         self.probe.adopt_thread()
         self.probe.most = MOST
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
-        self._shipping = Shipping(self.probe, path, self._hello, Links(ports))
+        links = Links(ports)
+        self._shipping = Shipping(self.probe, path, self._hello, links, patience_s=self.patience_s)
         self.probe.mark = self.probe.host_mark
         self._device_found()
         self._shipping.start()

@@ -35,11 +35,15 @@ DEVICE_S = 1.0
 class Shipping:
     """Sends what ``probe`` holds to the sidecar at ``path`` until ``finish``."""
 
-    def __init__(self, probe: Probe, path: str, hello: Callable[[], Hello], links: Links) -> None:
+    def __init__(
+        self, probe: Probe, path: str, hello: Callable[[], Hello], links: Links, *, patience_s: float = 0.0
+    ) -> None:
         self._probe = probe
         self._path = path
         self._hello = hello
         self._links = links
+        #: How long the end waits for a sidecar that has only just been started.
+        self._patience_s = patience_s
         self._rows = Rows()
         self.timeline = Timeline(self._rows, Ledger(self._rows))
         self.clock: DeviceClock | None = None
@@ -47,6 +51,7 @@ class Shipping:
         self._socket: socket.socket | None = None
         self._greeted = False
         self._started = time.monotonic()
+        self._hello_at = self._started + HELLO_AFTER_S
         self._links_at = 0.0
         self._stopping = threading.Event()
         self._pid = os.getpid()
@@ -61,11 +66,11 @@ class Shipping:
         self.clock, self.timeline.device_clock = clock, True
 
     def finish(self, timeout_s: float = 2.0) -> None:
-        """Send the rest and say goodbye, within ``timeout_s``."""
+        """Send the rest and say goodbye, within ``timeout_s`` and what patience there is."""
         if self._pid != os.getpid():
             return
         self._stopping.set()
-        self._thread.join(timeout_s)
+        self._thread.join(timeout_s + self._patience_s)
 
     def _run(self) -> None:
         try:
@@ -88,9 +93,12 @@ class Shipping:
         self._send(self._link())
 
     def _last_turn(self) -> None:
-        self._started -= HELLO_AFTER_S
-        if not self._connected():
-            return
+        self._hello_at = 0.0
+        deadline = time.monotonic() + self._patience_s
+        while not self._connected():
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.02)
         self._digest()
         deadline = time.monotonic() + DEVICE_S
         while self.clock is not None and self.clock.waiting and time.monotonic() < deadline:
@@ -114,7 +122,7 @@ class Shipping:
                 return False
             self._socket = found
         if not self._greeted:
-            if self._probe.device is None and time.monotonic() - self._started < HELLO_AFTER_S:
+            if self._probe.device is None and time.monotonic() < self._hello_at:
                 return False
             self._greeted = True
             self._put(self._hello())

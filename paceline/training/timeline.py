@@ -6,7 +6,9 @@ pass that no forward announced ``forward``, between evaluations ``evaluation``, 
 ``data`` unless an evaluation follows.
 
 A step ends when its optimizer has finished, and it is closed when new work begins, so that several optimizers in a row
-are one step. Once ``step()`` has been called in a script, it alone ends steps. The times of a phase within a step (and
+are one step. A compiled optimizer is not heard of: then the step ends with the first new work after a backward that
+exchanged gradients (or after any, where none ever does). Once ``step()`` has been called in a script, it alone ends
+steps. The times of a phase within a step (and
 micro-batch) are summed into one row that starts where the phase first began.
 """
 
@@ -58,6 +60,9 @@ class Timeline:
         self._reduced = False
         self._late: list[tuple[int, int]] | None = None
         self._stepped_inside = False
+        self._compiled = False
+        #: Whether this backward, and any so far, exchanged something, and whether an unheard optimizer is due.
+        self._exchanged = self._exchanges = self._due = False
         self._queued: tuple[int, int] | None = None
         self._waited_ns = 0
         self._gc_start: int | None = None
@@ -71,6 +76,7 @@ class Timeline:
             marks.GC_START: self._gc_started,
             marks.GC_STOP: self._gc_stopped,
             marks.QUEUED: self._queue_read,
+            marks.COMPILED: self._optimizer_compiled,
         }
 
     def _clear(self) -> None:
@@ -91,9 +97,12 @@ class Timeline:
             self._instants[kind](t, payload)
 
     def end(self) -> None:
-        """Nothing will follow: close the step whose optimizer has finished; an unfinished one is not reported."""
+        """Nothing will follow: close the step whose optimizer has finished; one that has not is not reported."""
         if self._boundary is not None:
             self._close(self._boundary)
+        elif self._due and self._compiled and not self._stack:
+            self._settle(OPTIMIZER)
+            self._close(self._last)
 
     # --- spans ---
 
@@ -114,15 +123,21 @@ class Timeline:
             self._wait_start, self._wait_for = t, payload
         elif op == BACKWARD:
             self._late_is(BACKWARD)
-            self._reduced = False
+            self._reduced = self._exchanged = False
         if label == FORWARD:
             self._next_microbatch()
             self._forward_seen = True
         self._stack.append((op, label))
 
     def _begin_work(self, t: int, op: int) -> None:
+        if op == OPTIMIZER:
+            self._due = False
         if self._boundary is not None and not self._explicit and op not in _SAME_STEP:
             self._close(self._boundary)
+        elif self._due and self._compiled and not self._explicit and op != COMMUNICATION:
+            self._segment(t)
+            self._settle(OPTIMIZER)
+            self._close(t)
         elif self._boundary is not None and op == OPTIMIZER:
             self._boundary = None
             for start, duration in self._collected_after:
@@ -164,6 +179,8 @@ class Timeline:
         self._late_is(COMMUNICATION if self._reduced else BACKWARD)
         self._ledger.backward_ended(t, late if self._reduced else 0)
         self._backward_done = True
+        self._exchanges |= self._exchanged
+        self._due = self._exchanged or not self._exchanges
 
     def _late_is(self, op: int) -> None:
         """What came after the last gradient known was ``op``."""
@@ -214,6 +231,8 @@ class Timeline:
     def _gap_before(self, op: int) -> int:
         if op == FORWARD:
             return PREPARE
+        if op == OPTIMIZER and self._due and self._compiled:
+            return OPTIMIZER
         return FORWARD if op == BACKWARD and not self._forward_seen else OTHER
 
     def _add(self, op: int, start: int, duration: int) -> None:
@@ -235,6 +254,7 @@ class Timeline:
         self._ledger.step_ended(self.step, end)
         self.step += 1
         self._start, self._boundary, self._settled = end, None, GAP
+        self._due = False
         self._clear()
         after, self._collected_after = self._collected_after, []
         for start, duration in after:
@@ -253,6 +273,7 @@ class Timeline:
     def _issued(self, t: int, payload: Issued) -> None:
         opened = {op for op, _ in self._stack}
         call = COMMUNICATION in opened
+        self._exchanged |= BACKWARD in opened
         reducer = not call and payload[5] == marks.REDUCER and BACKWARD in opened
         self._ledger.issue(t, self.step if self._start is not None else -1, payload, call=call, backward=reducer)
         if reducer:
@@ -268,6 +289,9 @@ class Timeline:
         self._segment(t)
         self._settle(OTHER)
         self._close(t)
+
+    def _optimizer_compiled(self, t: int, payload: Any) -> None:
+        self._compiled = True
 
     def _gc_started(self, t: int, payload: Any) -> None:
         self._gc_start = t

@@ -19,6 +19,9 @@ from paceline.training.bootstrap.sitecustomize import follow_imports
 from paceline.training.identity import job_of, made_up
 from paceline.training.messages import SOCKET_VARIABLE
 
+#: A training run shorter than the sidecar's own start waits this long for it in the end.
+PATIENCE_S = 15.0
+
 
 def start(*, record: str | None = None) -> None:
     """Time the training of this process from now on; ``record`` also writes a recording to that file."""
@@ -30,6 +33,7 @@ def start(*, record: str | None = None) -> None:
             if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
                 _start_sidecar(path, record)
             os.environ[SOCKET_VARIABLE] = str(path)
+            session().patience_s = PATIENCE_S
         follow_imports()
         activate().rejoin()
     except Exception as error:
@@ -63,7 +67,7 @@ def _socket_path() -> Path:
 
 def _start_sidecar(path: Path, record: str | None) -> None:
     command = [sys.executable, "-m", "paceline.training.sidecar", "--socket", str(path), "--until-empty"]
-    command += ["--job", made_up(sys.argv[:1], time.time(), secrets.token_hex(2))]
-    command += ["--record", str(Path(record).absolute())] if record else []
+    command += [f"--job={made_up(sys.argv[:1], time.time(), secrets.token_hex(2))}"]
+    command += [f"--record={Path(record).absolute()}"] if record else []
     environ = {name: value for name, value in os.environ.items() if name != SOCKET_VARIABLE}
     subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environ, start_new_session=True)  # noqa: S603

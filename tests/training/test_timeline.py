@@ -183,6 +183,18 @@ def test_a_forward_that_raised_does_not_swallow_what_follows() -> None:
     assert run.steps() == [{"forward": 7, "data": 1, "backward": 1, "optimizer": 1, "step": 10}]
 
 
+def test_a_compiled_optimizer_is_the_time_after_the_exchange() -> None:
+    """It is not heard of: a step then ends with the first new work after gradients were exchanged."""
+    run = Run()
+    for start in (0, 20):
+        run.span(start, start + 2, FORWARD).span(start + 2, start + 5, BACKWARD).span(start + 5, start + 7, FORWARD)
+        run.at(start + 7, BACKWARD).at(start + 8, ISSUED, ("default", 2, 0, "all_reduce", 64, REDUCER))
+        run.at(start + 10, LEAVE + BACKWARD).at(start + 11, marks.COMPILED)
+    run.at(40, FORWARD)
+    expected = {"forward 0": 2, "backward 0": 3, "forward 1": 2, "backward 1": 1, "communication": 2, "optimizer": 10}
+    assert run.steps() == [{**expected, "step": 20}, {**expected, "step": 20}]
+
+
 def test_explicit_steps_take_over() -> None:
     """Once step() is called, it alone ends steps, and what precedes it belongs to the step it ends."""
     run = Run().span(0, 2, DATA).span(2, 4, OPTIMIZER).at(6, STEP)

@@ -1,0 +1,72 @@
+"""Explicit phases and steps, and watching from inside a script."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+LOOP = """
+from paceline import training
+assert "torch" not in __import__("sys").modules
+with training.watch():
+    for index in range(5):
+        with training.phase("data"):
+            sum(range(2000))
+        with training.phase("forward"):
+            sum(range(20000))
+        with training.phase("no such phase"):
+            pass
+        training.step()
+"""
+WATCHED = """
+import sys, torch
+from paceline import training
+weight = torch.nn.Parameter(torch.ones(4))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+with training.watch(record=sys.argv[1]):
+    for _ in range(10):
+        (weight * 2).sum().backward()
+        optimizer.step()
+optimizer.step()
+"""
+
+
+def steps_in(record: Path) -> set[int]:
+    """The steps that a recording tells of so far."""
+    lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
+    return {step for line in lines if line["topic"].startswith("paceline.op.") for step in line["value"]["step"]}
+
+
+def test_a_loop_without_torch_tells_its_phases(new_listener: Callable[[], Any]) -> None:
+    """Each step holds what its phases took; a word that is no phase counts as other; nothing imports PyTorch."""
+    listener = new_listener()
+    done = listener.run("-c", LOOP, environ={"RANK": "3", "WORLD_SIZE": "1"})
+    assert (done.returncode, done.stderr) == (0, "")
+    (heard,) = listener.heard
+    assert heard.hello.rank == 3
+    assert len(heard.steps()) == 5
+    assert all({"data", "forward", "other", "step"} <= set(step) for step in heard.steps())
+
+
+def test_without_a_sidecar_or_watch_the_calls_do_nothing(python: Callable[..., Any]) -> None:
+    """A script keeps its calls where nobody listens."""
+    calls = "from paceline import training as t\nwith t.phase('data'): t.step()\nt.stop()"
+    done = python("-c", calls, environ={"PACELINE_SOCKET": ""})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_watching_starts_a_sidecar(python: Callable[..., Any], tmp_path: Path) -> None:
+    """With no ``paceline run``, the script's own sidecar writes the recording; it ends when the script has."""
+    record = tmp_path / "run.jsonl"
+    own = {"PACELINE_SOCKET": "", "PYTHONPATH": "", "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = python("-c", WATCHED, str(record), environ=own)
+    assert done.returncode == 0, done.stderr
+    deadline = time.monotonic() + 30
+    while steps_in(record) != set(range(10)):
+        assert time.monotonic() < deadline, steps_in(record)
+        time.sleep(0.05)
+    assert (tmp_path / f"paceline-{Path(record).stat().st_uid}").stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,57 @@
+"""Links: what the kernel knows of this process's TCP connections."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from paceline.training.links import Links
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a connection in this process."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname())
+        far, _ = server.accept()
+        with near, far:
+            yield near, far
+
+
+def test_connections_are_counted_with_their_round_trip(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Both ends of a loopback connection count, with a round trip below a second and no retransmit."""
+    pair[0].sendall(b"x")
+    pair[1].recv(1)
+    before = Links(()).sample()
+    assert before is not None
+    connections, rtt_s, retransmits = before
+    assert connections >= 2
+    assert 0 < rtt_s < 1
+    assert retransmits >= 0
+
+
+def test_the_store_is_no_link(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Connections to or from the store's port are left out."""
+    with_store = Links(()).sample()
+    without = Links({pair[0].getpeername()[1]}).sample()
+    assert with_store is not None
+    assert with_store[0] - (without[0] if without is not None else 0) == 2
+
+
+def test_sampling_leaves_the_descriptors_alone(pair: tuple[socket.socket, socket.socket]) -> None:
+    """No descriptor is closed, left open or made non-blocking."""
+    before = sorted(os.listdir("/proc/self/fd"))
+    Links(()).sample()
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert os.get_blocking(pair[0].fileno())
+
+
+def test_a_default_timeout_switches_sampling_off(pair: tuple[socket.socket, socket.socket]) -> None:
+    """With one, Python would make the script's own sockets non-blocking."""
+    socket.setdefaulttimeout(5)
+    try:
+        assert Links(()).sample() is None
+    finally:
+        socket.setdefaulttimeout(None)
+    assert os.get_blocking(pair[0].fileno())
