@@ -126,7 +126,7 @@ def _own_s(job: JobSummary) -> dict[int, float]:
     """Mean seconds a step that each rank worked, without waiting for others."""
     own = {}
     for rank, phases in job.phase_s.items():
-        steps = job.rank_steps.get(rank, 0)
+        steps = job.timed_steps.get(rank, 0)
         if steps:
             work = sum(value for name, value in phases.items() if name != "communication" and name not in OVERLAYS)
             own[rank] = work / steps

@@ -10,6 +10,7 @@ import numpy as np
 
 from paceline.events import CollectiveTimings, Event, Finding, JobDescribed, OpTimings
 
+from .diagnosis.config import Config
 from .diagnosis.ledger import Ledger
 from .windows.ring import COLUMNS
 from .windows.ring import columns as columns_of
@@ -19,11 +20,15 @@ MOST_JOBS = 1000
 _BIN = np.log(1.01)
 _BINS = 3000
 _STEP = len(COLUMNS)
+_WARM_UP = Config().warmup_steps
 
 
 @dataclass
 class JobSummary:
-    """One attempt of one job. ``phase_s`` is seconds by rank and phase; ``step_s`` whole steps by rank."""
+    """One attempt of one job. ``phase_s`` is seconds by rank and phase, ``step_s`` in whole steps by rank.
+
+    Both leave out the warm-up, as the verdicts do; ``timed_steps`` counts the steps they hold, ``rank_steps`` all.
+    """
 
     cluster: str
     job: str
@@ -31,6 +36,7 @@ class JobSummary:
     nodes: dict[int, str] = field(default_factory=dict)
     phase_s: dict[int, dict[str, float]] = field(default_factory=dict)
     step_s: dict[int, float] = field(default_factory=dict)
+    timed_steps: dict[int, int] = field(default_factory=dict)
     rank_steps: dict[int, int] = field(default_factory=dict)
     first_step: int | None = None
     last_step: int | None = None
@@ -71,6 +77,8 @@ class JobSummary:
         for one in dict.fromkeys(batch.ranks):
             self.nodes[one] = batch.node
             mine = good & (rank == one)
+            self.rank_steps[one] = self.rank_steps.get(one, 0) + int((mine & (column == _STEP)).sum())
+            mine &= step >= _WARM_UP
             totals = np.bincount(column[mine], duration[mine], minlength=_STEP + 1)
             seen = np.bincount(column[mine], minlength=_STEP + 1)
             phases = self.phase_s.setdefault(one, {})
@@ -78,7 +86,7 @@ class JobSummary:
                 phases[COLUMNS[at]] = phases.get(COLUMNS[at], 0.0) + float(totals[at])
             if seen[_STEP]:
                 self.step_s[one] = self.step_s.get(one, 0.0) + float(totals[_STEP])
-                self.rank_steps[one] = self.rank_steps.get(one, 0) + int(seen[_STEP])
+                self.timed_steps[one] = self.timed_steps.get(one, 0) + int(seen[_STEP])
         whole = good & (column == _STEP)
         if whole.any():
             self._see_steps(int(step[whole].min()), int(step[whole].max()))
