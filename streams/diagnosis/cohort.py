@@ -13,7 +13,7 @@ Array = NDArray[np.floating[Any]]
 #: Scale from a median absolute deviation to a standard deviation, for normal noise (Rousseeuw & Croux 1993).
 MAD_SIGMA = 1.4826
 #: Cohorts up to this size get the exact peers' spread; beyond it one member more or less does not move a MAD.
-EXACT = 64
+EXACT = 16
 
 
 def peers_median(values: Array) -> Array:
@@ -78,10 +78,16 @@ def peers_spread(values: Array) -> Array:
 
 
 def nanmedian(values: Array, axis: int | None = None) -> Array:
-    """``np.nanmedian`` that answers NaN for a column without a number, silently."""
+    """The median of what is known: NaN for a column without a number, silently.
+
+    Sorts itself, because ``np.median`` spends a tenth of a millisecond before it does so, many times a tick.
+    """
     known = ~np.isnan(values)
-    if known.all():
-        return np.asarray(np.median(values, axis=axis))
+    if known.all() and values.size:
+        ordered = np.sort(values, axis=axis)
+        count = ordered.size if axis is None else ordered.shape[axis]
+        middle = ordered.take([(count - 1) // 2, count // 2], axis=axis)
+        return np.asarray((middle.take(0, axis=axis) + middle.take(1, axis=axis)) / 2)
     if axis is None:
         return np.asarray(np.median(values[known]) if known.any() else np.nan)
     filled = np.where(known.any(axis=axis, keepdims=True), values, 0.0)

@@ -12,7 +12,7 @@ the input shows far more clearly in time spent on input than in the whole, where
 Time without a processor is judged apart, by a larger bar, because on shared cores neighbours come and go.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,19 +35,22 @@ class Look(NamedTuple):
     margin: Array
 
 
-class Ring:
-    """The last ticks of every rank: shares of the step, shape (RING, ranks), newest last."""
+#: Parts of the excess that are judged on their own, and the parts of a tick that they sum.
+QUIET: dict[str, tuple[str, ...]] = {"input": ("data", "prepare"), "gc": ("gc",), "outside": ("other",)}
+#: What is judged, and what is only remembered.
+JUDGED = ("work", *QUIET, "starved")
+COLUMNS = (*JUDGED, "waited", "own", "peers")
+_AT = {name: index for index, name in enumerate(COLUMNS)}
 
-    COLUMNS = ("work", "input", "gc", "outside", "starved", "waited", "own", "peers")
-    #: Parts of the excess that are judged on their own, and what they sum.
-    QUIET: ClassVar[dict[str, tuple[str, ...]]] = {
-        "input": ("data", "prepare"),
-        "gc": ("gc",),
-        "outside": ("other",),
-    }
+
+class Ring:
+    """The last ticks of every rank: shares of the step, shape (len(COLUMNS), ticks, ranks), newest last.
+
+    Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small.
+    """
 
     def __init__(self) -> None:
-        self.columns = {name: np.empty((0, 0), dtype=np.float32) for name in self.COLUMNS}
+        self.table = np.empty((len(COLUMNS), 0, 0), dtype=np.float32)
         self.first_steps: list[int] = []
         self.last_steps: list[int] = []
         self.spans: list[float] = []
@@ -59,25 +62,24 @@ class Ring:
         rows = {
             "work": tick.excess - starved,
             "starved": starved,
-            **{name: np.sum([tick.part_ratio(part) for part in parts], axis=0) for name, parts in self.QUIET.items()},
+            **{name: np.sum([tick.part_ratio(part) for part in parts], axis=0) for name, parts in QUIET.items()},
             "waited": tick.waited / tick.base,
             "own": tick.own,
             "peers": tick.peers,
         }
-        for name, row in rows.items():
-            old = self.columns[name]
-            if row.size > old.shape[1]:
-                old = np.pad(old, ((0, 0), (0, row.size - old.shape[1])), constant_values=np.nan)
-            # Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small.
-            self.columns[name] = np.vstack([old, np.asarray(row, dtype=np.float32)])[-RING:]
+        newest = np.array([rows[name] for name in COLUMNS], dtype=np.float32)[:, None, :]
+        more = newest.shape[2] - self.table.shape[2]
+        if more > 0:
+            self.table = np.pad(self.table, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
+        self.table = np.concatenate([self.table, newest], axis=1)[:, -RING:]
         self.first_steps = [*self.first_steps, tick.first_step][-RING:]
         self.last_steps = [*self.last_steps, tick.last_step][-RING:]
         self.spans = [*self.spans, tick.span_s][-RING:]
         self.communicates = self.communicates or bool(np.nansum(tick.wait) > 0.0)
 
-    def last(self, name: str, ticks: int) -> Array:
-        """The newest ``ticks`` rows of a column."""
-        return self.columns[name][-ticks:]
+    def median(self, name: str, ticks: int) -> Array:
+        """Each rank's median of a column over the newest ``ticks`` ticks."""
+        return nanmedian(self.table[_AT[name], -ticks:], axis=0)
 
     def onset(self, rank: int, ticks: int) -> int:
         """First step of the run of ticks that reaches to now, at half of today's excess or more."""
@@ -91,11 +93,11 @@ class Ring:
 
     def excess(self, rank: int, back: int) -> float:
         """The whole excess of ``rank`` as a share of the step, ``back`` ticks ago (1 is the newest)."""
-        return float(self.columns["work"][-back, rank] + self.columns["starved"][-back, rank])
+        return float(self.table[_AT["work"], -back, rank] + self.table[_AT["starved"], -back, rank])
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        names = ("columns", "first_steps", "last_steps", "spans", "communicates")
+        names = ("table", "first_steps", "last_steps", "spans", "communicates")
         return {name: getattr(self, name) for name in names}
 
     def load(self, data: dict[str, Any]) -> None:
@@ -106,42 +108,52 @@ class Ring:
 
 def look(ring: Ring, ticks: int, config: Config) -> Look:
     """Judge every rank over the last ``ticks`` ticks."""
-    ranks = ring.columns["work"].shape[1]
+    judged = ring.table[: len(JUDGED), -ticks:]
+    ranks = judged.shape[2]
+    nobody = Look(np.zeros(ranks, dtype=bool), np.zeros(ranks))
     if len(ring.first_steps) < ticks:
-        return Look(np.zeros(ranks, dtype=bool), np.zeros(ranks))
-    margin = _margin(ring.columns["work"], ticks, config.least_excess, config)
-    excess = nanmedian(ring.last("work", ticks) + ring.last("starved", ticks), axis=0)
-    for name in (*Ring.QUIET, "starved"):
+        return nobody
+    median = nanmedian(judged, axis=1)
+    least = _least(config)
+    if not (median >= least[:, None]).any():
+        return nobody  # nobody is near any bar: the common case, and a cheap one
+    history = ring.table[: len(JUDGED)]
+    margins = [_margin(history[at], judged[at], median[at], least[at], config) for at in range(len(JUDGED))]
+    excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=0)
+    margin = margins[0]
+    for at in range(1, len(JUDGED)):
         # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
-        least = config.least_cpu_wait if name == "starved" else config.least_excess
-        part = _margin(ring.columns[name], ticks, least, config)
-        borne = excess >= config.borne_share * nanmedian(ring.last(name, ticks), axis=0)
-        margin = np.fmax(margin, np.where(borne, part, 0.0))
+        margin = np.fmax(margin, np.where(excess >= config.borne_share * median[at], margins[at], 0.0))
     late = margin >= 1.0
     if ring.communicates:
-        late &= nanmedian(ring.last("waited", ticks), axis=0) >= config.waited_share * excess
-    if 2 * int(late.sum()) > max(2, int((~np.isnan(margin)).sum())):
-        late[:] = False  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
+        late &= ring.median("waited", ticks) >= config.waited_share * excess
+    if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
+        return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
     return Look(late, np.nan_to_num(margin))
 
 
 def calm(ring: Ring, ticks: int, config: Config) -> Flags:
-    """Which ranks are back among their peers: under half the bar, over the last ``ticks`` ticks."""
-    quiet = nanmedian(ring.last("starved", ticks), axis=0) < config.least_cpu_wait / 2
-    for name in ("work", *Ring.QUIET):
-        quiet &= nanmedian(ring.last(name, ticks), axis=0) < config.least_excess / 2
-    return np.asarray(quiet)
+    """Which ranks are back among their peers: under half of every bar, over the last ``ticks`` ticks."""
+    median = nanmedian(ring.table[: len(JUDGED), -ticks:], axis=1)
+    return np.asarray((median < _least(config)[:, None] / 2).all(axis=0))
 
 
-def _margin(history: Array, ticks: int, least: float, config: Config) -> Array:
+def _least(config: Config) -> Array:
+    """The least excess worth a word, for each of ``JUDGED``."""
+    return np.array([config.least_cpu_wait if name == "starved" else config.least_excess for name in JUDGED])
+
+
+def _margin(history: Array, excess: Array, median: Array, least: float, config: Config) -> Array:
     """How many times over its bar each rank's median excess is; 0 where it was not late in nearly all ticks.
 
     Args:
-        history: shape (looks, ranks), newest last, NaN where not heard; the last ``ticks`` rows are judged.
+        history: shape (looks, ranks), newest last, NaN where not heard.
+        excess: the rows of it that are judged.
+        median: their median, shape (ranks,).
     """
-    excess = history[-ticks:]
-    ranks = excess.shape[1]
-    median = nanmedian(excess, axis=0)
+    ticks, ranks = excess.shape
+    if not (median >= least).any():
+        return np.zeros(ranks)
     # A handful of ticks may look steady by chance, so a rank counts as no steadier than the typical rank over the
     # whole history is.
     jitter = np.fmax(_jitter(excess), nanmedian(_jitter(history)))

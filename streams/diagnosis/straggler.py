@@ -15,7 +15,7 @@ from .causes import Verdict, judge
 from .cohort import Array, nanmedian
 from .config import Config
 from .episode import Episode
-from .lateness import Ring, calm, look
+from .lateness import COLUMNS, Ring, calm, look
 from .lifecycle import FINAL, Signal, follow
 from .ticks import PARTS, Tick
 
@@ -120,7 +120,7 @@ class Straggler:
             self.config.suspect_ticks if episode.state == "suspected" else self.config.confirm_ticks,
             episode.rank,
         )
-        window = {name: nanmedian(self.ring.last(name, ticks), axis=0) for name in Ring.COLUMNS}
+        window = {name: self.ring.median(name, ticks) for name in COLUMNS}
         numbers = {name: float(column[rank]) for name, column in window.items()}
         base = _base(window["peers"], numbers)
         parts = {name: float(value) * base for name, value in zip(PARTS, self.parts[:, rank], strict=True)}
