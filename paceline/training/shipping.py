@@ -24,7 +24,7 @@ LINKS_EVERY_S = 1.0
 TURN = 100
 #: How long to try to reach a sidecar that is not there yet, and how long to wait for the device to be known.
 CONNECT_S = 10.0
-HELLO_AFTER_S = 5.0
+HELLO_AFTER_S = 15.0
 #: A wall clock that has moved this far was set; times follow it.
 CLOCK_SET_NS = 50_000_000
 

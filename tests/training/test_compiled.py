@@ -35,6 +35,6 @@ def test_graphs_breaks_and_results_are_the_same(seen: Seen, way: str) -> None:
 
 
 def test_compiled_steps_are_seen_with_their_phases(seen: Seen) -> None:
-    """Three steps a way, each with a forward, a backward and an optimizer."""
+    """Three steps a way, each with its phases; a compiled optimizer is seen by what follows it, so not the last."""
     assert len(seen.steps) == 12
-    assert all({"forward", "backward", "optimizer"} <= set(step) for step in seen.steps)
+    assert [sorted({"forward", "backward", "optimizer"} - set(step)) for step in seen.steps[:-1]] == [[]] * 11
