@@ -1,0 +1,1 @@
+"""Reproducible comparisons, run by hand; results are in docs/benchmarks.md."""

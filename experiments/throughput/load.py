@@ -1,0 +1,98 @@
+"""Messages onto the bus: as fast as they go, or at the pace of the jobs that send them.
+
+Rule of this file: the same producer settings as the sidecar's; values are made one at a time and never kept.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+from kafka import KafkaProducer
+
+from paceline import bus, topics, wire
+from paceline.events import CollectiveTimings
+
+from .jobs import Load, messages
+
+#: One-row events for the peers: jobs x ranks, keyed by both.
+PEER_JOBS, PEER_RANKS = 8, 128
+
+
+@dataclass
+class Sent:
+    """What went onto the bus, and when the last message that has a step of a job did."""
+
+    began_s: float
+    rows: int = 0
+    messages: int = 0
+    late_s: float = 0.0
+    steps: dict[tuple[str, int], float] = field(default_factory=dict)
+
+
+def preload(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
+    """Everything at once, under times that are already past."""
+    sent = Sent(began_s=time.time() - load.seconds - 1.0)
+    _send(settings, load, sent, lambda due_s: None, progress)
+    return sent
+
+
+def paced(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
+    """Every message at its moment; ``late_s`` is how far behind its moment the worst one was."""
+    sent = Sent(began_s=time.time() + 1.0)
+
+    def wait(due_s: float) -> None:
+        left = sent.began_s + due_s - time.time()
+        if left > 0:
+            time.sleep(left)
+        sent.late_s = max(sent.late_s, -left)
+
+    _send(settings, load, sent, wait, progress)
+    return sent
+
+
+def _send(
+    settings: bus.BrokerSettings, load: Load, sent: Sent, wait: Callable[[float], None], progress: Callable[[int], None]
+) -> None:
+    producer = bus.producer(settings, "bench-load")
+    told = 0.0
+    try:
+        for message in messages(load, sent.began_s):
+            event = message.event
+            topic = topics.COLLECTIVE if isinstance(event, CollectiveTimings) else topics.OP
+            data = wire.encode(event)
+            wait(message.due_s)
+            producer.send(topic.name, key=event.job.encode(), value=data)
+            for step in message.steps:
+                sent.steps[event.job, step] = time.time()
+            sent.rows += len(event.rank)
+            sent.messages += 1
+            if message.due_s >= told + 5.0:
+                told = message.due_s
+                progress(sent.rows)
+        producer.flush(60.0)
+    finally:
+        producer.close()
+
+
+def rows(number: int) -> Iterator[tuple[bytes, bytes]]:
+    """One-row events, key and value: what a collector without batches would send."""
+    encode = msgspec.json.Encoder().encode
+    for index in range(number):
+        rank, job = index % PEER_RANKS, index // PEER_RANKS % PEER_JOBS
+        step = index // (PEER_RANKS * PEER_JOBS)
+        name = f"job-{job}"
+        row = {"job": name, "rank": rank, "step": step, "time_ms": 1_700_000_000_000 + 100 * step, "wait_s": 0.0123}
+        yield f"{name}/{rank}".encode(), encode(row)
+
+
+def preload_rows(settings: bus.BrokerSettings, topic: str, number: int) -> None:
+    """``number`` one-row messages on ``topic``, which is made with as many partitions as ours have."""
+    bus.ensure_topics(settings, [topics.Topic(topic, bytes, "none", "raw", topics.HOUR_MS)])
+    producer: KafkaProducer = bus.producer(settings, "bench-rows", linger_ms=50)
+    try:
+        for key, value in rows(number):
+            producer.send(topic, key=key, value=value)
+        producer.flush(60.0)
+    finally:
+        producer.close()

@@ -1,0 +1,128 @@
+"""The processes of a run: one Apache Kafka node, and a worker, each with what it said in a file.
+
+Rule of this file: starting, asking and ending; nothing is measured here.
+"""
+
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from paceline import bus, child
+
+ROOT = Path(__file__).parents[2]
+READY_S = 170.0
+STOP_S = 30.0
+
+
+class RunError(Exception):
+    """The run cannot go on: why, on one line."""
+
+
+@contextlib.contextmanager
+def apache_kafka() -> Iterator[bus.BrokerSettings]:
+    """A node of our own with nothing on it; its data goes when it stops."""
+    with tempfile.TemporaryDirectory(prefix="paceline-bench-", ignore_cleanup_errors=True) as folder:
+        port = free_port()
+        environ = {**os.environ, "PORT": str(port), "DATA": f"{folder}/data", "HEAP": "1g"}
+        settings = bus.BrokerSettings().with_brokers(f"127.0.0.1:{port}")
+        with _process([str(ROOT / "deploy/kafka/kafka.sh")], Path(folder) / "kafka.log", environ) as process:
+            try:
+                _until(process, lambda: _answers(port), "Apache Kafka")
+                bus.wait_for_broker(settings, 30.0)
+            except bus.BusError as error:
+                raise RunError(str(error)) from error
+            yield settings
+
+
+class Worker:
+    """A ``paceline streams`` process and its own counters."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
+        self.process = process
+        self.port = port
+
+    def ask(self, path: str) -> str | None:
+        """What it serves under ``path``; None while it serves nothing there."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/{path}", timeout=10.0) as answer:
+                return str(answer.read().decode())
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return None
+
+    def count(self, metric: str) -> int:
+        """The sum of one of its counters over its labels."""
+        found = re.findall(rf"^paceline_streams_{metric}(?:{{.*}})? (\S+)$", self.ask("metrics") or "", re.MULTILINE)
+        return int(sum(map(float, found)))
+
+    def processor_s(self) -> float:
+        """Processor time it has used so far, user and system."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def check(self) -> None:
+        """Raise where it has ended."""
+        if self.process.poll() is not None:
+            raise RunError(f"paceline streams ended with status {self.process.returncode}")
+
+
+@contextlib.contextmanager
+def worker(settings: bus.BrokerSettings, ready: bool, log: Path) -> Iterator[Worker]:
+    """A worker on ``settings``; with ``ready`` not before it has joined."""
+    port = free_port()
+    command = [sys.executable, "-m", "streams", "--brokers", settings.address, "--web-port", str(port)]
+    with _process(command, log, dict(os.environ)) as process:
+        found = Worker(process, port)
+        _until(process, lambda: found.ask("readyz" if ready else "healthz"), "paceline streams")
+        yield found
+
+
+def free_port() -> int:
+    """A port that nobody listens on, below those the kernel hands out."""
+    for candidate in range(30_000 + os.getpid() % 1500, 32_700):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", candidate))
+            return candidate
+    raise RunError("no free port between 30000 and 32700")
+
+
+@contextlib.contextmanager
+def _process(command: list[str], log: Path, environ: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    with log.open("ab") as said:
+        process = child.spawn(command, said, {**environ, "PYTHONPATH": str(ROOT)})
+        try:
+            yield process
+        except RunError as error:
+            raise RunError(f"{error}; it said: {_tail(log)}") from error
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _tail(log: Path) -> str:
+    return " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:]) or "nothing"
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _until(process: "subprocess.Popen[bytes]", condition: Callable[[], object], who: str) -> None:
+    end = time.monotonic() + READY_S
+    while not condition():
+        if process.poll() is not None or time.monotonic() > end:
+            raise RunError(f"{who} did not start")
+        time.sleep(0.1)

@@ -1,0 +1,1 @@
+"""Other stream processors on one-row messages."""
