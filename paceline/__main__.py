@@ -87,11 +87,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f"paceline {__version__}")
         return 0
     try:
-        command = find(args[0])
-    except (KeyError, ModuleNotFoundError) as error:
-        print(f"paceline: {error.args[0]}", file=sys.stderr)
-        return 2
-    try:
+        try:
+            command = find(args[0])
+        except (KeyError, ModuleNotFoundError) as error:
+            print(f"paceline: {error.args[0]}", file=sys.stderr)
+            return 2
         return command(args[1:])
     except SettingError as error:
         print(f"paceline: {error}", file=sys.stderr)

@@ -270,7 +270,11 @@ def discard(client: KafkaProducer) -> None:
 
 def topic_configs(topic: Topic) -> dict[str, str]:
     """The broker-side settings of ``topic``."""
-    configs = {"max.message.bytes": str(MAX_MESSAGE_BYTES)}
+    configs = {
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
+        # A node whose clock runs hours ahead is reported, not refused; Apache Kafka's default refuses after one hour.
+        "message.timestamp.after.max.ms": str(2**63 - 1),
+    }
     if topic.retention_ms is None:
         return {**configs, "cleanup.policy": "compact"}
     return {**configs, "cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}

@@ -60,7 +60,7 @@ def explain(address: str, error: BaseException, username: str | None = None) -> 
         mend = "check PACELINE_SASL_USERNAME, PACELINE_SASL_PASSWORD and PACELINE_SASL_MECHANISM"
         return BusError(address, f"login refused for user {username!r} (wrong password or user)", mend, permanent=True)
     if isinstance(error, errors.AuthorizationError):
-        return BusError(address, f"not allowed: {said}", "ask for an ACL (docs/operations.md)", permanent=True)
+        return BusError(address, f"not allowed: {said}", "ask for an ACL (docs/deploy.md)", permanent=True)
     if isinstance(error, socket.gaierror):
         return BusError(address, "no such host", "check PACELINE_BROKERS")
     for part, cause, mend, permanent in _CAUSES:
