@@ -21,7 +21,7 @@ NEXT: dict[Cause, str] = {
     "garbage_collection": "gc.freeze() after set-up, or gc.disable() and gc.collect() on every rank at the same step",
     "cpu_contention": "find what else runs on that rank's cores (top, taskset -p PID); pin the ranks apart or move the "
     "other load",
-    "link": "check that node's cable, switch port and NIC counters (ip -s link, ethtool -S), and its route to the peers",
+    "link": "check that node's cable, switch port and NIC counters (ip -s link, ethtool -S)",
 }
 _UNKNOWN_NEXT = "record a minute with paceline run --record and compare that rank's phases with a peer's"
 _WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading"}
