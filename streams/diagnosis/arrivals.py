@@ -83,12 +83,15 @@ class Arrivals:
         if int(rank.max()) >= self.column_of.size:
             more = int(rank.max()) + 1 - self.column_of.size
             self.column_of = np.pad(self.column_of, (0, more), constant_values=-1)
-        fresh = np.unique(rank[self.column_of[rank] < 0])
-        if fresh.size:
-            known = self.members.size
-            self.column_of[fresh] = known + np.arange(fresh.size)
-            self.members = np.concatenate([self.members, fresh])
-            self._widen(known + fresh.size)
+        column = self.column_of[rank]
+        strange = column < 0
+        if not strange.any():
+            return column
+        fresh = np.unique(rank[strange])
+        known = self.members.size
+        self.column_of[fresh] = known + np.arange(fresh.size)
+        self.members = np.concatenate([self.members, fresh])
+        self._widen(known + fresh.size)
         return self.column_of[rank]
 
     def _widen(self, needed: int) -> None:
@@ -119,7 +122,8 @@ class Arrivals:
     def _store(self, rows: Rows, column: Ints) -> None:
         slot = rows.seq % self.start.size
         again = int((~np.isnan(self.wait[slot, column])).sum())
-        again += slot.size - np.unique(slot * self.latest.size + column).size
+        cells = np.sort(slot * self.latest.size + column)
+        again += int((cells[1:] == cells[:-1]).sum())
         self.ledger.note("collectives repeated or after they were judged", again)
         self.wait[slot, column] = rows.wait_s
         self.step[slot] = np.where(rows.step < 0, rows.seq, rows.step)  # no steps known: count collectives instead

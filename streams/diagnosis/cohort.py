@@ -71,7 +71,7 @@ def peers_spread(values: Array) -> Array:
     if heard.size > EXACT:
         out[heard] = MAD_SIGMA * np.median(np.abs(known - np.median(known)))
         return out
-    others = np.array([np.delete(known, i) for i in range(known.size)])
+    others = np.tile(known, (known.size, 1))[~np.eye(known.size, dtype=bool)].reshape(known.size, -1)
     centre = np.median(others, axis=1, keepdims=True)
     out[heard] = MAD_SIGMA * np.median(np.abs(others - centre), axis=1)
     return out

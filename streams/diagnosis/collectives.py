@@ -47,12 +47,13 @@ class Collectives:
         return found
 
     def _judge(self, batch: CollectiveTimings, name: str, size: int, rows: Rows) -> list[Finding]:
-        if name not in self.groups and len(self.groups) >= _MOST_GROUPS:
-            self.ledger.note("groups beyond the limit")
-            return []
-        arrivals, straggler = self.groups.setdefault(
-            name, (Arrivals(size, self.config, self.ledger), Straggler(self.config))
-        )
+        group = self.groups.get(name)
+        if group is None:
+            if len(self.groups) >= _MOST_GROUPS:
+                self.ledger.note("groups beyond the limit")
+                return []
+            group = self.groups[name] = (Arrivals(size, self.config, self.ledger), Straggler(self.config))
+        arrivals, straggler = group
         found = []
         for tick in arrivals.update(rows):
             for episode in straggler.update(tick, has_loader=False):
