@@ -15,6 +15,8 @@ from paceline.events import CollectiveTimings
 
 from .jobs import Load, messages
 
+#: The client compresses with a single thread, and what is pre-loaded waits for it in memory.
+FLUSH_S = 300.0
 #: One-row events for the peers: jobs x ranks, keyed by both.
 PEER_JOBS, PEER_RANKS = 8, 128
 
@@ -70,7 +72,7 @@ def _send(
             if message.due_s >= told + 5.0:
                 told = message.due_s
                 progress(sent.rows)
-        producer.flush(60.0)
+        producer.flush(FLUSH_S)
     finally:
         producer.close()
 
@@ -93,6 +95,6 @@ def preload_rows(settings: bus.BrokerSettings, topic: str, number: int) -> None:
     try:
         for key, value in rows(number):
             producer.send(topic, key=key, value=value)
-        producer.flush(60.0)
+        producer.flush(FLUSH_S)
     finally:
         producer.close()
