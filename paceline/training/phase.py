@@ -41,4 +41,4 @@ def step() -> None:
         return
     session.step_begins()
     session.probe.mark(marks.STEP)
-    session.probe.read_queue()
+    session.probe.trim()

@@ -5,7 +5,6 @@ one ``pread``, and raises nothing into the script. A hook that fails ends the ti
 """
 
 import gc
-import os
 import sys
 import threading
 from collections import deque
@@ -21,8 +20,6 @@ Mark = tuple[Any, ...]
 #: Marks that wait for the shipping thread: some 20 s of short steps. Before a rank is known, a lead-in is enough.
 MOST = 100_000
 LEAD_IN = 5_000
-#: Run-queue readings around waits are at least this far apart: a model with many waits a step must not pay for each.
-QUEUED_EVERY_NS = 500_000
 
 
 class Probe:
@@ -33,63 +30,56 @@ class Probe:
         self.most = LEAD_IN
         self.lost = 0
         self.off = False
+        #: Whether no session has begun, so that an optimizer step may begin one.
+        self.idle = True
         self.thread = threading.get_ident()
+        #: The same thread as the kernel knows it.
+        self.task = threading.get_native_id()
         self.mark: Callable[..., None] = self.host_mark
         self.in_forward: Any = None
         self.in_backward = False
         self.waiting = False
         self.issuing = False
-        #: Whether a gradient reducer takes part in the next backward, and whether it asked to be told its end.
+        #: Whether a gradient reducer takes part in the next backward, which, and what to tell where no hook hears it.
         self.reducing = False
         self.reducer: Any = None
         self.expect: Callable[[Any], None] | None = None
-        self.ready_queued = False
+        #: Collectives that the reducer has issued in this backward, and when it issued the last.
+        self.reduced = 0
+        self.reduced_at = 0
         self.batch_size: int | None = None
         self.device: Any = None
         self.wrapper = ""
-        self._schedstat = -1
-        self._queued_at = 0
         self.begin: Callable[[], None] = _nothing
         self.device_found: Callable[[], None] = _nothing
 
     def host_mark(self, kind: int, payload: Any = None) -> None:
         """Write down that ``kind`` happened now."""
+        self.ring.append((perf_counter_ns(), kind, payload))
+
+    @property
+    def on_host(self) -> bool:
+        """Whether marks are timed by the host's clock."""
+        return self.device is None or self.device.type != "cuda"
+
+    def trim(self) -> None:
+        """Keep the ring bounded: called once a step, for a step has few marks."""
         ring = self.ring
-        if len(ring) >= self.most:
+        while len(ring) > self.most:
+            ring.popleft()
             self.lost += 1
-            return
-        ring.append((perf_counter_ns(), kind, payload))
+
+    def adopt_thread(self) -> None:
+        """The calling thread is the one that trains."""
+        self.thread, self.task = threading.get_ident(), threading.get_native_id()
 
     def foreign(self) -> bool:
         """Whether what happens now is none of the training thread's business (or timing is off)."""
         return self.off or (threading.get_ident() != self.thread and not self.in_backward)
 
-    def read_queue(self) -> None:
-        """Write down how long this thread has been runnable without a processor."""
-        now = perf_counter_ns()
-        if self._schedstat < 0 or now - self._queued_at < QUEUED_EVERY_NS or threading.get_ident() != self.thread:
-            return
-        self._queued_at = now
-        try:
-            self.ring.append((now, marks.QUEUED, os.pread(self._schedstat, 64, 0)))
-        except OSError:
-            self._schedstat = -1
-
-    def adopt_thread(self) -> None:
-        """The calling thread is the one that trains."""
-        self.thread = threading.get_ident()
-        if self._schedstat >= 0:
-            os.close(self._schedstat)
-        try:
-            self._schedstat = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-            if len(os.pread(self._schedstat, 64, 0).split()) < 3:
-                self._schedstat = -1
-        except OSError:
-            self._schedstat = -1
-
     def collected(self, phase: str, info: dict[str, int]) -> None:
         """What Python's collector calls before and after each of its runs."""
-        if not self.off and len(self.ring) < self.most:
+        if not self.off:
             self.ring.append((perf_counter_ns(), marks.GC_START if phase == "start" else marks.GC_STOP, None))
 
     def fail(self, error: BaseException) -> None:
@@ -109,8 +99,6 @@ class Probe:
 
     def forget(self) -> None:
         """In a forked child: nothing of the parent's is ours; the child may become a rank of its own."""
-        if self._schedstat >= 0:
-            os.close(self._schedstat)
         kept = self.begin, self.device_found, self.expect, self.off
         self.__init__()  # type: ignore[misc]
         self.begin, self.device_found, self.expect, self.off = kept

@@ -43,6 +43,7 @@ class Session:
         """An optimizer steps: an undistributed main process that does so trains."""
         if self._shipping is None and not self._ended and self._alone():
             self.begin()
+        self.probe.idle = self._shipping is None and not self._ended
 
     def begin(self) -> None:
         """This process is a rank, and the calling thread trains."""
@@ -50,7 +51,7 @@ class Session:
         if self._shipping is not None or self.probe.off or not path:
             return
         self.probe.adopt_thread()
-        self.probe.most = MOST
+        self.probe.most, self.probe.idle = MOST, False
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
         links = Links(ports)
         self._shipping = Shipping(self.probe, path, self._hello, links, patience_s=self.patience_s)
@@ -64,6 +65,7 @@ class Session:
     def resume(self) -> None:
         """Time again after a stop."""
         self.probe.off = self._ended = False
+        self.probe.idle = True
 
     def rejoin(self) -> None:
         """Begin at once where this process is part of a group already."""

@@ -10,12 +10,14 @@ import threading
 import time
 from collections.abc import Callable
 
+from paceline.training import marks
 from paceline.training.device import DeviceClock
 from paceline.training.ledger import Ledger
 from paceline.training.links import Links
 from paceline.training.messages import Bye, Hello, Message, encoder
 from paceline.training.probe import Mark, Probe
 from paceline.training.rows import Rows
+from paceline.training.runqueue import RunQueue
 from paceline.training.timeline import Timeline
 
 EVERY_S = 0.2
@@ -47,6 +49,7 @@ class Shipping:
         self._rows = Rows()
         self.timeline = Timeline(self._rows, Ledger(self._rows))
         self.clock: DeviceClock | None = None
+        self._queue = RunQueue(probe.task)
         self._offset_ns = time.time_ns() - time.perf_counter_ns()
         self._socket: socket.socket | None = None
         self._greeted = False
@@ -130,6 +133,7 @@ class Shipping:
 
     def _digest(self) -> None:
         ring = self._probe.ring
+        ring.append((time.perf_counter_ns(), marks.QUEUED, self._queue.read()))
         left = len(ring)
         while left > 0:
             turn = [ring.popleft() for _ in range(min(left, TURN))]

@@ -15,6 +15,7 @@ micro-batch) are summed into one row that starts where the phase first began.
 from typing import Any
 
 from paceline.training import marks
+from paceline.training.closing import Closing, Phase
 from paceline.training.ledger import Ledger
 from paceline.training.marks import (
     BACKWARD,
@@ -28,7 +29,7 @@ from paceline.training.marks import (
     OTHER,
     PREPARE,
 )
-from paceline.training.rows import CPU_WAIT, GC, WHOLE, Issued, Rows
+from paceline.training.rows import GC, Issued, Rows
 
 #: Phases whose rows carry a micro-batch.
 _PER_MICROBATCH = (FORWARD, BACKWARD)
@@ -43,7 +44,7 @@ class Timeline:
     """
 
     def __init__(self, rows: Rows, ledger: Ledger, *, device_clock: bool = False) -> None:
-        self._rows = rows
+        self._closing = Closing(rows)
         self._ledger = ledger
         self.device_clock = device_clock
         self.step = 0
@@ -63,8 +64,6 @@ class Timeline:
         self._compiled = False
         #: Whether this backward, and any so far, exchanged something, and whether an unheard optimizer is due.
         self._exchanged = self._exchanges = self._due = False
-        self._queued: tuple[int, int] | None = None
-        self._waited_ns = 0
         self._gc_start: int | None = None
         self._collected_after: list[tuple[int, int]] = []
         self._clear()
@@ -103,6 +102,7 @@ class Timeline:
         elif self._due and self._compiled and not self._stack:
             self._settle(OPTIMIZER)
             self._close(self._last)
+        self._closing.release()
 
     # --- spans ---
 
@@ -175,7 +175,7 @@ class Timeline:
 
     def _backward_left(self, t: int) -> None:
         late = sum(duration for _, duration in self._late or [])
-        self._waited_ns += late if self._reduced else 0
+        self._closing.worked(-late if self._reduced else 0)
         self._late_is(COMMUNICATION if self._reduced else BACKWARD)
         self._ledger.backward_ended(t, late if self._reduced else 0)
         self._backward_done = True
@@ -202,8 +202,8 @@ class Timeline:
         start, self._last = self._last, t
         label = self._stack[-1][1] if self._stack else GAP
         base = self._stack[0][0] if self._stack else GAP
-        if label == COMMUNICATION:
-            self._waited_ns += t - start
+        if label != COMMUNICATION:
+            self._closing.worked(t - start)
         if base in (GAP, DATA, COMMUNICATION):
             self._pending.append((start, t - start, label))
         elif label == BACKWARD and self._late is not None:
@@ -248,9 +248,11 @@ class Timeline:
         if self._start is None:
             return
         single = self._microbatch == 0
-        for (op, microbatch), (start, duration) in self._sums.items():
-            self._rows.phase(self.step, op, -1 if single else microbatch, start, duration)
-        self._rows.phase(self.step, WHOLE, -1, self._start, end - self._start)
+        phases = [
+            Phase(op, -1 if single else microbatch, start, duration)
+            for (op, microbatch), (start, duration) in self._sums.items()
+        ]
+        self._closing.close(self.step, self._start, end, phases)
         self._ledger.step_ended(self.step, end)
         self.step += 1
         self._start, self._boundary, self._settled = end, None, GAP
@@ -305,11 +307,5 @@ class Timeline:
         else:
             self._add(GC, start, t - start)
 
-    def _queue_read(self, t: int, payload: bytes) -> None:
-        """Time runnable without a processor, unless most of the interval was spent waiting for others anyway."""
-        value = int(payload.split()[1])
-        if self._queued is not None and self._start is not None:
-            read_at, before = self._queued
-            if value > before and self._waited_ns * 2 < t - read_at:
-                self._add(CPU_WAIT, max(read_at, self._start), value - before)
-        self._queued, self._waited_ns = (t, value), 0
+    def _queue_read(self, t: int, payload: int | None) -> None:
+        self._closing.read(payload)

@@ -134,4 +134,5 @@ def test_a_full_ring_counts_what_it_drops() -> None:
     for _ in range(5):
         under_test.mark(marks.FORWARD)
         probe.host_mark(marks.STEP)
+    probe.trim()
     assert (len(probe.ring), probe.lost) == (3, 7)

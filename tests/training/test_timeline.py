@@ -44,6 +44,7 @@ class Run:
 
     def steps(self) -> list[dict[str, float]]:
         """Milliseconds by phase (and micro-batch) of each step that has been closed."""
+        self.timeline.feed(int(self.now * MS), marks.QUEUED, None)
         found: dict[int, dict[str, float]] = {}
         for report in self.rows.take(0):
             for step, op, microbatch, duration in zip(
@@ -214,11 +215,17 @@ def test_collections_of_garbage_overlay_the_step_they_ran_in() -> None:
 
 
 def test_waiting_for_a_processor_overlays_own_work_only() -> None:
-    """Run-queue time is told for intervals of work; in an interval spent waiting for others it means nothing."""
-    run = Run().at(0, FORWARD).at(0, marks.QUEUED, b"1 1000000 9").at(4, marks.QUEUED, b"2 3000000 10")
-    run.at(4, LEAVE + FORWARD).span(4, 9, COMMUNICATION).at(9, marks.QUEUED, b"3 7000000 11")
-    run.span(9, 10, BACKWARD).span(10, 11, OPTIMIZER).timeline.end()
-    assert run.steps()[0]["cpu_wait"] == 2
+    """Run-queue time goes to the work since the last reading, never to the time spent waiting for others."""
+    run = Run().at(0, marks.QUEUED, 1 * MS).span(0, 4, FORWARD).span(4, 9, COMMUNICATION)
+    run.span(9, 10, BACKWARD).span(10, 11, OPTIMIZER).span(11, 13, FORWARD).at(13, marks.QUEUED, 5 * MS)
+    run.span(13, 14, OPTIMIZER).at(14, marks.QUEUED, 25 * MS).timeline.end()
+    assert [step["cpu_wait"] for step in run.steps()] == [3, 2]
+
+
+def test_a_kernel_that_does_not_count_waiting_for_a_processor() -> None:
+    """No row: not measured is not zero."""
+    run = Run().at(0, marks.QUEUED, None).span(0, 4, FORWARD).span(4, 5, OPTIMIZER).at(6, DATA)
+    assert run.at(7, marks.QUEUED, None).steps() == [{"forward": 4, "optimizer": 1, "step": 5}]
 
 
 def test_nothing_is_reported_of_a_step_that_never_ended() -> None:

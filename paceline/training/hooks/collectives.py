@@ -99,7 +99,6 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
             if work is not None:
                 probe.mark(marks.BOUND, id(work))
             return work
-        probe.read_queue()
         probe.waiting = True
         probe.mark(marks.COMMUNICATION)
         try:
@@ -109,7 +108,6 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
         finally:
             probe.mark(marks.LEAVE + marks.COMMUNICATION)
             probe.waiting = False
-            probe.read_queue()
 
     skip_frame(collective)
     return collective
@@ -139,7 +137,6 @@ def _waiting(probe: Probe, original: Any) -> Any:
     def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
         if probe.waiting or probe.foreign():
             return original(self, *args, **kwargs)
-        probe.read_queue()
         probe.waiting = True
         probe.mark(marks.COMMUNICATION, id(self))
         try:
@@ -147,7 +144,6 @@ def _waiting(probe: Probe, original: Any) -> Any:
         finally:
             probe.mark(marks.LEAVE + marks.COMMUNICATION)
             probe.waiting = False
-            probe.read_queue()
 
     skip_frame(wait)
     return wait

@@ -28,6 +28,7 @@ class Forward:
         if probe.in_forward is not None and probe.in_forward is not module:
             return
         probe.in_forward = module
+        probe.trim()
         self.kind = marks.FORWARD if module.training and self.training() else marks.EVALUATION
         probe.mark(self.kind)
 

@@ -1,6 +1,7 @@
 """Fetching data, by way of the iterator that every ``DataLoader`` hands out."""
 
 import functools
+import threading
 from typing import Any
 
 from paceline.training import marks
@@ -11,12 +12,12 @@ def install(probe: Probe, torch: Any) -> None:
     """Time the fetches of the training thread; those without gradients belong to an evaluation."""
     iterator = torch.utils.data.dataloader._BaseDataLoaderIter
     original = iterator.__next__
-    tracing = torch.compiler.is_dynamo_compiling
+    tracing, ident = torch.compiler.is_dynamo_compiling, threading.get_ident
     training = torch.is_grad_enabled
 
     @functools.wraps(original)
     def fetch(self: Any) -> Any:
-        if tracing() or probe.foreign():
+        if tracing() or probe.off or ident() != probe.thread:
             return original(self)
         if probe.batch_size is None:
             probe.batch_size = getattr(getattr(self, "_index_sampler", None), "batch_size", None)

@@ -3,6 +3,7 @@
 A compiled optimizer runs no hooks; that one was compiled is written down, and its steps end where gradients do.
 """
 
+import threading
 from importlib import import_module
 from typing import Any
 
@@ -12,12 +13,19 @@ from paceline.training.probe import Probe, skip_frame
 
 def install(probe: Probe, torch: Any) -> None:
     """Time every optimizer step of the training thread; the first one makes an undistributed process a rank."""
-    tracing = torch.compiler.is_dynamo_compiling
-    steps = _Steps(probe)
+    depth = [0]  # some optimizers call others: the outermost counts
+    module = import_module("torch.optim.optimizer")  # no attribute of torch.optim
+    module.register_optimizer_step_pre_hook(_before(probe, torch, depth))
+    module.register_optimizer_step_post_hook(_after(probe, torch, depth))
+
+
+def _before(probe: Probe, torch: Any, depth: list[int]) -> Any:
+    tracing, ident = torch.compiler.is_dynamo_compiling, threading.get_ident
 
     def compiled() -> bool:
         """Dynamo calls this while it traces, as a function whose result is constant."""
-        steps.compiled()
+        if not probe.foreign():
+            probe.mark(marks.COMPILED)
         return True
 
     compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
@@ -25,47 +33,30 @@ def install(probe: Probe, torch: Any) -> None:
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if tracing():
             compiled()
-        else:
-            steps.begin()
+            return
+        if probe.idle:
+            probe.begin()
+        if probe.off or ident() != probe.thread:
+            return
+        depth[0] += 1
+        probe.in_forward = None
+        if depth[0] == 1:
+            probe.mark(marks.OPTIMIZER)
+
+    skip_frame(before)
+    return before
+
+
+def _after(probe: Probe, torch: Any, depth: list[int]) -> Any:
+    tracing, ident = torch.compiler.is_dynamo_compiling, threading.get_ident
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not tracing():
-            steps.end()
-
-    for function in (before, after, _Steps):
-        skip_frame(function)
-    module = import_module("torch.optim.optimizer")  # no attribute of torch.optim
-    module.register_optimizer_step_pre_hook(before)
-    module.register_optimizer_step_post_hook(after)
-
-
-class _Steps:
-    """Only the outermost step counts: some optimizers call others."""
-
-    def __init__(self, probe: Probe) -> None:
-        self._probe = probe
-        self._depth = 0
-
-    def compiled(self) -> None:
-        if not self._probe.foreign():
-            self._probe.mark(marks.COMPILED)
-
-    def begin(self) -> None:
-        probe = self._probe
-        if probe.off:
+        if tracing() or not depth[0] or probe.off or ident() != probe.thread:
             return
-        probe.begin()
-        if not probe.foreign():
-            self._depth += 1
-            probe.in_forward = None
-            if self._depth == 1:
-                probe.mark(marks.OPTIMIZER)
-
-    def end(self) -> None:
-        probe = self._probe
-        if probe.foreign() or not self._depth:
-            return
-        self._depth -= 1
-        if not self._depth:
+        depth[0] -= 1
+        if not depth[0]:
             probe.mark(marks.LEAVE + marks.OPTIMIZER)
-            probe.read_queue()
+            probe.trim()
+
+    skip_frame(after)
+    return after
