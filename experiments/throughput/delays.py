@@ -61,5 +61,5 @@ def quantiles(delays: list[float]) -> dict[str, float | int | None]:
     """Count, median, 99th percentile and maximum in seconds; None where there is none."""
     if not delays:
         return {"count": 0, "p50_s": None, "p99_s": None, "max_s": None}
-    p50, p99 = np.quantile(delays, [0.5, 0.99])
+    p50, p99 = np.quantile(delays, [0.5, 0.99]).tolist()
     return {"count": len(delays), "p50_s": round(p50, 3), "p99_s": round(p99, 3), "max_s": round(max(delays), 3)}

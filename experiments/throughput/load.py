@@ -1,11 +1,14 @@
 """Messages onto the bus: as fast as they go, or at the pace of the jobs that send them.
 
-Rule of this file: the same producer settings as the sidecar's; values are made one at a time and never kept.
+Rule of this file: the sidecar's producer settings; values are made one at a time and never kept. A paced load is not
+compressed: one process here would compress for hundreds of nodes, and measure itself.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import msgspec
 from kafka import KafkaProducer
@@ -23,24 +26,29 @@ PEER_JOBS, PEER_RANKS = 8, 128
 
 @dataclass
 class Sent:
-    """What went onto the bus, and when the last message that has a step of a job did."""
+    """What went onto the bus, and when the last message that has a step of a job did.
+
+    ``late_s`` is how far behind its moment the worst message was sent, ``acknowledged_s`` the longest time from there
+    until the broker had it: large where not the worker but the load was too slow.
+    """
 
     began_s: float
     rows: int = 0
     messages: int = 0
     late_s: float = 0.0
+    acknowledged_s: float = 0.0
     steps: dict[tuple[str, int], float] = field(default_factory=dict)
 
 
 def preload(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
     """Everything at once, under times that are already past."""
     sent = Sent(began_s=time.time() - load.seconds - 1.0)
-    _send(settings, load, sent, lambda due_s: None, progress)
+    _send(settings, load, sent, lambda due_s: None, progress, compression_type="gzip")
     return sent
 
 
 def paced(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
-    """Every message at its moment; ``late_s`` is how far behind its moment the worst one was."""
+    """Every message at its moment."""
     sent = Sent(began_s=time.time() + 1.0)
 
     def wait(due_s: float) -> None:
@@ -49,24 +57,34 @@ def paced(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], No
             time.sleep(left)
         sent.late_s = max(sent.late_s, -left)
 
-    _send(settings, load, sent, wait, progress)
+    _send(settings, load, sent, wait, progress, compression_type=None)
     return sent
 
 
 def _send(
-    settings: bus.BrokerSettings, load: Load, sent: Sent, wait: Callable[[float], None], progress: Callable[[int], None]
+    settings: bus.BrokerSettings,
+    load: Load,
+    sent: Sent,
+    wait: Callable[[float], None],
+    progress: Callable[[int], None],
+    **options: Any,
 ) -> None:
-    producer = bus.producer(settings, "bench-load")
+    producer = bus.producer(settings, "bench-load", **options)
     told = 0.0
+
+    def acknowledged(metadata: Any, began_s: float) -> None:
+        sent.acknowledged_s = max(sent.acknowledged_s, time.time() - began_s)
+
     try:
         for message in messages(load, sent.began_s):
             event = message.event
             topic = topics.COLLECTIVE if isinstance(event, CollectiveTimings) else topics.OP
             data = wire.encode(event)
             wait(message.due_s)
-            producer.send(topic.name, key=event.job.encode(), value=data)
-            for step in message.steps:
-                sent.steps[event.job, step] = time.time()
+            now_s = time.time()
+            future = producer.send(topic.name, key=event.job.encode(), value=data)
+            future.add_callback(partial(acknowledged, began_s=now_s))
+            sent.steps.update(dict.fromkeys(((event.job, step) for step in message.steps), now_s))
             sent.rows += len(event.rank)
             sent.messages += 1
             if message.due_s >= told + 5.0:

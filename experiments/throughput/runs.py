@@ -81,7 +81,8 @@ def delay(load: Load) -> dict[str, Any]:
             found: dict[str, Any] = {
                 "seconds": time.monotonic() - began,
                 "processor_share": (running.processor_s() - used) / (time.monotonic() - began),
-                "worst_late_send_s": sent.late_s,
+                "worst_send_s": sent.late_s,
+                "worst_acknowledgement_s": sent.acknowledged_s,
                 "backlog_messages": sent.messages - running.count("events_total"),
             }
             _drain(lambda: running.count("events_total") >= sent.messages, running)
