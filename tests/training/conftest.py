@@ -118,7 +118,7 @@ class Listener:
         self.heard.sort(key=lambda heard: heard.hello.rank if heard.hello else -1)
 
     def run(
-        self, *command: str, environ: dict[str, str] | None = None, timeout: float = 150
+        self, *command: str, environ: dict[str, str] | None = None, timeout: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Run a Python command with the probe in it and hear it out."""
         own = {SOCKET_VARIABLE: str(self.path), "PYTHONPATH": str(BOOTSTRAP), "OMP_NUM_THREADS": "1"}
@@ -127,7 +127,7 @@ class Listener:
         return done
 
 
-def run_python(*command: str, environ: dict[str, str], timeout: float = 150) -> subprocess.CompletedProcess[str]:
+def run_python(*command: str, environ: dict[str, str], timeout: float = 300) -> subprocess.CompletedProcess[str]:
     """Run ``python command``; its output is captured."""
     whole = {**os.environ, "OMP_NUM_THREADS": "1", **environ}
     return subprocess.run(

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytestmark = pytest.mark.e2e
+# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 OVERLAYS = ("gc", "cpu_wait", "step")
 
