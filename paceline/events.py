@@ -86,17 +86,30 @@ class OpTimings(Produced, frozen=True, kw_only=True):
     lost: int = 0
 
 
+class PeerLink(msgspec.Struct, frozen=True, kw_only=True):
+    """One connection between two ranks that carried data since the sample before; its ends are ``ip:port``.
+
+    ``rtt_s`` is None at the end that only received: the sender alone measures it.
+    """
+
+    local: str
+    remote: str
+    rtt_s: float | None = None
+
+
 class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
     """A rank's TCP connections to other ranks, as its kernel saw them (TCP_INFO).
 
     ``rtt_s``: smallest smoothed round trip over its connections; a rank with a slow link is slow to everybody, so its
-    smallest is large, while its peers have other, fast connections.
+    smallest is large, while its peers have other, fast connections. An idle connection keeps an old one; ``peers`` are
+    those that were not idle, the busiest first, at most 64.
     """
 
     rank: Rank
     connections: Count
     rtt_s: float
     retransmits: Count
+    peers: list[PeerLink] = []
 
 
 class CollectiveTimings(Produced, frozen=True, kw_only=True):

@@ -162,10 +162,8 @@ class Batcher:
         job.lost += report.lost
         self._add_ops(job, rank, report)
         self._add_collectives(job, rank, report)
-        if report.link is not None:
-            connections, rtt_s, retransmits = report.link
-            if math.isfinite(rtt_s):
-                job.links[rank] = LinkSample(rank=rank, connections=connections, rtt_s=rtt_s, retransmits=retransmits)
+        if report.link is not None and math.isfinite(report.link.rtt_s):
+            job.links[rank] = LinkSample(rank=rank, **report.link._asdict())
 
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""

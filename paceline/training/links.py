@@ -9,12 +9,34 @@ import socket
 import stat
 import struct
 from collections.abc import Collection
+from typing import NamedTuple
 
-#: Offsets into Linux's ``struct tcp_info``: 8 bytes of flags, then 32-bit fields.
+from paceline.events import PeerLink
+from paceline.training.messages import LinkReport
+
+#: Offsets into Linux's ``struct tcp_info``: 8 bytes of flags, then 32-bit fields; the data segments in and out, which
+#: kernels before 4.6 do not have, lie further back.
 _FIELDS = struct.Struct("=8x24I")
+_SEGMENTS = struct.Struct("=152x2I")
 _RTT = 15
 _RETRANSMITS = 23
 _ESTABLISHED = 1
+
+#: A connection with fewer new segments than these has carried no data worth telling: its round trip is an old one.
+BUSY_SEGMENTS = 4
+#: Most connections of one rank that are told one by one, the busiest first.
+MOST_PEERS = 64
+
+
+class _Connection(NamedTuple):
+    """One connection: its ends, round trip in microseconds, and counts since it was made."""
+
+    local: str
+    remote: str
+    rtt_us: int
+    retransmits: int
+    received: int
+    sent: int
 
 
 class Links:
@@ -22,33 +44,57 @@ class Links:
 
     def __init__(self, ports: Collection[int]) -> None:
         self._ports = frozenset(ports)
+        self._before: dict[tuple[str, str], tuple[int, int]] = {}
 
-    def sample(self) -> tuple[int, float, int] | None:
-        """Connections, smallest smoothed round trip in seconds, retransmits; None where there is no connection."""
+    def sample(self) -> LinkReport | None:
+        """The connections, and those that carried data since the last sample; None where there is no connection."""
         if socket.getdefaulttimeout() is not None:
             return None  # Python would make the duplicate, and so the script's own socket, non-blocking.
         found = [link for link in map(self._read, _descriptors()) if link is not None]
+        peers = self._busy(found)
         if not found:
             return None
-        return len(found), min(rtt for rtt, _ in found) / 1e6, sum(retransmits for _, retransmits in found)
+        smallest = min(link.rtt_us for link in found) / 1e6
+        return LinkReport(len(found), smallest, sum(link.retransmits for link in found), peers)
 
-    def _read(self, descriptor: int) -> tuple[int, int] | None:
-        """Round trip in microseconds and retransmits of one connection."""
+    def _busy(self, found: list[_Connection]) -> list[PeerLink]:
+        before, self._before = self._before, {(c.local, c.remote): (c.received, c.sent) for c in found}
+        busy = []
+        for link in found:
+            if (link.local, link.remote) not in before:
+                continue
+            received, sent = before[link.local, link.remote]
+            new, mine = link.received - received, link.sent - sent
+            if max(new, mine) >= BUSY_SEGMENTS:
+                # Only who sends measures the round trip; the receiver's tells that this end is its own.
+                rtt_s = link.rtt_us / 1e6 if mine >= BUSY_SEGMENTS else None
+                busy.append((new + mine, PeerLink(local=link.local, remote=link.remote, rtt_s=rtt_s)))
+        busy.sort(key=lambda pair: -pair[0])
+        return [peer for _, peer in busy[:MOST_PEERS]]
+
+    def _read(self, descriptor: int) -> _Connection | None:
         try:
             if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 return None
             with socket.socket(fileno=os.dup(descriptor)) as link:
                 if link.family not in (socket.AF_INET, socket.AF_INET6) or link.type != socket.SOCK_STREAM:
                     return None
-                if {link.getpeername()[1], link.getsockname()[1]} & self._ports:
+                near, far = link.getsockname(), link.getpeername()
+                if {near[1], far[1]} & self._ports:
                     return None
-                data = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
+                data = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SEGMENTS.size)
         except OSError:
             return None
-        if len(data) < 104 or data[0] != _ESTABLISHED:
+        if len(data) < _FIELDS.size or data[0] != _ESTABLISHED:
             return None
-        fields = _FIELDS.unpack(data[:104])
-        return fields[_RTT], fields[_RETRANSMITS]
+        fields = _FIELDS.unpack_from(data)
+        received, sent = _SEGMENTS.unpack_from(data) if len(data) >= _SEGMENTS.size else (0, 0)
+        return _Connection(_endpoint(near), _endpoint(far), fields[_RTT], fields[_RETRANSMITS], received, sent)
+
+
+def _endpoint(address: tuple[str, int]) -> str:
+    """``ip:port``, written the same at both ends: one may see an IPv4 address as an IPv6 one."""
+    return f"{address[0].split('%')[0].removeprefix('::ffff:')}:{address[1]}"
 
 
 def _descriptors() -> list[int]:

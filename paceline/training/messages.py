@@ -4,9 +4,11 @@ Rule of this file: data and its codec only. It is read by a process that must su
 and every message decodes into one of three structs or raises.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
-from paceline.events import Count, CountOrNone, Rank
+from paceline.events import Count, CountOrNone, PeerLink, Rank
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
@@ -29,11 +31,20 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     labels: dict[str, str] = {}
 
 
+class LinkReport(NamedTuple):
+    """A rank's connections: how many, smallest round trip, retransmits, and which of them carried data."""
+
+    connections: Count
+    rtt_s: float
+    retransmits: Count
+    peers: list[PeerLink] = []  # noqa: RUF012 - never changed
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     """What a rank measured since its last report: op rows and collective rows, as in the events, times absolute.
 
     Times ``*_s`` are Unix seconds. ``op_name`` and ``operation`` hold words; the sidecar builds the vocabularies.
-    ``link`` is (connections, rtt_s, retransmits) or None. ``lost`` counts rows that a full ring dropped.
+    ``lost`` counts rows that a full ring dropped.
     """
 
     step: list[CountOrNone]
@@ -50,7 +61,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
     c_start_s: list[float]
     c_duration_s: list[float]
     c_wait_s: list[float]
-    link: tuple[Count, float, Count] | None = None
+    link: LinkReport | None = None
     lost: Count = 0
 
 

@@ -5,7 +5,7 @@ them Unix time.
 """
 
 from paceline.events import OVERLAYS, PHASES, STEP
-from paceline.training.messages import Report
+from paceline.training.messages import LinkReport, Report
 
 _NAMES = (*PHASES, *OVERLAYS, STEP)
 GC, CPU_WAIT, WHOLE = len(PHASES), len(PHASES) + 1, len(PHASES) + 2
@@ -42,7 +42,7 @@ class Rows:
         """A collective whose result is there."""
         self._collectives.append((found, duration))
 
-    def take(self, offset_ns: int, link: tuple[int, float, int] | None = None, lost: int = 0) -> list[Report]:
+    def take(self, offset_ns: int, link: LinkReport | None = None, lost: int = 0) -> list[Report]:
         """Reports of at most ``MOST`` rows each, oldest first; none where there is nothing to say."""
         phases, self._phases = self._phases, []
         collectives, self._collectives = self._collectives, []
@@ -57,7 +57,7 @@ def _report(
     phases: list[tuple[int, int, int, int, int]],
     collectives: list[tuple[Collective, int]],
     offset_ns: int,
-    link: tuple[int, float, int] | None,
+    link: LinkReport | None,
     lost: int,
 ) -> Report:
     return Report(

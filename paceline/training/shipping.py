@@ -14,7 +14,7 @@ from paceline.training import marks
 from paceline.training.device import DeviceClock
 from paceline.training.ledger import Ledger
 from paceline.training.links import Links
-from paceline.training.messages import Bye, Hello, Message, encoder
+from paceline.training.messages import Bye, Hello, LinkReport, Message, encoder
 from paceline.training.probe import Mark, Probe
 from paceline.training.rows import Rows
 from paceline.training.runqueue import RunQueue
@@ -146,7 +146,7 @@ class Shipping:
         for mark in self.clock.translate(found) if self.clock is not None else found:
             feed(mark[0], mark[1], mark[2])
 
-    def _send(self, link: tuple[int, float, int] | None) -> None:
+    def _send(self, link: LinkReport | None) -> None:
         drift = time.time_ns() - time.perf_counter_ns() - self._offset_ns
         if abs(drift) > CLOCK_SET_NS:
             self._offset_ns += drift
@@ -154,7 +154,7 @@ class Shipping:
         for report in self._rows.take(self._offset_ns, link, lost):
             self._put(report)
 
-    def _link(self) -> tuple[int, float, int] | None:
+    def _link(self) -> LinkReport | None:
         now = time.monotonic()
         if now - self._links_at < LINKS_EVERY_S:
             return None

@@ -1,7 +1,8 @@
 """Is one rank's network link slow: round trips compared between ranks, while everybody waits.
 
 Rule of this file: pure. A slow link slows every member of a ring alike, so waiting cannot name it; the kernel's round
-trip can: the rank with the slow link is far from all its peers, each of which is close to the others.
+trip can: the rank with the slow link is far from all its peers, each of which is close to the others. A job that tells
+no connections one by one is judged by the smallest round trip each rank saw.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from paceline.events import CollectiveTimings
 
 from .cohort import peers_median
 from .config import Config
+from .distances import Distances
 from .episode import Episode
 from .lifecycle import FINAL, Signal, follow
 
@@ -22,6 +24,7 @@ class Links:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.distances = Distances()
         self.rtt_s: dict[int, float] = {}
         self.retransmits: dict[int, int] = {}
         self.waits: dict[int, float] = {}
@@ -35,10 +38,7 @@ class Links:
         if not batch.links:
             return []
         span = self._weigh(batch)
-        for link in batch.links:
-            if link.connections > 0 and np.isfinite(link.rtt_s) and link.rtt_s >= 0:
-                self.rtt_s[link.rank] = link.rtt_s
-                self.retransmits[link.rank] = link.retransmits
+        fresh = self._round_trips(batch)
         ranks = sorted(self.rtt_s)
         if len(ranks) < 3:  # of two ranks both ends of the one link look alike
             return []
@@ -47,13 +47,25 @@ class Links:
         far = (own >= self.config.link_times * peers) & (own >= peers + self.config.link_rtt_s)
         step = max(batch.step, default=-1)
         told = []
-        fresh = {link.rank for link in batch.links}
         for rank, is_far, rtt, others in zip(ranks, far.tolist(), own.tolist(), peers.tolist(), strict=True):
             if rank in fresh and (signal := self._signal(rank, is_far)):
                 told += self._move(rank, signal, step, span, rtt, others)
         if not self.slow:
             self.quiet_wait = self.wait_ratio()
         return told
+
+    def _round_trips(self, batch: CollectiveTimings) -> set[int]:
+        """Update each rank's round trip to its nearest peer; the ranks of which this batch knows one."""
+        sound = [link for link in batch.links if link.connections > 0]
+        self.retransmits.update({link.rank: link.retransmits for link in sound})
+        known = bool(self.distances.legs)
+        fresh = self.distances.update(sound)
+        if not self.distances.legs:
+            fresh = {link.rank: link.rtt_s for link in sound if np.isfinite(link.rtt_s) and link.rtt_s >= 0}
+        elif not known:
+            self.rtt_s.clear()  # smallest ones of connections that may be idle compare with nothing
+        self.rtt_s.update(fresh)
+        return set(fresh)
 
     def wait_ratio(self) -> float:
         """The median rank's share of time spent waiting in collectives, in the last batches."""
@@ -117,11 +129,13 @@ class Links:
         """The state as plain data."""
         tables = {name: [[rank, value] for rank, value in getattr(self, name).items()] for name in self._TABLES}
         episodes = [msgspec.to_builtins(episode) for episode in self.episodes.values()]
-        return {**tables, "quiet_wait": self.quiet_wait, "episodes": episodes}
+        distances = self.distances.snapshot()
+        return {**tables, "quiet_wait": self.quiet_wait, "episodes": episodes, "distances": distances}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         for name in self._TABLES:
             setattr(self, name, dict(data[name]))
         self.quiet_wait = float(data["quiet_wait"])
+        self.distances.load(data["distances"])
         self.episodes = {e.rank: e for e in msgspec.convert(data["episodes"], list[Episode])}

@@ -18,7 +18,7 @@ from .straggler import Straggler
 from .ticks import Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 1
+_LAYOUT = 2
 
 
 class Phases:

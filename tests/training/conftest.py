@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, Report, decoder
+from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Report, decoder
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -47,7 +47,7 @@ class Heard:
         self.bye: Bye | None = None
         self.phases: list[Phase] = []
         self.collectives: list[Collective] = []
-        self.links: list[tuple[int, float, int]] = []
+        self.links: list[LinkReport] = []
         self.lost = 0
         self.sizes: list[int] = []
 

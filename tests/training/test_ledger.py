@@ -2,7 +2,7 @@
 
 from paceline.training.ledger import MOST_OPEN, Ledger
 from paceline.training.marks import FUNCTIONAL, NATIVE, PYTHON, REDUCER
-from paceline.training.messages import Report
+from paceline.training.messages import LinkReport, Report
 from paceline.training.rows import MOST, Rows
 
 
@@ -95,10 +95,10 @@ def test_reports_are_split_and_keep_their_order() -> None:
     rows = Rows()
     for step in range(2 * MOST + 5):
         rows.phase(step, 0, -1, 100, 50)
-    reports = rows.take(1_000_000_000, (2, 0.001, 3), 7)
+    reports = rows.take(1_000_000_000, LinkReport(2, 0.001, 3), 7)
     assert [len(report.step) for report in reports] == [MOST, MOST, 5]
     assert [step for report in reports for step in report.step] == list(range(2 * MOST + 5))
-    assert [(report.link, report.lost) for report in reports] == [((2, 0.001, 3), 7), (None, 0), (None, 0)]
+    assert [(report.link, report.lost) for report in reports] == [(LinkReport(2, 0.001, 3), 7), (None, 0), (None, 0)]
 
 
 def test_times_become_unix_seconds() -> None:

@@ -25,7 +25,7 @@ def test_connections_are_counted_with_their_round_trip(pair: tuple[socket.socket
     pair[1].recv(1)
     before = Links(()).sample()
     assert before is not None
-    connections, rtt_s, retransmits = before
+    connections, rtt_s, retransmits, _ = before
     assert connections >= 2
     assert 0 < rtt_s < 1
     assert retransmits >= 0
@@ -55,3 +55,21 @@ def test_a_default_timeout_switches_sampling_off(pair: tuple[socket.socket, sock
     finally:
         socket.setdefaulttimeout(None)
     assert os.get_blocking(pair[0].fileno())
+
+
+def test_connections_that_carried_data_are_told_with_their_ends(pair: tuple[socket.socket, socket.socket]) -> None:
+    """The sender tells its round trip, the receiver none, an idle connection is left out."""
+    links = Links(())
+    before = links.sample()
+    for _ in range(20):
+        pair[0].sendall(b"x")
+        pair[1].recv(1)
+    after, idle = links.sample(), links.sample()
+    near, far = (f"127.0.0.1:{end.getsockname()[1]}" for end in pair)
+    assert before is not None
+    assert after is not None
+    assert idle is not None
+    told = {(peer.local, peer.remote): peer.rtt_s for peer in after.peers}
+    assert told[near, far] is not None
+    assert told[far, near] is None
+    assert (near, far) not in {(peer.local, peer.remote) for peer in [*before.peers, *idle.peers]}

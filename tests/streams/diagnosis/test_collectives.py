@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from paceline.events import LinkSample
+from paceline.events import LinkSample, PeerLink
 from streams.diagnosis.machine import Diagnosis
 
 
@@ -68,3 +68,47 @@ def test_a_slow_link_is_named_by_its_round_trip(collective_batches):
 def test_equal_links_accuse_nobody(collective_batches):
     """Round trips that are long for everybody are the network's nature, not one rank's fault."""
     assert judge(with_links(collective_batches(4, 300, {}), lambda rank, n: 0.01)) == []
+
+
+def in_a_ring(rank, rtt_of, size=4):
+    """What ``rank`` tells of a ring in which each sends to the next, beside an idle connection that was once fast."""
+    to, origin = (rank + 1) % size, (rank - 1) % size
+    return LinkSample(
+        rank=rank,
+        connections=3,
+        rtt_s=0.00003,
+        retransmits=0,
+        peers=[
+            PeerLink(local=f"10.0.0.{rank}:7{to}", remote=f"10.0.0.{to}:9{rank}", rtt_s=rtt_of(rank, to)),
+            PeerLink(local=f"10.0.0.{rank}:9{origin}", remote=f"10.0.0.{origin}:7{rank}"),
+        ],
+    )
+
+
+def ring_batches(batches, rtt_of):
+    for number, batch in enumerate(batches):
+        links = [in_a_ring(rank, lambda a, b, n=number: rtt_of(a, b, n)) for rank in batch.ranks]
+        yield msgspec.structs.replace(batch, phases=True, links=links, wait_s=[1.0] * len(batch.wait_s))
+
+
+def split(batches, size=4):
+    """The same batches from a node for each rank."""
+    for number, batch in enumerate(batches):
+        for place in range(size):
+            yield msgspec.structs.replace(
+                batch,
+                producer=f"node-{place}",
+                sequence=number,
+                ranks=[place],
+                world_sizes=[size],
+                links=[batch.links[place]],
+            )
+
+
+@pytest.mark.parametrize("spread", [list, split])
+def test_a_slow_link_in_a_ring_is_told_from_its_neighbours(collective_batches, spread):
+    """Who sends into the slow rank sees a slow connection too, but has a fast one on its other side."""
+    slow = ring_batches(collective_batches(4, 300, {}), lambda a, b, n: 0.02 if 2 in (a, b) and n >= 10 else 0.0001)
+    findings = judge(spread(slow))
+    assert {(tuple(finding.ranks), finding.cause) for finding in findings} == {((2,), "link")}
+    assert findings[-1].state == "confirmed"
