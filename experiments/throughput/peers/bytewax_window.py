@@ -41,7 +41,8 @@ def main(broker: str, topic: str, rows: str) -> None:
     keyed = op.map("read", source, read)
     clock = win.EventClock(moment, wait_for_system_duration=timedelta(seconds=10))
     windower = win.TumblingWindower(length=timedelta(seconds=1), align_to=START)
-    summed = win.fold_window("sum", keyed, clock, windower, float, add, lambda a, b: a + b)
+    # Unordered, so that a row is folded when it comes and not when its window closes.
+    summed = win.fold_window("sum", keyed, clock, windower, float, add, lambda a, b: a + b, ordered=False)
     op.output("out", op.filter("none", summed.down, lambda item: False), StdOutSink())
     run_main(flow)
 
