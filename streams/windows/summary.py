@@ -10,6 +10,7 @@ import numpy as np
 
 from paceline.events import JobWindow, RankWindow
 
+from ..diagnosis.cohort import nanmedian
 from .ring import COLUMNS, Floats, Ring, Whole
 
 _WAIT = COLUMNS.index("communication")
@@ -65,11 +66,13 @@ def merge(left: Part, right: Part) -> Part:
 
 def median(values: Floats, axis: int) -> Floats:
     """The median along ``axis`` of those measured; NaN where none was."""
-    found = np.full(values.shape[1 - axis], np.nan)
     some = ~np.isnan(values).all(axis=axis)
+    if values.size and some.all():
+        return nanmedian(values, axis)
+    found = np.full(values.shape[1 - axis], np.nan)
     kept = values[:, some] if axis == 0 else values[some]
     if kept.size:
-        found[some] = np.nanmedian(kept, axis=axis)
+        found[some] = nanmedian(kept, axis)
     return found
 
 
