@@ -68,7 +68,7 @@ def median(values: Floats, axis: int) -> Floats:
     """The median along ``axis`` of those measured; NaN where none was."""
     some = ~np.isnan(values).all(axis=axis)
     if values.size and some.all():
-        return nanmedian(values, axis)
+        return np.asarray(nanmedian(values, axis), dtype=np.float64)
     found = np.full(values.shape[1 - axis], np.nan)
     kept = values[:, some] if axis == 0 else values[some]
     if kept.size:
