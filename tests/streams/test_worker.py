@@ -13,7 +13,7 @@ import pytest
 from paceline import bus, topics, wire
 from streams.processor import Processor
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
 class Workers:
@@ -110,7 +110,7 @@ def test_from_batches_to_findings(workers, make_training, request):
     workers.produce(events[20:])
     wanted = expected(events)
     assert wanted
-    workers.until(lambda: len(workers.findings(job)) >= len(wanted), 90)
+    workers.until(lambda: len(workers.findings(job)) >= len(wanted), 240)
     assert upserted(workers.findings(job)) == wanted
     # Other tests leave letters of their own on this broker.
     excerpts = {base64.b64encode(message).decode() for message in nonsense}
@@ -127,11 +127,11 @@ def test_sigterm_ends_it_in_good_order(workers, make_training, request):
     first = workers.start()
     workers.produce(events)
     wanted = expected(events)
-    workers.until(lambda: len(workers.findings(job)) >= len(wanted), 90)
+    workers.until(lambda: len(workers.findings(job)) >= len(wanted), 240)
     first.terminate()
     assert first.wait(30) == 0
     workers.start("--web-port", str(port := _free_port()))
-    workers.until(lambda: _ready(port), 60)
+    workers.until(lambda: _ready(port), 120)
     more = make_training(job=job + "-next", slow=1, seconds=25)
     workers.produce(more)
     workers.until(lambda: len(workers.findings(job + "-next")) >= len(expected(more)), 60)
@@ -148,17 +148,17 @@ def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
     workers.start()
     workers.produce(mixed[:120])
     for job in jobs:
-        workers.until(lambda job=job: workers.findings(job), 90)
+        workers.until(lambda job=job: workers.findings(job), 240)
     workers.processes[-1].kill()
     workers.produce(mixed[120:240])
     workers.start()
     known = len(workers.findings(*jobs))
-    workers.until(lambda: len(workers.findings(*jobs)) > known, 90)
+    workers.until(lambda: len(workers.findings(*jobs)) > known, 240)
     workers.processes[-1].kill()
     workers.produce(mixed[240:])
     workers.start()
     for job in jobs:
-        workers.until(lambda job=job: len(upserted(workers.findings(job))) >= len(wanted[job]), 90)
+        workers.until(lambda job=job: len(upserted(workers.findings(job))) >= len(wanted[job]), 240)
         assert upserted(workers.findings(job)) == wanted[job]
 
 
@@ -169,13 +169,13 @@ def test_two_workers_say_what_one_says(workers, make_training, request):
     mixed = [event for row in zip(*runs.values(), strict=True) for event in row]
     workers.start()
     workers.produce(mixed[:150])
-    workers.until(lambda: workers.findings(*jobs), 90)
+    workers.until(lambda: workers.findings(*jobs), 240)
     workers.start("--web-port", str(port := _free_port()))
-    workers.until(lambda: _ready(port), 90)
+    workers.until(lambda: _ready(port), 240)
     workers.produce(mixed[150:])
     for job in jobs:
         wanted = expected(runs[job])
-        workers.until(lambda job=job, wanted=wanted: len(upserted(workers.findings(job))) >= len(wanted), 90)
+        workers.until(lambda job=job, wanted=wanted: len(upserted(workers.findings(job))) >= len(wanted), 240)
         assert upserted(workers.findings(job)) == wanted
 
 
@@ -186,7 +186,7 @@ def test_a_message_that_cannot_be_judged_is_put_aside_once(workers, make_trainin
     huge = msgspec.structs.replace(events[0], producer="odd", step=[2**80] * len(events[0].step))
     workers.start()
     workers.produce([*events[:10], huge, *events[10:]])
-    workers.until(lambda: len(workers.findings(job)) >= len(expected(events)), 90)
+    workers.until(lambda: len(workers.findings(job)) >= len(expected(events)), 240)
     assert upserted(workers.findings(job)) == expected(events)
     workers.until(workers.dead_letters, 30)
 

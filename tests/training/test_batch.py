@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from paceline import topics, wire
 from paceline.events import CollectiveTimings, JobDescribed, OpTimings
 from paceline.training.batch import LONGEST_WORD, MOST_ROWS, Batcher, Origin, Outgoing, fault_in
-from paceline.training.messages import Hello, Report
+from paceline.training.messages import Hello, LinkReport, Report
 
 ORIGIN = Origin("default", "n1", "p")
 
@@ -183,7 +183,7 @@ def test_what_is_not_finite_is_dropped_and_counted() -> None:
     """NaN cannot travel as JSON: the row goes, the others stay."""
     batcher = Batcher(ORIGIN)
     key = batcher.join(hello(0))
-    batcher.add(key, 0, report([0, 1], duration_s=[math.nan, 0.5], link=(1, math.inf, 0)))
+    batcher.add(key, 0, report([0, 1], duration_s=[math.nan, 0.5], link=LinkReport(1, math.inf, 0)))
     (sent,) = of(OpTimings, batcher.end(2000.0))
     assert sent.event.step == [1]
     assert batcher.unfit_rows == 1
