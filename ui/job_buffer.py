@@ -12,8 +12,6 @@ from .step_ring import RANKS_MAX, StepRing
 
 #: Steps the heatmap can look back, and steps the phases are taken over.
 STEPS, PHASE_STEPS = 4096, 256
-#: The first steps allocate, compile and connect: they would drown the phases of all later ones.
-WARM_UP = 5
 LENGTHS_MAX = 8
 LAYERS = (*events.PHASES, *events.OVERLAYS, events.STEP)
 WAITING = "communication"
@@ -93,8 +91,7 @@ class JobBuffer:
         took_s = np.asarray(event.duration_s, np.float64)
         for ring in (self.matrix, self.phases):
             layer = np.array([ring.layers.index(name) if name in ring.layers else -1 for name in event.ops], np.int64)
-            settled = step >= (WARM_UP if ring is self.phases else 0)
-            ring.add(layer[op][settled], rank[settled], step[settled], took_s[settled])
+            ring.add(layer[op], rank, step, took_s)
         whole = np.array([name == events.STEP for name in event.ops])[op]
         self.matrix.mark(step[whole], np.asarray(event.start_s, np.float64)[whole] + event.t0_s)
         for who, world_size, device in zip(event.ranks, event.world_sizes, event.devices, strict=True):

@@ -85,9 +85,8 @@ def quantity(value: float | None, unit: str) -> str:
     """A number of evidence with its unit; seconds and ratios as people read them."""
     if value is None or value != value:
         return "-"
-    if unit in ("s", "seconds", "s/step"):
-        each = " a step" if unit == "s/step" else ""
-        return (seconds(value) if value >= 0 else "-" + seconds(-value)) + each
+    if unit in ("s", "seconds"):
+        return seconds(value) if value >= 0 else "-" + seconds(-value)
     if unit == "ratio":
         return digits(value)
     return f"{digits(value)} {unit}".strip()
