@@ -61,12 +61,38 @@ class Produced(Event, frozen=True, kw_only=True):
 # --- training ---------------------------------------------------------------------------------------------------------
 
 
+class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank's process, device and node went through in the ``span_s`` seconds before ``time_s``.
+
+    ``throttle_reasons`` is NVML's bit mask, all that was seen in the span; ``major_faults`` are pages read back from
+    disk; ``pressure_*`` are PSI's ``some avg10`` as ratios. None is *not measured*.
+    """
+
+    rank: Rank
+    time_s: float
+    span_s: float
+    throttle_reasons: int | None = None
+    sm_clock_mhz: float | None = None
+    sm_clock_max_mhz: float | None = None
+    utilization_ratio: float | None = None
+    temperature_celsius: float | None = None
+    fb_used_bytes: int | None = None
+    fb_total_bytes: int | None = None
+    major_faults: int | None = None
+    swap_used_bytes: int | None = None
+    pressure_cpu_ratio: float | None = None
+    pressure_memory_ratio: float | None = None
+    pressure_io_ratio: float | None = None
+
+
 class OpTimings(Produced, frozen=True, kw_only=True):
     """Phases and ops of the ranks of one node. Key: job.
 
     ``ranks`` / ``world_sizes`` / ``devices`` say, one entry a rank, for whom this batch speaks and what each believes;
     the columns ``rank … duration_s`` hold one entry a row. ``op`` indexes ``ops``. ``microbatch`` is -1 for none.
-    ``lost`` counts rows that were measured and dropped on the node before this message.
+    ``lost`` counts rows that were measured and dropped on the node before this message. ``dp`` / ``tp`` / ``pp`` are the
+    ranks' places in the data, tensor and pipeline dimensions, one entry a rank, -1 where unknown; empty where no rank
+    has one. ``conditions`` is what the ranks' own node and device went through since the batch before.
     """
 
     job: str
@@ -84,6 +110,10 @@ class OpTimings(Produced, frozen=True, kw_only=True):
     start_s: list[float]
     duration_s: list[float]
     lost: int = 0
+    dp: list[CountOrNone] = []
+    tp: list[CountOrNone] = []
+    pp: list[CountOrNone] = []
+    conditions: list[RankCondition] = []
 
 
 class PeerLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +142,17 @@ class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
     peers: list[PeerLink] = []
 
 
+class OpenCollective(msgspec.Struct, frozen=True, kw_only=True):
+    """A collective that a rank has stood in for a while: who waits where. ``start_s`` is absolute (Unix time)."""
+
+    rank: Rank
+    group: str
+    group_size: Count
+    seq: Count
+    operation: str
+    start_s: float
+
+
 class CollectiveTimings(Produced, frozen=True, kw_only=True):
     """Collectives of the ranks of one node. Key: job.
 
@@ -119,7 +160,8 @@ class CollectiveTimings(Produced, frozen=True, kw_only=True):
     are ``group_sizes``. ``seq`` counts the collectives of a group, the same on every member. ``duration_s`` runs from
     issue until the result was there; ``wait_s`` is the part of it in which the rank stood still: all leave together,
     so the **shortest** wait is the late one. ``step`` is -1 where unknown.
-    ``phases`` tells that the same producer also sends OpTimings, which then carry the verdict.
+    ``phases`` tells that the same producer also sends OpTimings, which then carry the verdict. ``open`` lists the ranks
+    that have stood in a collective for seconds, as of ``now_s``; a hang shows in nothing else.
     """
 
     job: str
@@ -143,6 +185,8 @@ class CollectiveTimings(Produced, frozen=True, kw_only=True):
     duration_s: list[float]
     wait_s: list[float]
     links: list[LinkSample] = []
+    open: list[OpenCollective] = []
+    now_s: float | None = None
 
 
 class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -378,6 +422,9 @@ FindingKind = Literal[
     "data_bound",
     "hang",
     "device_fault",
+    "slowdown",
+    "idle_device",
+    "out_of_memory_risk",
     "insufficient_data",
 ]
 FindingState = Literal["suspected", "confirmed", "recovered"]
