@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka import errors
+from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
@@ -126,6 +127,24 @@ def _hello(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
         with contextlib.suppress(errors.KafkaError):
             manager.close()
         net.close()
+
+
+async def _connect(
+    self: KafkaNetSocket, net: Any, sock: socket.socket, sockaddr: Any, timeout_at: float | None = None
+) -> socket.socket:
+    """Connect ``sock``, and close it where that fails.
+
+    The client leaves a refused socket to the garbage collector, one for every try while a broker is away.
+    """
+    try:
+        return await _connect_or_leak(self, net, sock, sockaddr, timeout_at=timeout_at)
+    except BaseException:
+        sock.close()
+        raise
+
+
+_connect_or_leak = KafkaNetSocket.sock_connect
+KafkaNetSocket.sock_connect = _connect
 
 
 def quieten() -> None:

@@ -1,6 +1,8 @@
 """Broker settings, the clients made from them, topics, and the line a person gets when the broker is away."""
 
 import contextlib
+import gc
+import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -55,6 +57,20 @@ def listener() -> Iterator[Callable[[bytes | None], str]]:
 
         yield serve
         stack.close()
+
+
+def test_a_refused_connection_leaves_no_socket_behind(nobody):
+    """However often a broker that is away is tried, no socket waits for the garbage collector."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            with pytest.raises(errors.KafkaError):
+                connection._hello(nobody, {}, 1.0)
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
 
 
 def test_without_settings_the_local_broker_is_used_in_the_clear():
