@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from paceline.nvml.driver import real
 from paceline.settings import CLUSTER
 from paceline.training.identity import node_of
 
@@ -23,7 +24,6 @@ from .agent import Agent, Identity
 from .gpu import Gpus
 from .host import Host
 from .logs import to_stderr
-from .nvml import real
 from .options import parse
 from .processes import Owners
 from .sinks import Recording, Sink

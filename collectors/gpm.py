@@ -5,8 +5,8 @@ Rule of this file: it keeps the sample before, because GPM's ratios are over the
 
 from typing import Any
 
-from .probes import UnanswerableError
-from .readings import Value, ratio
+from paceline.nvml.probes import UnanswerableError
+from paceline.nvml.readings import Value, ratio
 
 COLUMNS = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
 

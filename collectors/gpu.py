@@ -7,8 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from paceline.nvml.driver import errors, is_lost, reason
+
 from .device import Device, Row
-from .nvml import errors, is_lost, reason
 from .pcie import Throughput
 
 log = logging.getLogger("paceline.collect.gpu")

@@ -10,13 +10,14 @@ from typing import Any
 import psutil
 
 from paceline.events import NetworkErrors
+from paceline.nvml.probes import UnanswerableError
+from paceline.nvml.readings import scaled
+from paceline.pressure import pressure
 
 from .columns import HOST_COLUMNS
 from .cpu import Cpu
-from .kernel import network_errors, physical, pressure, tcp_retransmits
-from .probes import UnanswerableError
+from .kernel import network_errors, physical, tcp_retransmits
 from .rates import Rate
-from .readings import scaled
 
 HostRow = dict[str, Any]
 #: What may go wrong inside psutil where /proc is partly hidden or odd.

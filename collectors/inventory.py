@@ -12,11 +12,11 @@ from typing import Any
 import psutil
 
 from paceline.events import DeviceDescribed
+from paceline.nvml.driver import errors, reason
+from paceline.nvml.readings import Value, scaled, whole
 
 from .device import Device
 from .gpu import Gpus
-from .nvml import errors, reason
-from .readings import Value, scaled, whole
 
 
 def describe(gpus: Gpus, time_s: float, proc: Path = Path("/proc")) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the kernel tells in small text files: pressure, TCP retransmits, InfiniBand and network-card errors.
+"""What the kernel tells in small text files: TCP retransmits, InfiniBand and network-card errors.
 
 Rule of this file: readers with the folder as an argument. A file that is missing or says something else is None or an
 empty result, never 0. Everything under /sys/class is re-listed each time: interfaces come and go.
@@ -24,30 +24,6 @@ DRIVER_COUNTERS = (
     *("out_of_sequence", "packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err", "duplicate_request"),
     *("out_of_buffer", "np_cnp_sent", "rp_cnp_handled", "roce_slow_restart", "req_transport_retries_exceeded"),
 )
-
-
-def pressure(path: Path) -> float | None:
-    """PSI's ``some avg10`` in a /proc/pressure file, as a ratio; None where the kernel has no PSI or has it off."""
-    try:
-        text = path.read_text()
-    except OSError:
-        return None
-    for line in text.splitlines():
-        kind, _, rest = line.partition(" ")
-        if kind == "some":
-            return _percent(rest)
-    return None
-
-
-def _percent(fields: str) -> float | None:
-    for field in fields.split():
-        name, _, raw = field.partition("=")
-        if name == "avg10":
-            try:
-                return round(float(raw) / 100, 6)
-            except ValueError:
-                return None
-    return None
 
 
 def tcp_retransmits(path: Path) -> int | None:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .nvml import errors, is_passing, reason
-from .readings import Value, scaled
-from .refusals import Refusals
+from paceline.nvml.driver import errors, is_passing, reason
+from paceline.nvml.readings import Value, scaled
+from paceline.nvml.refusals import Refusals
 
 #: Seconds between two readings of a device, and how old one may be and still be a row's value.
 EVERY_S = 1.0

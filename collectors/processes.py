@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline.events import DeviceProcess
+from paceline.nvml.driver import errors, reason
+from paceline.nvml.readings import whole
 from paceline.settings import SettingError
 from paceline.training.identity import job_of
 
 from .device import Device
-from .nvml import errors, reason
-from .readings import whole
 
 COLUMN = "processes"
 

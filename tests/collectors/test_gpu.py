@@ -3,9 +3,9 @@ import logging
 import pynvml
 import pytest
 
-from collectors import nvml as connection
 from collectors.gpu import RECONNECT_S, WITHOUT_BINDING, Gpus
 from collectors.simulated import SimulatedNvml
+from paceline.nvml import driver as connection
 
 NO_LIBRARY = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
 

@@ -9,26 +9,6 @@ def put(root, path, text):
     target.write_text(text)
 
 
-def test_pressure_is_some_avg10_as_a_ratio(tmp_path):
-    """Of PSI's lines, some avg10 counts."""
-    put(tmp_path, "cpu", "some avg10=12.50 avg60=3.03 avg300=1.83 total=1\nfull avg10=99.00 avg60=0 avg300=0 total=0\n")
-
-    assert kernel.pressure(tmp_path / "cpu") == 0.125
-
-
-@pytest.mark.parametrize("text", ["", "full avg10=1.0\n", "some avg60=1.0\n", "some avg10=x\n", "\x00\xff"])
-def test_odd_pressure_is_no_value(tmp_path, text):
-    """A pressure file that says something else is no value."""
-    put(tmp_path, "cpu", text)
-
-    assert kernel.pressure(tmp_path / "cpu") is None
-
-
-def test_a_kernel_without_psi_has_no_pressure(tmp_path):
-    """A missing file is no value."""
-    assert kernel.pressure(tmp_path / "cpu") is None
-
-
 def test_retransmits_are_found_by_name(tmp_path):
     """The column of /proc/net/snmp is found by its heading, wherever it stands."""
     put(tmp_path, "snmp", "Ip: A B\nIp: 1 2\nTcp: MaxConn RetransSegs InErrs\nTcp: -1 42 7\nUdp: A\nUdp: 1\n")

@@ -3,7 +3,7 @@ import math
 import pynvml
 import pytest
 
-from collectors import readings
+from paceline.nvml import readings
 
 
 @pytest.mark.parametrize("blank", [0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0x7FFFFFFFFFFFFFF0, 0x7FFFFFFFFFFFFFF3, -1, None])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .readings import Value, field, ratio, scaled, whole
+from paceline.nvml.readings import Value, field, ratio, scaled, whole
 
 #: A call: NVML-like object and device handle in, one value a column out.
 Ask = Callable[[Any, Any], tuple[Value, ...]]

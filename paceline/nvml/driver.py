@@ -6,7 +6,7 @@ with pynvml's names, so a simulated one serves as well.
 
 from typing import Any
 
-from .probes import UnanswerableError
+from paceline.nvml.probes import UnanswerableError
 
 _WORDS = {
     "NVML_ERROR_NOT_SUPPORTED": "not supported by this GPU",

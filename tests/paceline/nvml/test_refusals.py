@@ -1,4 +1,4 @@
-from collectors.refusals import RETRY_S, RETRY_SOON_S, Refusals
+from paceline.nvml.refusals import RETRY_S, RETRY_SOON_S, Refusals
 
 
 def test_a_refused_question_waits():
