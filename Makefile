@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
-IMAGES := collectors streams ui
+IMAGES := collectors streams forecaster ui
 COMPILE := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet
 
 .DEFAULT_GOAL := help

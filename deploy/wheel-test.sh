@@ -14,7 +14,7 @@ echo "wheel-test.sh: building the wheel" >&2
 "$uv" pip install --quiet --python "$work/venv/bin/python" --no-deps "$work"/dist/*.whl
 
 # An image holds its own lock and the wheel, nothing else: each service must start with that.
-declare -A command=([collectors]=collect [streams]=streams [ui]=ui)
+declare -A command=([collectors]=collect [streams]=streams [forecaster]=forecaster [ui]=ui)
 for service in "${!command[@]}"; do
   "$uv" venv --quiet --python .venv/bin/python "$work/$service"
   "$uv" pip sync --quiet --python "$work/$service/bin/python" --require-hashes "deploy/requirements/$service.lock"
@@ -29,9 +29,9 @@ venv/bin/python -P - <<'PYTHON'
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import collectors, paceline, streams, ui
+import collectors, forecaster, paceline, streams, ui
 
-for package in (paceline, collectors, streams, ui):
+for package in (paceline, collectors, streams, forecaster, ui):
     assert "site-packages" in package.__file__, f"{package.__name__} is not the installed one: {package.__file__}"
 for entry in entry_points(group="paceline.commands"):
     entry.load()

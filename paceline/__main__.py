@@ -37,6 +37,7 @@ SERVICE_COMMANDS = {
     "collect": Command("collectors", "sample this node's GPUs and host"),
     "streams": Command("streams", "find stragglers and their causes, from the bus to the bus"),
     "analyze": Command("streams", "find them in a recording, with no broker"),
+    "forecaster": Command("forecaster", "forecast, find cycles and name kinds of job, over HTTP and on the bus"),
     "ui": Command("ui", "serve the live page"),
 }
 GROUP = "paceline.commands"
@@ -45,7 +46,7 @@ GROUP = "paceline.commands"
 def usage() -> str:
     """The help page."""
     rows = [(name, command.help) for name, command in (COMMANDS | SERVICE_COMMANDS).items()]
-    lines = [f"  {name:<9} {text}" for name, text in rows]
+    lines = [f"  {name:<10} {text}" for name, text in rows]
     return "\n".join(
         [
             "usage: paceline COMMAND [OPTIONS]      paceline COMMAND --help      paceline --version",

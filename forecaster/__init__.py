@@ -1,0 +1,1 @@
+"""The forecaster: what comes next, which rhythm, which kind of job."""
