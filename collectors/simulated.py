@@ -115,6 +115,12 @@ class SimulatedNvml:
     def nvmlDeviceGetHandleByIndex(self, index: int) -> SimulatedGpu:
         return self._ask("nvmlDeviceGetHandleByIndex", self.gpus[index])
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> SimulatedGpu:
+        for gpu in self.gpus:
+            if gpu.uuid == uuid:
+                return self._ask("nvmlDeviceGetHandleByUUID", gpu)
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
     # --- what a device is ---------------------------------------------------------------------------------------------
 
     def nvmlDeviceGetUUID(self, gpu: SimulatedGpu) -> str:
