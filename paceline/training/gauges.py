@@ -44,6 +44,7 @@ class _Gauge:
         self.answers: Answers | None = None
         self.look_s = float("-inf")
         self._readings: list[tuple[float, Reading]] = []
+        self._told: list[tuple[float, Reading]] = []
         self._lock = threading.Lock()
 
     def add(self, at_s: float, reading: Reading) -> None:
@@ -53,8 +54,10 @@ class _Gauge:
 
     def take(self, now_s: float) -> Reading | None:
         with self._lock:
-            readings, self._readings = self._readings, self._readings[-1:]
-        readings = [(at_s, reading) for at_s, reading in readings if now_s - at_s <= OLDEST_S]
+            fresh, self._readings = self._readings, []
+        # Nothing new between two hurried samples: the one before is told again.
+        self._told = fresh or self._told[-1:]
+        readings = [(at_s, reading) for at_s, reading in self._told if now_s - at_s <= OLDEST_S]
         return _merged([reading for _, reading in readings]) if readings else None
 
 

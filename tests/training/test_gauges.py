@@ -59,10 +59,11 @@ def test_a_reason_seen_once_in_the_span_is_told(gauges, nvml):
     uuid = nvml.gpus[0].uuid
     masks = []
     gauges.take(uuid)
-    for mask in (0x4, 0x40, 0):
+    for mask in (0, 0x4, 0x40):
         nvml.gpus[0].state["throttle"] = mask
         gauges.read()
     masks.append(gauges.take(uuid)["throttle_reasons"])
+    nvml.gpus[0].state["throttle"] = 0
     gauges.read()
     masks.append(gauges.take(uuid)["throttle_reasons"])
 
