@@ -137,10 +137,11 @@ async def _connect(
     The client leaves a refused socket to the garbage collector, one for every try while a broker is away.
     """
     try:
-        return await _connect_or_leak(self, net, sock, sockaddr, timeout_at=timeout_at)
+        await _connect_or_leak(self, net, sock, sockaddr, timeout_at=timeout_at)
     except BaseException:
         sock.close()
         raise
+    return sock
 
 
 _connect_or_leak = KafkaNetSocket.sock_connect

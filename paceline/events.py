@@ -90,7 +90,7 @@ class OpTimings(Produced, frozen=True, kw_only=True):
 
     ``ranks`` / ``world_sizes`` / ``devices`` say, one entry a rank, for whom this batch speaks and what each believes;
     the columns ``rank … duration_s`` hold one entry a row. ``op`` indexes ``ops``. ``microbatch`` is -1 for none.
-    ``lost`` counts rows that were measured and dropped on the node before this message. ``dp`` / ``tp`` / ``pp`` are the
+    ``lost`` counts what was measured and dropped on the node before this message. ``dp`` / ``tp`` / ``pp`` are the
     ranks' places in the data, tensor and pipeline dimensions, one entry a rank, -1 where unknown; empty where no rank
     has one. ``conditions`` is what the ranks' own node and device went through since the batch before.
     """

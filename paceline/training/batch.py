@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from paceline import wire
 from paceline.events import CollectiveTimings, JobDescribed, LinkSample, OpTimings, RankPlace
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
-from paceline.training.messages import Hello, Report
+from paceline.training.messages import Hello
+from paceline.training.rows import Report
 
 #: A message is sent when it is this old, or this full. At their widest, 4,000 rows and 512 words stay under 900 KB.
 FLUSH_AFTER_S = 1.0
@@ -106,26 +107,6 @@ class _Job:
         number = self.sequences.get(topic.name, 0)
         self.sequences[topic.name] = number + 1
         return number
-
-
-def fault_in(report: Report) -> str | None:
-    """Why ``report`` cannot be a rank's, or None: columns must be equally long."""
-    ops = {len(c) for c in (report.step, report.op, report.microbatch, report.start_s, report.duration_s)}
-    collectives = {
-        len(column)
-        for column in (
-            report.c_step,
-            report.c_seq,
-            report.c_group,
-            report.c_group_size,
-            report.c_operation,
-            report.c_bytes,
-            report.c_start_s,
-            report.c_duration_s,
-            report.c_wait_s,
-        )
-    }
-    return "columns of unequal length" if len(ops) > 1 or len(collectives) > 1 else None
 
 
 class Batcher:

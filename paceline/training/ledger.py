@@ -7,7 +7,8 @@ and it is closed when the step after its own ends.
 """
 
 from paceline.training.marks import FUNCTIONAL, NATIVE
-from paceline.training.rows import Collective, Issued, Rows
+from paceline.training.messages import Issued
+from paceline.training.rows import Collective, Rows
 
 #: More collectives than this open at once means that nobody waits for them.
 MOST_OPEN = 4096
@@ -41,6 +42,10 @@ class Ledger:
         self._open[found] = None
         if len(self._open) > MOST_OPEN:
             self._close(next(iter(self._open)), t)
+
+    def open(self) -> list[Collective]:
+        """Those whose result is not there yet, oldest first."""
+        return sorted([*self._call, *self._backward, *self.native, *self._open], key=lambda found: found.start)
 
     def bind(self, work: int) -> None:
         """The one issued last is the work with this id."""

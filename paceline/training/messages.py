@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from paceline.events import Count, CountOrNone, PeerLink, Rank
+from paceline.events import Count, PeerLink, Rank
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
@@ -40,27 +40,20 @@ class LinkReport(NamedTuple):
     peers: list[PeerLink] = []  # noqa: RUF012 - never changed
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, tag="report"):
-    """What a rank measured since its last report: op rows and collective rows, as in the events, times absolute.
+#: Group, its size, number within it, operation, bytes, and who issued it.
+Issued = tuple[str, int, int, str, int, int]
 
-    Times ``*_s`` are Unix seconds. ``op_name`` and ``operation`` hold words; the sidecar builds the vocabularies.
-    ``lost`` counts rows that a full ring dropped.
+
+class Marks(msgspec.Struct, frozen=True, kw_only=True, tag="marks"):
+    """What a rank wrote down since its last message, oldest first: time, kind and payload, as in ``marks``.
+
+    Times are nanoseconds of the rank's monotonic clock, in order; ``offset_ns`` makes them Unix time. ``on_device``
+    tells that spans are timed on a device. ``lost`` counts marks that a full ring dropped.
     """
 
-    step: list[CountOrNone]
-    op: list[str]
-    microbatch: list[CountOrNone]
-    start_s: list[float]
-    duration_s: list[float]
-    c_step: list[CountOrNone]
-    c_seq: list[Count]
-    c_group: list[str]
-    c_group_size: list[Count]
-    c_operation: list[str]
-    c_bytes: list[Count]
-    c_start_s: list[float]
-    c_duration_s: list[float]
-    c_wait_s: list[float]
+    marks: list[tuple[int, int, int | Issued | None]]
+    offset_ns: int
+    on_device: bool = False
     link: LinkReport | None = None
     lost: Count = 0
 
@@ -71,7 +64,7 @@ class Bye(msgspec.Struct, frozen=True, kw_only=True, tag="bye"):
     ended_s: float
 
 
-Message = Hello | Report | Bye
+Message = Hello | Marks | Bye
 encoder = msgspec.msgpack.Encoder()
 decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -1,20 +1,40 @@
-"""Rows: what one rank measured since its last report, column by column, until the report takes them.
+"""Rows: what one rank measured since its last report, column by column, until a report takes them.
 
 Rule of this file: pure. Times come in as integer nanoseconds of one monotonic clock; ``offset_ns`` makes
 them Unix time.
 """
 
+import msgspec
+
 from paceline.events import OVERLAYS, PHASES, STEP
-from paceline.training.messages import LinkReport, Report
+from paceline.training.messages import Issued, LinkReport
 
 _NAMES = (*PHASES, *OVERLAYS, STEP)
 GC, CPU_WAIT, WHOLE = len(PHASES), len(PHASES) + 1, len(PHASES) + 2
-#: Rows in one message: some 90 bytes a collective at the widest, so that a message stays below 100 KB.
-MOST = 1000
 
 
-#: Group, its size, number within it, operation, bytes, and who issued it.
-Issued = tuple[str, int, int, str, int, int]
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank measured: op rows and collective rows, as in the events, but with words and absolute times.
+
+    Times ``*_s`` are Unix seconds; the batch builds the vocabularies. ``lost`` counts marks that never arrived.
+    """
+
+    step: list[int]
+    op: list[str]
+    microbatch: list[int]
+    start_s: list[float]
+    duration_s: list[float]
+    c_step: list[int]
+    c_seq: list[int]
+    c_group: list[str]
+    c_group_size: list[int]
+    c_operation: list[str]
+    c_bytes: list[int]
+    c_start_s: list[float]
+    c_duration_s: list[float]
+    c_wait_s: list[float]
+    link: LinkReport | None = None
+    lost: int = 0
 
 
 class Collective:
@@ -42,15 +62,13 @@ class Rows:
         """A collective whose result is there."""
         self._collectives.append((found, duration))
 
-    def take(self, offset_ns: int, link: LinkReport | None = None, lost: int = 0) -> list[Report]:
-        """Reports of at most ``MOST`` rows each, oldest first; none where there is nothing to say."""
+    def take(self, offset_ns: int, link: LinkReport | None = None, lost: int = 0) -> Report | None:
+        """What there is, with times made absolute by ``offset_ns``; None where there is nothing to say."""
         phases, self._phases = self._phases, []
         collectives, self._collectives = self._collectives, []
-        reports = []
-        while phases or collectives or link is not None or lost:
-            reports.append(_report(phases[:MOST], collectives[:MOST], offset_ns, link, lost))
-            phases, collectives, link, lost = phases[MOST:], collectives[MOST:], None, 0
-        return reports
+        if not (phases or collectives or link is not None or lost):
+            return None
+        return _report(phases, collectives, offset_ns, link, lost)
 
 
 def _report(

@@ -1,37 +1,37 @@
-"""Shipping: a thread that turns marks into rows and sends them to the sidecar, five times a second.
+"""Shipping: a thread that sends what the hooks wrote down to the sidecar, five times a second.
 
-Rule of this file: it shares the interpreter's lock with training, so it works in short turns and sleeps in between. A
-sidecar that is gone ends the timing without a word: the command that started it says so once, for all ranks.
+Rule of this file: it shares the interpreter's lock with training, so it only copies and encodes; what the marks mean
+is the sidecar's to find out. A sidecar that is slow is waited for by nobody: marks stay in their ring. One that is gone
+ends the timing without a word: the command that started it says so once, for all ranks.
 """
 
 import os
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
 from paceline.training import marks
 from paceline.training.device import DeviceClock
-from paceline.training.ledger import Ledger
 from paceline.training.links import Links
-from paceline.training.messages import Bye, Hello, LinkReport, Message, encoder
+from paceline.training.messages import Bye, Hello, LinkReport, Marks, Message, encoder
 from paceline.training.probe import Mark, Probe
-from paceline.training.rows import Rows
 from paceline.training.runqueue import RunQueue
-from paceline.training.timeline import Timeline
 
 EVERY_S = 0.2
 LINKS_EVERY_S = 1.0
-#: Marks turned into rows without pause: well under 0.3 ms.
-TURN = 100
+#: Marks in one message: some 90 bytes each at the widest, so that it fits the socket's buffer.
+MOST = 500
 #: How long to try to reach a sidecar that is not there yet, and how long to wait for the device to be known.
 CONNECT_S = 10.0
 HELLO_AFTER_S = 15.0
 #: A wall clock that has moved this far was set; times follow it.
 CLOCK_SET_NS = 50_000_000
 
-#: How long the last turn waits for the device to get to what was recorded.
+#: How long the last turn waits for the device to get to what was recorded, and for the sidecar to take it.
 DEVICE_S = 1.0
+FULL_S = 1.0
 
 
 class Shipping:
@@ -46,12 +46,11 @@ class Shipping:
         self._links = links
         #: How long the end waits for a sidecar that has only just been started.
         self._patience_s = patience_s
-        self._rows = Rows()
-        self.timeline = Timeline(self._rows, Ledger(self._rows))
         self.clock: DeviceClock | None = None
         self._queue = RunQueue(probe.task)
         self._offset_ns = time.time_ns() - time.perf_counter_ns()
         self._socket: socket.socket | None = None
+        self._unsent: deque[bytes] = deque()
         self._greeted = False
         self._started = time.monotonic()
         self._hello_at = self._started + HELLO_AFTER_S
@@ -66,7 +65,7 @@ class Shipping:
 
     def use(self, clock: DeviceClock) -> None:
         """Spans are timed on a device from now on."""
-        self.clock, self.timeline.device_clock = clock, True
+        self.clock = clock
 
     def finish(self, timeout_s: float = 2.0) -> None:
         """Send the rest and say goodbye, within ``timeout_s`` and what patience there is."""
@@ -90,10 +89,9 @@ class Shipping:
                 self._socket.close()
 
     def _turn(self) -> None:
-        if not self._connected():
-            return
-        self._digest()
-        self._send(self._link())
+        if self._connected() and self._flush():
+            self._queued()
+            self._pass_on(self._link())
 
     def _last_turn(self) -> None:
         self._hello_at = 0.0
@@ -102,13 +100,15 @@ class Shipping:
             if time.monotonic() > deadline:
                 return
             time.sleep(0.02)
-        self._digest()
+        if self._socket is not None:
+            self._socket.settimeout(FULL_S)
+        self._flush()
+        self._queued()
+        self._pass_on(None)
         deadline = time.monotonic() + DEVICE_S
         while self.clock is not None and self.clock.waiting and time.monotonic() < deadline:
             time.sleep(0.005)
-            self._feed([])
-        self.timeline.end()
-        self._send(None)
+            self._pass_on(None)
         self._put(Bye(ended_s=time.time()))
 
     def _connected(self) -> bool:
@@ -118,6 +118,7 @@ class Shipping:
             found.settimeout(1.0)
             try:
                 found.connect(self._path)
+                found.setblocking(False)
             except (FileNotFoundError, ConnectionRefusedError):
                 found.close()
                 if time.monotonic() - self._started > CONNECT_S:
@@ -131,28 +132,31 @@ class Shipping:
             self._put(self._hello())
         return True
 
-    def _digest(self) -> None:
-        ring = self._probe.ring
-        ring.append((time.perf_counter_ns(), marks.QUEUED, self._queue.read()))
-        left = len(ring)
-        while left > 0:
-            turn = [ring.popleft() for _ in range(min(left, TURN))]
-            left -= len(turn)
-            self._feed(turn)
-            time.sleep(0.0005)
+    def _queued(self) -> None:
+        """Close what there is with how long the training thread has waited for a processor."""
+        self._probe.ring.append((time.perf_counter_ns(), marks.QUEUED, self._queue.read()))
 
-    def _feed(self, found: list[Mark]) -> None:
-        feed = self.timeline.feed
-        for mark in self.clock.translate(found) if self.clock is not None else found:
-            feed(mark[0], mark[1], mark[2])
-
-    def _send(self, link: LinkReport | None) -> None:
+    def _pass_on(self, link: LinkReport | None) -> None:
+        """Send what the ring holds, in messages of at most ``MOST`` marks, until the sidecar has had enough."""
         drift = time.time_ns() - time.perf_counter_ns() - self._offset_ns
         if abs(drift) > CLOCK_SET_NS:
             self._offset_ns += drift
-        lost, self._probe.lost = self._probe.lost, 0
-        for report in self._rows.take(self._offset_ns, link, lost):
-            self._put(report)
+        ring = self._probe.ring
+        left = len(ring)
+        while True:
+            taken: list[Mark] = [ring.popleft() for _ in range(min(left, MOST))]
+            left -= len(taken)
+            found = self.clock.translate(taken) if self.clock is not None else taken
+            lost, self._probe.lost = self._probe.lost, 0
+            if found or link is not None or lost:
+                on_device = self.clock is not None
+                if not self._put(
+                    Marks(marks=found, offset_ns=self._offset_ns, on_device=on_device, link=link, lost=lost)
+                ):
+                    return
+            link = None
+            if not left:
+                return
 
     def _link(self) -> LinkReport | None:
         now = time.monotonic()
@@ -161,6 +165,17 @@ class Shipping:
         self._links_at = now
         return self._links.sample()
 
-    def _put(self, message: Message) -> None:
-        if self._socket is not None:
-            self._socket.send(encoder.encode(message))
+    def _put(self, message: Message) -> bool:
+        """Send ``message``, or keep it for the next turn where the sidecar has no room; whether it has gone."""
+        self._unsent.append(encoder.encode(message))
+        return self._flush()
+
+    def _flush(self) -> bool:
+        """Whether nothing is left to send."""
+        while self._unsent and self._socket is not None:
+            try:
+                self._socket.send(self._unsent[0])
+            except (BlockingIOError, TimeoutError):
+                return False
+            self._unsent.popleft()
+        return True

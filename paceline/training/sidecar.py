@@ -1,4 +1,4 @@
-"""The sidecar: one small process a node that takes the ranks' reports and passes them on as events.
+"""The sidecar: one small process a node that takes what the ranks wrote down and passes it on as events.
 
 Rule of this file: the door. It never asks anything of a rank, never blocks one, and survives whatever arrives: a
 connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, on SIGTERM, or (with
@@ -18,8 +18,10 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.training.batch import Batcher, Outgoing, fault_in
-from paceline.training.messages import Bye, Hello, Report, decoder
+from paceline.training.account import Account, fault_in
+from paceline.training.batch import Batcher, Outgoing
+from paceline.training.messages import Bye, Hello, Marks, decoder
+from paceline.training.rows import Report
 from paceline.training.sinks import Sink
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
@@ -38,6 +40,7 @@ class Rank:
     def __init__(self) -> None:
         self.rank = -1
         self.job: tuple[str, int] | None = None
+        self.account = Account()
 
 
 class Sidecar:
@@ -135,18 +138,30 @@ class Sidecar:
             return True
         if rank.job is None:
             return False
-        if isinstance(message, Report):
+        if isinstance(message, Marks):
             if fault_in(message) is not None:
                 return False
-            self._batcher.add(rank.job, rank.rank, message)
+            try:
+                self._add(rank, rank.account.hear(message))
+            except Exception as error:  # One rank's oddity must not end the timing of the others.
+                warn(f"rank {rank.rank} is timed no more: {type(error).__name__}: {error}; training goes on")
+                return False
         elif isinstance(message, Bye):
-            self._batcher.leave(rank.job, rank.rank, time.time())
+            self._leave(rank)
         return True
+
+    def _add(self, rank: Rank, report: Report | None) -> None:
+        if rank.job is not None and report is not None:
+            self._batcher.add(rank.job, rank.rank, report)
+
+    def _leave(self, rank: Rank) -> None:
+        if rank.job is not None:
+            self._add(rank, rank.account.end())
+            self._batcher.leave(rank.job, rank.rank, time.time())
 
     def _hang_up(self, connection: socket.socket) -> None:
         rank = self._ranks.pop(connection)
-        if rank.job is not None:
-            self._batcher.leave(rank.job, rank.rank, time.time())
+        self._leave(rank)
         self._selector.unregister(connection)
         connection.close()
 
@@ -224,7 +239,7 @@ def main(argv: list[str] | None = None) -> int:
     sidecar.run()
     options.socket.unlink(missing_ok=True)
     if sidecar.dropped_connections:
-        warn(f"{sidecar.dropped_connections} connections were dropped: what they sent was no report")
+        warn(f"{sidecar.dropped_connections} connections were dropped: what they sent was no timing")
     return 0
 
 

@@ -29,12 +29,15 @@ from paceline.training.marks import (
     OTHER,
     PREPARE,
 )
-from paceline.training.rows import GC, Issued, Rows
+from paceline.training.messages import Issued
+from paceline.training.rows import GC, Rows
 
 #: Phases whose rows carry a micro-batch.
 _PER_MICROBATCH = (FORWARD, BACKWARD)
 #: What may follow an optimizer without being new work: another optimizer, or the exchange of what it updated.
 _SAME_STEP = (OPTIMIZER, COMMUNICATION)
+#: Spans within each other beyond this were never closed.
+_DEEPEST = 64
 
 
 class Timeline:
@@ -109,6 +112,8 @@ class Timeline:
     def _enter(self, t: int, op: int, payload: Any) -> None:
         if self._start is not None:
             t = max(t, self._last)
+        if len(self._stack) >= _DEEPEST:
+            self._stack = []
         if op in (DATA, BACKWARD) and any(opened in (FORWARD, EVALUATION, OPTIMIZER) for opened, _ in self._stack):
             self._drop_unfinished(t, op)
         if not self._stack:

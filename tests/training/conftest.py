@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Report, decoder
+from paceline.training.account import Account, fault_in
+from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks, decoder
+from paceline.training.rows import Report
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -45,6 +47,7 @@ class Heard:
     def __init__(self) -> None:
         self.hello: Hello | None = None
         self.bye: Bye | None = None
+        self.account = Account()
         self.phases: list[Phase] = []
         self.collectives: list[Collective] = []
         self.links: list[LinkReport] = []
@@ -58,13 +61,19 @@ class Heard:
             self.hello = message
         elif isinstance(message, Bye):
             self.bye = message
-        elif isinstance(message, Report):
+            self._add(self.account.end())
+        elif isinstance(message, Marks):
+            assert fault_in(message) is None
             self.lost += message.lost
             self.links += [message.link] if message.link is not None else []
-            columns = (message.step, message.op, message.microbatch, message.start_s, message.duration_s)
-            self.phases += map(Phase, *columns)
-            names = ("step", "seq", "group", "group_size", "operation", "bytes", "start_s", "duration_s", "wait_s")
-            self.collectives += map(Collective, *(getattr(message, f"c_{name}") for name in names))
+            self._add(self.account.hear(message))
+
+    def _add(self, report: Report | None) -> None:
+        if report is None:
+            return
+        self.phases += map(Phase, report.step, report.op, report.microbatch, report.start_s, report.duration_s)
+        names = ("step", "seq", "group", "group_size", "operation", "bytes", "start_s", "duration_s", "wait_s")
+        self.collectives += map(Collective, *(getattr(report, f"c_{name}") for name in names))
 
     def steps(self) -> list[dict[str, float]]:
         """Seconds by phase of each step; rows of micro-batches are ``op index``."""

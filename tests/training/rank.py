@@ -5,7 +5,12 @@ import socket
 import sys
 import time
 
-from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, Message, Report, encoder
+from paceline.training import marks
+from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, Issued, Marks, Message, encoder
+
+#: When this rank began, by its own clock, and what makes that Unix time.
+START_NS, STEP_NS = time.perf_counter_ns(), 100_000_000
+OFFSET_NS = time.time_ns() - time.perf_counter_ns()
 
 
 def hello(rank: int = 0, ranks: int = 1, job: str = "") -> Hello:
@@ -23,24 +28,19 @@ def hello(rank: int = 0, ranks: int = 1, job: str = "") -> Hello:
     )
 
 
-def report(step: int) -> Report:
-    now = time.time()
-    return Report(
-        step=[step, step],
-        op=["forward", "step"],
-        microbatch=[-1, -1],
-        start_s=[now, now],
-        duration_s=[0.05, 0.1],
-        c_step=[step],
-        c_seq=[step],
-        c_group=["world"],
-        c_group_size=[1],
-        c_operation=["all_reduce"],
-        c_bytes=[4096],
-        c_start_s=[now],
-        c_duration_s=[0.04],
-        c_wait_s=[0.03],
-    )
+def step(number: int, *, last: bool = True) -> Marks:
+    """One explicit step of 100 ms, all of it forward but for a collective; ``last``: and what releases its rows."""
+    start = START_NS + number * STEP_NS
+    middle, end = start + STEP_NS // 2, start + STEP_NS
+    found: list[tuple[int, int, int | Issued | None]] = [
+        (start, marks.FORWARD, None),
+        (middle, marks.COMMUNICATION, None),
+        (middle, marks.ISSUED, ("world", 1, number, "all_reduce", 4096, marks.PYTHON)),
+        (end, marks.LEAVE + marks.COMMUNICATION, None),
+        (end, marks.LEAVE + marks.FORWARD, None),
+        (end, marks.STEP, None),
+    ]
+    return Marks(marks=found + ([(end, marks.QUEUED, None)] if last else []), offset_ns=OFFSET_NS)
 
 
 class Speaker:
@@ -61,9 +61,9 @@ def main() -> int:
     rank, steps, status = (int(word) for word in sys.argv[1:4])
     speaker = Speaker(os.environ[SOCKET_VARIABLE])
     speaker.say(hello(rank))
-    for step in range(steps):
+    for number in range(steps):
         try:
-            speaker.say(report(step))
+            speaker.say(step(number))
         except OSError:
             break  # As the probe does: the sidecar has gone, training goes on.
         time.sleep(0.02)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from paceline import topics, wire
 from paceline.events import CollectiveTimings, JobDescribed, OpTimings
-from paceline.training.batch import LONGEST_WORD, MOST_ROWS, Batcher, Origin, Outgoing, fault_in
-from paceline.training.messages import Hello, LinkReport, Report
+from paceline.training.batch import LONGEST_WORD, MOST_ROWS, Batcher, Origin, Outgoing
+from paceline.training.messages import Hello, LinkReport
+from paceline.training.rows import Report
 
 ORIGIN = Origin("default", "n1", "p")
 
@@ -187,13 +188,6 @@ def test_what_is_not_finite_is_dropped_and_counted() -> None:
     (sent,) = of(OpTimings, batcher.end(2000.0))
     assert sent.event.step == [1]
     assert batcher.unfit_rows == 1
-
-
-def test_columns_of_unequal_length_are_a_fault() -> None:
-    """The rank's connection is dropped for it, before the batcher sees a row."""
-    assert fault_in(report([1, 2], collectives=True)) is None
-    assert fault_in(report([1, 2], duration_s=[0.1])) is not None
-    assert fault_in(report([1, 2], collectives=True, c_wait_s=[])) is not None
 
 
 def test_collectives_say_whether_phases_come_too() -> None:

@@ -77,11 +77,11 @@ def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> No
     speaker = sidecar.speaker()
     speaker.say(rank.hello())
     for step in range(50):
-        speaker.say(rank.report(step))
+        speaker.say(rank.step(step))
     speaker.say(Bye(ended_s=time.time()))
     speaker.close()
     assert sidecar.end(b"exit 7\n") == ""
-    steps = [step for event in sidecar.recorded(OpTimings) for step in event.step[::2]]
+    steps = [step for event in sidecar.recorded(OpTimings) for step in sorted(set(event.step))]
     assert steps == list(range(50))
     last = sidecar.recorded(JobDescribed)[-1]
     assert (last.job, last.node, last.exit_status) == ("made-up", "n1", 7)
@@ -95,8 +95,8 @@ def test_the_socket_is_for_our_user_alone(sidecar: Sidecar) -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"x", os.urandom(1000), b"\xc1" * 60_000, b"\x81" * 50_000, rank.encoder.encode(rank.report(0))],
-    ids=["short", "random", "long", "nested", "report before hello"],
+    [b"x", os.urandom(1000), b"\xc1" * 60_000, b"\x81" * 50_000, rank.encoder.encode(rank.step(0))],
+    ids=["short", "random", "long", "nested", "marks before hello"],
 )
 def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sidecar, garbage: bytes) -> None:
     """The others' rows arrive, and the count is told at the end."""
@@ -105,21 +105,24 @@ def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sideca
     bad.say(garbage)
     bad.socket.settimeout(PATIENCE_S)
     assert bad.socket.recv(1) == b""
-    good.say(rank.report(3))
+    good.say(rank.step(3))
     good.close()
     said = sidecar.end()
     bad.close()
     assert "1 connections were dropped" in said
-    assert [event.step for event in sidecar.recorded(OpTimings)] == [[3, 3]]
+    assert [set(event.step) for event in sidecar.recorded(OpTimings)] == [{0}]
 
 
-def test_a_report_with_ragged_columns_drops_the_connection(sidecar: Sidecar) -> None:
-    """It would decode, but no reader could use it."""
+@pytest.mark.parametrize(
+    "mark", [(1, 99, None), (1, -5, None), (1, 33, None), (1, 33, 7), (1, 0, 7), (1, 38, ("g",) * 6)]
+)
+def test_a_mark_that_cannot_be_drops_the_connection(sidecar: Sidecar, mark: tuple[int, int, object]) -> None:
+    """It may decode, but no timeline could use it."""
     import msgspec
 
     speaker = sidecar.speaker()
     speaker.say(rank.hello())
-    speaker.say(msgspec.structs.replace(rank.report(0), start_s=[]))
+    speaker.say(msgspec.msgpack.encode({"type": "marks", "marks": [mark], "offset_ns": 0}))
     speaker.close()
     assert "dropped" in sidecar.end()
 
@@ -128,12 +131,12 @@ def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar) -> None:
     """A rank that is still connected does not hold it up."""
     speaker = sidecar.speaker()
     speaker.say(rank.hello())
-    speaker.say(rank.report(1))
+    speaker.say(rank.step(1))
     until(lambda: Path(sidecar.recording).exists() and bool(sidecar.recorded(JobDescribed)))
     sidecar.process.send_signal(signal.SIGTERM)
     sidecar.process.wait(PATIENCE_S)
     speaker.close()
-    assert [event.step for event in sidecar.recorded(OpTimings)] == [[1, 1]]
+    assert [set(event.step) for event in sidecar.recorded(OpTimings)] == [{0}]
 
 
 def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
@@ -141,10 +144,10 @@ def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
     sidecar.process.send_signal(signal.SIGINT)
     speaker = sidecar.speaker()
     speaker.say(rank.hello())
-    speaker.say(rank.report(2))
+    speaker.say(rank.step(2))
     speaker.close()
     sidecar.end()
-    assert [event.step for event in sidecar.recorded(OpTimings)] == [[2, 2]]
+    assert [set(event.step) for event in sidecar.recorded(OpTimings)] == [{0}]
 
 
 def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path) -> None:
@@ -153,7 +156,7 @@ def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path) -> None:
     speaker = made.speaker()
     speaker.say(rank.hello())
     for step in range(100):
-        speaker.say(rank.report(step))
+        speaker.say(rank.step(step))
     speaker.close()
     said = made.end().splitlines()
     assert len(said) == 1
@@ -166,7 +169,7 @@ def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path) -> None:
     made = Sidecar(tmp_path, "--until-empty")
     speaker = made.speaker()
     speaker.say(rank.hello())
-    speaker.say(rank.report(0))
+    speaker.say(rank.step(0))
     speaker.close()
     made.process.wait(PATIENCE_S)
     assert made.end() == ""
@@ -184,7 +187,7 @@ def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar
     assert second.returncode == 0
     speaker = sidecar.speaker()
     speaker.say(rank.hello())
-    speaker.say(rank.report(0))
+    speaker.say(rank.step(0))
     speaker.close()
     sidecar.end()
     assert len(sidecar.recorded(OpTimings)) == 1

@@ -46,7 +46,7 @@ class Run:
         """Milliseconds by phase (and micro-batch) of each step that has been closed."""
         self.timeline.feed(int(self.now * MS), marks.QUEUED, None)
         found: dict[int, dict[str, float]] = {}
-        for report in self.rows.take(0):
+        for report in filter(None, [self.rows.take(0)]):
             for step, op, microbatch, duration in zip(
                 report.step, report.op, report.microbatch, report.duration_s, strict=True
             ):
