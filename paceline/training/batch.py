@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from paceline import wire
-from paceline.events import CollectiveTimings, JobDescribed, LinkSample, OpTimings, RankPlace
+from paceline.events import (
+    CollectiveTimings,
+    JobDescribed,
+    LinkSample,
+    OpenCollective,
+    OpTimings,
+    RankCondition,
+    RankPlace,
+)
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 from paceline.training.messages import Hello
 from paceline.training.rows import Report
@@ -19,6 +27,8 @@ from paceline.training.rows import Report
 FLUSH_AFTER_S = 1.0
 MOST_ROWS = 4000
 MOST_WORDS = 512
+#: Conditions kept for the next message: a rank's, once a second, while nothing else is sent.
+MOST_CONDITIONS = 512
 #: Longest name of an op, a group, an operation or a device.
 LONGEST_WORD = 64
 
@@ -100,6 +110,9 @@ class _Job:
     ops: OpRows = field(default_factory=OpRows)
     collectives: CollectiveRows = field(default_factory=CollectiveRows)
     links: dict[int, LinkSample] = field(default_factory=dict)
+    conditions: list[RankCondition] = field(default_factory=list)
+    open: list[OpenCollective] = field(default_factory=list)
+    open_s: float | None = None
     sequences: dict[str, int] = field(default_factory=dict)
     ready: list[Outgoing] = field(default_factory=list)
 
@@ -145,6 +158,24 @@ class Batcher:
         self._add_collectives(job, rank, report)
         if report.link is not None and math.isfinite(report.link.rtt_s):
             job.links[rank] = LinkSample(rank=rank, **report.link._asdict())
+
+    def ranks(self) -> dict[tuple[str, int], dict[int, tuple[int, str]]]:
+        """The ranks that are here, by job and attempt: process and device of each."""
+        return {
+            key: {rank: (job.hello[rank].pid, job.hello[rank].device) for rank in sorted(job.alive)}
+            for key, job in self._jobs.items()
+            if job.alive
+        }
+
+    def observe(self, key: tuple[str, int], conditions: list[RankCondition]) -> None:
+        """What the node did to the ranks meanwhile: it goes out with their next rows."""
+        job = self._jobs[key]
+        job.conditions = (job.conditions + conditions)[-MOST_CONDITIONS:]
+
+    def stand(self, key: tuple[str, int], found: list[OpenCollective], now_s: float) -> None:
+        """Ranks that stand in a collective at ``now_s``: it goes out even where no rows do."""
+        job = self._jobs[key]
+        job.open, job.open_s = found, now_s
 
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""
@@ -218,6 +249,11 @@ class Batcher:
     def _speakers(self, job: _Job, rows: list[Any]) -> list[int]:
         return sorted(job.alive | {row[0] for row in rows})
 
+    def _places(self, job: _Job, speakers: list[int], dimension: str) -> list[int]:
+        """The ranks' places in ``dimension``; nothing where nobody has one."""
+        found = [getattr(job.hello[rank], dimension) for rank in speakers]
+        return [-1 if place is None else place for place in found] if any(p is not None for p in found) else []
+
     def _close_ops(self, job: _Job) -> None:
         rows, job_ops, job.ops = job.ops.rows, job.ops.ops.words, OpRows()
         if not rows:
@@ -244,17 +280,22 @@ class Batcher:
             start_s=[round(value - t0_s, 6) for value in start_s],
             duration_s=[round(value, 6) for value in duration_s],
             lost=job.lost,
+            dp=self._places(job, speakers, "dp"),
+            tp=self._places(job, speakers, "tp"),
+            pp=self._places(job, speakers, "pp"),
+            conditions=job.conditions,
         )
-        job.lost = 0
+        job.lost, job.conditions = 0, []
         job.ready.append(Outgoing(OP, wire.key_of(OP, event), event))
 
     def _close_collectives(self, job: _Job) -> None:
         batch, job.collectives = job.collectives, CollectiveRows()
-        if not batch.rows:
+        if not batch.rows and job.open_s is None:
             return
         speakers = self._speakers(job, batch.rows)
-        rank, step, seq, group, operation, size, start_s, duration_s, wait_s = map(list, zip(*batch.rows, strict=True))
-        t0_s = float(math.floor(min(start_s)))
+        columns = map(list, zip(*batch.rows, strict=True)) if batch.rows else ([] for _ in range(9))
+        rank, step, seq, group, operation, size, start_s, duration_s, wait_s = columns
+        t0_s = float(math.floor(min(start_s, default=job.open_s or 0.0)))
         event = CollectiveTimings(
             cluster=self._origin.cluster,
             producer=job.producer,
@@ -280,8 +321,10 @@ class Batcher:
             duration_s=[round(value, 6) for value in duration_s],
             wait_s=[round(value, 6) for value in wait_s],
             links=[job.links[r] for r in sorted(job.links)],
+            open=job.open,
+            now_s=job.open_s,
         )
-        job.links = {}
+        job.links, job.open, job.open_s = {}, [], None
         job.ready.append(Outgoing(COLLECTIVE, wire.key_of(COLLECTIVE, event), event))
 
     def _describe(self, job: _Job) -> Outgoing:

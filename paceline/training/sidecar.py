@@ -18,8 +18,10 @@ from pathlib import Path
 
 import msgspec
 
+from paceline.events import OpenCollective
 from paceline.training.account import Account, fault_in
-from paceline.training.batch import Batcher, Outgoing
+from paceline.training.batch import LONGEST_WORD, Batcher, Outgoing
+from paceline.training.conditions import Conditions
 from paceline.training.messages import Bye, Hello, Marks, decoder
 from paceline.training.rows import Report
 from paceline.training.sinks import Sink
@@ -28,6 +30,10 @@ from paceline.training.sinks import Sink
 MOST_BYTES = 1024 * 1024
 #: After the last word of the parent: time to take what ranks had already sent, and for the sinks to finish.
 DRAIN_S = 0.5
+#: How often the ranks' conditions are taken, and how long a rank stands in a collective before that is told.
+LOOK_EVERY_S = 1.0
+STANDING_S = 5.0
+MOST_STANDING = 16
 CLOSE_S = 2.0
 #: ``--until-empty``: wait this long for a first rank, and this long after the last one for another.
 FIRST_RANK_S = 120.0
@@ -42,6 +48,20 @@ class Rank:
         self.job: tuple[str, int] | None = None
         self.account = Account()
 
+    def standing(self, before_s: float) -> list[OpenCollective]:
+        """The collectives this rank has been in since ``before_s`` (Unix time)."""
+        return [
+            OpenCollective(
+                rank=self.rank,
+                group=found.group[:LONGEST_WORD],
+                group_size=found.size,
+                seq=found.seq,
+                operation=found.operation[:LONGEST_WORD],
+                start_s=start_s,
+            )
+            for found, start_s in self.account.open(before_s)[:MOST_STANDING]
+        ]
+
 
 class Sidecar:
     """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end."""
@@ -51,6 +71,7 @@ class Sidecar:
         self._batcher = batcher
         self._sinks = sinks
         self._until_empty = until_empty
+        self._conditions: dict[tuple[str, int], Conditions] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
         self._ranks: dict[socket.socket, Rank] = {}
@@ -59,6 +80,8 @@ class Sidecar:
         self._word = b""
         self._empty_since = time.monotonic() + FIRST_RANK_S - LAST_RANK_S
         self.dropped_connections = 0
+        self._look_at = 0.0
+        self._stand_at = 0.0
 
     def follow(self, parent_fd: int) -> None:
         """End when ``parent_fd`` hangs up; a line ``exit N`` on it tells the command's exit status."""
@@ -76,6 +99,8 @@ class Sidecar:
         while self._ranks and time.monotonic() < deadline and self._turn(0.05):
             pass
         self._pass_on(self._batcher.end(time.time(), self._exit_status))
+        for conditions in self._conditions.values():
+            conditions.close()
         deadline = time.monotonic() + CLOSE_S
         for sink in self._sinks:
             sink.close(max(deadline - time.monotonic(), 0.1))
@@ -85,8 +110,28 @@ class Sidecar:
         ready = self._selector.select(timeout_s)
         for key, _ in ready:
             key.data()
+        self._look(time.monotonic())
         self._pass_on(self._batcher.tick(time.monotonic()))
         return bool(ready)
+
+    def _look(self, now_s: float) -> None:
+        """Once a second, what the node does to the ranks; every few seconds, who stands in a collective."""
+        if now_s < self._look_at:
+            return
+        self._look_at = now_s + LOOK_EVERY_S
+        for key, ranks in self._batcher.ranks().items():
+            conditions = self._conditions.setdefault(key, Conditions())
+            self._batcher.observe(key, conditions.sample(ranks, time.time()))
+        if now_s < self._stand_at:
+            return
+        self._stand_at = now_s + STANDING_S
+        standing: dict[tuple[str, int], list[OpenCollective]] = {}
+        for rank in self._ranks.values():
+            if rank.job is not None:
+                standing.setdefault(rank.job, []).extend(rank.standing(time.time() - STANDING_S))
+        for key, found in standing.items():
+            if found:
+                self._batcher.stand(key, found, time.time())
 
     def _pass_on(self, outgoing: list[Outgoing]) -> None:
         for sink in self._sinks:

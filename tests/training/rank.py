@@ -43,6 +43,13 @@ def step(number: int, *, last: bool = True) -> Marks:
     return Marks(marks=found + ([(end, marks.QUEUED, None)] if last else []), offset_ns=OFFSET_NS)
 
 
+def stuck(seq: int) -> Marks:
+    """A collective that was issued a minute ago and has no result."""
+    ago = time.perf_counter_ns() - 60_000_000_000
+    issue = (ago, marks.ISSUED, ("world", 1, seq, "all_reduce", 4096, marks.PYTHON))
+    return Marks(marks=[(ago, marks.COMMUNICATION, None), issue], offset_ns=OFFSET_NS)
+
+
 class Speaker:
     """A rank's end of the socket."""
 

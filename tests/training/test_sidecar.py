@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from paceline import topics, wire
-from paceline.events import JobDescribed, OpTimings
+from paceline.events import CollectiveTimings, JobDescribed, OpTimings, RankCondition
 from paceline.recording import Line, read
 from paceline.training.messages import Bye
 
@@ -125,6 +125,34 @@ def test_a_mark_that_cannot_be_drops_the_connection(sidecar: Sidecar, mark: tupl
     speaker.say(msgspec.msgpack.encode({"type": "marks", "marks": [mark], "offset_ns": 0}))
     speaker.close()
     assert "dropped" in sidecar.end()
+
+
+def test_a_rank_that_stands_in_a_collective_is_told(sidecar: Sidecar) -> None:
+    """A hang shows in nothing else: no row comes out of it."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.stuck(5))
+    until(lambda: Path(sidecar.recording).exists() and bool(sidecar.recorded(CollectiveTimings)))
+    (first, *_) = sidecar.recorded(CollectiveTimings)
+    assert [(found.rank, found.seq, found.operation) for found in first.open] == [(0, 5, "all_reduce")]
+    assert first.now_s - first.open[0].start_s > 5
+    speaker.close()
+
+
+def test_rows_come_with_what_the_node_did_to_the_rank(sidecar: Sidecar) -> None:
+    """Once a second; what this machine does not measure is None."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    steps = iter(range(1000))
+
+    def conditions() -> list[RankCondition]:
+        speaker.say(rank.step(next(steps)))
+        return [found for event in sidecar.recorded(OpTimings) for found in event.conditions]
+
+    until(lambda: Path(sidecar.recording).exists() and bool(conditions()))
+    (first, *_) = conditions()
+    assert (first.rank, first.span_s, first.throttle_reasons) == (0, 0.0, None)
+    speaker.close()
 
 
 def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar) -> None:
