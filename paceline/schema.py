@@ -35,6 +35,7 @@ _KEYS = {
     "job": "the job's id",
     "job/node": "the job's id, a slash, the node's name",
     "node": "the node's name",
+    "series": "the series' key",
     "none": "no key",
 }
 

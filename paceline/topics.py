@@ -21,7 +21,7 @@ class Topic(msgspec.Struct, frozen=True):
 
     name: str
     event: type[msgspec.Struct] | object
-    key: Literal["job", "job/node", "node", "none"]
+    key: Literal["job", "job/node", "node", "series", "none"]
     kind: Literal["raw", "derived", "compacted"]
     retention_ms: int | None
     partitions: int = PARTITIONS
@@ -46,9 +46,11 @@ WINDOW = Topic(
     7 * 24 * HOUR_MS,
 )
 FINDING = Topic("paceline.finding.v1", events.Finding, "job", "derived", 30 * 24 * HOUR_MS)
+PROFILE = Topic("paceline.profile.v1", events.JobProfile, "job", "compacted", None)
+FORECAST = Topic("paceline.forecast.v1", events.Forecast, "series", "derived", 7 * 24 * HOUR_MS)
 DEADLETTER = Topic("paceline.deadletter.v1", events.DeadLetter, "none", "raw", 7 * 24 * HOUR_MS, 1)
 
-TOPICS = (DEVICE, HOST, OP, COLLECTIVE, NODE, JOB, WINDOW, FINDING, DEADLETTER)
+TOPICS = (DEVICE, HOST, OP, COLLECTIVE, NODE, JOB, WINDOW, FINDING, PROFILE, FORECAST, DEADLETTER)
 BY_NAME = {topic.name: topic for topic in TOPICS}
 BY_SHORT = {topic.short: topic for topic in TOPICS}
 

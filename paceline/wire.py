@@ -89,11 +89,13 @@ def decode(topic: Topic, data: bytes) -> Any:
 
 
 def key_of(topic: Topic, event: Any) -> str | None:
-    """The message key of ``event`` on ``topic``: its job, its node, or none."""
+    """The message key of ``event`` on ``topic``: its job, its node, its series, or none."""
     if topic.key == "none":
         return None
     if topic.key == "job/node":
         return f"{event.job}/{event.node}"
+    if topic.key == "series":
+        return str(event.series)
     return str(getattr(event, "job", None) or event.node)
 
 

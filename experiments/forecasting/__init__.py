@@ -1,0 +1,1 @@
+"""Forecasting, cycles and kinds of job, measured on recorded data: `make bench-forecasting`."""

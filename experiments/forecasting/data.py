@@ -1,0 +1,164 @@
+"""The recorded series of the evaluation: which file, which grid, which horizon, and what is held out.
+
+Each task is a list of cases: a context, and the values that followed it. The first half of every series (of the runs,
+for node power) is for development, the second half is held out; a held-out case's context may reach into the first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Part = Literal["dev", "held-out"]
+#: No context is longer: a week of five minutes.
+CONTEXT = 2016
+
+
+@dataclass(frozen=True)
+class Series:
+    """A recorded series on a regular grid, NaN where nothing was recorded."""
+
+    key: str
+    values: Array
+    interval_s: float
+    low: float | None = None
+    high: float | None = None
+    part: Part | None = None  # None: the first half is dev, the second held out
+
+
+@dataclass(frozen=True)
+class Task:
+    """A set of series and how far ahead they are forecast."""
+
+    name: str
+    series: list[Series]
+    horizon: int
+    cases: int = 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """One forecast to make and what came."""
+
+    series: Series
+    context: Array
+    actual: Array
+
+
+def tasks(folder: Path) -> list[Task]:
+    """All tasks on the files in ``folder``."""
+    utilisation, memory = pods(folder, "gpu_util", 100.0), pods(folder, "gpu_mem_mib", None)
+    power, clouds = node_power(folder), cloud(folder)
+    centre, fine = centres(folder, 300.0), centres(folder, 30.0)
+    return [
+        Task("GPU utilisation of pods, 1 min, 60 ahead", utilisation, 60, 96),
+        Task("GPU memory of pods, 1 min, 60 ahead", memory, 60, 96),
+        Task("GPU utilisation of the cluster, 1 min, 60 ahead", [mean_of(utilisation)], 60, 24),
+        Task("H100 node power, 2 s, 30 ahead", power, 30, 96),
+        Task("H100 node power, 2 s, 120 ahead", power, 120, 96),
+        Task("EC2 and RDS, 5 min, 12 ahead", clouds, 12),
+        Task("EC2 and RDS, 5 min, 288 ahead", clouds, 288),
+        Task("data centre, 5 min, 12 ahead", centre, 12),
+        Task("data centre, 5 min, 288 ahead", centre, 288),
+        Task("data centre, 30 s, 120 ahead", fine, 120, 48),
+    ]
+
+
+def cases(task: Task, part: Part, seed: int = 1) -> Iterator[Case]:
+    """``task.cases`` cases at random moments, the same for every model."""
+    rng = np.random.default_rng(seed)
+    chosen = [series for series in task.series if series.part in (None, part)]
+    made = 0
+    for _ in range(50 * task.cases):
+        series = chosen[rng.integers(len(chosen))]
+        size = len(series.values)
+        first, last = 0, size
+        if series.part is None:
+            first, last = (size // 2, size) if part == "held-out" else (0, size // 2)
+        first = max(first, 120)
+        if last - task.horizon <= first:
+            continue
+        origin = int(rng.integers(first, last - task.horizon + 1))
+        context = series.values[max(0, origin - CONTEXT) : origin]
+        actual = series.values[origin : origin + task.horizon]
+        if np.isfinite(context).sum() < 60 or np.isfinite(actual).mean() < 0.5 or not np.isfinite(context[-5:]).any():
+            continue
+        yield Case(series, context, actual)
+        made += 1
+        if made == task.cases:
+            return
+
+
+def gridded(at: NDArray[np.int64], values: Array, step: int) -> Array:
+    """Values at integer times on a grid of ``step``; NaN where there is none."""
+    place = (at - at.min()) // step
+    grid = np.full(int(place.max()) + 1, np.nan)
+    grid[place] = values
+    return grid
+
+
+def pods(folder: Path, column: str, high: float | None) -> list[Series]:
+    """One column of the GPU pods, a sample a minute."""
+    table = pd.read_parquet(folder / "alibaba_genai26_pods_1min.parquet")
+    found = []
+    for pod, rows in table.groupby("pod"):
+        grid = gridded(rows.minute.to_numpy(np.int64), rows[column].to_numpy(float), 1)
+        if np.isfinite(grid).sum() > 400:
+            found.append(Series(str(pod), grid, 60.0, 0.0, high))
+    return found
+
+
+def mean_of(series: list[Series]) -> Series:
+    """The mean over all series of one grid, where at least half of them were recorded."""
+    longest = max(len(one.values) for one in series)
+    table = np.full((len(series), longest), np.nan)
+    for row, one in enumerate(series):
+        table[row, : len(one.values)] = one.values
+    enough = np.isfinite(table).mean(axis=0) >= 0.5
+    mean = np.full(longest, np.nan)
+    mean[enough] = np.nanmean(table[:, enough], axis=0)
+    return Series("cluster", mean, series[0].interval_s, 0.0, 100.0)
+
+
+def node_power(folder: Path) -> list[Series]:
+    """Power of H100 nodes, a sample every two seconds; at most three nodes a run, every other run held out."""
+    table = pd.read_parquet(folder / "mlperf40_h100_node_power_2s.parquet")
+    found = []
+    for number, (run, rows) in enumerate(sorted(table.groupby("run_id"))):
+        for node in sorted(rows.node.unique())[:3]:
+            own = rows[rows.node == node]
+            grid = gridded(own.t_ms.to_numpy(np.int64), own.ac_w.to_numpy(float), 2000)
+            if 240 <= len(grid) < 20_000:
+                found.append(Series(f"{run}/{node}", grid, 2.0, 0.0, None, "held-out" if number % 2 else "dev"))
+    return found
+
+
+def cloud(folder: Path) -> list[Series]:
+    """Virtual machines and databases of a public cloud, every five minutes."""
+    table = pd.read_parquet(folder / "nab_aws_cloudwatch_5min.parquet")
+    found = []
+    for key, rows in table.groupby("series"):
+        at = (pd.to_datetime(rows.timestamp).astype("datetime64[s]").astype("int64")).to_numpy()
+        values = gridded(at, rows.value.to_numpy(float), 300)
+        found.append(Series(str(key), values, 300.0, 0.0, 100.0 if "cpu" in str(key) else None))
+    return found
+
+
+def centres(folder: Path, interval_s: float) -> list[Series]:
+    """Means over whole data centres."""
+    files = {
+        300.0: ["cluster_cpu_alibaba2018_300s.csv", "cluster_cpu_google2019_300s_firsthalf.csv"],
+        30.0: ["cluster_cpu_alibaba2018_30s.csv"],
+    }
+    found = []
+    for name in files[interval_s]:
+        table = pd.read_csv(folder / name)
+        for column in table.columns.drop("step"):
+            high = 100.0 if "percent" in column else None
+            found.append(Series(f"{name}/{column}", table[column].to_numpy(float), interval_s, 0.0, high))
+    return found

@@ -1,0 +1,67 @@
+"""Rolling back-tests: what the models would have said at earlier moments of the same series, and how wrong.
+
+Rule of this file: pure. A model never sees what came after the moment it is asked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import scores
+from .models.model import Model, UnsuitedError
+from .past import Array, Past
+from .scene import Scene
+
+#: So many earlier moments; none with less history than this.
+MOMENTS, LEAST = 4, 24
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """``forecasts``: model -> moments x steps x levels; ``actual``: moments x steps, NaN where not measured.
+
+    ``losses``: model -> mean pinball loss, of those that could forecast at every moment.
+    """
+
+    levels: Array
+    actual: Array
+    forecasts: Mapping[str, Array]
+    losses: Mapping[str, float]
+
+    @property
+    def moments(self) -> int:
+        """How many earlier moments were tried."""
+        return len(self.actual)
+
+
+def moments(samples: int, horizon: int, wanted: int = MOMENTS) -> tuple[list[int], int]:
+    """The ends of the pasts to try, newest first, and how many steps ahead: the horizon or a third of the history."""
+    steps = max(1, min(horizon, (samples - LEAST) // 3))
+    ends = [samples - steps - number * max(1, (2 * steps) // 3) for number in range(wanted)]
+    return [end for end in ends if end >= LEAST], steps
+
+
+def run(past: Past, horizon: int, levels: Array, models: Mapping[str, Model]) -> Backtest:
+    """The back-test of ``models``; without any moment where the history is too short."""
+    ends, steps = moments(len(past), horizon)
+    actual = np.array([past.values[end : end + steps] for end in ends]).reshape(len(ends), steps)
+    scenes = [Scene(past.until(end), steps, levels) for end in ends]
+    forecasts: dict[str, Array] = {}
+    for name, model in models.items():
+        try:
+            found = [np.sort(scene.past.clipped(model(scene)), axis=1) for scene in scenes]
+        except UnsuitedError:
+            continue
+        if found:
+            forecasts[name] = np.stack(found)
+    losses = {name: loss(actual, made, levels) for name, made in forecasts.items()}
+    return Backtest(levels, actual, forecasts, {name: value for name, value in losses.items() if np.isfinite(value)})
+
+
+def loss(actual: Array, made: Array, levels: Array) -> float:
+    """The mean pinball loss over moments, steps and levels; NaN where nothing was measured."""
+    known = np.isfinite(actual)
+    if not known.any():
+        return float("nan")
+    return float(scores.pinball(actual[known], made[known], levels).mean())

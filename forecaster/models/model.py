@@ -1,0 +1,13 @@
+"""The one small interface of all models."""
+
+from collections.abc import Callable
+
+from ..past import Array
+from ..scene import Scene
+
+#: From a scene to quantiles: horizon x levels, each row ascending.
+Model = Callable[[Scene], Array]
+
+
+class UnsuitedError(ValueError):
+    """A model cannot forecast from this past: why, in a few words."""

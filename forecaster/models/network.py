@@ -1,0 +1,105 @@
+"""The global network: one small set of weights for every series, trained on recordings with the quantile loss.
+
+Rule of this file: numpy only, so that the request path needs no torch. Without weights it is unsuited.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..past import Array
+from ..scene import Scene
+from .features import VERSION, asked, described
+from .model import UnsuitedError
+
+#: The levels that the network was trained for.
+LEVELS = np.arange(1, 10) / 10
+#: Beyond so many steps the answer of the last one is held: it was trained no farther.
+FARTHEST = 480
+WEIGHTS = f"network-{VERSION}.npz"
+
+
+Layers = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Pairs of matrix and bias: of the encoder of the past, and of the decoder that is asked about each step."""
+
+    encoder: Layers
+    decoder: Layers
+
+
+@cache
+def shipped() -> Weights | None:
+    """The weights in this package, or None where there are none of this version."""
+    path = files(__package__).joinpath(WEIGHTS)
+    if not path.is_file():
+        return None
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as table:
+        return unpacked(dict(table))
+
+
+def unpacked(table: dict[str, Array]) -> Weights:
+    """Weights from named arrays: ``encoder.0.weight``, ``encoder.0.bias``, …
+
+    Raises:
+        ValueError: another version of the features.
+    """
+    if int(table["version"]) != VERSION:
+        raise ValueError(f"weights of version {int(table['version'])}; this program reads {VERSION}")
+
+    def layers(part: str) -> Layers:
+        count = sum(name.startswith(f"{part}.") and name.endswith(".weight") for name in table)
+        rows = [(table[f"{part}.{number}.weight"], table[f"{part}.{number}.bias"]) for number in range(count)]
+        return tuple((np.asarray(weight, np.float32).T, np.asarray(bias, np.float32)) for weight, bias in rows)
+
+    return Weights(layers("encoder"), layers("decoder"))
+
+
+def network(scene: Scene) -> Array:
+    """The network's quantiles, between and beyond its own levels by straight lines.
+
+    Raises:
+        UnsuitedError: no weights, or fewer than 60 samples.
+    """
+    weights = shipped()
+    if weights is None:
+        raise UnsuitedError("no weights of this version are installed")
+    if len(scene.past) < 60:
+        raise UnsuitedError("needs 60 samples")
+    features, centre, scale = described(scene.past)
+    steps = np.arange(1, min(scene.horizon, FARTHEST) + 1, dtype=np.float64)
+    rows = answers(weights, features, asked(scene.past, steps, centre, scale))
+    rows = np.concatenate([rows, np.repeat(rows[-1:], scene.horizon - len(rows), axis=0)])
+    return np.asarray(centre + scale * at_levels(rows, scene.levels))
+
+
+def answers(weights: Weights, features: Array, questions: Array) -> Array:
+    """Quantiles at ``LEVELS``, normalised: steps x 9. The layout of the outputs is ``learning``'s."""
+    state = features.astype(np.float32)
+    for matrix, bias in weights.encoder:
+        state = np.maximum(state @ matrix + bias, 0.0)
+    state = np.concatenate([np.repeat(state[None, :], len(questions), 0), questions.astype(np.float32)], axis=1)
+    for matrix, bias in weights.decoder[:-1]:
+        state = np.maximum(state @ matrix + bias, 0.0)
+    matrix, bias = weights.decoder[-1]
+    out = (state @ matrix + bias).astype(np.float64)
+    gaps = np.logaddexp(0.0, out[:, 1:9])
+    median = out[:, :1]
+    up, down = np.cumsum(gaps[:, :4], axis=1), np.cumsum(gaps[:, 4:], axis=1)
+    return np.concatenate([median - down[:, ::-1], median, median + up], axis=1)
+
+
+def at_levels(rows: Array, levels: Array) -> Array:
+    """Rows at ``LEVELS`` to rows at ``levels``; the outermost slopes go on beyond them.
+
+    >>> at_levels(np.arange(1.0, 10.0)[None, :], np.array([0.05, 0.5, 0.55])).round(2).tolist()
+    [[0.5, 5.0, 5.5]]
+    """
+    left = np.clip(np.searchsorted(LEVELS, levels) - 1, 0, len(LEVELS) - 2)
+    share = (levels - LEVELS[left]) / (LEVELS[left + 1] - LEVELS[left])
+    return np.asarray(rows[:, left] * (1.0 - share) + rows[:, left + 1] * share)

@@ -1,0 +1,46 @@
+"""A straight line through the newest values, with the errors that it would have made: memory that fills up."""
+
+import numpy as np
+from scipy.signal import lfilter
+
+from ..past import Array
+from ..scene import Scene, spread
+from .model import UnsuitedError
+
+WINDOWS = (20, 80)
+
+
+def slope(filled: Array, window: int) -> Array:
+    """The least-squares slope a sample over the ``window`` samples up to each sample; 0 before there are as many.
+
+    >>> slope(np.arange(5.0), 3).round(6).tolist()
+    [0.0, 0.0, 1.0, 1.0, 1.0]
+    """
+    places = np.arange(window) - (window - 1) / 2
+    weights = places[::-1] / (places**2).sum()
+    found = lfilter(weights, [1.0], filled)
+    found[: window - 1] = 0.0
+    return np.asarray(found)
+
+
+def trend(scene: Scene) -> Array:
+    """The last value and the line's slope, spread by the line's errors after each number of steps.
+
+    Raises:
+        UnsuitedError: fewer than 40 samples.
+    """
+    if len(scene.past) < 40:
+        raise UnsuitedError("needs 40 samples")
+    best, chosen, now = np.inf, None, 0.0
+    for window in WINDOWS:
+        if len(scene.past) < 2 * window:
+            continue
+        slopes = slope(scene.past.filled, window)
+        expected = scene.past.filled[scene.origins][:, None] + slopes[scene.origins][:, None] * scene.knots
+        errors = scene.followers - expected
+        size = float(np.nanmean(np.abs(errors)))
+        if size < best:
+            best, chosen, now = size, errors, float(slopes[-1])
+    assert chosen is not None  # 40 samples are enough for the shortest window
+    line = scene.past.filled[-1] + now * np.arange(1, scene.horizon + 1)
+    return np.asarray(line[:, None] + scene.across(spread(chosen, scene.levels)))

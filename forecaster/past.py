@@ -1,0 +1,78 @@
+"""A series up to now: its values on a regular grid, gaps as gaps, its season and its physical range.
+
+Rule of this file: pure data. Nothing here forecasts.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Past:
+    """``values``: one a sample, NaN where nothing was measured; neither the first nor the last is NaN.
+
+    ``filled`` holds the same with gaps closed by the value before them, for filters that need every sample.
+    ``season`` is the samples in a season, 0 where there is none; ``low`` and ``high`` bound what can be measured.
+    """
+
+    values: Array
+    filled: Array
+    interval_s: float
+    season: int = 0
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(
+        cls, values: Array, interval_s: float, season: int = 0, low: float | None = None, high: float | None = None
+    ) -> "Past":
+        """The past in ``values``, without the gaps at its two ends.
+
+        Raises:
+            ValueError: nothing was measured.
+        """
+        measured = np.flatnonzero(np.isfinite(values))
+        if not measured.size:
+            raise ValueError("nothing was measured")
+        kept = np.asarray(values[measured[0] : measured[-1] + 1], dtype=np.float64)
+        return cls(kept, carried(kept), interval_s, season, low, high)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def until(self, end: int) -> "Past":
+        """The same as it was known after its first ``end`` samples.
+
+        Raises:
+            ValueError: nothing was measured before ``end``.
+        """
+        return Past.of(self.values[:end], self.interval_s, self.season, self.low, self.high)
+
+    def last(self, samples: int) -> "Past":
+        """No more than the newest ``samples``."""
+        if len(self) <= samples:
+            return self
+        return Past.of(self.values[-samples:], self.interval_s, self.season, self.low, self.high)
+
+    def clipped(self, values: Array) -> Array:
+        """``values`` inside the physical range."""
+        if self.low is None and self.high is None:
+            return values
+        return np.clip(values, self.low, self.high)
+
+
+def carried(values: Array) -> Array:
+    """``values`` with every gap closed by the value before it; the first is no gap.
+
+    >>> carried(np.array([1.0, np.nan, 3.0])).tolist()
+    [1.0, 1.0, 3.0]
+    """
+    known = np.isfinite(values)
+    if known.all():
+        return values
+    source = np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))
+    return np.asarray(values[source])
