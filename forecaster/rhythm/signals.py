@@ -1,0 +1,92 @@
+"""A cycle from a signal: power, utilisation, traffic. The fallback where no step or collective events are.
+
+Rule of this file: a decision. A random walk, noise, a trend or a single burst has no period, and that is the answer.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .autocorrelation import autocorrelation
+from .comb import FEWEST_CYCLES, Tooth, best_period
+from .cycle import Cycle, no_cycle
+from .samples import Samples, flattened, on_grid, without_ramps
+from .tempo import tempo, until_mark
+
+#: Shorter records say nothing about cycles.
+FEWEST = 20
+#: A comb score below this many standard deviations is chance: noise of every colour stays below it 19 times of 20.
+CHANCE_SIGMAS = 4.4
+#: What repeats may have begun late (evaluations, after a first epoch), so later parts are tried, too.
+PARTS = (1.0, 0.66, 0.5)
+#: The median of followed cycles replaces the comb's period where this share of the record told its length, …
+TOLD = 0.65
+#: … neighbours are alike this much, …
+LIKENESS = 0.7
+#: … and it differs by more than the comb's own error.
+APART = 0.015
+
+
+def find_cycle(values: NDArray[np.float64], interval_s: float, times_s: NDArray[np.float64] | None = None) -> Cycle:
+    """The cycle of a signal.
+
+    Args:
+        values: samples, oldest first unless there are times; NaN where nothing was measured.
+        interval_s: seconds from sample to sample; only a fallback where ``times_s`` is given.
+        times_s: when each sample was taken; gaps stay gaps.
+
+    Raises:
+        ValueError: shapes or times that make no sense; the message names the argument.
+
+    >>> wave = np.tile([0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], 30)
+    >>> find_cycle(wave, interval_s=2.0).period_s
+    16.0
+    >>> find_cycle(np.arange(200.0), interval_s=1.0).period_s is None
+    True
+    """
+    samples = on_grid(values, interval_s, times_s)
+    if int(samples.known.sum()) < FEWEST:
+        return no_cycle(f"too few samples: {int(samples.known.sum())}, at least {FEWEST} are needed")
+    samples = without_ramps(samples)
+    tried = [one for share in PARTS if (one := _try(samples.part(round(len(samples) * (1 - share)), len(samples))))]
+    if not tried:
+        return no_cycle("no stable period: the signal does not vary, or never resembles itself")
+    part, flat, tooth = max(tried, key=lambda one: one[2].sigmas)
+    if tooth.sigmas < CHANCE_SIGMAS:
+        return no_cycle(
+            f"no stable period: the best, {tooth.period * part.interval_s:.3g} s, is {tooth.sigmas:.1f} standard "
+            f"deviations above chance, {CHANCE_SIGMAS} are needed"
+        )
+    return _described(part, flat, tooth)
+
+
+def _try(part: Samples) -> tuple[Samples, NDArray[np.float64], Tooth] | None:
+    """The best period of one part of the record, with the part as it was looked at."""
+    if int(part.known.sum()) < FEWEST:
+        return None
+    longest = len(part) / FEWEST_CYCLES
+    flat = flattened(part, 1.5 * longest)
+    if float(np.ptp(flat)) <= 1e-9 * max(1e-300, float(np.max(np.abs(part.values)))):
+        return None
+    tooth = best_period(autocorrelation(flat, part.known, int(longest)))
+    return (part, flat, tooth) if tooth else None
+
+
+def _described(part: Samples, flat: NDArray[np.float64], tooth: Tooth) -> Cycle:
+    """The cycle in seconds, with the length that followed cycles have, where they can be followed."""
+    followed = tempo(flat, tooth.period) if part.known.mean() > 0.8 else None
+    period = tooth.period
+    source = "comb of the autocorrelation"
+    if followed and followed.told >= TOLD and followed.likeness >= LIKENESS:
+        if abs(followed.period / period - 1) > APART:
+            period, source = followed.period, "median of the cycles that were followed"
+    else:
+        followed = None
+    return Cycle(
+        period_s=period * part.interval_s,
+        confidence=1 / (1 + math.exp(-(tooth.sigmas - 3.5) / 1.5)),
+        next_s=until_mark(flat, part.known, period) * part.interval_s,
+        drift_ratio=followed.drift_ratio if followed else None,
+        note=f"{source}; {len(part) / period:.0f} cycles of {period:.1f} samples",
+    )
