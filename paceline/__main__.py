@@ -28,6 +28,9 @@ COMMANDS = {
     "run": Command("paceline.commands.run:main", "run a training command and time it, script unchanged"),
     "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
+    "simulate": Command(
+        "paceline.commands.simulate:main", "make up a job with known faults, as a recording or on the bus"
+    ),
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),

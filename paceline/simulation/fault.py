@@ -1,0 +1,112 @@
+"""A fault to inject: what, where, how large, from when to when; read from ``KIND:rank=2,size=0.3,from=100,to=200``.
+
+Rule of this file: data and its text form.
+"""
+
+from dataclasses import dataclass
+
+from paceline.events import Cause, FindingKind
+
+#: What each kind of fault should be found as.
+EXPECTED: dict[str, tuple[FindingKind, Cause]] = {
+    "compute": ("straggler", "worker_compute"),
+    "throttle": ("straggler", "throttling"),
+    "input": ("straggler", "input_pipeline"),
+    "gc": ("straggler", "garbage_collection"),
+    "cpu": ("straggler", "cpu_contention"),
+    "memory": ("straggler", "memory_pressure"),
+    "link": ("straggler", "link"),
+    "hang": ("hang", "unknown"),
+    "slowdown": ("slowdown", "unknown"),
+}
+#: NVML's clock-event reasons, by the word that asks for them.
+REASONS = {"thermal": 0x20 | 0x40, "power": 0x4, "brake": 0x80, "hardware": 0x8}
+#: How long a hanging job goes on saying where it stands.
+HANG_S = 60.0
+
+
+class FaultError(ValueError):
+    """A fault that cannot be read: why, on one line."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """``kind`` on ``ranks`` during steps ``first`` to ``last``, in every ``every``-th of them.
+
+    ``size``: by how much the own work of the rank takes longer in a step that is hit, 0.3 for 30 %; for a link, how
+    much longer everybody's communication takes, as a share of the same work.
+    """
+
+    kind: str
+    ranks: tuple[int, ...] = ()
+    size: float = 0.3
+    first: int = 0
+    last: int = 2**40
+    every: int = 1
+    reason: str = "thermal"
+    seconds: float = HANG_S
+
+    def hits(self, step: int) -> bool:
+        """Whether ``step`` is one of those hit."""
+        return self.first <= step <= self.last and (step - self.first) % self.every == 0
+
+
+def parse(text: str) -> Fault:
+    """The fault that ``text`` writes.
+
+    >>> parse("compute:rank=2,size=0.3,from=100,to=200")
+    Fault(kind='compute', ranks=(2,), size=0.3, first=100, last=200, every=1, reason='thermal', seconds=60.0)
+
+    Raises:
+        FaultError: it writes none.
+    """
+    kind, _, rest = text.partition(":")
+    if kind not in EXPECTED:
+        raise FaultError(f"{text!r}: no kind {kind!r}; there are {', '.join(EXPECTED)}")
+    values = dict(_pair(text, part) for part in rest.split(",") if part)
+    try:
+        fault = Fault(
+            kind,
+            _ranks(values.pop("rank", "" if kind == "slowdown" else "0")),
+            float(values.pop("size", "0.3")),
+            int(values.pop("from", "0")),
+            int(values.pop("to", str(2**40))),
+            int(values.pop("every", "1")),
+            values.pop("reason", "thermal"),
+            float(values.pop("seconds", str(HANG_S))),
+        )
+    except ValueError as error:
+        raise FaultError(f"{text!r}: {error}") from error
+    if values:
+        raise FaultError(
+            f"{text!r}: unknown {', '.join(values)}; there are rank, size, from, to, every, reason, seconds"
+        )
+    _check(text, fault)
+    return fault
+
+
+def _pair(text: str, part: str) -> tuple[str, str]:
+    name, equals, value = part.partition("=")
+    if not equals:
+        raise FaultError(f"{text!r}: {part!r} is not name=value")
+    return name.strip(), value.strip()
+
+
+def _ranks(text: str) -> tuple[int, ...]:
+    """``3``, ``8-15`` or ``3+9``."""
+    found: list[int] = []
+    for part in text.split("+") if text else []:
+        low, _, high = part.partition("-")
+        found += range(int(low), int(high or low) + 1)
+    return tuple(found)
+
+
+def _check(text: str, fault: Fault) -> None:
+    if not 0 < fault.size < 1000:
+        raise FaultError(f"{text!r}: size is a share of the rank's own work, 0.3 for 30 % more")
+    if fault.first < 0 or fault.last < fault.first or fault.every < 1:
+        raise FaultError(f"{text!r}: steps run from 0, 'to' is not before 'from', and 'every' is 1 or more")
+    if fault.reason not in REASONS:
+        raise FaultError(f"{text!r}: no reason {fault.reason!r}; there are {', '.join(REASONS)}")
+    if not fault.ranks and fault.kind != "slowdown":
+        raise FaultError(f"{text!r}: which rank?")

@@ -1,0 +1,47 @@
+"""What is true of a simulated job: the answer sheet beside its recording.
+
+Rule of this file: data only.
+"""
+
+import msgspec
+
+
+class FaultTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """One injected fault: where, in which steps and when, as what it should be found, and what it cost.
+
+    ``lost_s``: how much longer the steps from the first to the last one took than without any fault, same noise.
+    """
+
+    fault: str
+    size: float
+    every: int
+    ranks: list[int]
+    nodes: list[str]
+    first_step: int
+    last_step: int
+    began_s: float
+    ended_s: float
+    lost_s: float
+    kind: str
+    cause: str
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """One job. ``also``: kinds of finding that are right beside the faults' own, as the job is cut or fed unevenly."""
+
+    job: str
+    attempt: int
+    ranks: int
+    dp: int
+    tp: int
+    pp: int
+    fsdp: bool
+    steps: int
+    step_s: float
+    seed: int
+    uneven: float
+    stage_skew: dict[int, float]
+    elapsed_s: float
+    elapsed_without_faults_s: float
+    faults: list[FaultTruth]
+    also: list[str]

@@ -1,0 +1,38 @@
+"""``paceline simulate``: what it writes, and what it says when it cannot."""
+
+import json
+
+import pytest
+
+from paceline.commands.simulate import main
+from paceline.recording import Line, read
+
+
+def test_recording_and_truth_are_written(tmp_path):
+    """The recording holds events of the job, the truth its fault."""
+    out, truth = tmp_path / "job.jsonl", tmp_path / "truth.json"
+    options = ["--ranks", "4", "--steps", "20", "--job", "made-up", "--fault", "gc:rank=1,from=5"]
+    assert main([*options, "-o", str(out), "--truth", str(truth)]) == 0
+    lines = list(read(str(out)))
+    assert lines
+    assert all(isinstance(line, Line) and line.key.startswith("made-up") for line in lines)
+    (fault,) = json.loads(truth.read_text())["faults"]
+    assert (fault["cause"], fault["ranks"], fault["first_step"]) == ("garbage_collection", [1], 5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["-o", "x.jsonl", "--brokers", "localhost:1"],
+        ["-o", "/nowhere/x.jsonl"],
+        ["-o", "x.jsonl", "--pp", "3"],
+        ["-o", "x.jsonl", "--stage-skew", "last"],
+        ["-o", "x.jsonl", "--fault", "bad"],
+    ],
+)
+def test_wrong_options_cost_one_line(options, capsys, tmp_path, monkeypatch):
+    """Each wrong option ends with status 2 and one line."""
+    monkeypatch.chdir(tmp_path)
+    assert main(options) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
