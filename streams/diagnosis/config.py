@@ -22,8 +22,14 @@ class Config:
     #: (Minder: precision 0.76 without a continuity rule, 0.90 with one).
     suspect_ticks: int = 5
     confirm_ticks: int = 10
-    #: Share of those ticks in which the rank must have been late.
+    #: The same for ticks of ``long_tick_s`` and more, in which a hiccup of the machine weighs little.
+    suspect_long_ticks: int = 3
+    long_tick_s: float = 1.0
+    #: Longer looks, for what is too small to stand out of the noise of ten ticks: a median of n errs by 1/sqrt(n).
+    longer_looks: tuple[int, ...] = (20, 40)
+    #: Share of those ticks in which the rank must have been late, and the same for the longer looks.
     late_share: float = 0.8
+    late_share_longer: float = 0.65
     #: Ticks of calm before an episode ends, and ticks after it in which a new one may not begin.
     recover_ticks: int = 8
     cooldown_ticks: int = 10
@@ -53,6 +59,6 @@ class Config:
 
 
 #: Ticks of history that every look has at hand.
-RING = 16
+RING = 40
 #: Rank numbers above this are taken for garbage, not for a job.
 MOST_RANKS = 1_000_000

@@ -111,10 +111,10 @@ def look(ring: Ring, ticks: int, config: Config) -> Look:
     judged = ring.table[: len(JUDGED), -ticks:]
     ranks = judged.shape[2]
     nobody = Look(np.zeros(ranks, dtype=bool), np.zeros(ranks))
-    if len(ring.first_steps) < ticks:
+    least = _least(config)
+    if len(ring.first_steps) < ticks or not _near(judged, least):
         return nobody
     median = nanmedian(judged, axis=1)
-    least = _least(config)
     if not (median >= least[:, None]).any():
         return nobody  # nobody is near any bar: the common case, and a cheap one
     history = ring.table[: len(JUDGED)]
@@ -130,6 +130,12 @@ def look(ring: Ring, ticks: int, config: Config) -> Look:
     if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
         return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
     return Look(late, np.nan_to_num(margin))
+
+
+def _near(judged: Array, least: Array) -> bool:
+    """Whether any rank's mean is at half of any bar: far cheaper than a median, and a healthy job goes no further."""
+    mean = judged.mean(axis=1)
+    return bool((mean >= least[:, None] / 2).any() or np.isnan(mean).any())
 
 
 def calm(ring: Ring, ticks: int, config: Config) -> Flags:
@@ -160,7 +166,8 @@ def _margin(history: Array, excess: Array, median: Array, least: float, config: 
     error = _DEPENDENCE * _MEDIAN_ERROR * jitter / np.sqrt(ticks)
     spread = np.sqrt(peers_spread(median) ** 2 + error**2 + config.floor**2)
     bar = np.maximum(least, (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread)
-    often = (np.nan_to_num(excess) > bar / 2).mean(axis=0) >= config.late_share
+    share = config.late_share if ticks <= config.confirm_ticks else config.late_share_longer
+    often = (np.nan_to_num(excess) > bar / 2).mean(axis=0) >= share
     standing = median - np.nan_to_num(peers_median(median)).clip(min=0.0)
     return np.where(often, standing / bar, 0.0)
 

@@ -9,6 +9,7 @@ from typing import Any
 from paceline.events import CollectiveTimings, Finding, OpTimings
 
 from . import wording
+from .cohorts import Cohorts
 from .collectives import Collectives
 from .config import Config
 from .ledger import Ledger
@@ -28,7 +29,8 @@ class Phases:
         self.config = config
         self.ledger = Ledger()
         self.steps = Steps(config, self.ledger)
-        self.ticks = Ticks(config.tick_s)
+        self.cohorts = Cohorts()
+        self.ticks = Ticks(config.tick_s, self.cohorts)
         self.straggler = Straggler(config)
         self.judged = 0
         self.places: dict[int, tuple[str, str]] = {}
@@ -38,6 +40,7 @@ class Phases:
         if not self.ledger.admit(batch.producer, batch.sequence):
             return []
         self.ledger.hear(batch.ranks, batch.world_sizes)
+        self.cohorts.place(batch.ranks, batch.pp)
         for rank, device in zip(batch.ranks, batch.devices, strict=True):
             self.places[rank] = (batch.node, device)
         has_loader = "data" in batch.ops
@@ -61,6 +64,7 @@ class Phases:
         return {
             "ledger": self.ledger.snapshot(),
             "steps": self.steps.snapshot(),
+            "cohorts": self.cohorts.snapshot(),
             "ticks": self.ticks.snapshot(),
             "straggler": self.straggler.snapshot(),
             "judged": self.judged,
@@ -72,6 +76,7 @@ class Phases:
         self.ledger = Ledger.restore(data["ledger"])
         self.steps = Steps(self.config, self.ledger)
         self.steps.load(data["steps"])
+        self.cohorts.load(data["cohorts"])
         self.ticks.load(data["ticks"])
         self.straggler.load(data["straggler"])
         self.judged = data["judged"]

@@ -35,6 +35,8 @@ class Straggler:
         self.has_loader = False
         self.episodes: dict[int, Episode] = {}
         self.rests: dict[int, int] = {}
+        #: Ranks that are late by a long look, and the ticks of the shortest such look.
+        self.seen: dict[int, int] = {}
 
     def update(self, tick: Tick, has_loader: bool) -> list[Episode]:
         """Take in a tick; the episodes that have something new to tell."""
@@ -59,18 +61,35 @@ class Straggler:
     def _signals(self) -> Iterator[tuple[int, Signal]]:
         """Every rank's signal of this tick, in rank order."""
         config = self.config
-        suspect = look(self.ring, config.suspect_ticks, config)
-        confirm = look(self.ring, config.confirm_ticks, config)
+        suspect = look(self.ring, self._suspect_ticks(), config)
+        looks = {ticks: look(self.ring, ticks, config) for ticks in (config.confirm_ticks, *config.longer_looks)}
+        self.seen = {
+            int(rank): ticks for ticks, found in reversed(looks.items()) for rank in np.flatnonzero(found.late)
+        }
+        late = np.flatnonzero(suspect.late).tolist()
+        if not (self.seen or late or self.episodes):
+            return
         quiet = calm(self.ring, config.recover_ticks, config)
-        for rank in sorted({*np.flatnonzero(suspect.late | confirm.late).tolist(), *self.episodes}):
+        lasting = ~calm(self.ring, config.suspect_ticks, config)
+        for rank in sorted({*late, *self.seen, *self.episodes}):
             if rank not in self.episodes and rank in self.rests:
                 continue
-            if confirm.late[rank] and (suspect.late[rank] or rank in self.episodes):
+            if rank in self.seen and (lasting[rank] or rank in self.episodes):
                 yield rank, "persistent"
             elif suspect.late[rank]:
                 yield rank, "late"
             elif quiet[rank] and rank in self.episodes and self.episodes[rank].ticks >= config.recover_ticks:
                 yield rank, "calm"
+
+    def _suspect_ticks(self) -> int:
+        """Ticks that a suspicion needs: fewer where they are long."""
+        few = self.config.suspect_long_ticks
+        long = len(self.ring.spans) >= few and min(self.ring.spans[-few:]) >= self.config.long_tick_s
+        return few if long else self.config.suspect_ticks
+
+    def _ticks(self, rank: int) -> int:
+        """Ticks of the look that the rank's verdict rests on."""
+        return self.seen.get(rank, self._suspect_ticks())
 
     def _move(self, rank: int, signal: Signal) -> Episode | None:
         episode = self.episodes.get(rank) or self._begin(rank)
@@ -88,7 +107,7 @@ class Straggler:
         return msgspec.structs.replace(episode, evidence=dict(episode.evidence))
 
     def _begin(self, rank: int) -> Episode:
-        first = self.ring.onset(rank, self.config.suspect_ticks)
+        first = self.ring.onset(rank, self._ticks(rank))
         ticks = len(self.ring.first_steps) - self.ring.first_steps.index(first)
         episode = Episode(rank=rank, first_step=first, last_step=first)
         for back in range(ticks, 0, -1):
@@ -116,10 +135,8 @@ class Straggler:
 
     def _measure(self, episode: Episode) -> None:
         """Take down the numbers that the verdict rests on."""
-        ticks, rank = (
-            self.config.suspect_ticks if episode.state == "suspected" else self.config.confirm_ticks,
-            episode.rank,
-        )
+        rank = episode.rank
+        ticks = self._ticks(rank)
         window = {name: self.ring.median(name, ticks) for name in COLUMNS}
         numbers = {name: float(column[rank]) for name, column in window.items()}
         base = _base(window["peers"], numbers)
@@ -129,6 +146,7 @@ class Straggler:
             **numbers,
             "base": base,
             "margin": margin,
+            "ticks": float(ticks),
             **{f"part:{name}": value for name, value in parts.items()},
         }
 

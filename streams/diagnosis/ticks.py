@@ -10,6 +10,7 @@ import numpy as np
 from paceline.events import OVERLAYS, PHASES
 
 from .cohort import Array, nanmedian, peers_median
+from .cohorts import Cohorts
 from .steps import OP_INDEX, OPS, TOTAL, Step
 
 #: What an excess can consist of: every phase in which a rank works, and the overlays.
@@ -39,6 +40,9 @@ class Tick(NamedTuple):
     wait: Array
     waited: Array
     parts: Array
+    #: The whole step, and its mean seconds by op, shape (len(OPS), ranks); empty where only lateness is known.
+    total: Array = np.empty(0)
+    seconds: Array = np.empty((len(OPS), 0))
 
     @property
     def excess(self) -> Array:
@@ -53,8 +57,9 @@ class Tick(NamedTuple):
 class Ticks:
     """Sums steps until they span ``tick_s``, on the median rank."""
 
-    def __init__(self, tick_s: float) -> None:
+    def __init__(self, tick_s: float, cohorts: Cohorts) -> None:
         self.tick_s = tick_s
+        self.cohorts = cohorts
         self.first_step = -1
         self.steps = 0
         self.span_s = 0.0
@@ -88,9 +93,12 @@ class Ticks:
         mean = self.sums / count
         own = mean[_WORK_ROWS].sum(axis=0)
         wait = mean[_WAIT]
-        peers = peers_median(own)
-        parts = np.array([row - peers_median(row) for row in mean[_PART_ROWS]])
-        parts[_STARVED] = _starvation(own, mean[OP_INDEX["cpu_wait"]])
+        rows = np.concatenate([own[None], wait[None], mean[_PART_ROWS]])
+        usual, past = self.cohorts.peers(rows), self.cohorts.expect(rows)
+        usual = np.where(np.isnan(usual), past, usual)
+        peers = usual[0]
+        parts = mean[_PART_ROWS] - usual[2:]
+        parts[_STARVED] = self._starvation(own, mean[OP_INDEX["cpu_wait"]])
         total = mean[TOTAL]
         return Tick(
             first_step=self.first_step,
@@ -101,9 +109,30 @@ class Ticks:
             peers=peers,
             base=np.maximum(total - np.maximum(own - peers, 0.0), 1e-9),
             wait=wait,
-            waited=peers_median(wait) - wait,
+            waited=self._waited(wait, past[1]),
             parts=parts,
+            total=total,
+            seconds=mean,
         )
+
+    def _waited(self, wait: Array, past: Array) -> Array:
+        """How much longer each rank's peers stood still than it did: for a lone rank, than both used to."""
+        lone = ~np.isnan(past)
+        if not lone.any():
+            return self.cohorts.peers(wait) - wait
+        more = wait - past
+        return np.where(lone, peers_median(more) - more, self.cohorts.peers(wait) - wait)
+
+    def _starvation(self, own: Array, cpu_wait: Array) -> Array:
+        """Seconds a step that each rank waited for a processor and that its neighbours, not its own work, caused.
+
+        On shared cores every second of work costs some waiting, and long stretches of work cost more than short ones: a
+        rank with more to compute waits more as well, and would stop waiting if it had less to do. So only waiting at a
+        worse rate than the peers' counts, and of that only the part that the peers' amount of work would have met.
+        """
+        served = np.maximum(own - cpu_wait, 1e-9)
+        beyond = cpu_wait - self.cohorts.peers(cpu_wait / served) * served
+        return np.asarray(np.nan_to_num(beyond * np.minimum(self.cohorts.peers(served) / served, 1.0)))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -114,14 +143,3 @@ class Ticks:
         for name, value in data.items():
             setattr(self, name, value)
 
-
-def _starvation(own: Array, cpu_wait: Array) -> Array:
-    """Seconds a step that each rank waited for a processor and that its neighbours, not its own work, are to blame for.
-
-    On shared cores every second of work costs some waiting, and long stretches of work cost more than short ones: a
-    rank with more to compute waits more as well, and would stop waiting if it had less to do. So only waiting at a
-    worse rate than the peers' counts, and of that only the part that the peers' amount of work would have met.
-    """
-    served = np.maximum(own - cpu_wait, 1e-9)
-    beyond = cpu_wait - peers_median(cpu_wait / served) * served
-    return np.asarray(beyond * np.minimum(peers_median(served) / served, 1.0))

@@ -140,9 +140,9 @@ def _severity(state: str, lost_ratio: float) -> Severity:
 
 
 def _rule(episode: Episode, config: Config) -> str:
-    ticks = config.suspect_ticks if episode.state == "suspected" else config.confirm_ticks
     margin = episode.evidence["margin"]
-    return f"median of {ticks} looks of at least {config.tick_s:g} s; {margin:.1f} times the bar"
+    looks = f"median of {episode.evidence['ticks']:.0f} looks of at least {config.tick_s:g} s"
+    return f"{looks}; {margin:.1f} times the bar"
 
 
 def _work_evidence(episode: Episode, config: Config) -> list[Evidence]:

@@ -1,0 +1,112 @@
+"""Cohorts: which ranks do equal work, and what each rank is compared with.
+
+Rule of this file: pure. Ranks of one pipeline stage do equal work; where no stages are known, all ranks do. A rank that
+is alone in its stage has no peer, so it is compared with its own past, scaled by how everybody else has changed since:
+a stage that is simply longer stays what it was, and only a rank that turns slow stands out.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .cohort import Array, nanmedian, peers_median
+
+Ints = NDArray[np.int64]
+
+#: Ticks that make up a lone rank's past.
+PAST = 20
+
+
+class Cohorts:
+    """The stages of a job's ranks, and the past of those that are alone in theirs."""
+
+    def __init__(self) -> None:
+        self.stage = np.empty(0, dtype=np.int64)
+        self.past = np.empty((0, 0, 0))  # ticks x rows x ranks
+        self._groups: list[Ints] | None = None
+
+    def place(self, ranks: list[int], stages: list[int]) -> None:
+        """Take down the pipeline stage of each of ``ranks``, -1 for none known."""
+        if not stages:
+            return
+        at, found = np.asarray(ranks, dtype=np.int64), np.asarray(stages, dtype=np.int64)
+        if at.size and int(at.max()) >= self.stage.size:
+            self.stage = np.pad(self.stage, (0, int(at.max()) + 1 - self.stage.size), constant_values=-1)
+        if (self.stage[at] != found).any():
+            self.stage[at] = found
+            self._groups = None
+
+    @property
+    def staged(self) -> bool:
+        """Whether the job is a pipeline: more than one stage is known."""
+        return len(self.stages()) > 1
+
+    def stages(self) -> dict[int, Ints]:
+        """The ranks of each known stage."""
+        return {int(stage): np.flatnonzero(self.stage == stage) for stage in np.unique(self.stage[self.stage >= 0])}
+
+    def _groups_of(self, ranks: int) -> list[Ints]:
+        if self._groups is None or sum(group.size for group in self._groups) != ranks:
+            stage = np.full(ranks, -1, dtype=np.int64)
+            known = min(ranks, self.stage.size)
+            stage[:known] = self.stage[:known]
+            self._groups = [np.flatnonzero(stage == number) for number in np.unique(stage)]
+        return self._groups
+
+    def peers(self, values: Array) -> Array:
+        """For each rank the median of the others of its cohort; NaN where it is alone.
+
+        Args:
+            values: shape (ranks,) or (rows, ranks).
+        """
+        if values.ndim == 2:
+            return np.array([self.peers(row) for row in values])
+        groups = self._groups_of(values.size)
+        if len(groups) == 1:
+            return peers_median(values)
+        out = np.full(values.shape, np.nan)
+        for group in groups:
+            out[group] = peers_median(values[group])
+        return out
+
+    def expect(self, rows: Array) -> Array:
+        """What each lone rank would show by its own past: shape (rows, ranks), NaN where there are peers, or no past.
+
+        The first ``PAST`` calls become the past. A rank's own past is scaled by the median change of all other ranks,
+        taken over the first row.
+
+        Args:
+            rows: seconds, shape (rows, ranks); the first is the whole.
+        """
+        out = np.full(rows.shape, np.nan)
+        groups = self._groups_of(rows.shape[1])
+        alone = np.concatenate([group for group in groups if group.size == 1] or [np.empty(0, dtype=np.int64)])
+        if len(groups) == 1 or not alone.size:
+            return out
+        if self.past.shape[0] < PAST:
+            self._remember(rows)
+            return out
+        before = nanmedian(self.past, axis=0)
+        known = min(before.shape[1], rows.shape[1])
+        ratio = np.full(rows.shape[1], np.nan)
+        ratio[:known] = rows[0, :known] / np.where(before[0, :known] > 0, before[0, :known], np.nan)
+        scale = peers_median(ratio)
+        for rank in alone[alone < known]:
+            out[:, rank] = before[:, rank] * scale[rank]
+        return out
+
+    def _remember(self, rows: Array) -> None:
+        ranks = max(self.past.shape[2], rows.shape[1])
+        kept = np.full((self.past.shape[0] + 1, rows.shape[0], ranks), np.nan)
+        kept[:-1, :, : self.past.shape[2]] = self.past
+        kept[-1, :, : rows.shape[1]] = rows
+        self.past = kept
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as arrays."""
+        return {"stage": self.stage, "past": self.past}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.stage, self.past, self._groups = data["stage"], data["past"], None
