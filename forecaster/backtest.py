@@ -42,9 +42,9 @@ def moments(samples: int, horizon: int, wanted: int = MOMENTS) -> tuple[list[int
     return [end for end in ends if end >= LEAST], steps
 
 
-def run(past: Past, horizon: int, levels: Array, models: Mapping[str, Model]) -> Backtest:
+def run(past: Past, horizon: int, levels: Array, models: Mapping[str, Model], wanted: int = MOMENTS) -> Backtest:
     """The back-test of ``models``; without any moment where the history is too short."""
-    ends, steps = moments(len(past), horizon)
+    ends, steps = moments(len(past), horizon, wanted)
     actual = np.array([past.values[end : end + steps] for end in ends]).reshape(len(ends), steps)
     scenes = [Scene(past.until(end), steps, levels) for end in ends]
     forecasts: dict[str, Array] = {}

@@ -1,4 +1,4 @@
-"""The global network: one small set of weights for every series, trained on recordings with the quantile loss.
+"""The global network: a few small nets for every series, trained on recordings with the quantile loss, averaged.
 
 Rule of this file: numpy only, so that the request path needs no torch. Without weights it is unsuited.
 """
@@ -27,7 +27,7 @@ Layers = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
 
 @dataclass(frozen=True)
 class Weights:
-    """Pairs of matrix and bias: of the encoder of the past, and of the decoder that is asked about each step."""
+    """Pairs of matrix and bias, members x …: the encoder of the past, and the decoder that is asked about each step."""
 
     encoder: Layers
     decoder: Layers
@@ -55,7 +55,10 @@ def unpacked(table: dict[str, Array]) -> Weights:
     def layers(part: str) -> Layers:
         count = sum(name.startswith(f"{part}.") and name.endswith(".weight") for name in table)
         rows = [(table[f"{part}.{number}.weight"], table[f"{part}.{number}.bias"]) for number in range(count)]
-        return tuple((np.asarray(weight, np.float32).T, np.asarray(bias, np.float32)) for weight, bias in rows)
+        return tuple(
+            (np.ascontiguousarray(np.swapaxes(weight, 1, 2), np.float32), np.asarray(bias, np.float32)[:, None, :])
+            for weight, bias in rows
+        )
 
     return Weights(layers("encoder"), layers("decoder"))
 
@@ -79,19 +82,20 @@ def network(scene: Scene) -> Array:
 
 
 def answers(weights: Weights, features: Array, questions: Array) -> Array:
-    """Quantiles at ``LEVELS``, normalised: steps x 9. The layout of the outputs is ``learning``'s."""
-    state = features.astype(np.float32)
+    """Quantiles at ``LEVELS``, normalised, the mean over the members: steps x 9."""
+    members, count = len(weights.encoder[0][0]), len(questions)
+    state = np.repeat(features.astype(np.float32)[None, None, :], members, axis=0)
     for matrix, bias in weights.encoder:
         state = np.maximum(state @ matrix + bias, 0.0)
-    state = np.concatenate([np.repeat(state[None, :], len(questions), 0), questions.astype(np.float32)], axis=1)
+    asked = np.repeat(questions.astype(np.float32)[None], members, axis=0)
+    state = np.concatenate([np.repeat(state, count, axis=1), asked], axis=2)
     for matrix, bias in weights.decoder[:-1]:
         state = np.maximum(state @ matrix + bias, 0.0)
     matrix, bias = weights.decoder[-1]
     out = (state @ matrix + bias).astype(np.float64)
-    gaps = np.logaddexp(0.0, out[:, 1:9])
-    median = out[:, :1]
-    up, down = np.cumsum(gaps[:, :4], axis=1), np.cumsum(gaps[:, 4:], axis=1)
-    return np.concatenate([median - down[:, ::-1], median, median + up], axis=1)
+    gaps, median = np.logaddexp(0.0, out[..., 1:9]), out[..., :1]
+    up, down = np.cumsum(gaps[..., :4], axis=2), np.cumsum(gaps[..., 4:], axis=2)
+    return np.asarray(np.concatenate([median - down[..., ::-1], median, median + up], axis=2).mean(axis=0))
 
 
 def at_levels(rows: Array, levels: Array) -> Array:
