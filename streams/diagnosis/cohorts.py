@@ -46,7 +46,13 @@ class Cohorts:
         """The ranks of each known stage."""
         return {int(stage): np.flatnonzero(self.stage == stage) for stage in np.unique(self.stage[self.stage >= 0])}
 
-    def _groups_of(self, ranks: int) -> list[Ints]:
+    def stage_of(self, rank: int) -> int | None:
+        """The stage of ``rank``; None where no stages are known."""
+        stage = int(self.stage[rank]) if rank < self.stage.size else -1
+        return stage if stage >= 0 else None
+
+    def groups(self, ranks: int) -> list[Ints]:
+        """The cohorts of the first ``ranks`` ranks; those of no known stage are one."""
         if self._groups is None or sum(group.size for group in self._groups) != ranks:
             stage = np.full(ranks, -1, dtype=np.int64)
             known = min(ranks, self.stage.size)
@@ -62,7 +68,7 @@ class Cohorts:
         """
         if values.ndim == 2:
             return np.array([self.peers(row) for row in values])
-        groups = self._groups_of(values.size)
+        groups = self.groups(values.size)
         if len(groups) == 1:
             return peers_median(values)
         out = np.full(values.shape, np.nan)
@@ -80,7 +86,7 @@ class Cohorts:
             rows: seconds, shape (rows, ranks); the first is the whole.
         """
         out = np.full(rows.shape, np.nan)
-        groups = self._groups_of(rows.shape[1])
+        groups = self.groups(rows.shape[1])
         alone = np.concatenate([group for group in groups if group.size == 1] or [np.empty(0, dtype=np.int64)])
         if len(groups) == 1 or not alone.size:
             return out

@@ -9,13 +9,16 @@ import numpy as np
 
 from paceline.events import CollectiveTimings, Finding
 
-from . import wording
+from . import wholes, wording
 from .arrivals import Arrivals, Rows
+from .cohorts import Cohorts
 from .config import MOST_RANKS, Config
+from .hang import Hang
 from .ledger import Ledger
 from .links import Links
 from .steps import ABSURD_S
 from .straggler import Straggler
+from .traffic import Traffic
 
 #: Groups of one job beyond this are not judged: names come from outside.
 _MOST_GROUPS = 4096
@@ -28,6 +31,8 @@ class Collectives:
         self.config = config
         self.ledger = Ledger()
         self.links = Links(config)
+        self.hang = Hang(config)
+        self.traffic = Traffic(config)
         self.groups: dict[str, tuple[Arrivals, Straggler]] = {}
         self.places: dict[int, str] = {}
 
@@ -41,9 +46,19 @@ class Collectives:
             wording.link(episode, self._subject(batch, episode.rank), self.ledger.coverage())
             for episode in self.links.update(batch)
         ]
-        if not batch.phases:
-            for name, size, rows in self._rows(batch):
+        for name, size, rows in self._rows(batch):
+            self.hang.reach(name, rows.rank, rows.seq, rows.step, rows.wait_s)
+            if not batch.phases:
                 found += self._judge(batch, name, size, rows)
+        subject = wholes.Whole(batch.cluster, batch.job, batch.attempt, self.ledger.coverage())
+        stopped = self.hang.update(batch)
+        if stopped is not None:
+            nodes = sorted({self.places[rank] for rank in stopped[1].missing if rank in self.places})
+            found.append(wholes.hang(*stopped, subject, nodes))
+        # A slow link explains the waiting of all; what the job waits for without it is not to be seen meanwhile.
+        bound = self.traffic.update(batch) if not self.links.slow else None
+        if bound is not None:
+            found.append(wholes.communication_bound(bound, subject, self.config))
         return found
 
     def _judge(self, batch: CollectiveTimings, name: str, size: int, rows: Rows) -> list[Finding]:
@@ -52,7 +67,7 @@ class Collectives:
             if len(self.groups) >= _MOST_GROUPS:
                 self.ledger.note("groups beyond the limit")
                 return []
-            group = self.groups[name] = (Arrivals(size, self.config, self.ledger), Straggler(self.config))
+            group = self.groups[name] = (Arrivals(size, self.config, self.ledger), Straggler(self.config, Cohorts()))
         arrivals, straggler = group
         found = []
         for tick in arrivals.update(rows):
@@ -86,6 +101,8 @@ class Collectives:
         return {
             "ledger": self.ledger.snapshot(),
             "links": self.links.snapshot(),
+            "hang": self.hang.snapshot(),
+            "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
             "places": [[rank, node] for rank, node in self.places.items()],
         }
@@ -94,9 +111,12 @@ class Collectives:
         """Take the state that ``snapshot`` described."""
         self.ledger = Ledger.restore(data["ledger"])
         self.links.load(data["links"])
+        self.hang.load(data["hang"])
+        self.traffic.load(data["traffic"])
         self.places = dict(data["places"])
         for name, arrived, judged in data["groups"]:
-            arrivals, straggler = Arrivals(arrived["size"], self.config, self.ledger), Straggler(self.config)
+            arrivals = Arrivals(arrived["size"], self.config, self.ledger)
+            straggler = Straggler(self.config, Cohorts())
             arrivals.load(arrived)
             straggler.load(judged)
             self.groups[name] = (arrivals, straggler)

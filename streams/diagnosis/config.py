@@ -47,6 +47,34 @@ class Config:
     borne_share: float = 0.5
     #: A cause must explain this share of the excess, else it is unknown.
     cause_share: float = 0.5
+    #: Steps after which ranks that were never heard are told.
+    silent_steps: int = 50
+    #: Verdicts on the whole job are given for windows of at least so many ticks and steps.
+    window_ticks: int = 10
+    window_steps: int = 10
+    #: A stage is longer when its compute is by this share over the mean of all stages.
+    least_stage: float = 0.1
+    #: Micro-batches differ in length when their times spread by this share of the mean in forward and backward, with
+    #: this correlation (ByteDance's study: 0.9), over at least so many pairs; noise of the two passes is unrelated.
+    least_spread: float = 0.08
+    least_alike: float = 0.85
+    least_pairs: int = 40
+    #: A job is bound by its input when every rank spends this share of the step on it.
+    data_bound: float = 0.3
+    #: A job is bound by its communication when the rank that waits least stands in transfers for this share of the
+    #: time, over spans of at least ``traffic_s``.
+    communication_bound: float = 0.4
+    traffic_s: float = 10.0
+    #: The job as a whole has turned slow when its pace over this many ticks and seconds is by this share, and by this
+    #: many times the noise of a tick, over what it was in at least twice as many ticks before.
+    pace_ticks: int = 15
+    pace_s: float = 5.0
+    least_slowdown: float = 0.15
+    pace_sigmas: float = 3.0
+    #: A collective hangs when ranks have stood in it for this long, and this many times longer than ever before;
+    #: it is confirmed at twice that. A rank that evaluates alone for a minute is no hang in a job that has seen one.
+    hang_s: float = 30.0
+    hang_times: float = 5.0
     #: How long ranks that speak wait for one that does not, on their own clock, and the most steps kept meanwhile.
     patience_s: float = 10.0
     pending_steps: int = 8192

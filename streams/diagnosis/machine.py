@@ -8,18 +8,27 @@ from typing import Any
 
 from paceline.events import CollectiveTimings, Finding, OpTimings
 
-from . import wording
+from . import wholes, wording
+from .circumstances import Circumstances
 from .cohorts import Cohorts
 from .collectives import Collectives
 from .config import Config
 from .ledger import Ledger
+from .pace import Pace
+from .standing import Standing, Window
 from .state import pack, unpack
 from .steps import Steps
 from .straggler import Straggler
-from .ticks import Ticks
+from .structure import Structure
+from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 2
+_LAYOUT = 3
+_STRUCTURES = {
+    "stage_imbalance": wholes.stage_imbalance,
+    "data_imbalance": wholes.data_imbalance,
+    "data_bound": wholes.data_bound,
+}
 
 
 class Phases:
@@ -31,8 +40,13 @@ class Phases:
         self.steps = Steps(config, self.ledger)
         self.cohorts = Cohorts()
         self.ticks = Ticks(config.tick_s, self.cohorts)
-        self.straggler = Straggler(config)
+        self.around = Circumstances()
+        self.straggler = Straggler(config, self.cohorts, self.around)
+        self.structure = Structure(config, self.cohorts)
+        self.pace = Pace(config)
+        self.silence = Standing()
         self.judged = 0
+        self.has_loader = False
         self.places: dict[int, tuple[str, str]] = {}
 
     def update(self, batch: OpTimings) -> list[Finding]:
@@ -43,21 +57,46 @@ class Phases:
         self.cohorts.place(batch.ranks, batch.pp)
         for rank, device in zip(batch.ranks, batch.devices, strict=True):
             self.places[rank] = (batch.node, device)
-        has_loader = "data" in batch.ops
+        self.around.take(batch.conditions)
+        self.has_loader = self.has_loader or "data" in batch.ops
         found = []
         for step in self.steps.update(batch):
             self.judged += 1
             if self.judged <= self.config.warmup_steps:
                 continue
+            self.around.ends_s = step.ends_s
+            self.structure.step(step)
             tick = self.ticks.update(step)
-            if tick is None:
-                continue
-            for episode in self.straggler.update(tick, has_loader):
-                node, device = self.places.get(episode.rank, ("", ""))
-                subject = wording.Subject(batch.cluster, batch.job, batch.attempt, node, device)
-                cleared = self.straggler.verdict(episode.rank).cleared
-                found.append(wording.straggler(episode, subject, self.ledger.coverage(), cleared, self.config))
+            if tick is not None:
+                found += self._judge(tick, batch)
         return found
+
+    def _judge(self, tick: Tick, batch: OpTimings) -> list[Finding]:
+        """Every line of judgement on one tick. A rank that is accused explains what it does to the job."""
+        config, coverage = self.config, self.ledger.coverage()
+        whole = wholes.Whole(batch.cluster, batch.job, batch.attempt, coverage)
+        found = []
+        for episode in self.straggler.update(tick, self.has_loader):
+            node, device = self.places.get(episode.rank, ("", ""))
+            subject = wording.Subject(*whole[:3], node, device, self.cohorts.stage_of(episode.rank))
+            cleared = self.straggler.verdict(episode.rank).cleared
+            found.append(wording.straggler(episode, subject, coverage, cleared, config))
+        accused = set(self.straggler.episodes) | set(self.straggler.rests)
+        for kind, _, standing in self.structure.tick(tick, accused, self.has_loader):
+            found.append(_STRUCTURES[kind](standing, whole, config))
+        slow = self.pace.update(tick, accused, staged=self.cohorts.staged)
+        if slow is not None:
+            found.append(wholes.slowdown(slow, whole, config))
+        return found + self._silent(tick, whole)
+
+    def _silent(self, tick: Tick, whole: wholes.Whole) -> list[Finding]:
+        """Ranks that were never heard, told once the job has run for a while without them."""
+        expected, heard = whole.coverage.ranks_expected, whole.coverage.ranks_heard
+        if self.judged < self.config.silent_steps:
+            return []
+        window = Window(tick.first_step, tick.last_step, tick.span_s)
+        episode = self.silence.see("ranks", window, float(heard < expected), 1.0, 0.0, "unknown", {})
+        return [wholes.silence(episode, whole)] if episode else []
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -66,7 +105,12 @@ class Phases:
             "steps": self.steps.snapshot(),
             "cohorts": self.cohorts.snapshot(),
             "ticks": self.ticks.snapshot(),
+            "around": self.around.snapshot(),
             "straggler": self.straggler.snapshot(),
+            "structure": self.structure.snapshot(),
+            "pace": self.pace.snapshot(),
+            "silence": self.silence.snapshot(),
+            "has_loader": self.has_loader,
             "judged": self.judged,
             "places": [[rank, *place] for rank, place in self.places.items()],
         }
@@ -78,7 +122,12 @@ class Phases:
         self.steps.load(data["steps"])
         self.cohorts.load(data["cohorts"])
         self.ticks.load(data["ticks"])
+        self.around.load(data["around"])
         self.straggler.load(data["straggler"])
+        self.structure.load(data["structure"])
+        self.pace.load(data["pace"])
+        self.silence.load(data["silence"])
+        self.has_loader = bool(data["has_loader"])
         self.judged = data["judged"]
         self.places = {rank: (node, device) for rank, node, device in data["places"]}
 

@@ -14,11 +14,13 @@ from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
 from .cohort import Array
 from .config import MOST_RANKS, Config
 from .ledger import Ledger
+from .pairs import Open, Pairs
 
 #: Row order of every table of phases: the disjoint phases, the overlays, and the whole step last.
 OPS = (*PHASES, *OVERLAYS, STEP)
 OP_INDEX = {name: index for index, name in enumerate(OPS)}
 TOTAL = OP_INDEX[STEP]
+_PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
 #: A rank this few steps behind is on its way, however long the steps.
 FEW_STEPS = 20
 #: No phase of one step lasts this long; such a row is a clock's jump, not a duration.
@@ -28,10 +30,15 @@ Ints = NDArray[np.int64]
 
 
 class Step(NamedTuple):
-    """One step of the whole job: ``seconds`` has shape (len(OPS), ranks), NaN columns for ranks not heard in it."""
+    """One step of the whole job: ``seconds`` has shape (len(OPS), ranks), NaN columns for ranks not heard in it.
+
+    ``ends_s`` is when each rank closed it, by its node's clock; ``pairs`` are its micro-batches, where there are any.
+    """
 
     step: int
     seconds: Array
+    ends_s: Array
+    pairs: Pairs | None = None
 
 
 class Steps:
@@ -42,6 +49,8 @@ class Steps:
         self.ledger = ledger
         self.ranks = 0
         self.tables: dict[int, Array] = {}
+        self.ends: dict[int, Array] = {}
+        self.pairs = Open()
         self.closed = np.empty(0, dtype=np.int64)  # per rank: last step it closed, -1 before the first
         self.first_s = np.empty(0)  # per rank: start of its first row, on its own clock
         self.last_s = np.empty(0)
@@ -56,13 +65,17 @@ class Steps:
         start = np.asarray(batch.start_s, dtype=np.float64) + batch.t0_s
         seconds = np.asarray(batch.duration_s, dtype=np.float64)
         sound = self._sound(rank, step, op, seconds)
+        microbatch = np.asarray(batch.microbatch, dtype=np.int64)
         if not sound.all():
             rank, step, op = rank[sound], step[sound], op[sound]
-            start, seconds = start[sound], seconds[sound]
+            start, seconds, microbatch = start[sound], seconds[sound], microbatch[sound]
         if rank.size:
             self._widen(int(rank.max()) + 1)
             self._fill(rank, step, op, seconds)
-            self._close(rank, step, op, start)
+            self._close(rank, step, op, start, seconds)
+            if (microbatch >= 0).any():
+                mine = np.isin(op, _PASSES)
+                self.pairs.add(step[mine], rank[mine], microbatch[mine], op[mine] == _PASSES[1], seconds[mine])
         return self._complete()
 
     def _ops(self, batch: OpTimings) -> Ints:
@@ -93,6 +106,7 @@ class Steps:
         self.last_s = np.concatenate([self.last_s, np.full(more, np.nan)])
         for step, table in self.tables.items():
             self.tables[step] = np.pad(table, ((0, 0), (0, more)))
+            self.ends[step] = np.pad(self.ends[step], (0, more), constant_values=np.nan)
 
     def _fill(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> None:
         flat = op * self.ranks + rank
@@ -100,12 +114,16 @@ class Steps:
             table = self.tables.get(int(number))
             if table is None:
                 table = self.tables[int(number)] = np.zeros((len(OPS), self.ranks))
+                self.ends[int(number)] = np.full(self.ranks, np.nan)
             mine = step == number
             np.add.at(table.reshape(-1), flat[mine], seconds[mine])
 
-    def _close(self, rank: Ints, step: Ints, op: Ints, start: Array) -> None:
+    def _close(self, rank: Ints, step: Ints, op: Ints, start: Array, seconds: Array) -> None:
         whole = op == TOTAL
         np.maximum.at(self.closed, rank[whole], step[whole])
+        for number in np.unique(step[whole]):
+            mine = whole & (step == number)
+            self.ends[int(number)][rank[mine]] = start[mine] + seconds[mine]
         np.fmin.at(self.first_s, rank, start)
         np.fmax.at(self.last_s, rank, start)
 
@@ -119,8 +137,9 @@ class Steps:
         for step in sorted(number for number in self.tables if number <= frontier):
             table = self.tables.pop(step)
             table[:, table[TOTAL] <= 0.0] = np.nan  # a rank that never closed this step was not heard in it
-            out.append(Step(step, table))
+            out.append(Step(step, table, self.ends.pop(step), self.pairs.take(step)))
         self.done = max(self.done, frontier)
+        self.pairs.forget(self.done)
         return out
 
     def _frontier(self, speaking: NDArray[np.bool_]) -> int:
@@ -160,6 +179,8 @@ class Steps:
         return {
             "ranks": self.ranks,
             "tables": [[step, table] for step, table in self.tables.items()],
+            "ends": [[step, ends] for step, ends in self.ends.items()],
+            "pairs": self.pairs.snapshot(),
             "closed": self.closed,
             "first_s": self.first_s,
             "last_s": self.last_s,
@@ -169,6 +190,7 @@ class Steps:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.tables = dict(data.pop("tables"))
+        self.tables, self.ends = dict(data.pop("tables")), dict(data.pop("ends"))
+        self.pairs.load(data.pop("pairs"))
         for name, value in data.items():
             setattr(self, name, value)

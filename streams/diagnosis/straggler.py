@@ -12,7 +12,9 @@ import msgspec
 import numpy as np
 
 from .causes import Verdict, judge
+from .circumstances import Circumstances
 from .cohort import Array, nanmedian
+from .cohorts import Cohorts
 from .config import Config
 from .episode import Episode
 from .lateness import COLUMNS, Ring, calm, look
@@ -23,13 +25,17 @@ from .ticks import PARTS, Tick
 _NEWEST = 0.25
 #: Ticks on end after which another cause replaces the one that was named.
 _DOUBT = 5
+#: Peers whose conditions are compared with the late rank's.
+MOST_PEERS = 32
 
 
 class Straggler:
     """Episodes of the ranks of one cohort."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, cohorts: Cohorts, around: Circumstances | None = None) -> None:
         self.config = config
+        self.cohorts = cohorts
+        self.around = around or Circumstances()
         self.ring = Ring()
         self.parts = np.zeros((len(PARTS), 0))
         self.has_loader = False
@@ -131,7 +137,15 @@ class Straggler:
     def verdict(self, rank: int) -> Verdict:
         """What explains the excess of ``rank`` over the last ticks."""
         parts = dict(zip(PARTS, self.parts[:, rank].tolist(), strict=True))
-        return judge(parts, self.has_loader, self.config.cause_share)
+        verdict = judge(parts, self.has_loader, self.config.cause_share)
+        return self.around.refine(verdict, rank, self._peers(rank))
+
+    def _peers(self, rank: int) -> list[int]:
+        """Some ranks of the same cohort; where there are none, of the job."""
+        groups = self.cohorts.groups(self.parts.shape[1])
+        mine = next(group for group in groups if rank in group)
+        found = mine if mine.size > 1 else np.arange(self.parts.shape[1])
+        return [int(peer) for peer in found[: MOST_PEERS + 1] if peer != rank]
 
     def _measure(self, episode: Episode) -> None:
         """Take down the numbers that the verdict rests on."""
@@ -148,6 +162,7 @@ class Straggler:
             "margin": margin,
             "ticks": float(ticks),
             **{f"part:{name}": value for name, value in parts.items()},
+            **{f"around:{name}": value for name, value in self.around.numbers(rank, self._peers(rank)).items()},
         }
 
     def snapshot(self) -> dict[str, Any]:

@@ -142,4 +142,3 @@ class Ticks:
         """Take the state that ``snapshot`` described."""
         for name, value in data.items():
             setattr(self, name, value)
-

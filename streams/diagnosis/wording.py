@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from paceline.events import Cause, Cost, Coverage, Evidence, Finding, Severity
 
+from .circumstances import reason
 from .config import Config
 from .episode import Episode, finding_id
 
@@ -17,11 +18,20 @@ _CAUSES: dict[Cause, str] = {
     "garbage_collection": "Python's garbage collection",
     "cpu_contention": "waiting for a processor",
     "link": "its network link",
+    "throttling": "its GPU being throttled",
+    "memory_pressure": "memory running short on its node",
     "unknown": "a cause that these timings do not tell",
 }
 #: Share of the step lost from which an episode is called critical.
 _CRITICAL = 0.5
 _MILLI = 1e3
+#: Numbers of the rank's circumstances: key, name on the wire, unit, rule.
+_AROUND = (
+    ("throttled", "throttled_share", "ratio", "share of the samples with a reason that slows the clock (NVML)"),
+    ("clock", "sm_clock", "MHz", "mean over the last seconds"),
+    ("faults_per_s", "major_faults", "1/s", "pages read back from disk"),
+    ("stalled", "memory_pressure", "ratio", "share of time in which something stood still for memory (PSI)"),
+)
 
 
 class Subject(NamedTuple):
@@ -32,6 +42,7 @@ class Subject(NamedTuple):
     attempt: int
     node: str
     device: str
+    stage: int | None = None
 
 
 def straggler(episode: Episode, subject: Subject, coverage: Coverage, cleared: list[str], config: Config) -> Finding:
@@ -46,7 +57,7 @@ def late(episode: Episode, rank: int, group: str, subject: Subject, coverage: Co
     evidence = []
     if seen:
         rule = "longest wait of the group less the own wait, summed; " + _rule(episode, config)
-        evidence = [_number("lateness", seen["own"], "s/step", seen["peers"], rule)]
+        evidence = [number("lateness", seen["own"], "s/step", seen["peers"], rule)]
     summary = _back(episode, rank, subject.node) or (
         f"{_who(rank, subject.node)} comes {seen['own'] * _MILLI:.0f} ms a step late to the collectives of group "
         f"{group}, its peers {seen['peers'] * _MILLI:.0f} ms, since step {episode.first_step}. "
@@ -59,11 +70,9 @@ def link(episode: Episode, subject: Subject, coverage: Coverage) -> Finding:
     """The finding of an episode found by round trips."""
     seen = episode.evidence
     evidence = [
-        _number(
-            "round_trip", seen["rtt"], "s", seen["peers_rtt"], "smallest smoothed TCP round trip to any other rank"
-        ),
-        _number("wait", seen["wait"], "ratio", seen["quiet_wait"], "median rank's share of time waiting; before it"),
-        _number("retransmits", seen["retransmits"], "segments", None, "TCP segments sent again since the start"),
+        number("round_trip", seen["rtt"], "s", seen["peers_rtt"], "smallest smoothed TCP round trip to any other rank"),
+        number("wait", seen["wait"], "ratio", seen["quiet_wait"], "median rank's share of time waiting; before it"),
+        number("retransmits", seen["retransmits"], "segments", None, "TCP segments sent again since the start"),
     ]
     summary = _back(episode, episode.rank, subject.node) or (
         f"{_who(episode.rank, subject.node)} is {seen['rtt'] * _MILLI:.1f} ms away from its nearest peer, where its "
@@ -96,13 +105,13 @@ def _finding(
         attempt=subject.attempt,
         cause=episode.cause,
         ranks=[rank],
-        stage=None,
+        stage=subject.stage,
         group=group,
         nodes=[subject.node] if subject.node else [],
         devices=[subject.device] if subject.device else [],
         first_step=episode.first_step,
         last_step=episode.last_step,
-        severity=_severity(state, lost_ratio),
+        severity=severity(state, lost_ratio),
         confidence=confidence(episode, coverage),
         cost=cost(episode, coverage),
         coverage=coverage,
@@ -133,7 +142,8 @@ def confidence(episode: Episode, coverage: Coverage) -> float:
     return round(min(sure, 0.99) * min(heard, 1.0), 3)
 
 
-def _severity(state: str, lost_ratio: float) -> Severity:
+def severity(state: str, lost_ratio: float) -> Severity:
+    """How grave: by the share of the time that is lost."""
     if state == "recovered":
         return "info"
     return "critical" if lost_ratio >= _CRITICAL / (1 + _CRITICAL) else "warning"
@@ -153,14 +163,29 @@ def _work_evidence(episode: Episode, config: Config) -> list[Evidence]:
     share = f"share of the step without it ({seen['base'] * _MILLI:.1f} ms); reported from {config.least_excess:g}"
     waited = "shortest wait in collectives is the late rank's: the median peer's wait less its own"
     out = [
-        _number("own_time", seen["own"], "s/step", seen["peers"], _rule(episode, config)),
-        _number("excess", excess, "ratio", 0.0, share),
-        _number("lateness", seen["waited"] * seen["base"], "s/step", 0.0, waited),
+        number("own_time", seen["own"], "s/step", seen["peers"], _rule(episode, config)),
+        number("excess", excess, "ratio", 0.0, share),
+        number("lateness", seen["waited"] * seen["base"], "s/step", 0.0, waited),
     ]
     parts = {name[5:]: value for name, value in seen.items() if name.startswith("part:")}
     for name, value in sorted(parts.items(), key=lambda item: -item[1])[:4]:
         if value > 0.05 * max(seen["own"] - seen["peers"], 0.0):
-            out.append(_number(f"excess_{name}", value, "s/step", 0.0, "over the median peer"))
+            out.append(number(f"excess_{name}", value, "s/step", 0.0, "over the median peer"))
+    return out + _around(seen)
+
+
+def _around(seen: dict[str, float]) -> list[Evidence]:
+    """What the rank's node and device went through, beside the median peer's."""
+    out = []
+    mask = int(seen.get("around:mask", 0.0))
+    for name, shown, unit, rule in _AROUND:
+        value = seen.get(f"around:{name}")
+        if value is None or not (value > 0.0):
+            continue
+        peers = seen.get(f"around:peers_{name}", math.nan)
+        if name == "throttled":
+            rule = f"{reason(mask)}: {rule}"
+        out.append(number(shown, value, unit, None if math.isnan(peers) else peers, rule))
     return out
 
 
@@ -186,7 +211,8 @@ def _who(rank: int, node: str) -> str:
     return f"Rank {rank}" + (f" on {node}" if node else "")
 
 
-def _number(name: str, value: float, unit: str, peers: float | None, rule: str) -> Evidence:
+def number(name: str, value: float, unit: str, peers: float | None, rule: str) -> Evidence:
+    """One piece of evidence, rounded for the wire."""
     return Evidence(
         name=name, value=_rounded(value), unit=unit, peers=None if peers is None else _rounded(peers), rule=rule
     )

@@ -95,7 +95,7 @@ def test_clocks_hours_apart_do_not_matter(job):
 def test_a_rank_that_never_speaks_shows_in_the_coverage(job):
     """Of five ranks one is silent: the other four are judged, and the finding says what it did not hear."""
     findings = judge(job(world=5, steps=400, fault={2: {"backward": 0.08}}, when=lambda step: step > 150).batches())
-    assert {tuple(finding.ranks) for finding in findings} == {(2,)}
+    assert {(finding.kind, *finding.ranks) for finding in findings} == {("straggler", 2), ("insufficient_data",)}
     coverage = findings[0].coverage
     assert (coverage.ranks_expected, coverage.ranks_heard) == (5, 4)
     assert any("never heard" in note for note in coverage.notes)
