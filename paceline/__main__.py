@@ -31,6 +31,7 @@ COMMANDS = {
     "simulate": Command(
         "paceline.commands.simulate:main", "make up a job with known faults, as a recording or on the bus"
     ),
+    "import": Command("paceline.commands.importing:main", "make a recording of profiler traces or op timelines"),
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),

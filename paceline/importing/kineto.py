@@ -1,0 +1,389 @@
+"""PyTorch profiler (Kineto) traces, one file a rank, to rows of phases and to collectives.
+
+Rule of this file: what the trace says, no more. Steps are ``ProfilerStep#N``, else what lies between two optimizer
+steps. The data loader, the optimizer, autograd's functions and everything else that ran on top are data, optimizer,
+backward and forward; with GPU kernels in the trace, a phase is the time of the kernels that its operators launched.
+Communication is the time in which a collective was under way and nothing else ran.
+"""
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import IO, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from paceline.importing.notes import Notes, SourceError
+from paceline.importing.rows import OP_INDEX, TOTAL, Floats, Ints, Rows
+
+_STEP = re.compile(r"ProfilerStep\s*#(\d+)$")
+_COLLECTIVE = re.compile(r"(?:^gloo:|^nccl:|^ncclKernel_|^ncclDevKernel_|^mpi:|^ucc:|^xccl:)(.*)")
+_NOT_WORK = re.compile(rf"{_STEP.pattern}|{_COLLECTIVE.pattern}|PyTorch Profiler")
+_KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
+_WORDS = (
+    ("allreduce", "all_reduce"),
+    ("allgather", "all_gather"),
+    ("reducescatter", "reduce_scatter"),
+    ("alltoall", "all_to_all"),
+    ("broadcast", "broadcast"),
+    ("barrier", "barrier"),
+    ("sendrecv", "send_recv"),
+    ("send", "send_recv"),
+    ("recv", "send_recv"),
+    ("reduce", "reduce"),
+    ("gather", "gather"),
+    ("scatter", "scatter"),
+)
+_BYTES = {"double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2}
+
+
+class _Args(msgspec.Struct):
+    correlation: int | None = None
+    group: str | None = msgspec.field(name="Process Group Name", default=None)
+    size: int | None = msgspec.field(name="Group size", default=None)
+    sequence: int | None = msgspec.field(name="Seq", default=None)
+    elements: int | None = msgspec.field(name="In msg nelems", default=None)
+    dtype: str | None = None
+
+
+class _Event(msgspec.Struct):
+    ph: str = ""
+    name: str = ""
+    cat: str = ""
+    ts: float = 0.0
+    dur: float = 0.0
+    tid: Any = None
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Group(msgspec.Struct):
+    pg_name: str = ""
+    pg_size: int = 0
+
+
+class _Distributed(msgspec.Struct):
+    rank: int | None = None
+    world_size: int | None = None
+    backend: str = ""
+    pg_config: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class _Trace(msgspec.Struct):
+    traceEvents: list[_Event] = []  # noqa: N815 - the file's own name
+    distributedInfo: _Distributed | None = None  # noqa: N815
+    baseTimeNanoseconds: int = 0  # noqa: N815
+    host_name: str = ""
+
+
+class Span(NamedTuple):
+    """A stretch of time, in seconds of Unix time."""
+
+    start: float
+    end: float
+
+
+class Call(NamedTuple):
+    """One collective."""
+
+    span: Span
+    operation: str
+    group: str
+    size: int
+    bytes: int
+    sequence: int | None
+
+
+class Rank(NamedTuple):
+    """What one trace says: whose it is, its rows, its collectives and the seconds each was stood for."""
+
+    rank: int
+    world_size: int
+    backend: str
+    host: str
+    rows: Rows
+    calls: list[Call]
+    steps: list[int]
+    stood: list[float]
+
+
+#: Step, phase, micro-batch, start, seconds.
+_Row = tuple[int, str, int, float, float]
+_decoder = msgspec.json.Decoder(_Trace)
+_args = msgspec.json.Decoder(_Args)
+
+
+def read(stream: IO[bytes], name: str, notes: Notes) -> Rank:
+    """The trace in ``stream``. It is held in memory whole, some three times its size.
+
+    Raises:
+        SourceError: it is no such trace, or does not say which rank or step it is of.
+    """
+    try:
+        trace = _decoder.decode(stream.read())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SourceError(f"{name}: no PyTorch profiler trace: {str(error)[:150]}") from error
+    rank = _rank(trace, name)
+    base_s = trace.baseTimeNanoseconds / 1e9
+    spans = [event for event in trace.traceEvents if event.ph == "X" and event.dur >= 0]
+    steps = _steps(spans, base_s, name, notes)
+    # Kineto links each operator of a forward to its function in the backward.
+    linked = sorted(base_s + event.ts / 1e6 for event in trace.traceEvents if event.ph == "s" and event.cat == "fwdbwd")
+    work, calls = _sort_out(spans, base_s, linked, trace.distributedInfo)
+    on_host = not any(event.cat in _KERNELS for event in spans)
+    rows, numbers, stood = _rows(rank, steps, work, calls, notes, on_host=on_host)
+    world = trace.distributedInfo.world_size if trace.distributedInfo else None
+    backend = trace.distributedInfo.backend if trace.distributedInfo else ""
+    return Rank(rank, world or rank + 1, backend, trace.host_name or "imported", rows, calls, numbers, stood)
+
+
+def _rank(trace: _Trace, name: str) -> int:
+    if trace.distributedInfo is not None and trace.distributedInfo.rank is not None:
+        return trace.distributedInfo.rank
+    found = re.search(r"rank[-_]?(\d+)", name)
+    if found is None:
+        raise SourceError(f"{name}: no distributedInfo in it that tells its rank; call the file …rank3… for rank 3")
+    return int(found[1])
+
+
+def _steps(spans: list[_Event], base_s: float, name: str, notes: Notes) -> list[tuple[int, Span]]:
+    """The steps, in order."""
+    marked = [(int(found[1]), _span(event, base_s)) for event in spans if (found := _STEP.match(event.name))]
+    if marked:
+        # A GPU's own copy of the mark has the same number; the first is the host's.
+        return sorted(dict(reversed(marked)).items())
+    ends = sorted(_span(event, base_s).end for event in spans if event.name.startswith("Optimizer.step#"))
+    if len(ends) < 2:
+        raise SourceError(f"{name}: neither ProfilerStep marks nor optimizer steps; call prof.step() in the loop")
+    notes.remark("no ProfilerStep marks: a step is what lies between the ends of two optimizer steps")
+    return [(number, Span(*pair)) for number, pair in enumerate(pairwise(ends))]
+
+
+def _span(event: _Event, base_s: float) -> Span:
+    start = base_s + event.ts / 1e6
+    return Span(start, start + event.dur / 1e6)
+
+
+def _sort_out(
+    spans: list[_Event], base_s: float, linked: list[float], about: _Distributed | None
+) -> tuple[list[tuple[Span, str]], list[Call]]:
+    """What worked, each stretch with its phase, and the collectives; of the device where there is one."""
+    kernels = [event for event in spans if event.cat in _KERNELS]
+    calls = [
+        (event, found)
+        for event in spans
+        if (found := _COLLECTIVE.match(event.name)) and (not kernels or event.cat in _KERNELS)
+    ]
+    host = _host_work(spans, base_s, linked)
+    if kernels:
+        host = _device_work(spans, kernels, host, base_s)
+    return host, sorted(_call(event, found[1], base_s, about) for event, found in calls)
+
+
+def _host_work(spans: list[_Event], base_s: float, linked: list[float]) -> list[tuple[Span, str]]:
+    """Outermost operators by thread, each with its phase."""
+    threads: dict[Any, list[_Event]] = defaultdict(list)
+    for event in spans:
+        if event.cat in ("cpu_op", "user_annotation") and not _NOT_WORK.match(event.name):
+            threads[str(event.tid)].append(event)
+    work = []
+    for events in threads.values():
+        events.sort(key=lambda event: (event.ts, -event.dur))
+        end = -1.0
+        for event in events:
+            if event.ts >= end:
+                end = event.ts + event.dur
+                work.append((_span(event, base_s), _phase(event.name)))
+    return _settled(sorted(work), linked)
+
+
+def _settled(work: list[tuple[Span, str]], linked: list[float]) -> list[tuple[Span, str]]:
+    """Operators among a backward's functions belong to it, unless a forward that has a backward begins with them."""
+    if not linked:
+        return work
+    out, run, inside = [], [], False
+    for span, phase in work:
+        if phase == "forward" and inside:
+            run.append(span)
+            if bisect_left(linked, span.end) > bisect_left(linked, span.start):
+                out += [(one, "forward") for one in run]
+                run, inside = [], False
+            continue
+        if run:
+            out += [(one, "backward" if phase == "backward" else "other") for one in run]
+            run = []
+        inside = phase == "backward" or (inside and phase != "optimizer")
+        out.append((span, phase))
+    return [*out, *((one, "other") for one in run)]
+
+
+def _phase(name: str) -> str:
+    if name.startswith("enumerate(DataLoader)"):
+        return "data"
+    if name.startswith("Optimizer."):
+        return "optimizer"
+    if name.startswith("autograd::engine") or "Backward" in name or ("distributed" in name and "reducer" in name):
+        return "backward"
+    return "forward"
+
+
+def _device_work(
+    spans: list[_Event], kernels: list[_Event], host: list[tuple[Span, str]], base_s: float
+) -> list[tuple[Span, str]]:
+    """Kernels but the collectives, each with the phase of the operator that launched it; and the host's data phase."""
+    launched = {}
+    for event in spans:
+        if event.cat in ("cuda_runtime", "cuda_driver") and (number := _args_of(event).correlation) is not None:
+            launched[number] = _span(event, base_s).start
+    starts = np.array([span.start for span, _ in host])
+    work = [(span, phase) for span, phase in host if phase == "data"]
+    for event in kernels:
+        if _COLLECTIVE.match(event.name):
+            continue
+        when = launched.get(_args_of(event).correlation or -1)
+        place = int(np.searchsorted(starts, when, side="right")) - 1 if when is not None and starts.size else -1
+        work.append((_span(event, base_s), host[place][1] if place >= 0 else "other"))
+    return sorted(work)
+
+
+def _args_of(event: _Event) -> _Args:
+    try:
+        return _args.decode(event.args)
+    except msgspec.DecodeError:
+        return _Args()
+
+
+def _call(event: _Event, rest: str, base_s: float, about: _Distributed | None) -> Call:
+    args = _args_of(event)
+    plain = re.sub(r"[^a-z]", "", rest.lower())
+    operation = next((word for part, word in _WORDS if part in plain), rest[:32])
+    width = _BYTES.get((args.dtype or "").lower(), 0)
+    size = args.size or (about.world_size if about and about.world_size else 0)
+    group = args.group or "0"
+    return Call(_span(event, base_s), operation, group, size, (args.elements or 0) * width, args.sequence)
+
+
+def _rows(
+    rank: int,
+    steps: list[tuple[int, Span]],
+    work: list[tuple[Span, str]],
+    calls: list[Call],
+    notes: Notes,
+    *,
+    on_host: bool,
+) -> tuple[Rows, list[int], list[float]]:
+    """Rows of every step; for each collective the step it began in (-1 none) and the seconds that it was stood for."""
+    begins = np.array([span.start for _, span in steps])
+    ends = np.array([span.end for _, span in steps])
+    columns: list[_Row] = []
+    of_work = _within([span for span, _ in work], begins, ends)
+    of_calls = _within([call.span for call in calls], begins, ends)
+    notes.drop("operators outside of every step", int((of_work < 0).sum()))
+    stood = [0.0] * len(calls)
+    for place, (number, span) in enumerate(steps):
+        mine = [work[index] for index in np.flatnonzero(of_work == place).tolist()]
+        in_step = np.flatnonzero(of_calls == place).tolist()
+        idle = _gaps([busy for busy, _ in mine], span)
+        for index in in_step:
+            stood[index] = _overlap(calls[index].span, idle)
+        together = _merged([calls[index].span for index in in_step])
+        waited = np.array(sorted(_shared(together, idle)), dtype=np.float64).reshape(-1, 2)
+        columns += _step_rows(number, span, mine, waited, on_host=on_host)
+        if together:
+            seconds = float((waited[:, 1] - waited[:, 0]).sum())
+            columns.append((number, "communication", -1, together[0].start, seconds))
+        columns.append((number, "step", -1, span.start, span.end - span.start))
+    rows = Rows(
+        np.full(len(columns), rank, dtype=np.int64),
+        np.array([row[0] for row in columns], dtype=np.int64),
+        np.array([TOTAL if row[1] == "step" else OP_INDEX[row[1]] for row in columns], dtype=np.int64),
+        np.array([row[2] for row in columns], dtype=np.int64),
+        np.array([row[3] for row in columns], dtype=np.float64),
+        np.array([row[4] for row in columns], dtype=np.float64),
+    )
+    numbers = [steps[place][0] if place >= 0 else -1 for place in of_calls.tolist()]
+    return rows, numbers, stood
+
+
+def _within(spans: list[Span], begins: Any, ends: Any) -> Ints:
+    """The place of the step in which each span begins, -1 for none."""
+    starts = np.array([span.start for span in spans])
+    place = np.searchsorted(begins, starts, side="right") - 1
+    return np.where((place >= 0) & (starts < ends[np.maximum(place, 0)]), place, -1)
+
+
+def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Floats, *, on_host: bool) -> list[_Row]:
+    """One row a phase, forward and backward by micro-batch; a run of operators counts from its first to its last.
+
+    The host's time between two operators of a phase belongs to it, unless it was ``waited``; what runs after a backward
+    and before the optimizer (clipping, say) is other, unless another backward follows.
+    """
+    runs: list[tuple[str, list[Span]]] = []
+    for busy, phase in work:
+        if not runs or runs[-1][0] != phase:
+            runs.append((phase, []))
+        runs[-1][1].append(busy)
+    last_backward = max((index for index, (phase, _) in enumerate(runs) if phase == "backward"), default=len(runs))
+    sums: dict[tuple[str, int], list[float]] = {}
+    microbatch, forward_next = 0, False
+    for index, (phase, stretch) in enumerate(runs):
+        if phase == "forward":
+            phase = "other" if index > last_backward else phase
+            microbatch += phase == "forward" and forward_next
+            forward_next = False if phase == "forward" else forward_next
+        elif phase == "backward":
+            forward_next = True
+        key = (phase, microbatch if phase in ("forward", "backward") else -1)
+        found = sums.setdefault(key, [stretch[0].start, 0.0])
+        hull = Span(stretch[0].start, min(max(one.end for one in stretch), span.end))
+        found[1] += hull.end - hull.start - _overlap(hull, waited)
+    single = microbatch == 0
+    rows = [(number, phase, -1 if single else batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
+    return rows + _unseen(number, span, rows, waited) if on_host else rows
+
+
+def _unseen(number: int, span: Span, rows: list[_Row], waited: Floats) -> list[_Row]:
+    """The host's time outside of operators: before the first forward it prepares it, elsewhere it is other."""
+    begin = min((start for _, phase, _, start, _ in rows if phase == "forward"), default=span.start)
+    data = sum(seconds for _, phase, _, start, seconds in rows if phase == "data" and start < begin)
+    prepare = max(begin - span.start - data - _overlap(Span(span.start, begin), waited), 0.0)
+    rest = span.end - span.start - prepare - sum(row[4] for row in rows) - _overlap(span, waited)
+    return [(number, "prepare", -1, span.start, prepare), (number, "other", -1, span.start, max(rest, 0.0))]
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    out: list[Span] = []
+    for one in sorted(spans):
+        if out and one.start <= out[-1].end:
+            out[-1] = Span(out[-1].start, max(out[-1].end, one.end))
+        else:
+            out.append(one)
+    return out
+
+
+def _gaps(busy: list[Span], step: Span) -> Floats:
+    """The times of ``step`` in which nothing of ``busy`` ran, (gaps, 2)."""
+    out, last = [], step.start
+    for one in _merged(busy):
+        if one.start > last:
+            out.append((last, one.start))
+        last = max(last, one.end)
+    if last < step.end:
+        out.append((last, step.end))
+    return np.array(out, dtype=np.float64).reshape(-1, 2)
+
+
+def _overlap(span: Span, others: Floats) -> float:
+    """Seconds that ``span`` shares with ``others``, (n, 2)."""
+    shared = np.minimum(others[:, 1], span.end) - np.maximum(others[:, 0], span.start)
+    return float(shared.clip(min=0.0).sum())
+
+
+def _shared(spans: list[Span], others: Floats) -> Iterator[tuple[float, float]]:
+    """The stretches that ``spans`` share with ``others``."""
+    for span in spans:
+        begins, ends = np.maximum(others[:, 0], span.start), np.minimum(others[:, 1], span.end)
+        some = ends > begins
+        yield from zip(begins[some].tolist(), ends[some].tolist(), strict=True)

@@ -1,0 +1,130 @@
+"""Rows of ops to events, step by step over all ranks.
+
+Rule of this file: whatever the order of the source, all ranks' rows of a step come before the next step's, and a rank's
+closing row comes after its others; so clocks of ranks that disagree do no harm.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
+from paceline.topics import OP, Topic
+
+OPS = (*PHASES, *OVERLAYS, STEP)
+OP_INDEX = {name: index for index, name in enumerate(OPS)}
+TOTAL = OP_INDEX[STEP]
+#: Rows of one message, and seconds.
+MOST_ROWS, MOST_S = 4000, 1.0
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Rows(NamedTuple):
+    """Equally long columns; ``op`` indexes ``OPS``, ``start`` is Unix time or seconds since the first row."""
+
+    rank: Ints
+    step: Ints
+    op: Ints
+    microbatch: Ints
+    start: Floats
+    duration: Floats
+
+    def only(self, which: NDArray[Any]) -> "Rows":
+        """The rows that ``which`` selects, by truth or by number."""
+        return Rows(*(column[which] for column in self))
+
+
+@dataclass(frozen=True)
+class Job:
+    """Whose rows they are. ``dp``, ``pp``: places of ranks, where known; ``nodes``: their hosts, where known."""
+
+    name: str
+    ranks: list[int]
+    dp: dict[int, int]
+    pp: dict[int, int]
+    nodes: dict[int, str]
+    cluster: str = "imported"
+    node: str = "imported"
+
+    def about(self, node: str, sequence: int) -> dict[str, Any]:
+        """What every message says."""
+        return {
+            "cluster": self.cluster,
+            "producer": f"import-{self.name}-{node}",
+            "sequence": sequence,
+            "job": self.name,
+            "attempt": 0,
+            "node": node,
+        }
+
+
+class Message(NamedTuple):
+    """An event, its topic, and its time (milliseconds of Unix time)."""
+
+    topic: Topic
+    timestamp_ms: int
+    event: Any
+
+
+def messages(rows: Rows, job: Job) -> Iterator[Message]:
+    """The rows as OpTimings, by step, then rank, then time."""
+    # The closing row goes last: it starts with the first of the others.
+    order = np.lexsort((rows.start, rows.op == TOTAL, rows.rank, rows.step))
+    rows = rows.only(order)
+    names = sorted(set(job.nodes.values()) | {job.node})
+    number = {name: index for index, name in enumerate(names)}
+    size = max(job.ranks, default=0) + 1
+    node_of = np.array([number[job.nodes.get(rank, job.node)] for rank in range(size)], dtype=np.int64)
+    sequences = dict.fromkeys(names, 0)
+    clock_ms = 0
+    for begin, end in _cuts(rows):
+        piece = rows.only(np.arange(begin, end))
+        clock_ms = max(clock_ms, int((piece.start + piece.duration).max() * 1000))
+        for index in np.unique(node_of[piece.rank]).tolist():
+            mine = piece.only(node_of[piece.rank] == index)
+            event = _event(mine, job, names[index], sequences[names[index]])
+            sequences[names[index]] += 1
+            yield Message(OP, clock_ms, event)
+
+
+def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Where messages begin and end: whole steps of ranks, some second's worth, never too many rows."""
+    if not rows.rank.size:
+        return
+    cells = np.flatnonzero(np.diff(rows.rank, prepend=-1) | np.diff(rows.step, prepend=-1))
+    ends = np.append(cells[1:], rows.rank.size)
+    begin, begin_s = 0, float(rows.start[0])
+    for cell, end in zip(cells.tolist(), ends.tolist(), strict=True):
+        new_step = cell > begin and rows.step[cell] != rows.step[cell - 1]
+        full = end - begin > MOST_ROWS or (new_step and float(rows.start[cell]) - begin_s >= MOST_S)
+        if full and cell > begin:
+            yield begin, cell
+            begin, begin_s = cell, float(rows.start[cell])
+    yield begin, int(rows.rank.size)
+
+
+def _event(rows: Rows, job: Job, node: str, sequence: int) -> OpTimings:
+    ranks = np.unique(rows.rank).tolist()
+    t0_s = round(float(rows.start.min()), 3)
+    return OpTimings(
+        **job.about(node, sequence),
+        t0_s=t0_s,
+        ranks=ranks,
+        world_sizes=[len(job.ranks)] * len(ranks),
+        devices=[""] * len(ranks),
+        dp=[job.dp.get(rank, -1) for rank in ranks] if job.dp else [],
+        tp=[-1] * len(ranks) if job.dp or job.pp else [],
+        pp=[job.pp.get(rank, -1) for rank in ranks] if job.pp else [-1] * len(ranks) if job.dp else [],
+        ops=list(OPS),
+        rank=rows.rank.tolist(),
+        step=rows.step.tolist(),
+        op=rows.op.tolist(),
+        microbatch=rows.microbatch.tolist(),
+        start_s=np.round(rows.start - t0_s, 6).tolist(),
+        duration_s=np.round(rows.duration, 9).tolist(),
+    )

@@ -1,0 +1,105 @@
+"""Other people's words for ops and columns, and ours.
+
+Rule of this file: tables, and how a word is looked up in them. A word that stands for waiting on others (send, receive,
+any collective) is communication whatever else it says: ``forward-send`` is no forward.
+"""
+
+import re
+from collections.abc import Mapping
+
+from paceline.events import OVERLAYS, PHASES, STEP
+
+#: Whole names.
+_EXACT = {
+    "f": "forward",
+    "fp": "forward",
+    "b": "backward",
+    "bp": "backward",
+    "w": "backward",
+    "bw": "backward",
+    "wgrad": "backward",
+    "dgrad": "backward",
+    "opt": "optimizer",
+    "clip": "optimizer",
+    "update": "optimizer",
+    "iteration": STEP,
+    "iter": STEP,
+    "train-step": STEP,
+    "training-step": STEP,
+    "h2d": "prepare",
+    "garbage-collection": "gc",
+    **{name.replace("_", "-"): name for name in (*PHASES, *OVERLAYS, STEP)},
+}
+#: Parts of a name, the first that is found; the order matters.
+_PARTS = (
+    (
+        "communication",
+        {"send", "recv", "receive", "p2p", "sync", "comm", "communication", "barrier", "wait", "nccl", "rccl", "gloo"},
+    ),
+    (
+        "communication",
+        {"allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "bcast", "reduce", "gather"},
+    ),
+    ("communication", {"scatter", "a2a", "ar", "rs", "ag"}),
+    ("gc", {"gc"}),
+    ("checkpoint", {"checkpoint", "ckpt", "save"}),
+    ("evaluation", {"eval", "evaluate", "evaluation", "validation", "validate"}),
+    ("optimizer", {"optimizer", "optim", "adam", "sgd", "clip"}),
+    ("backward", {"backward", "bwd"}),
+    ("forward", {"forward", "fwd"}),
+    ("data", {"data", "dataloader", "dataloading", "load", "loader", "input", "batch", "fetch"}),
+    ("prepare", {"prepare", "copy", "collate"}),
+)
+
+
+def op_of(name: str, chosen: Mapping[str, str]) -> str | None:
+    """The op that ``name`` means, or None. ``chosen`` are the user's own words, which win.
+
+    >>> [op_of(name, {}) for name in ("forward-compute", "Backward_Send", "grads-reduce-scatter", "F", "fizz")]
+    ['forward', 'communication', 'communication', 'forward', None]
+    """
+    if name in chosen:
+        return chosen[name]
+    # Words in camel case come apart, but an abbreviation stays together.
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
+    plain = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
+    if plain in _EXACT:
+        return _EXACT[plain]
+    parts = set(plain.split("-"))
+    return next((op for op, words in _PARTS if parts & words), None)
+
+
+#: Names under which a column is found when the user maps none; the first that is there.
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "rank": ("rank", "global_rank", "rank_id", "worker", "worker_id"),
+    "dp": ("dp", "dp_rank", "data_parallel_rank", "replica"),
+    "stage": ("stage", "pp", "pp_rank", "pipeline_rank", "stage_id", "pipeline_stage"),
+    "step": ("step", "iteration", "iter", "global_step", "step_id", "step_num"),
+    "op": ("op", "optype", "op_type", "operation", "op_name", "phase", "name", "type"),
+    "microbatch": ("microbatch", "micro_batch", "mb_id", "microbatch_id", "micro_batch_id", "mb"),
+    "start": (
+        "start", "start_ts", "start_time", "ts", "begin", "timestamp", "start_s", "start_ms", "start_us", "start_ns",
+    ),
+    "duration": (
+        "duration", "dur", "elapsed", "duration_s", "duration_ms", "duration_us", "duration_ns", "dur_us", "time_ms",
+    ),
+    "node": ("node", "host", "hostname", "host_name"),
+}  # fmt: skip
+
+
+def find_columns(there: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Which column of ``there`` holds each field: as ``chosen``, else by its usual names. Fields not found are missing.
+
+    An empty choice says that there is none.
+    """
+    by_name = {name.lower().strip(): name for name in reversed(there)}
+    found = {}
+    for field, names in COLUMNS.items():
+        if field in chosen:
+            if chosen[field]:
+                found[field] = chosen[field]
+            continue
+        usual = next((by_name[name] for name in names if name in by_name), None)
+        if usual is not None:
+            found[field] = usual
+    return found
