@@ -9,6 +9,7 @@ from paceline import topics
 from paceline.events import Event, Finding, Window
 from paceline.topics import Topic
 
+from .devices.machine import Devices
 from .diagnosis.machine import Diagnosis
 from .windows.samples import DeviceWindows, HostWindows
 from .windows.training import JobWindows
@@ -33,8 +34,9 @@ Routes = dict[str, tuple[type[Decision], ...]]
 ROUTES: Routes = {
     topics.OP.name: (Diagnosis, JobWindows),
     topics.COLLECTIVE.name: (Diagnosis,),
-    topics.DEVICE.name: (DeviceWindows,),
-    topics.HOST.name: (HostWindows,),
+    topics.DEVICE.name: (DeviceWindows, Devices),
+    topics.HOST.name: (HostWindows, Devices),
+    topics.NODE.name: (Devices,),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from paceline import topics, wire
 from paceline.events import OpTimings
+from streams.devices.machine import Devices
 from streams.diagnosis.machine import Diagnosis
 from streams.unit import Unit
 from streams.windows.samples import DeviceWindows, HostWindows
@@ -28,6 +29,7 @@ CASES = {
     "Diagnosis": Case(Diagnosis, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "DeviceWindows": Case(DeviceWindows, "make_device_samples", {"power_w": [0.0, None]}, {}),
+    "Devices": Case(Devices, "make_device_samples", {"throttle_reasons": [0x40, 0], "xid": [0, 79]}, {}),
     "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5]}, {}),
 }
 

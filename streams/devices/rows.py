@@ -1,0 +1,66 @@
+"""From a batch of samples to rows that can be judged.
+
+Rule of this file: pure. What is not measured, no number or impossible is None; what has no possible time is dropped.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from paceline.events import DeviceSamples
+
+#: Unix times that are believed: up to the year 5138.
+_LATEST_S = 1e11
+#: Counters above this are no counts.
+_MOST_COUNT = 2**53
+RATIOS = ("utilization_ratio", "sm_active_ratio")
+NUMBERS = ("temperature_celsius", "sm_clock_mhz", "power_w", "power_limit_w")
+COUNTS = (
+    "fb_used_bytes",
+    "fb_total_bytes",
+    "throttle_reasons",
+    "pcie_generation",
+    "pcie_width",
+    "pcie_replays",
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "retired_pages",
+    "remapped_rows",
+    "xid",
+)
+
+
+class Row(NamedTuple):
+    """One sample of one GPU; ``values`` holds what was measured, ``answered`` whether anything but an XID was."""
+
+    at_s: float
+    uuid: str
+    values: dict[str, float]
+    answered: bool
+
+
+def rows(event: DeviceSamples) -> Iterator[Row]:
+    """The rows of ``event``, in its order. Rows of an unnamed device or at an impossible time are left out."""
+    columns = [(name, getattr(event, name)) for name in (*RATIOS, *NUMBERS, *COUNTS)]
+    for place, (device, time_s) in enumerate(zip(event.device, event.time_s, strict=True)):
+        at_s = event.t0_s + time_s
+        if not (0 <= device < len(event.uuids) and possible(at_s)):
+            continue
+        values = {name: value for name, column in columns if (value := _sane(name, column[place])) is not None}
+        used, total = values.get("fb_used_bytes"), values.get("fb_total_bytes")
+        if used is not None and total is not None and not 0 < total >= used:
+            del values["fb_used_bytes"], values["fb_total_bytes"]
+        yield Row(at_s, event.uuids[device], values, bool(values.keys() - {"xid"}))
+
+
+def possible(at_s: float) -> bool:
+    """Whether a time may be one of the node's clock."""
+    return math.isfinite(at_s) and 0.0 <= at_s <= _LATEST_S
+
+
+def _sane(name: str, value: float | None) -> float | None:
+    if value is None or not math.isfinite(value) or value < 0 or value > _MOST_COUNT:
+        return None
+    if name in RATIOS:
+        return min(float(value), 1.0) if value <= 1.05 else None
+    return float(value)
