@@ -3,10 +3,13 @@
 from pathlib import Path
 
 from paceline.schema import documents
+from streams.devices.page import page
 
 HERE = Path(__file__).parent
+PAGES = documents() | {"gpu-rules.md": page()}
 
-for name, text in documents().items():
-    path = HERE / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+if __name__ == "__main__":
+    for name, text in PAGES.items():
+        path = HERE / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")

@@ -100,10 +100,11 @@ def _read(name: str, value: float, unit: str, bands: tuple[Band, ...]) -> Readin
         low = band.below
     else:
         band = bands[-1]
-    return Reading(name, value, unit, band.word, band.tone, band.advice, _span(low, band.below, unit))
+    return Reading(name, value, unit, band.word, band.tone, band.advice, span(low, band.below, unit))
 
 
-def _span(low: float, high: float, unit: str) -> str:
+def span(low: float, high: float, unit: str) -> str:
+    """From where to where, in words."""
     scale, sign = (100.0, "%") if unit == "ratio" else (1.0, unit)
     if high == INF:
         return f"{low * scale:g} {sign} and more"
@@ -197,8 +198,8 @@ def against(profile: str, sample: Sample) -> list[Reading]:
         if value is None or low <= value <= high:
             continue
         word = f"below {profile}'s usual" if value < low else f"above {profile}'s usual"
-        span = _span(low, high, NAMES[name].unit)
-        said.append(Reading(name, value, NAMES[name].unit, word, "info", "", span))
+        usual = span(low, high, NAMES[name].unit)
+        said.append(Reading(name, value, NAMES[name].unit, word, "info", "", usual))
     return said
 
 
