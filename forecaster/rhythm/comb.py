@@ -21,6 +21,8 @@ SHORTEST_SHARE = 0.85
 #: Below this many samples a cycle the grid itself blurs the comb, so a lower share is as good there.
 COARSE_SAMPLES = 8.0
 COARSE_SHARE = 0.7
+#: Candidates this near are the same period, told better or worse.
+SAME = 0.12
 #: Each candidate is tried at these factors, too: cycles are no whole number of samples.
 FINE = np.linspace(0.97, 1.03, 13)
 MOST_CANDIDATES = 100
@@ -42,7 +44,8 @@ def best_period(found: Autocorrelation) -> Tooth | None:
         return None
     best = max(one.score for one in tried)
     good = [one for one in tried if one.score >= best * _share(one.period)]
-    return min(good, key=lambda one: one.period)
+    shortest = min(one.period for one in good)
+    return max((one for one in tried if abs(one.period / shortest - 1) < SAME), key=lambda one: one.score)
 
 
 def _share(period: float) -> float:

@@ -12,8 +12,8 @@ class Cycle:
         confidence: 0-1, how sure the period is; 0.0 where there is none.
         next_s: seconds after the last sample or event until the next cycle's mark (its event, or the deepest dip or
             highest peak of the signal); None where unknown.
-        drift_ratio: how much longer (+) or shorter (-) the cycles became from the first third to the last, relative
-            to the period; None where it was not measured.
+        drift_ratio: how much longer (+) or shorter (-) the cycles became from the first third of the record that
+            was used to its last, relative to the period; None where it was not measured.
         note: one line: where the period comes from, or why there is none.
     """
 

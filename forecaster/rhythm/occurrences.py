@@ -25,6 +25,8 @@ LIFT = 0.25
 EVIDENCE = 5.0
 #: A gap near 2, 3, … periods is missed events when it is this near, as a share of the period.
 MULTIPLE = 0.2
+#: The next event is due after the median of this many cycles.
+RECENT = 7
 SHORTEST_SHARE = 0.85
 MOST_CANDIDATES = 60
 
@@ -64,7 +66,7 @@ def from_events(times_s: Sequence[float]) -> Cycle:
         return no_cycle(f"no stable period: {len(times)} events, too few follow one period beyond chance")
     lengths = _lengths(times, best.period)
     period = float(np.median(lengths))
-    recent = float(np.median(lengths[-max(3, len(lengths) // 3) :]))
+    recent = float(np.median(lengths[-RECENT:]))
     return Cycle(
         period_s=period,
         confidence=best.share * len(lengths) / (len(lengths) + 2),
@@ -125,7 +127,9 @@ def _lengths(times: NDArray[np.float64], rough: float) -> NDArray[np.float64]:
 
 def _until_next(times: NDArray[np.float64], period: float) -> float:
     """Seconds from the last event to the next that is due; the latest five vote, so no stray event moves it."""
-    age = times[-1] - times[-5:]
-    phase = float(np.median(age - np.round(age / period) * period))
+    phases = (times[-1] - times[-5:]) % period
+    apart = np.abs(phases[:, None] - phases)
+    apart = np.minimum(apart, period - apart)
+    phase = float(phases[np.argmin(apart.sum(axis=1))])
     due = (period - phase) % period
     return due if due > 0.05 * period else due + period

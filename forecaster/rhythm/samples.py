@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 #: Hostile or broken times cannot make a grid longer than this many cells a sample.
 MOST_CELLS_A_SAMPLE = 4
+#: No signal is beyond this; squares of larger numbers overflow.
+LARGEST = 1e100
 #: Share of a neighbourhood that must be at working level for the job to count as working there.
 WORKING_SHARE = 0.6
 #: Samples dropped beside a ramp: power meters smooth over a few of their own samples.
@@ -35,7 +37,7 @@ class Samples:
 def on_grid(values: NDArray[np.float64], interval_s: float, times_s: NDArray[np.float64] | None) -> Samples:
     """Samples at ``times_s`` (any order) on a grid of their median spacing; without times, the samples as they are.
 
-    NaN and infinite values are holes. Holes are bridged by straight lines, so that filters have a number, and marked.
+    NaN, infinite and absurd values are holes: bridged by straight lines, so that filters have a number, and marked.
 
     Raises:
         ValueError: the shapes differ, the interval is not positive, or times are not finite or stand still.
@@ -45,7 +47,7 @@ def on_grid(values: NDArray[np.float64], interval_s: float, times_s: NDArray[np.
         raise ValueError("values: one column of numbers is needed")
     if not (np.isfinite(interval_s) and interval_s > 0):
         raise ValueError("interval_s: a positive number of seconds is needed")
-    measured = np.isfinite(values)
+    measured = np.abs(values) <= LARGEST
     if times_s is None:
         cells, interval = np.flatnonzero(measured).astype(np.float64), interval_s
         length = len(values)

@@ -24,8 +24,10 @@ PARTS = (1.0, 0.66, 0.5)
 TOLD = 0.65
 #: … neighbours are alike this much, …
 LIKENESS = 0.7
-#: … and it differs by more than the comb's own error.
+#: … and it differs by more than the comb's own error, …
 APART = 0.015
+#: … unless cycles are too short to be followed sample by sample.
+FOLLOWED_SAMPLES = 5.0
 
 
 def find_cycle(values: NDArray[np.float64], interval_s: float, times_s: NDArray[np.float64] | None = None) -> Cycle:
@@ -69,13 +71,15 @@ def _try(part: Samples) -> tuple[Samples, NDArray[np.float64], Tooth] | None:
     flat = flattened(part, 1.5 * longest)
     if float(np.ptp(flat)) <= 1e-9 * max(1e-300, float(np.max(np.abs(part.values)))):
         return None
+    flat = flat / np.max(np.abs(flat))
     tooth = best_period(autocorrelation(flat, part.known, int(longest)))
     return (part, flat, tooth) if tooth else None
 
 
 def _described(part: Samples, flat: NDArray[np.float64], tooth: Tooth) -> Cycle:
     """The cycle in seconds, with the length that followed cycles have, where they can be followed."""
-    followed = tempo(flat, tooth.period) if part.known.mean() > 0.8 else None
+    follow = tooth.period >= FOLLOWED_SAMPLES and part.known.mean() > 0.8
+    followed = tempo(flat, tooth.period) if follow else None
     period = tooth.period
     source = "comb of the autocorrelation"
     if followed and followed.told >= TOLD and followed.likeness >= LIKENESS:
