@@ -1,18 +1,35 @@
-"""``paceline forecaster``: the service, or the training of its global model."""
+"""``paceline forecaster``: the service, or the training of its global network."""
 
 import argparse
+import logging
+import os
 import sys
+
+from paceline.settings import FORECASTER_TOKEN
 
 EXAMPLES = """\
 examples:
   paceline forecaster                                on 127.0.0.1:8000, learning from PACELINE_BROKERS
+  paceline forecaster --no-bus                       only what is sent along with the question: no broker needed
+  paceline forecaster --port 9000 --address 0.0.0.0  for other machines; set PACELINE_FORECASTER_TOKEN
+  paceline forecaster --prometheus http://prometheus:9090    with the last days of DCGM's and Paceline's metrics
+  paceline forecaster train run-1.jsonl.zst run-2.jsonl.zst --out network.npz    weights of your own
+  paceline forecaster --network network.npz                                      and how to use them
+
+  curl -s 127.0.0.1:8000/v1/forecast -H 'content-type: application/json' \\
+    -d '{"values": [3, 4, 5, 3, 4, 5, 3, 4], "interval_s": 60, "horizon": 3, "quantiles": [0.1, 0.5, 0.9]}'
+The interface is described at /docs and /openapi.json.
 """
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Serve until SIGTERM; the exit status."""
-    _parse(sys.argv[1:] if argv is None else argv)
-    return 0
+    """Serve until SIGTERM, or train; the exit status."""
+    args = sys.argv[1:] if argv is None else argv
+    if args[:1] == ["train"]:
+        from .learning.command import main as train
+
+        return train(args[1:])
+    return _serve(_parse(args))
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -22,7 +39,31 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--port", type=int, default=8000, metavar="N", help="where to listen (8000; 0: any free one)")
+    parser.add_argument("--address", default="127.0.0.1", metavar="IP", help="on which address (127.0.0.1)")
+    parser.add_argument("--brokers", metavar="HOST:PORT[,…]", help="Kafka brokers; default: PACELINE_BROKERS")
+    parser.add_argument("--no-bus", action="store_true", help="follow no broker")
+    parser.add_argument("--prometheus", metavar="URL", help="fill the history from this Prometheus at the start")
+    parser.add_argument("--network", metavar="FILE", help="weights that `train` wrote, instead of those shipped")
+    parser.add_argument("--chronos", metavar="FOLDER", help="weights of a Chronos model, as `save_pretrained` writes")
+    parser.add_argument("--processors", type=int, default=os.cpu_count() or 1, metavar="N", help="to work with (all)")
+    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     return parser.parse_args(argv)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    logging.basicConfig(
+        level=getattr(logging, args.log_level.upper()), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    for noisy in ("httpx", "httpcore", "kafka", "cmdstanpy", "prophet"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    from .server import ServerError, serve
+
+    try:
+        return serve(args, FORECASTER_TOKEN.read(os.environ))
+    except ServerError as error:
+        print(f"paceline forecaster: {error}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -99,6 +99,31 @@ def ahead(question: Question) -> Outlook:
     return _in_units(outlook, unit, gap, np.searchsorted(levels, question.levels))
 
 
+def tried(question: Question) -> list[tuple[str, float | None, float | None]]:
+    """Each quick model's back-test: name, loss and coverage of its 80 % interval, the best first; None: untried.
+
+    Raises:
+        ValueError: nothing was measured.
+    """
+    past = _past(question, 1.0)
+    test = backtest.run(past, question.horizon, SCORED, MEMBERS)
+    rows = [
+        (name, test.losses.get(name), _covered(test, test.forecasts.get(name)) if name in test.losses else None)
+        for name in MEMBERS
+    ]
+    return sorted(rows, key=lambda row: math.inf if row[1] is None else row[1])
+
+
+def _covered(test: Backtest, made: Array | None) -> float | None:
+    """The share of the back-test's values inside the 80 % interval."""
+    known = np.isfinite(test.actual)
+    if made is None or not known.any():
+        return None
+    low, high = (int(np.searchsorted(test.levels, level)) for level in (0.1, 0.9))
+    inside = (test.actual >= made[..., low]) & (test.actual <= made[..., high])
+    return float(inside[known].mean())
+
+
 def _past(question: Question, unit: float) -> Past:
     scaled = [None if bound is None else _finite(bound / unit) for bound in (question.low, question.high)]
     if scaled[0] is None and np.nanmin(question.values) >= 0.0:
@@ -108,7 +133,7 @@ def _past(question: Question, unit: float) -> Past:
     if found is None:
         found = seasons.of_clock(question.interval_s, len(past)) or seasons.of_values(past.filled[-HISTORY:])
     kept = past.last(max(HISTORY, 4 * found))
-    return Past(kept.values, kept.filled, kept.interval_s, found, *scaled)
+    return replace(kept, season=found)
 
 
 def _gap(values: Array) -> int:
@@ -184,13 +209,7 @@ def _outlook(
     shares: Mapping[str, float],
     notes: list[str],
 ) -> Outlook:
-    past, levels = scene.past, scene.levels
-    covered = None
-    if made is not None and np.isfinite(test.actual).any():
-        low, high = (int(np.searchsorted(levels, level)) for level in (0.1, 0.9))
-        known = np.isfinite(test.actual)
-        inside = (test.actual >= made[..., low]) & (test.actual <= made[..., high])
-        covered = float(inside[known].mean())
+    past = scene.past
     rest = busy.floor(past.values, past.low)
     chance = busy.probability(scene, rest) if busy.resting(past.values, rest) and len(scene.origins) > 1 else None
     return Outlook(
@@ -198,7 +217,7 @@ def _outlook(
         values=np.sort(past.clipped(values), axis=1),
         loss=loss,
         naive_loss=test.losses.get(_naive(test)),
-        coverage=covered,
+        coverage=_covered(test, made),
         moments=test.moments,
         steps=test.actual.shape[1] if test.moments else 0,
         history=int(np.isfinite(past.values).sum()),

@@ -3,7 +3,8 @@
 Rule of this file: pure data. Nothing here forecasts.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ class Past:
     season: int = 0
     low: float | None = None
     high: float | None = None
+    _memory: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
@@ -45,12 +47,20 @@ class Past:
         return len(self.values)
 
     def until(self, end: int) -> "Past":
-        """The same as it was known after its first ``end`` samples.
+        """The same as it was known after its first ``end`` samples; it remembers what this one remembers."""
+        known = np.flatnonzero(np.isfinite(self.values[:end]))
+        kept = slice(0, int(known[-1]) + 1)
+        return replace(self, values=self.values[kept], filled=self.filled[kept])
 
-        Raises:
-            ValueError: nothing was measured before ``end``.
+    def causal(self, name: str, filter_: Callable[[Array], Array]) -> Array:
+        """``filter_`` of ``filled``, made once for this past and all its beginnings.
+
+        Each number may depend on the samples up to its own alone: then a beginning's numbers are the whole one's.
         """
-        return Past.of(self.values[:end], self.interval_s, self.season, self.low, self.high)
+        found = self._memory.get(name)
+        if found is None or len(found) < len(self):
+            found = self._memory[name] = filter_(self.filled)
+        return found[: len(self)]
 
     def last(self, samples: int) -> "Past":
         """No more than the newest ``samples``."""

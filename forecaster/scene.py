@@ -51,12 +51,19 @@ class Scene:
         """knots x levels to horizon x levels: linear between knots, the last one held beyond them."""
         if len(self.knots) == self.horizon:
             return rows
+        return np.asarray(self._between @ rows)
+
+    @cached_property
+    def _between(self) -> Array:
+        """horizon x knots: the weights that make a step's value from those at its two knots."""
         steps = np.arange(1, self.horizon + 1)
         right = np.clip(np.searchsorted(self.knots, steps), 1 if len(self.knots) > 1 else 0, len(self.knots) - 1)
         left = np.maximum(right - 1, 0)
-        gap = np.maximum(self.knots[right] - self.knots[left], 1)
-        share = np.clip((steps - self.knots[left]) / gap, 0.0, 1.0)[:, None]
-        return np.asarray(rows[left] * (1.0 - share) + rows[right] * share)
+        share = np.clip((steps - self.knots[left]) / np.maximum(self.knots[right] - self.knots[left], 1), 0.0, 1.0)
+        table = np.zeros((self.horizon, len(self.knots)))
+        table[steps - 1, left] += 1.0 - share
+        table[steps - 1, right] += share
+        return table
 
 
 def spread(errors: Array, levels: Array) -> Array:

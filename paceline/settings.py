@@ -132,6 +132,15 @@ COLLECT_INTERVAL_S = Setting(
     "PACELINE_COLLECT_INTERVAL_S", 1.0, number(0.05, 60.0), "0.05 to 60", "seconds between two samples of a node"
 )
 
+FORECASTER_TOKEN = Setting(
+    "PACELINE_FORECASTER_TOKEN",
+    "",
+    text,
+    "any text",
+    "what `Authorization: Bearer …` must hold to change the forecaster's history; without it nobody may",
+    secret=True,
+)
+
 #: Every setting there is; each service adds its own below the ones of the contract.
 SETTINGS: tuple[Setting[object], ...] = (
     BROKERS,
@@ -146,4 +155,5 @@ SETTINGS: tuple[Setting[object], ...] = (
     SASL_USERNAME,
     SASL_PASSWORD,
     COLLECT_INTERVAL_S,
+    FORECASTER_TOKEN,
 )  # type: ignore[assignment]

@@ -1,7 +1,8 @@
 """What followed the moments most like now: for series that jump between states."""
 
+from functools import partial
+
 import numpy as np
-from scipy.signal import lfilter
 
 from ..past import Array
 from ..scene import Scene, spread
@@ -20,18 +21,22 @@ def _like_now(scene: Scene) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
     columns = [filled]
     for window in MEANS:
         if window * 4 <= len(filled):
-            mean, _ = lfilter(np.full(window, 1.0 / window), [1.0], filled, zi=_begun(window, float(filled[0])))
-            columns.append(mean)
-    features = np.stack(columns)
+            columns.append(scene.past.causal(f"mean {window}", partial(mean, window=window)))
+    now = np.array([column[-1] for column in columns])[:, None]
+    features = np.stack([column[scene.origins] for column in columns])
     scale = np.maximum(features.std(axis=1, keepdims=True), 1e-12)
-    distance = (((features[:, scene.origins] - features[:, -1:]) / scale) ** 2).sum(axis=0)
+    distance = (((features - now) / scale) ** 2).sum(axis=0)
     count = max(LEAST, int(SHARE * len(distance)))
     return np.argpartition(distance, count - 1)[:count]
 
 
-def _begun(window: int, first: float) -> Array:
-    """The filter's state after an endless run of ``first``."""
-    return np.arange(window - 1, 0, -1) / window * first
+def mean(filled: Array, window: int) -> Array:
+    """The mean of the ``window`` samples up to each sample, as if the first had been there for ever.
+
+    >>> mean(np.array([1.0, 3.0, 5.0]), 2).tolist()
+    [1.0, 2.0, 4.0]
+    """
+    return np.convolve(np.concatenate([np.full(window - 1, filled[0]), filled]), np.full(window, 1.0 / window), "valid")
 
 
 def analog(scene: Scene) -> Array:

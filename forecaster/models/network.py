@@ -6,6 +6,8 @@ Rule of this file: numpy only, so that the request path needs no torch. Without 
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +39,29 @@ class Weights:
 def shipped() -> Weights | None:
     """The weights in this package, or None where there are none of this version."""
     path = files(__package__).joinpath(WEIGHTS)
-    if not path.is_file():
-        return None
-    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as table:
-        return unpacked(dict(table))
+    return read(path) if path.is_file() else None
+
+
+def read(path: Traversable) -> Weights:
+    """The weights in a file that ``paceline forecaster train`` wrote.
+
+    Raises:
+        OSError: no such file.
+        ValueError: it holds something else, or another version's weights.
+    """
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as table:
+            return unpacked(dict(table))
+    except (KeyError, BadZipFile, EOFError, AttributeError) as error:
+        raise ValueError(f"{path} holds no weights") from error
+
+
+_chosen: list[Weights] = []
+
+
+def use(weights: Weights) -> None:
+    """Answer with ``weights`` from now on, not with those shipped."""
+    _chosen[:] = [weights]
 
 
 def unpacked(table: dict[str, Array]) -> Weights:
@@ -69,7 +90,7 @@ def network(scene: Scene) -> Array:
     Raises:
         UnsuitedError: no weights, or fewer than 60 samples.
     """
-    weights = shipped()
+    weights = _chosen[0] if _chosen else shipped()
     if weights is None:
         raise UnsuitedError("no weights of this version are installed")
     if len(scene.past) < 60:

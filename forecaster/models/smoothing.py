@@ -1,5 +1,7 @@
 """Simple exponential smoothing with the errors that its level would have made."""
 
+from functools import partial
+
 import numpy as np
 from scipy.signal import lfilter
 
@@ -20,7 +22,7 @@ def smoothing(scene: Scene) -> Array:
     """The level, spread by its errors after each number of steps."""
     best, chosen, now = np.inf, None, 0.0
     for rate in RATES:
-        levels = level(scene.past.filled, rate)
+        levels = scene.past.causal(f"level {rate}", partial(level, rate=rate))
         errors = scene.followers - levels[scene.origins][:, None]
         size = float(np.nanmean(np.abs(errors))) if errors.size else 0.0
         if size < best:

@@ -1,7 +1,8 @@
 """A straight line through the newest values, with the errors that it would have made: memory that fills up."""
 
+from functools import partial
+
 import numpy as np
-from scipy.signal import lfilter
 
 from ..past import Array
 from ..scene import Scene, spread
@@ -18,9 +19,9 @@ def slope(filled: Array, window: int) -> Array:
     """
     places = np.arange(window) - (window - 1) / 2
     weights = places[::-1] / (places**2).sum()
-    found = lfilter(weights, [1.0], filled)
-    found[: window - 1] = 0.0
-    return np.asarray(found)
+    found = np.zeros(len(filled))
+    found[window - 1 :] = np.convolve(filled, weights, "valid")
+    return found
 
 
 def trend(scene: Scene) -> Array:
@@ -35,7 +36,7 @@ def trend(scene: Scene) -> Array:
     for window in WINDOWS:
         if len(scene.past) < 2 * window:
             continue
-        slopes = slope(scene.past.filled, window)
+        slopes = scene.past.causal(f"slope {window}", partial(slope, window=window))
         expected = scene.past.filled[scene.origins][:, None] + slopes[scene.origins][:, None] * scene.knots
         errors = scene.followers - expected
         size = float(np.nanmean(np.abs(errors)))

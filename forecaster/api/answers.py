@@ -1,0 +1,63 @@
+"""What the stateless forecast routes answer."""
+
+from pydantic import BaseModel, Field
+
+from ..outlook import Outlook
+
+
+class BacktestScores(BaseModel):
+    """Mean pinball losses at earlier moments of the same series, the median's being the absolute error.
+
+    null: the history was too short to tell.
+    """
+
+    own: float | None = Field(description="Of the model that answers.")
+    seasonal_naive: float | None = Field(description="Of the seasonal naive forecast; without a season, the naive.")
+    coverage_80: float | None = Field(description="Share of values inside the 80 % interval.")
+    moments: int = Field(description="How many earlier moments were tried.")
+    steps: int = Field(description="How many steps ahead at each.")
+
+
+class ForecastAnswer(BaseModel):
+    """Quantiles for each step ahead."""
+
+    model: str = Field(description="Who answers: `pool`, or the model that the gate let through instead.")
+    quantiles: list[float] = Field(description="Ascending.")
+    values: list[list[float]] = Field(description="One row a step of the horizon, one number a quantile, ascending.")
+    interval_s: float
+    season_length: int = Field(description="Samples in the season that was used; 0 for none.")
+    backtest: BacktestScores
+    history: int = Field(description="Measured samples that the answer rests on.")
+    busy: list[float] | None = Field(
+        description="For a series that often rests on its minimum: the probability, a step, that it is above."
+    )
+    weights: dict[str, float] = Field(description="Each model's share in the answer.")
+    notes: list[str]
+
+
+class BatchAnswer(BaseModel):
+    """One answer a question, in their order."""
+
+    answers: list[ForecastAnswer]
+
+
+def answered(outlook: Outlook, levels: list[float], interval_s: float) -> ForecastAnswer:
+    """``outlook`` as it goes over the wire."""
+    return ForecastAnswer(
+        model=outlook.model,
+        quantiles=levels,
+        values=outlook.values.tolist(),
+        interval_s=interval_s,
+        season_length=outlook.season,
+        backtest=BacktestScores(
+            own=outlook.loss,
+            seasonal_naive=outlook.naive_loss,
+            coverage_80=outlook.coverage,
+            moments=outlook.moments,
+            steps=outlook.steps,
+        ),
+        history=outlook.history,
+        busy=None if outlook.busy is None else outlook.busy.tolist(),
+        weights={name: round(share, 6) for name, share in outlook.weights.items()},
+        notes=list(outlook.notes),
+    )

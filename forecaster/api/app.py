@@ -1,0 +1,75 @@
+"""The application: routes, refusals, limits, health and metrics around a desk and, where there is one, a memory."""
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse
+from starlette.types import ASGIApp
+
+from paceline import __version__
+
+from ..memory import Memory
+from . import changes, failures, forecasts, jobs, series
+from .desk import Desk
+from .meters import Meters
+
+#: Bytes of a body: what 100 thousand values with their times need, several times over.
+LARGEST = 16 * 1024 * 1024
+DESCRIPTION = """Forecasts with honest intervals, cycles and kinds of job.
+
+`POST` routes below `/v1` that are sent their values are stateless and need no broker. What was measured on the bus is
+under `/v1/series`, `/v1/jobs` and `/v1/clusters`. Gaps are `null`, never 0; NaN and infinity are refused."""
+
+
+def application(desk: Desk, memory: Memory, token: str = "", ready: Callable[[], str | None] = lambda: None) -> FastAPI:
+    """The service; ``token`` allows changes, ``ready`` tells what it still waits for, or None."""
+    meters = Meters()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        desk.close()
+
+    app = FastAPI(
+        title="Paceline forecaster",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        max_body_size=LARGEST,
+    )
+    failures.install(app)
+    app.include_router(forecasts.router(desk))
+    app.include_router(series.router(memory, desk))
+    app.include_router(changes.router(memory, token))
+    app.include_router(jobs.router(memory, desk))
+    _health(app, ready, lambda: meters.text(memory))
+
+    @app.middleware("http")
+    async def measured(request: Request, call_next: Callable[[Request], ASGIApp]) -> Response:
+        began = time.perf_counter()
+        response: Response = await call_next(request)  # type: ignore[misc]
+        route = request.scope.get("route")
+        meters.took(getattr(route, "path", "none"), response.status_code, time.perf_counter() - began)
+        return response
+
+    return app
+
+
+def _health(app: FastAPI, ready: Callable[[], str | None], numbers: Callable[[], str]) -> None:
+    @app.get("/healthz", response_class=PlainTextResponse, tags=["health"])
+    async def healthz() -> str:
+        """The process answers."""
+        return "ok\n"
+
+    @app.get("/readyz", tags=["health"], responses={503: {"description": "Not yet; the text says what is missing."}})
+    async def readyz() -> PlainTextResponse:
+        """Every route can be answered."""
+        waits = ready()
+        return PlainTextResponse(f"{waits or 'ready'}\n", status_code=503 if waits else 200)
+
+    @app.get("/metrics", response_class=PlainTextResponse, tags=["health"])
+    async def metrics() -> PlainTextResponse:
+        """The numbers in Prometheus' text form."""
+        return PlainTextResponse(numbers(), media_type="text/plain; version=0.0.4; charset=utf-8")

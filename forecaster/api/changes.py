@@ -1,0 +1,74 @@
+"""``POST`` and ``DELETE /v1/series/{key}``: values from elsewhere. Both want the token."""
+
+import hmac
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header
+from pydantic import BaseModel, Field
+
+from ..history import Subject
+from ..memory import Memory
+from .failures import NOT_FOUND, REFUSALS, Refusal, RefusedError
+from .questions import SHORTEST_S, VALUES, Number, Strict
+
+#: What OpenAPI says of routes that want the token.
+GUARDED: dict[int | str, dict[str, Any]] = {
+    401: {"model": Refusal, "description": "No token, or a wrong one."},
+    403: {"model": Refusal, "description": "The service was started without a token: nobody may change it."},
+}
+
+
+class Append(Strict):
+    """Values of a series that comes from elsewhere."""
+
+    interval_s: Annotated[Number, Field(ge=SHORTEST_S, le=86_400.0)]
+    times_s: Annotated[list[Number], Field(min_length=1, max_length=VALUES)]
+    values: Annotated[list[Number], Field(min_length=1, max_length=VALUES)]
+    unit: str = Field("", max_length=40)
+    minimum: Number | None = None
+    maximum: Number | None = None
+
+
+class Kept(BaseModel):
+    """How many values were kept; others were too old."""
+
+    kept: int
+
+
+def router(memory: Memory, token: str) -> APIRouter:
+    """The routes over ``memory``, for who knows ``token``; for nobody where it is empty."""
+    routes = APIRouter(prefix="/v1", tags=["changes"])
+
+    def allowed(authorization: Annotated[str | None, Header()] = None) -> None:
+        if not token:
+            raise RefusedError(403, "authorization", "nobody may change it; start with PACELINE_FORECASTER_TOKEN set")
+        if not hmac.compare_digest((authorization or "").encode(), f"Bearer {token}".encode()):
+            raise RefusedError(401, "authorization", "send `Authorization: Bearer` with PACELINE_FORECASTER_TOKEN")
+
+    @routes.post("/series/{key:path}", dependencies=[Depends(allowed)], responses={**GUARDED, **REFUSALS})
+    def append(key: str, sent: Append) -> Kept:
+        """Keep values of a series under a name of your own."""
+        _check(key, sent)
+        subject = Subject(key, sent.unit, sent.interval_s, "posted", low=sent.minimum, high=sent.maximum)
+        return Kept(kept=memory.put(subject, list(sent.times_s), [float(value) for value in sent.values]))
+
+    @routes.delete(
+        "/series/{key:path}", dependencies=[Depends(allowed)], responses={**GUARDED, **NOT_FOUND}, status_code=204
+    )
+    def forget(key: str) -> None:
+        """Drop a series."""
+        if not memory.forget(key):
+            raise RefusedError(404, "key", f"no series {key!r}")
+
+    return routes
+
+
+def _check(key: str, sent: Append) -> None:
+    if not key.strip("/") or len(key) > 300:
+        raise RefusedError(422, "key", "1 to 300 characters")
+    if len(sent.times_s) != len(sent.values):
+        raise RefusedError(422, "times_s", f"{len(sent.times_s)} for {len(sent.values)} values; give one a value")
+    for name, least, most in (("times_s", 0.0, 1e11), ("values", -3e38, 3e38)):
+        for place, value in enumerate(getattr(sent, name)):
+            if not least <= value <= most:
+                raise RefusedError(422, f"{name}[{place}]", f"{value} is not between {least:g} and {most:g}")

@@ -1,0 +1,78 @@
+"""``POST /v1/forecast`` and ``POST /v1/forecast/batch``: stateless, with no broker."""
+
+import numpy as np
+from fastapi import APIRouter
+
+from ..grid import GridError, gridded
+from ..models.model import UnsuitedError
+from ..outlook import Question
+from .answers import BatchAnswer, ForecastAnswer, answered
+from .desk import Desk
+from .failures import REFUSALS, RefusedError
+from .questions import BatchQuestion, ForecastQuestion, Sampled
+
+ALL = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+
+
+def sampled(asked: Sampled, field: str = "") -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], float]:
+    """The values on their grid, NaN for gaps, and its interval.
+
+    Raises:
+        RefusedError: the times make no grid.
+    """
+    values = np.array([np.nan if value is None else value for value in asked.values], dtype=np.float64)
+    if asked.timestamps is None:
+        assert asked.interval_s is not None  # the question's own check
+        return values, asked.interval_s
+    try:
+        return gridded(values, np.array(asked.times_s()), asked.interval_s)
+    except GridError as error:
+        raise RefusedError(422, f"{field}timestamps", str(error)) from error
+
+
+def question(asked: ForecastQuestion, field: str = "") -> Question:
+    """``asked`` as the decision takes it.
+
+    Raises:
+        RefusedError: the times make no grid.
+    """
+    values, interval_s = sampled(asked, field)
+    return Question(
+        values=values,
+        interval_s=interval_s,
+        horizon=asked.horizon,
+        levels=np.sort(np.array(asked.quantiles, dtype=np.float64)),
+        low=asked.minimum,
+        high=asked.maximum,
+        season=asked.season_length,
+        model=asked.model,
+    )
+
+
+def router(desk: Desk) -> APIRouter:
+    """The routes, answered by ``desk``."""
+    routes = APIRouter(prefix="/v1", tags=["forecast"])
+
+    @routes.post("/forecast", responses=REFUSALS)
+    async def forecast(asked: ForecastQuestion) -> ForecastAnswer:
+        """Quantiles of a series that is sent along. Nothing is kept."""
+        ready = question(asked)
+        try:
+            outlook = await desk.ahead(ready)
+        except UnsuitedError as error:
+            raise RefusedError(422, "model", f"{asked.model}: {error}") from error
+        return answered(outlook, ready.levels.tolist(), ready.interval_s)
+
+    @routes.post("/forecast/batch", responses=REFUSALS)
+    async def batch(asked: BatchQuestion) -> BatchAnswer:
+        """Many series in one request, shared out over the processors."""
+        ready = [question(one, f"questions[{place}].") for place, one in enumerate(asked.questions)]
+        outlooks = await desk.all_ahead(ready)
+        answers = []
+        for place, (one, outlook) in enumerate(zip(ready, outlooks, strict=True)):
+            if isinstance(outlook, UnsuitedError):
+                raise RefusedError(422, f"questions[{place}].model", f"{one.model}: {outlook}")
+            answers.append(answered(outlook, one.levels.tolist(), one.interval_s))
+        return BatchAnswer(answers=answers)
+
+    return routes

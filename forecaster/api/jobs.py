@@ -1,0 +1,155 @@
+"""``POST /v1/cycle``, ``POST /v1/job-type`` and ``GET /v1/jobs/{job}/profile``: rhythm and kind."""
+
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.types import JsonValue
+
+from ..kinds import KINDS, classify
+from ..memory import Memory
+from ..rhythm import Cycle, find_cycle, from_events
+from .desk import Desk
+from .failures import NOT_FOUND, REFUSALS, RefusedError
+from .questions import VALUES, WAVE, Interval, Number, Sampled, Strict, finite, refused
+
+MINUTE: list[JsonValue] = [round(0.2 + 0.1 * (second % 7 == 0), 2) for second in range(60)]
+
+
+class CycleQuestion(Strict):
+    """A signal, or the times of events: steps, evaluations, collectives. Events are more exact."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"values": WAVE, "interval_s": 2.0}]})
+
+    values: Annotated[list[Number | None], Field(min_length=1, max_length=VALUES)] | None = Field(
+        None, description="One a sample, oldest first; null for a gap. Or give `events_s`."
+    )
+    interval_s: Interval | None = None
+    timestamps: Annotated[list[Number | Annotated[str, Field(max_length=40)]], Field(max_length=VALUES)] | None = None
+    events_s: Annotated[list[Number], Field(min_length=1, max_length=VALUES)] | None = Field(
+        None, description="When each event happened, in seconds, ascending."
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> "CycleQuestion":
+        if (self.values is None) == (self.events_s is None):
+            raise refused("values", "give either values or events_s")
+        if self.values is not None:
+            self._signal = Sampled(values=self.values, interval_s=self.interval_s, timestamps=self.timestamps)
+        if self.events_s is not None:
+            finite("events_s", self.events_s)
+            if any(later <= sooner for sooner, later in zip(self.events_s, self.events_s[1:], strict=False)):
+                raise refused("events_s", "must ascend")
+        return self
+
+    _signal: Sampled | None = None
+
+
+class CycleAnswer(BaseModel):
+    """A rhythm; null: there is no stable one, and the note says why."""
+
+    period_s: float | None
+    confidence: float = Field(ge=0.0, le=1.0)
+    next_s: float | None = Field(description="Seconds after the last sample or event until the next cycle.")
+    drift_ratio: float | None = Field(description="How much longer the cycles became, relative to the period.")
+    note: str
+
+
+class KindQuestion(Strict):
+    """What was measured of a job, each series at the same interval."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"series": {"utilization_ratio": MINUTE}, "interval_s": 1.0}]}
+    )
+
+    series: dict[str, Annotated[list[Number | None], Field(max_length=VALUES)]] = Field(max_length=16)
+    interval_s: Interval
+    has_steps: bool = Field(False, description="Whether it reports training steps.")
+
+    @model_validator(mode="after")
+    def _measured(self) -> "KindQuestion":
+        finite("interval_s", [self.interval_s])
+        for name, values in self.series.items():
+            finite(f"series.{name}", values)
+        return self
+
+
+class KindAnswer(BaseModel):
+    """The kind of job, or `unknown`."""
+
+    kind: str = Field(description=f"One of {', '.join(KINDS)}, unknown.")
+    probability: float
+    probabilities: dict[str, float]
+    note: str
+
+
+class ProfileAnswer(BaseModel):
+    """What is known of a job; null is unknown."""
+
+    cluster: str
+    job: str
+    attempt: int
+    time_s: float
+    kind: str | None
+    kind_probability: float | None
+    kind_probabilities: dict[str, float]
+    cycle_period_s: float | None
+    cycle_confidence: float | None
+    cycle_next_s: float | None
+    cycle_drift_ratio: float | None
+    end_s: float | None = Field(description="Unix time of the last step, where the number of steps is known.")
+    notes: list[str]
+
+
+def router(memory: Memory, desk: Desk) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(prefix="/v1", tags=["jobs"])
+
+    @routes.post("/cycle", responses=REFUSALS)
+    async def cycle(asked: CycleQuestion) -> CycleAnswer:
+        """The rhythm of a signal or of events that are sent along."""
+        try:
+            found = await desk.work(_cycle, asked)
+        except ValueError as error:
+            raise RefusedError(422, "values" if asked.values else "events_s", str(error)) from error
+        return CycleAnswer(**vars(found))
+
+    @routes.post("/job-type", responses=REFUSALS)
+    async def job_type(asked: KindQuestion) -> KindAnswer:
+        """The kind of a job whose measurements are sent along."""
+        try:
+            found = await desk.work(classify, asked.series, asked.interval_s, asked.has_steps)
+        except ValueError as error:
+            raise RefusedError(422, "series", str(error)) from error
+        return KindAnswer(**{**vars(found), "probabilities": dict(found.probabilities)})
+
+    @routes.get("/jobs/{job:path}/profile", responses={**NOT_FOUND, **REFUSALS})
+    async def profile(
+        job: str,
+        cluster: Annotated[str | None, Query(max_length=200)] = None,
+        total_steps: Annotated[int | None, Query(ge=1, le=2**53, description="To say when it ends.")] = None,
+    ) -> ProfileAnswer:
+        """What kind of job it is, its rhythm, and its end."""
+        profiles = await desk.work(memory.profiles, job)
+        found = next((one for one in profiles if cluster in (None, one.cluster)), None)
+        if found is None:
+            raise RefusedError(404, "job", f"no job {job!r} has been heard of")
+        end_s = found.end_s if total_steps is None else memory.ends_s(job, total_steps)
+        fields = {name: getattr(found, name) for name in ProfileAnswer.model_fields}
+        return ProfileAnswer(**{**fields, "end_s": end_s})
+
+    return routes
+
+
+def _cycle(asked: CycleQuestion) -> Cycle:
+    if asked.events_s is not None:
+        return from_events(asked.events_s)
+    signal = asked._signal
+    assert signal is not None  # the question's own check
+    values = np.array([np.nan if value is None else value for value in signal.values], dtype=np.float64)
+    times_s = np.array(signal.times_s()) if signal.timestamps else None
+    interval_s = signal.interval_s
+    if interval_s is None:
+        interval_s = float(np.median(np.diff(times_s))) if times_s is not None and len(times_s) > 1 else 1.0
+    return find_cycle(values, interval_s, times_s)

@@ -1,0 +1,46 @@
+"""The service's own metrics. Names begin with ``paceline_forecaster_``; labels are bounded."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from ..memory import Memory
+
+BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+
+
+class Meters:
+    """A registry of its own, so that two applications in one process do not meet."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        labels = ("route", "status")
+        self._requests = Counter("paceline_forecaster_requests", "Requests answered.", labels, registry=self._registry)
+        self._seconds = Histogram(
+            "paceline_forecaster_request_seconds",
+            "How long they took.",
+            ("route",),
+            buckets=BUCKETS_S,
+            registry=self._registry,
+        )
+
+        self._held = Gauge("paceline_forecaster_series", "Series in memory.", registry=self._registry)
+        self._bytes = Gauge("paceline_forecaster_history_bytes", "Bytes of their samples.", registry=self._registry)
+        self._taken = Gauge(
+            "paceline_forecaster_bus_messages",
+            "Events read, late values, unusable events, results published.",
+            ("what",),
+            registry=self._registry,
+        )
+
+    def took(self, route: str, status: int, seconds: float) -> None:
+        """Count one request on the route's template."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self, memory: Memory) -> str:
+        """All of them in Prometheus' text form, with what ``memory`` holds now."""
+        counts = memory.counts
+        self._held.set(len(memory))
+        self._bytes.set(memory.bytes)
+        for kind in ("events", "late", "undecodable", "published"):
+            self._taken.labels(kind).set(getattr(counts, kind))
+        return generate_latest(self._registry).decode()

@@ -1,0 +1,165 @@
+"""``/v1/series``, ``/v1/backtest``, ``/v1/clusters``: what was measured, and what comes next of it."""
+
+from typing import Annotated
+
+import numpy as np
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from .. import standing
+from ..expectations import Reached, reached
+from ..history import Subject
+from ..memory import Held, Memory
+from ..models.model import UnsuitedError
+from ..outlook import POOL, Outlook, Question, models
+from .answers import ForecastAnswer, answered
+from .desk import Desk
+from .failures import NOT_FOUND, REFUSALS, RefusedError
+from .questions import HORIZON
+
+Ahead = Annotated[int, Query(ge=1, le=HORIZON, description="Steps ahead.")]
+ModelName = Annotated[str, Query(max_length=64, description=f"One of {', '.join(models())}.")]
+
+
+class SeriesLine(BaseModel):
+    """A series that is held."""
+
+    key: str
+    unit: str
+    interval_s: float
+    samples: int = Field(description="From the first measured one to the newest, gaps included.")
+    time_s: float = Field(description="Unix time at which the newest sample ends.")
+    job: str | None
+    node: str | None
+    device: str | None
+
+
+class SeriesList(BaseModel):
+    """All of them, by key."""
+
+    series: list[SeriesLine]
+
+
+class ReachedAnswer(BaseModel):
+    """When a level is reached, in seconds from the newest sample; null: not within the horizon."""
+
+    limit: float
+    early_s: float | None = Field(description="One in ten futures has reached it.")
+    median_s: float | None = Field(description="Half of them have.")
+    probability: float = Field(description="The largest share of futures that are there at one step.")
+
+
+class SeriesForecast(ForecastAnswer):
+    """The forecast of a series that is held."""
+
+    series: str
+    unit: str
+    time_s: float = Field(description="Unix time of the newest sample: the first step is one interval later.")
+    full: ReachedAnswer | None = Field(description="When it reaches its maximum, for series that have one: memory.")
+
+
+class BacktestLine(BaseModel):
+    """One model's back-test."""
+
+    model: str
+    loss: float | None = Field(description="Mean pinball loss; null: it could not be tried.")
+    coverage_80: float | None
+
+
+class BacktestAnswer(BaseModel):
+    """How each quick model did at earlier moments of a series, the best first."""
+
+    series: str
+    horizon: int
+    models: list[BacktestLine]
+
+
+class FreeAnswer(BaseModel):
+    """When so many GPUs are free at once."""
+
+    cluster: str
+    gpus: int
+    now: float | None = Field(description="Free at the newest sample.")
+    time_s: float
+    free: ReachedAnswer
+
+
+def router(memory: Memory, desk: Desk) -> APIRouter:
+    """The routes over ``memory``."""
+    routes = APIRouter(prefix="/v1", tags=["series"])
+
+    @routes.get("/series")
+    def listed() -> SeriesList:
+        """The series that are held."""
+        return SeriesList(series=[_line(one.subject, one.samples, one.time_s) for one in memory.lines()])
+
+    @routes.get("/series/{key:path}/forecast", responses={**NOT_FOUND, **REFUSALS})
+    async def forecast(key: str, horizon: Ahead = standing.HORIZON, model: ModelName = POOL) -> SeriesForecast:
+        """What comes next of a series that is held."""
+        held = _held(memory, key)
+        asked, outlook = await _ahead(desk, held, horizon, model)
+        base = answered(outlook, asked.levels.tolist(), asked.interval_s).model_dump()
+        high = held.subject.high if held.subject.key.endswith("_bytes") else None
+        full = None if high is None else reached(outlook.values, asked.levels, high, asked.interval_s)
+        return SeriesForecast(
+            **base,
+            series=key,
+            unit=held.subject.unit,
+            time_s=held.time_s,
+            full=None if full is None or high is None else _reached(full, high),
+        )
+
+    @routes.get("/backtest/{key:path}", responses={**NOT_FOUND, **REFUSALS})
+    async def backtest(key: str, horizon: Ahead = standing.HORIZON) -> BacktestAnswer:
+        """How each quick model would have done."""
+        held = _held(memory, key)
+        lines = await desk.tried(standing.question(held, horizon))
+        rows = [BacktestLine(model=name, loss=loss, coverage_80=covered) for name, loss, covered in lines]
+        return BacktestAnswer(series=key, horizon=horizon, models=rows)
+
+    @routes.get("/clusters/{cluster}/free", responses={**NOT_FOUND, **REFUSALS})
+    async def free(
+        cluster: str, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1, horizon: Ahead = standing.HORIZON
+    ) -> FreeAnswer:
+        """When so many GPUs will be free at once."""
+        held = _held(memory, f"{cluster}/cluster/free_gpus")
+        asked, outlook = await _ahead(desk, held, horizon, POOL)
+        found = reached(outlook.values, asked.levels, float(gpus), asked.interval_s)
+        now = float(held.values[-1]) if len(held.values) and np.isfinite(held.values[-1]) else None
+        return FreeAnswer(cluster=cluster, gpus=gpus, now=now, time_s=held.time_s, free=_reached(found, float(gpus)))
+
+    return routes
+
+
+def _held(memory: Memory, key: str) -> Held:
+    held = memory.find(key)
+    if held is None or not len(held.values):
+        raise RefusedError(404, "key", f"no series {key!r}; GET /v1/series lists them")
+    return held
+
+
+async def _ahead(desk: Desk, held: Held, horizon: int, model: str) -> tuple[Question, Outlook]:
+    if model not in models():
+        raise RefusedError(422, "model", f"there is none called {model!r}; there are {', '.join(models())}")
+    asked = standing.question(held, horizon, model=model)
+    try:
+        return asked, await desk.ahead(asked)
+    except UnsuitedError as error:
+        raise RefusedError(422, "model", f"{model}: {error}") from error
+
+
+def _line(subject: Subject, samples: int, time_s: float) -> SeriesLine:
+    return SeriesLine(
+        key=subject.key,
+        unit=subject.unit,
+        interval_s=subject.interval_s,
+        samples=samples,
+        time_s=time_s,
+        job=subject.job,
+        node=subject.node,
+        device=subject.device,
+    )
+
+
+def _reached(found: Reached, limit: float) -> ReachedAnswer:
+    return ReachedAnswer(limit=limit, early_s=found.early_s, median_s=found.median_s, probability=found.probability)

@@ -1,0 +1,101 @@
+"""``paceline forecaster train``: weights of your own, from recordings."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from paceline import recording, topics, wire
+from paceline.events import JobDescribed
+
+from ..history import History
+from ..models import network
+from ..subjects import Subjects
+from . import examples
+from .synthetic import made_up
+
+EXAMPLES = """\
+examples:
+  paceline record -o week.jsonl.zst --from-beginning                all that the bus holds
+  paceline forecaster train week.jsonl.zst --out network.npz
+  paceline forecaster --network network.npz
+"""
+#: Made-up series beside the recorded ones, as a share of the pasts.
+MADE_UP = 0.15
+
+
+def main(argv: list[str]) -> int:
+    """Train and write the weights; 2 where a recording cannot be used or torch is missing."""
+    parser = argparse.ArgumentParser(
+        prog="paceline forecaster train",
+        description="Train the global network on the windows in recordings. It needs paceline[training].",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recordings", nargs="+", type=Path, metavar="RECORDING")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write the weights (.npz)")
+    parser.add_argument("--pasts", type=int, default=40_000, metavar="N", help="examples to draw (40000)")
+    parser.add_argument("--rounds", type=int, default=16, metavar="N", help="how often each is seen (16)")
+    parser.add_argument("--members", type=int, default=3, metavar="N", help="networks to average (3)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N")
+    args = parser.parse_args(argv)
+    try:
+        from .fitting import fit, packed
+    except ModuleNotFoundError:
+        return _refuse("torch is not installed; pip install 'paceline[training]'")
+    try:
+        drawn = _drawn(recorded(args.recordings), args)
+    except (OSError, ValueError, recording.RecordingError) as error:
+        return _refuse(str(error))
+    models = [fit(drawn, args.rounds, args.seed + number) for number in range(args.members)]
+    with args.out.open("wb") as opened:
+        np.savez_compressed(opened, **packed(models))  # type: ignore[arg-type]
+    network.read(args.out)
+    print(f"paceline forecaster: {args.out} written; use it with --network {args.out}", file=sys.stderr)
+    return 0
+
+
+def recorded(paths: list[Path]) -> list[examples.Recorded]:
+    """The series in recordings of the bus.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: one is no recording.
+    """
+    history, subjects = History(), Subjects()
+    for path in paths:
+        for line in recording.read(str(path)):
+            if isinstance(line, recording.Bad) or line.topic not in (topics.WINDOW.name, topics.JOB.name):
+                continue
+            try:
+                event = wire.decode(topics.BY_NAME[line.topic], line.value)
+            except wire.WireError:
+                continue
+            if isinstance(event, JobDescribed):
+                subjects.job(event)
+            for reading in subjects.readings(event):
+                history.put(reading.subject, reading.time_s, reading.value)
+    return [
+        examples.Recorded(track.values(), track.subject.interval_s, track.subject.low, track.subject.high)
+        for track in history
+    ]
+
+
+def _drawn(series: list[examples.Recorded], args: argparse.Namespace) -> examples.Examples:
+    rng = np.random.default_rng(args.seed)
+    parts = [
+        examples.drawn(series, int(args.pasts * (1.0 - MADE_UP)), rng),
+        examples.drawn(made_up(60, rng), int(args.pasts * MADE_UP), rng),
+    ]
+    names = ("past", "steps", "came")
+    return examples.Examples(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def _refuse(reason: str) -> int:
+    print(f"paceline forecaster: {reason}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

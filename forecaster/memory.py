@@ -1,0 +1,122 @@
+"""The service's memory: history, who runs where, and the jobs' dossiers, behind one lock.
+
+Rule of this file: it only passes on; what an event means is said by ``subjects`` and ``dossiers``.
+"""
+
+import threading
+from dataclasses import dataclass, field
+
+from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
+
+from .dossiers import Dossiers
+from .history import History, Subject
+from .past import Array
+from .subjects import Subjects
+
+
+@dataclass(frozen=True)
+class Held:
+    """A series as it was when it was asked for."""
+
+    subject: Subject
+    values: Array
+    time_s: float
+
+
+@dataclass(frozen=True)
+class Line:
+    """A series in the list of all."""
+
+    subject: Subject
+    samples: int
+    time_s: float
+
+
+@dataclass
+class Counts:
+    """What was taken in."""
+
+    events: int = 0
+    late: int = 0
+    undecodable: int = 0
+    published: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+class Memory:
+    """Takes events from one thread and answers others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._history, self._subjects, self._dossiers = History(), Subjects(), Dossiers()
+        self.counts = Counts()
+
+    def take(self, event: object) -> None:
+        """Learn from an event of the bus."""
+        with self._lock:
+            self.counts.events += 1
+            if isinstance(event, JobDescribed):
+                self._subjects.job(event)
+                self._dossiers.described(event)
+            elif isinstance(event, DeviceSamples):
+                self._dossiers.samples(event)
+            else:
+                if isinstance(event, JobWindow) and event.length_s == 1.0:
+                    self._dossiers.window(event)
+                for reading in self._subjects.readings(event):
+                    self.counts.late += not self._history.put(reading.subject, reading.time_s, reading.value)
+
+    def put(self, subject: Subject, times_s: list[float], values: list[float]) -> int:
+        """Learn values that were sent or back-filled; how many were kept."""
+        with self._lock:
+            kept = sum(self._history.put(subject, at_s, value) for at_s, value in zip(times_s, values, strict=True))
+            self.counts.late += len(values) - kept
+            return kept
+
+    def forget(self, key: str) -> bool:
+        """Drop a series; False where there was none."""
+        with self._lock:
+            return self._history.forget(key)
+
+    def find(self, key: str) -> Held | None:
+        """The series called ``key``, or None."""
+        with self._lock:
+            track = self._history.find(key)
+            return None if track is None else Held(track.subject, track.values(), track.time_s)
+
+    def lines(self) -> list[Line]:
+        """All series, by key."""
+        with self._lock:
+            found = [Line(track.subject, len(track.values()), track.time_s) for track in self._history]
+        return sorted(found, key=lambda line: line.subject.key)
+
+    def keys(self) -> list[tuple[str, float]]:
+        """Every series' key and the time of its newest sample."""
+        with self._lock:
+            return [(track.subject.key, track.time_s) for track in self._history]
+
+    def profiles(self, job: str) -> list[JobProfile]:
+        """What is known of the jobs of this name, one a cluster."""
+        with self._lock:
+            return [one.profile() for one in self._dossiers.find(job)]
+
+    def running(self) -> list[JobProfile]:
+        """What is known of every job that has not ended."""
+        with self._lock:
+            return [one.profile() for one in self._dossiers.every()]
+
+    def ends_s(self, job: str, total_steps: int) -> float | None:
+        """When a job of so many steps will be done, or None where its pace is unknown."""
+        with self._lock:
+            found = [end for one in self._dossiers.find(job) if (end := one.end_s(total_steps)) is not None]
+        return found[0] if found else None
+
+    @property
+    def bytes(self) -> int:
+        """What the history's samples take."""
+        with self._lock:
+            return self._history.bytes
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._history)

@@ -1,0 +1,127 @@
+"""Back-fill from a Prometheus server: the last days of DCGM's and Paceline's metrics, by range queries.
+
+Rule of this file: a door. What is asked is a table; blank values that DCGM sends for *not measured* are dropped.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from .history import SAMPLES, Subject
+from .memory import Memory
+from .subjects import JOBS_S, NODES_S
+
+#: DCGM's blank: from here on a number means *not measured*.
+BLANK = 140_737_488_355_328.0
+MIB = 1024.0 * 1024.0
+#: Prometheus answers at most 11,000 points a series.
+POINTS = 10_000
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric, the field it becomes, the unit of that, its factor, and its largest value where it has one."""
+
+    name: str
+    field: str
+    unit: str
+    factor: float = 1.0
+    high: float | None = None
+    interval_s: float = NODES_S
+
+
+#: Per GPU; of several names of one thing the later ones are DCGM 4.6's.
+DEVICES = (
+    Metric("DCGM_FI_PROF_SM_ACTIVE", "sm_active_ratio", "ratio, 0 to 1", 1.0, 1.0),
+    Metric("DCGM_FI_PROF_SM_UTIL_RATIO", "sm_active_ratio", "ratio, 0 to 1", 1.0, 1.0),
+    Metric("DCGM_FI_DEV_GPU_UTIL", "utilization_ratio", "ratio, 0 to 1", 0.01, 1.0),
+    Metric("DCGM_FI_DEV_GPU_UTIL_RATIO", "utilization_ratio", "ratio, 0 to 1", 0.01, 1.0),
+    Metric("DCGM_FI_DEV_FB_USED", "fb_used_bytes", "bytes", MIB),
+    Metric("DCGM_FI_DEV_POWER_USAGE", "power_w", "W"),
+    Metric("DCGM_FI_DEV_BOARD_POWER_WATTS", "power_w", "W"),
+    Metric("DCGM_FI_DEV_GPU_TEMP", "temperature_celsius", "°C"),
+    Metric("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "temperature_celsius", "°C"),
+)
+#: Per job, by the label ``training_job``.
+JOBS = (
+    Metric("paceline_step_seconds", "step_s", "s", interval_s=JOBS_S),
+    Metric("paceline_steps_per_second", "steps_per_s", "1/s", interval_s=JOBS_S),
+)
+
+
+class BackfillError(RuntimeError):
+    """Prometheus cannot be read: cause and mend, in one line."""
+
+
+def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | None = None) -> int:
+    """Fill ``memory`` from the server at ``url``; how many values were kept.
+
+    Raises:
+        BackfillError: it does not answer, or not as Prometheus does.
+    """
+    end_s = math.floor((time.time() if now_s is None else now_s) / NODES_S) * NODES_S
+    kept = 0
+    with httpx.Client(base_url=url, timeout=TIMEOUT_S) as client:
+        for metric in (*DEVICES, *JOBS):
+            for labels, times_s, values in _range(client, metric, end_s):
+                subject = _subject(metric, labels, cluster)
+                if subject is not None:
+                    kept += memory.put(subject, times_s, values)
+    return kept
+
+
+def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> Subject | None:
+    """Whose values they are; None where the labels do not say."""
+    cluster = labels.get("cluster", cluster)
+    if metric in JOBS:
+        job = labels.get("training_job")
+        key = f"{cluster}/job/{job}/{metric.field}"
+        return Subject(key, metric.unit, metric.interval_s, cluster, job=job, high=metric.high) if job else None
+    node = labels.get("hostname") or labels.get("Hostname") or labels.get("node") or labels.get("instance")
+    device = labels.get("UUID") or labels.get("gpu")
+    if not node or not device:
+        return None
+    key = f"{cluster}/device/{node}/{device}/{metric.field}"
+    job = labels.get("hpc_job") or None
+    return Subject(key, metric.unit, metric.interval_s, cluster, job, node, device, high=metric.high)
+
+
+def _range(
+    client: httpx.Client, metric: Metric, end_s: float
+) -> Iterator[tuple[dict[str, str], list[float], list[float]]]:
+    step_s = metric.interval_s
+    begin_s, whole_s = end_s - SAMPLES * step_s, POINTS * step_s
+    while begin_s < end_s:
+        until_s = min(end_s, begin_s + whole_s)
+        # A point at t is the mean over the interval that ends there.
+        query = f"avg_over_time({metric.name}[{step_s:g}s])"
+        asked = {"query": query, "start": f"{begin_s + step_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:g}"}
+        for row in _answer(client, asked):
+            points = [(float(at) - step_s, float(text)) for at, text in row["values"]]
+            points = [(at, value * metric.factor) for at, value in points if math.isfinite(value) and value < BLANK]
+            yield dict(row["metric"]), [at for at, _ in points], [value for _, value in points]
+        begin_s = until_s
+
+
+def _answer(client: httpx.Client, asked: dict[str, str]) -> list[dict[str, list[list[str]]]]:
+    where = str(client.base_url).rstrip("/")
+    try:
+        response = client.post("/api/v1/query_range", data=asked)
+    except httpx.HTTPError as error:
+        cause = str(error) or type(error).__name__
+        raise BackfillError(f"Prometheus at {where}: {cause}; check --prometheus") from error
+    except httpx.InvalidURL as error:
+        raise BackfillError(f"--prometheus {where}: {error}") from error
+    try:
+        found = response.json()
+        if found["status"] != "success":
+            raise BackfillError(f"Prometheus at {where}: {found.get('error', 'no reason given')}")
+        rows: list[dict[str, list[list[str]]]] = found["data"]["result"]
+    except (ValueError, KeyError, TypeError) as error:
+        said = f"status {response.status_code}, no answer of a Prometheus"
+        raise BackfillError(f"Prometheus at {where}: {said}; check --prometheus") from error
+    return rows

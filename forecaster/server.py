@@ -1,0 +1,107 @@
+"""Where the service is put together: memory, follower, herald, back-fill, application, and the server around it.
+
+Rule of this file: real things are built here and handed down.
+"""
+
+import argparse
+import logging
+import os
+import socket
+from pathlib import Path
+
+import uvicorn
+
+from paceline.bus import BrokerSettings, BusError, ensure_topics, wait_for_broker
+from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
+
+from .api.app import application
+from .api.desk import Desk
+from .follower import Follower
+from .herald import Herald
+from .memory import Memory
+from .models import foundation, network
+from .models.model import UnsuitedError
+from .prometheus import BackfillError, backfill
+
+logger = logging.getLogger("paceline.forecaster")
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class ServerError(RuntimeError):
+    """The service cannot start: cause and mend, in one line."""
+
+
+def serve(args: argparse.Namespace, token: str) -> int:
+    """Serve until SIGTERM; the exit status.
+
+    Raises:
+        ServerError: an option cannot be followed, or the port is taken.
+    """
+    _load(args)
+    listening = _listen(args.address, args.port)
+    memory, desk = Memory(), Desk(max(1, args.processors))
+    parts: list[Follower | Herald] = []
+    if not args.no_bus:
+        settings = BrokerSettings.from_environ(os.environ)
+        if args.brokers:
+            settings = settings.with_brokers(args.brokers)
+        settings.ssl_context()
+        _prepare(settings)
+        parts = [Follower(settings, memory), Herald(settings, memory)]
+    if args.prometheus:
+        try:
+            logger.info("%d values from %s", backfill(args.prometheus, memory), args.prometheus)
+        except BackfillError as error:
+            raise ServerError(str(error)) from error
+    app = application(
+        desk, memory, token, lambda: next((part.waits() for part in parts if isinstance(part, Follower)), None)
+    )
+    for part in parts:
+        part.start()
+    host, port = listening.getsockname()[:2]
+    logger.info("listening on http://%s:%d; the interface is described at /docs", host, port)
+    try:
+        config = uvicorn.Config(app, log_level=args.log_level, access_log=False, log_config=None)
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        for part in parts:
+            part.stop()
+        listening.close()
+    return 0
+
+
+def _load(args: argparse.Namespace) -> None:
+    try:
+        if args.network:
+            network.use(network.read(Path(args.network)))
+        if args.chronos:
+            foundation.load(args.chronos)
+    except (OSError, ValueError, KeyError, UnsuitedError) as error:
+        option = "--chronos" if isinstance(error, UnsuitedError) else "--network"
+        raise ServerError(f"{option}: {error}") from error
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((address, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
+    if address not in LOOPBACK:
+        logger.warning("listening beyond this machine: whoever reaches %s may ask; changes want the token", address)
+    return found
+
+
+def _prepare(settings: BrokerSettings) -> None:
+    """Make the topics that are missing, where a broker answers at once; the service answers without one."""
+    try:
+        wait_for_broker(settings, 2.0)
+        ensure_topics(settings, (JOB, WINDOW, DEVICE, FORECAST, PROFILE))
+    except BusError as error:
+        if error.permanent:
+            raise ServerError(str(error)) from error
+        logger.warning("%s; until then only what is sent along is answered", error)
