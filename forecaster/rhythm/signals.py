@@ -16,8 +16,9 @@ from .tempo import tempo, until_mark
 
 #: Shorter records say nothing about cycles.
 FEWEST = 20
-#: A comb score below this many standard deviations is chance: noise of every colour stays below it 19 times of 20.
-CHANCE_SIGMAS = 4.4
+#: A comb score below this many standard deviations is chance: noise stays below it 19 times of 20, noise with a short
+#: memory 17 times of 20.
+CHANCE_SIGMAS = 4.25
 #: What repeats may have begun late (evaluations, after a first epoch), so later parts are tried, too.
 PARTS = (1.0, 0.66, 0.5)
 #: The median of followed cycles replaces the comb's period where this share of the record told its length, …
