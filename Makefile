@@ -67,3 +67,7 @@ bench-streams: bench-env  ## rows per second and delay through broker and Faust,
 .PHONY: bench-overhead
 bench-overhead: env  ## what `paceline run` costs a training run
 	@$(BIN)/python -m experiments.overhead $(ARGS)
+
+.PHONY: bench-detection
+bench-detection: bench-env  ## recall, causes and false accusations on real runs and simulated jobs (ARGS=--quick)
+	@$(BIN)/python -m experiments.detection --plot docs/images/detection.png $(ARGS)

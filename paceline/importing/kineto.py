@@ -9,7 +9,6 @@ Communication is the time in which a collective was under way and nothing else r
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import IO, Any, NamedTuple
 
@@ -17,7 +16,8 @@ import msgspec
 import numpy as np
 
 from paceline.importing.notes import Notes, SourceError
-from paceline.importing.rows import OP_INDEX, TOTAL, Floats, Ints, Rows
+from paceline.importing.rows import Rows
+from paceline.importing.stretches import Call, Span, rows_of
 
 _STEP = re.compile(r"ProfilerStep\s*#(\d+)$")
 _COLLECTIVE = re.compile(r"(?:^gloo:|^nccl:|^ncclKernel_|^ncclDevKernel_|^mpi:|^ucc:|^xccl:)(.*)")
@@ -78,24 +78,6 @@ class _Trace(msgspec.Struct):
     host_name: str = ""
 
 
-class Span(NamedTuple):
-    """A stretch of time, in seconds of Unix time."""
-
-    start: float
-    end: float
-
-
-class Call(NamedTuple):
-    """One collective."""
-
-    span: Span
-    operation: str
-    group: str
-    size: int
-    bytes: int
-    sequence: int | None
-
-
 class Rank(NamedTuple):
     """What one trace says: whose it is, its rows, its collectives and the seconds each was stood for."""
 
@@ -109,8 +91,6 @@ class Rank(NamedTuple):
     stood: list[float]
 
 
-#: Step, phase, micro-batch, start, seconds.
-_Row = tuple[int, str, int, float, float]
 _decoder = msgspec.json.Decoder(_Trace)
 _args = msgspec.json.Decoder(_Args)
 
@@ -133,7 +113,7 @@ def read(stream: IO[bytes], name: str, notes: Notes) -> Rank:
     linked = sorted(base_s + event.ts / 1e6 for event in trace.traceEvents if event.ph == "s" and event.cat == "fwdbwd")
     work, calls = _sort_out(spans, base_s, linked, trace.distributedInfo)
     on_host = not any(event.cat in _KERNELS for event in spans)
-    rows, numbers, stood = _rows(rank, steps, work, calls, notes, on_host=on_host)
+    rows, numbers, stood = rows_of(rank, steps, work, calls, notes, on_host=on_host)
     world = trace.distributedInfo.world_size if trace.distributedInfo else None
     backend = trace.distributedInfo.backend if trace.distributedInfo else ""
     return Rank(rank, world or rank + 1, backend, trace.host_name or "imported", rows, calls, numbers, stood)
@@ -263,127 +243,3 @@ def _call(event: _Event, rest: str, base_s: float, about: _Distributed | None) -
     size = args.size or (about.world_size if about and about.world_size else 0)
     group = args.group or "0"
     return Call(_span(event, base_s), operation, group, size, (args.elements or 0) * width, args.sequence)
-
-
-def _rows(
-    rank: int,
-    steps: list[tuple[int, Span]],
-    work: list[tuple[Span, str]],
-    calls: list[Call],
-    notes: Notes,
-    *,
-    on_host: bool,
-) -> tuple[Rows, list[int], list[float]]:
-    """Rows of every step; for each collective the step it began in (-1 none) and the seconds that it was stood for."""
-    begins = np.array([span.start for _, span in steps])
-    ends = np.array([span.end for _, span in steps])
-    columns: list[_Row] = []
-    of_work = _within([span for span, _ in work], begins, ends)
-    of_calls = _within([call.span for call in calls], begins, ends)
-    notes.drop("operators outside of every step", int((of_work < 0).sum()))
-    stood = [0.0] * len(calls)
-    for place, (number, span) in enumerate(steps):
-        mine = [work[index] for index in np.flatnonzero(of_work == place).tolist()]
-        in_step = np.flatnonzero(of_calls == place).tolist()
-        idle = _gaps([busy for busy, _ in mine], span)
-        for index in in_step:
-            stood[index] = _overlap(calls[index].span, idle)
-        together = _merged([calls[index].span for index in in_step])
-        waited = np.array(sorted(_shared(together, idle)), dtype=np.float64).reshape(-1, 2)
-        columns += _step_rows(number, span, mine, waited, on_host=on_host)
-        if together:
-            seconds = float((waited[:, 1] - waited[:, 0]).sum())
-            columns.append((number, "communication", -1, together[0].start, seconds))
-        columns.append((number, "step", -1, span.start, span.end - span.start))
-    rows = Rows(
-        np.full(len(columns), rank, dtype=np.int64),
-        np.array([row[0] for row in columns], dtype=np.int64),
-        np.array([TOTAL if row[1] == "step" else OP_INDEX[row[1]] for row in columns], dtype=np.int64),
-        np.array([row[2] for row in columns], dtype=np.int64),
-        np.array([row[3] for row in columns], dtype=np.float64),
-        np.array([row[4] for row in columns], dtype=np.float64),
-    )
-    numbers = [steps[place][0] if place >= 0 else -1 for place in of_calls.tolist()]
-    return rows, numbers, stood
-
-
-def _within(spans: list[Span], begins: Any, ends: Any) -> Ints:
-    """The place of the step in which each span begins, -1 for none."""
-    starts = np.array([span.start for span in spans])
-    place = np.searchsorted(begins, starts, side="right") - 1
-    return np.where((place >= 0) & (starts < ends[np.maximum(place, 0)]), place, -1)
-
-
-def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Floats, *, on_host: bool) -> list[_Row]:
-    """One row a phase, forward and backward by micro-batch; a run of operators counts from its first to its last.
-
-    The host's time between two operators of a phase belongs to it, unless it was ``waited``; what runs after a backward
-    and before the optimizer (clipping, say) is other, unless another backward follows.
-    """
-    runs: list[tuple[str, list[Span]]] = []
-    for busy, phase in work:
-        if not runs or runs[-1][0] != phase:
-            runs.append((phase, []))
-        runs[-1][1].append(busy)
-    last_backward = max((index for index, (phase, _) in enumerate(runs) if phase == "backward"), default=len(runs))
-    sums: dict[tuple[str, int], list[float]] = {}
-    microbatch, forward_next = 0, False
-    for index, (phase, stretch) in enumerate(runs):
-        if phase == "forward":
-            phase = "other" if index > last_backward else phase
-            microbatch += phase == "forward" and forward_next
-            forward_next = False if phase == "forward" else forward_next
-        elif phase == "backward":
-            forward_next = True
-        key = (phase, microbatch if phase in ("forward", "backward") else -1)
-        found = sums.setdefault(key, [stretch[0].start, 0.0])
-        hull = Span(stretch[0].start, min(max(one.end for one in stretch), span.end))
-        found[1] += hull.end - hull.start - _overlap(hull, waited)
-    single = microbatch == 0
-    rows = [(number, phase, -1 if single else batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
-    return rows + _unseen(number, span, rows, waited) if on_host else rows
-
-
-def _unseen(number: int, span: Span, rows: list[_Row], waited: Floats) -> list[_Row]:
-    """The host's time outside of operators: before the first forward it prepares it, elsewhere it is other."""
-    begin = min((start for _, phase, _, start, _ in rows if phase == "forward"), default=span.start)
-    data = sum(seconds for _, phase, _, start, seconds in rows if phase == "data" and start < begin)
-    prepare = max(begin - span.start - data - _overlap(Span(span.start, begin), waited), 0.0)
-    rest = span.end - span.start - prepare - sum(row[4] for row in rows) - _overlap(span, waited)
-    return [(number, "prepare", -1, span.start, prepare), (number, "other", -1, span.start, max(rest, 0.0))]
-
-
-def _merged(spans: list[Span]) -> list[Span]:
-    out: list[Span] = []
-    for one in sorted(spans):
-        if out and one.start <= out[-1].end:
-            out[-1] = Span(out[-1].start, max(out[-1].end, one.end))
-        else:
-            out.append(one)
-    return out
-
-
-def _gaps(busy: list[Span], step: Span) -> Floats:
-    """The times of ``step`` in which nothing of ``busy`` ran, (gaps, 2)."""
-    out, last = [], step.start
-    for one in _merged(busy):
-        if one.start > last:
-            out.append((last, one.start))
-        last = max(last, one.end)
-    if last < step.end:
-        out.append((last, step.end))
-    return np.array(out, dtype=np.float64).reshape(-1, 2)
-
-
-def _overlap(span: Span, others: Floats) -> float:
-    """Seconds that ``span`` shares with ``others``, (n, 2)."""
-    shared = np.minimum(others[:, 1], span.end) - np.maximum(others[:, 0], span.start)
-    return float(shared.clip(min=0.0).sum())
-
-
-def _shared(spans: list[Span], others: Floats) -> Iterator[tuple[float, float]]:
-    """The stretches that ``spans`` share with ``others``."""
-    for span in spans:
-        begins, ends = np.maximum(others[:, 0], span.start), np.minimum(others[:, 1], span.end)
-        some = ends > begins
-        yield from zip(begins[some].tolist(), ends[some].tolist(), strict=True)

@@ -1,0 +1,111 @@
+"""The grid of simulated jobs: kinds of fault x sizes x shapes of job x lengths, and healthy hours.
+
+Rule of this file: which jobs, and running one through the rules. The seeds are fixed, and are not those that thresholds
+were chosen on.
+"""
+
+from itertools import cycle, product
+from typing import Any
+
+from experiments.detection.judged import judge
+from experiments.detection.score import Marks, mark
+from experiments.detection.verdict import Case, Injected
+from paceline.simulation.fault import Fault
+from paceline.simulation.job import Job
+from paceline.simulation.spec import Spec
+from paceline.simulation.truth import Truth
+
+KINDS = ("compute", "throttle", "input", "gc", "cpu", "memory", "link")
+SIZES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+LENGTHS = (150, 60, 25)
+FIRST, AFTER, SEED = 60, 30, 70_000
+SHAPES: dict[str, dict[str, Any]] = {
+    "DDP 8": {"ranks": 8},
+    "FSDP 32": {"ranks": 32, "fsdp": True, "collectives": 4},
+    "PP 4 x DP 16": {"ranks": 64, "pp": 4, "microbatches": 8},
+    "DDP 16, uneven, 4 micro-batches": {"ranks": 16, "microbatches": 4, "uneven": 0.3},
+    "PP 4 x DP 8, uneven, long last stage": {
+        "ranks": 32,
+        "pp": 4,
+        "microbatches": 8,
+        "uneven": 0.3,
+        "stage_skew": {3: 1.3},
+    },
+}
+LARGE: dict[str, dict[str, Any]] = {"DDP 1,000": {"ranks": 1000}, "DDP 10,000": {"ranks": 10_000}}
+#: Healthy jobs of an hour each; every pause and unevenness that is no fault is in one of them.
+HEALTHY: tuple[dict[str, Any], ...] = (
+    {"ranks": 8, "step_s": 2.0, "evaluate_every": 300, "checkpoint_every": 200},
+    {"ranks": 16, "step_s": 4.0, "uneven": 0.3, "microbatches": 4, "checkpoint_every": 150},
+    {"ranks": 16, "step_s": 6.0, "pp": 4, "microbatches": 8, "checkpoint_every": 100, "checkpoint_s": 30.0},
+    {"ranks": 8, "step_s": 1.0, "fsdp": True, "collectives": 3, "evaluate_every": 500, "evaluate_s": 60.0},
+    {"ranks": 16, "step_s": 8.0, "pp": 4, "uneven": 0.2, "stage_skew": {3: 1.3}},
+    {"ranks": 32, "step_s": 10.0, "tp": 2, "pp": 2, "evaluate_every": 100},
+    {"ranks": 4, "step_s": 0.5, "checkpoint_every": 1000, "checkpoint_s": 20.0},
+    {"ranks": 8, "step_s": 3.0, "phases": False, "collectives": 6},
+)
+
+
+def faulty(quick: bool) -> list[tuple[str, Spec]]:
+    """Names and specs of the jobs with a fault."""
+    kinds, sizes = (KINDS, (0.1, 0.5)) if quick else (KINDS, SIZES)
+    shapes = dict(list(SHAPES.items())[:3:2]) if quick else SHAPES
+    lengths = cycle(LENGTHS)
+    made: list[tuple[str, Spec]] = []
+    for kind, size, (name, shape) in product(kinds, sizes, shapes.items()):
+        length = next(lengths)
+        rank = (SEED + 7 * len(made)) % shape["ranks"]
+        fault = Fault(kind, (rank,), size, FIRST, FIRST + length - 1)
+        made.append((f"{name}: {kind} {size:.0%}", _spec(len(made), FIRST + length + AFTER, (fault,), shape)))
+    for name, shape in shapes.items():
+        for fault in (Fault("hang", (3,), first=FIRST, seconds=60.0), Fault("slowdown", (), 0.3, FIRST)):
+            made.append((f"{name}: {fault.kind}", _spec(len(made), 2 * FIRST, (fault,), shape)))
+    large = {} if quick else LARGE
+    for (name, shape), (kind, size) in product(large.items(), (("compute", 0.2), ("gc", 0.1), ("input", 0.5))):
+        fault = Fault(kind, (shape["ranks"] // 3,), size, 30, 69)
+        made.append((f"{name}: {kind} {size:.0%}", _spec(len(made), 80, (fault,), shape)))
+    return made
+
+
+def healthy(hours: int) -> list[tuple[str, Spec]]:
+    """Names and specs of jobs without any fault, an hour each."""
+    kinds = cycle(HEALTHY)
+    found = []
+    for number in range(hours):
+        shape = next(kinds)
+        spec = _spec(100_000 + number, int(3600 / shape["step_s"]), (), shape)
+        found.append((f"healthy hour {number}", spec))
+    return found
+
+
+def _spec(number: int, steps: int, faults: tuple[Fault, ...], shape: dict[str, Any]) -> Spec:
+    return Spec(**{"step_s": 0.5, **shape}, steps=steps, seed=SEED + number, faults=faults, job=f"job-{number}")
+
+
+def run(named: tuple[str, Spec]) -> dict[str, Marks]:
+    """One job through every rule; the marks by rule."""
+    name, spec = named
+    job = Job(spec)
+    # What the other tools' rules say of healthy hours is told by the first few; Paceline gets them all.
+    others = bool(spec.faults) or (spec.phases and spec.seed % 1000 < 16)
+    said = judge(((message.time_s, message.topic, message.event) for message in job.messages()), others=others)
+    case = _case(name, job.truth())
+    return {rule: mark(case, accusations) for rule, accusations in said.items()}
+
+
+def _case(name: str, truth: Truth) -> Case:
+    faults = tuple(
+        Injected(
+            fault.fault,
+            fault.size,
+            frozenset(fault.ranks),
+            fault.first_step,
+            fault.last_step,
+            fault.began_s,
+            fault.kind,
+            fault.cause,
+        )
+        for fault in truth.faults
+    )
+    part = "simulated" if faults else "healthy"
+    return Case(name, part, truth.ranks, truth.elapsed_s / 3600, truth.step_s, faults, tuple(truth.also))

@@ -1,0 +1,81 @@
+"""The detection benchmark: its scores on made-up accusations, and every rule on one small job."""
+
+import pytest
+
+from experiments.detection import report, simulated
+from experiments.detection.judged import PACELINE, RULES
+from experiments.detection.score import mark, summary
+from experiments.detection.verdict import Accusation, Case, Injected
+from paceline.simulation.fault import Fault
+from paceline.simulation.spec import Spec
+
+FAULT = Injected("gc", 0.3, frozenset([2]), 50, 99, 1000.0, "straggler", "garbage_collection")
+
+
+def case(*faults):
+    return Case("a job", "simulated", 8, 0.5, 1.0, faults, ("stage_imbalance",))
+
+
+def said(rank, *, step=58, state="confirmed", cause="garbage_collection", kind="straggler", first=50, name="x"):
+    ranks = frozenset() if rank is None else frozenset([rank])
+    return Accusation(ranks, state, kind, cause, first, step, 1000.0 + step - 50, name)
+
+
+def test_a_fault_that_is_named_is_found_with_its_delay():
+    """Suspicion and confirmation count from the fault's begin; the last word on the cause counts."""
+    marks = mark(case(FAULT), [said(2, step=52, state="suspected", cause="unknown"), said(2)])
+    (outcome,) = marks.outcomes
+    assert (outcome.found, outcome.cause_right) == (True, True)
+    assert (outcome.suspected_s, outcome.suspected_steps, outcome.confirmed_steps) == (2.0, 3, 9)
+    assert not marks.false_accusations
+
+
+@pytest.mark.parametrize(
+    "accusation",
+    [
+        said(3),
+        said(2, state="suspected"),
+        said(2, kind="hang"),
+        said(2, first=5, step=20),
+        said(2, first=120, step=130),
+    ],
+)
+def test_what_does_not_find_a_fault(accusation):
+    """Another rank, mere suspicion, another kind, and words before or after it, find nothing."""
+    assert not mark(case(FAULT), [accusation]).outcomes[0].found
+
+
+def test_false_accusations_are_counted_by_rank():
+    """A healthy rank that is named again and again is one false accusation; remarks that fit the job are none."""
+    marks = mark(case(FAULT), [said(2), said(4), said(4, step=90, name="y"), said(None, kind="stage_imbalance")])
+    assert marks.false_accusations == ["straggler of rank 4"]
+    assert not marks.false_remarks
+    assert mark(case(), [said(None, kind="slowdown")]).false_remarks == ["slowdown"]
+    found = summary([marks, mark(case(), [said(1)])])
+    assert (found["recall"], found["precision"], found["false_per_healthy_hour"]) == (1.0, pytest.approx(1 / 3), 2.0)
+
+
+def test_nothing_measured_is_none():
+    """Without faults or healthy hours there is no recall and no rate, rather than 0."""
+    found = summary([])
+    assert found["recall"] is found["precision"] is found["false_per_healthy_hour"] is None
+
+
+def test_every_rule_judges_a_job_with_a_gross_fault():
+    """A rank that works three times as long is found by Paceline, TraceML and NVRx, and by nobody wrongly."""
+    spec = Spec(ranks=4, steps=150, step_s=1.0, faults=(Fault("compute", (1,), 2.0, 20, 149),), seed=3)
+    marks = simulated.run(("gross", spec))
+    assert set(marks) == set(RULES)
+    assert {rule for rule, one in marks.items() if one.outcomes[0].found} >= {PACELINE, "TraceML", "NVRx"}
+    assert not any(one.false_accusations for one in marks.values())
+    found = {"simulated": {rule: [one] for rule, one in marks.items()}}
+    whole = {"machine": {"date": "-", "cores": 1, "processor": "-", "python": "-", "load_before": 0.0}}
+    text = report.text(whole | {"quick": True, "took_s": 1.0, "parts": report.figures(found)})
+    assert "| Paceline | 1 | 1.000 |" in text
+
+
+def test_grids_are_sound():
+    """Every job of the grids can be made, and no two share a seed."""
+    jobs = simulated.faulty(quick=False) + simulated.healthy(16)
+    assert len({spec.seed for _, spec in jobs}) == len(jobs)
+    assert {fault.kind for _, spec in jobs for fault in spec.faults} == {*simulated.KINDS, "hang", "slowdown"}
