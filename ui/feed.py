@@ -4,12 +4,13 @@ Rule of this file: pure and bounded. Time is an argument; the reader that calls 
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline import events
 from paceline.topics import DEADLETTER, TOPICS
 
+from .findings_book import FindingsBook, ordered
 from .job_buffer import JobBuffer
 from .sequences import Sequences
 from .snapshot import JobLine, JobView, Node, TopicLine, view_of
@@ -47,6 +48,8 @@ class Feed:
     dead_letters: deque[events.DeadLetter] = field(default_factory=lambda: deque(maxlen=DEAD_LETTERS))
     traffic: dict[str, Traffic] = field(default_factory=lambda: {topic.short: Traffic() for topic in TOPICS})
     sequences: Sequences = field(default_factory=Sequences)
+    #: Findings of nodes know no step and no attempt: they outlive a job's restart, and some are of no job at all.
+    node_findings: FindingsBook = field(default_factory=FindingsBook)
 
     def update(self, short: str, event: Any, at_s: float) -> None:
         """Take ``event`` of topic ``short``, written at ``at_s`` by the broker's or producer's clock.
@@ -60,6 +63,8 @@ class Feed:
             return
         traffic.messages += 1
         match event:
+            case events.Finding(first_step=step, nodes=[_, *_]) if step < 0:
+                self.node_findings.upsert(event)
             case events.OpTimings() | events.JobDescribed() | events.JobWindow() | events.Finding():
                 self._job(event, at_s)
             case events.DeviceSamples():
@@ -87,7 +92,15 @@ class Feed:
     def view(self, cluster: str, job: str) -> JobView | None:
         """A copy of what is held of a job, safe to draw outside the lock."""
         buffer = self.jobs.get((cluster, job))
-        return view_of(buffer) if buffer else None
+        if buffer is None:
+            return None
+        seen = view_of(buffer)
+        of_nodes = [
+            episode
+            for episode in self.node_findings.episodes()
+            if (episode[-1].cluster, episode[-1].job) == (cluster, job)
+        ]
+        return replace(seen, episodes=ordered([*seen.episodes, *of_nodes]))
 
     def topics(self) -> list[TopicLine]:
         """The traffic of each topic the page reads, in the table's order."""

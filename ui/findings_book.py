@@ -3,12 +3,22 @@
 Rule of this file: pure and bounded.
 """
 
+from collections.abc import Iterable
+
 from paceline.events import Finding
 
 EPISODES, REVISIONS = 200, 40
 
 #: What a reader must see first.
 ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
+
+
+Episode = tuple[Finding, ...]
+
+
+def ordered(episodes: Iterable[Episode]) -> list[Episode]:
+    """What a reader must see first, first; in each state the newest first."""
+    return sorted(episodes, key=lambda episode: (ORDER[episode[-1].state], -episode[-1].first_step, episode[-1].id))
 
 
 class FindingsBook:
@@ -26,10 +36,9 @@ class FindingsBook:
         if len(self._episodes) > EPISODES:
             del self._episodes[self._least()]
 
-    def episodes(self) -> list[tuple[Finding, ...]]:
+    def episodes(self) -> list[Episode]:
         """Each episode's revisions, oldest first; confirmed episodes, then suspected, then recovered."""
-        found = [tuple(revisions[number] for number in sorted(revisions)) for revisions in self._episodes.values()]
-        return sorted(found, key=lambda episode: (ORDER[episode[-1].state], -episode[-1].first_step, episode[-1].id))
+        return ordered(tuple(revisions[at] for at in sorted(revisions)) for revisions in self._episodes.values())
 
     def _least(self) -> str:
         """The episode to forget: the oldest of those least worth seeing."""

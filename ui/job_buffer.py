@@ -4,6 +4,7 @@ Rule of this file: pure and bounded. Each attempt of a job has a buffer of its o
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from paceline import events
 
@@ -12,6 +13,8 @@ from .step_ring import RANKS_MAX, StepRing
 
 #: Steps the heatmap can look back, and steps the phases are taken over.
 STEPS, PHASE_STEPS = 4096, 256
+#: The first steps of an attempt allocate, compile and connect: they would drown the phases of all later ones.
+WARM_UP = 5
 LENGTHS_MAX = 8
 LAYERS = (*events.PHASES, *events.OVERLAYS, events.STEP)
 WAITING = "communication"
@@ -22,6 +25,7 @@ class JobBuffer:
 
     def __init__(self, cluster: str, job: str, attempt: int) -> None:
         self.cluster, self.job, self.attempt = cluster, job, attempt
+        self.first_step: int | None = None
         self.first_s: float | None = None
         self.last_s: float | None = None
         self.described: dict[str, events.JobDescribed] = {}
@@ -89,11 +93,20 @@ class JobBuffer:
             raise ValueError("a row names an op outside the batch's vocabulary")
         rank, step = np.asarray(event.rank, np.int64), np.asarray(event.step, np.int64)
         took_s = np.asarray(event.duration_s, np.float64)
-        for ring in (self.matrix, self.phases):
+        settled = step >= self._settled_from(step)
+        for ring, kept in ((self.matrix, step >= 0), (self.phases, settled)):
             layer = np.array([ring.layers.index(name) if name in ring.layers else -1 for name in event.ops], np.int64)
-            ring.add(layer[op], rank, step, took_s)
+            ring.add(layer[op][kept], rank[kept], step[kept], took_s[kept])
         whole = np.array([name == events.STEP for name in event.ops])[op]
         self.matrix.mark(step[whole], np.asarray(event.start_s, np.float64)[whole] + event.t0_s)
         for who, world_size, device in zip(event.ranks, event.world_sizes, event.devices, strict=True):
             if 0 <= who < RANKS_MAX:
                 self.nodes[who], self.devices[who], self.world_sizes[who] = event.node, device, world_size
+
+    def _settled_from(self, step: npt.NDArray[np.int64]) -> int:
+        """The first step after the warm-up of this attempt, which may go on from a checkpoint at any step."""
+        known = step[step >= 0]
+        if known.size:
+            first = int(known.min())
+            self.first_step = first if self.first_step is None else min(first, self.first_step)
+        return (self.first_step or 0) + WARM_UP

@@ -70,6 +70,7 @@ class Reader:
                 nodes=self._feed.nodes(),
                 dead_letters=list(self._feed.dead_letters),
                 missing=self._feed.sequences.missing,
+                node_findings=self._feed.node_findings.episodes(),
             )
 
     def _link(self) -> Link:

@@ -147,7 +147,9 @@ class Rehearsal:
             "evidence": [
                 events.Evidence(name="compute_s", value=peers_s * 1.97, unit="s", peers=peers_s, rule=rule),
                 events.Evidence(name="data_s", value=0.0021, unit="s", peers=0.0021, rule="equal: input is cleared"),
-                events.Evidence(name="lateness_s", value=late, unit="s", peers=0.0004, rule="last into 30 of 30 steps"),
+                events.Evidence(
+                    name="lateness", value=late, unit="s/step", peers=0.0004, rule="last into 30 of 30 steps"
+                ),
             ],
             "exonerated": ["input pipeline: 2.1 ms a step, peers 2.1 ms", "CPU contention: 0.2 % of the step"],
             "summary": f"Rank {self.slow_rank} computes 1.97 times as long as its peers; all others wait.",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from paceline import events
 
+from .findings_book import Episode
 from .job_buffer import LAYERS, PHASE_STEPS, STEPS, JobBuffer
 from .step_ring import Floats, Ints
 
@@ -75,7 +76,7 @@ class JobView:
     phase_s: dict[str, Floats]
     phase_steps: int
     window: events.JobWindow | None
-    episodes: list[tuple[events.Finding, ...]]
+    episodes: list[Episode]
     refused: int
 
     @property
@@ -105,6 +106,7 @@ class Snapshot:
     topics: list[TopicLine] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     dead_letters: list[events.DeadLetter] = field(default_factory=list)
+    node_findings: list[Episode] = field(default_factory=list)
     missing: int = 0
 
 

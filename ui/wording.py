@@ -6,6 +6,8 @@ Rule of this file: pure. Names come from other people's jobs: whatever goes into
 import html
 from collections.abc import Iterable
 
+from paceline.events import Finding
+
 CAUSES = {
     "worker_compute": "slow computation on the worker",
     "throttling": "GPU throttling",
@@ -27,9 +29,15 @@ KINDS = {
     "data_bound": "Bound by data loading",
     "hang": "Hang",
     "device_fault": "Device fault",
+    "slowdown": "The job has become slower",
+    "idle_device": "Idle GPU",
+    "out_of_memory_risk": "Memory is filling up",
     "insufficient_data": "Not enough data for a verdict",
 }
 NONE = "not measured"
+#: Kinds that accuse no rank: what holds the job back is the job itself, or nothing can be said.
+_OF_THE_JOB = ("communication_bound", "data_bound", "data_imbalance", "slowdown", "insufficient_data")
+_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
 #: The sign of multiplication.
 TIMES = "\u00d7"
 
@@ -85,10 +93,14 @@ def quantity(value: float | None, unit: str) -> str:
     """A number of evidence with its unit; seconds and ratios as people read them."""
     if value is None or value != value:
         return "-"
-    if unit in ("s", "seconds"):
-        return seconds(value) if value >= 0 else "-" + seconds(-value)
-    if unit == "ratio":
-        return digits(value)
+    if unit in ("s", "seconds", "s/step"):
+        each = " a step" if unit == "s/step" else ""
+        return (seconds(value) if value >= 0 else "-" + seconds(-value)) + each
+    if unit in _SCALES:
+        scale, name = _SCALES[unit]
+        return f"{digits(value / scale)} {name}"
+    if unit in ("ratio", "XID") or not unit:
+        return f"{value:.0f}" if unit == "XID" else digits(value)
     return f"{digits(value)} {unit}".strip()
 
 
@@ -111,6 +123,36 @@ def ranks(numbers: Iterable[int], most: int = 6) -> str:
         return f"rank {held[0]}"
     shown = ", ".join(str(number) for number in held[:most])
     return f"ranks {shown}" + (f" and {len(held) - most} more" if len(held) > most else "")
+
+
+def subject(finding: Finding) -> str:
+    """Whom or what a finding is about: the ranks accused, else the stage, group, GPU or node, else the whole job."""
+    if finding.ranks:
+        return ranks(finding.ranks)
+    if finding.stage is not None:
+        return f"stage {finding.stage}"
+    if finding.group:
+        return f"group {finding.group}"
+    if finding.kind in _OF_THE_JOB:
+        return "the whole job"
+    named = finding.devices or finding.nodes
+    return ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "") or "the whole job"
+
+
+def verdict(finding: Finding) -> str:
+    """A finding in one line: its kind, whom it is about and the cause, where there is one to tell."""
+    cause = f", {CAUSES[finding.cause]}" if finding.cause != "unknown" or finding.kind == "straggler" else ""
+    return f"{KINDS[finding.kind]}: {subject(finding)}{cause}"
+
+
+def cost(finding: Finding) -> str:
+    """What a finding has cost so far; what cannot be told is left out."""
+    parts = []
+    if finding.cost.lost_s > 0 or finding.first_step >= 0:
+        parts.append(seconds(finding.cost.lost_s))
+    if finding.cost.gpu_hours > 0 or finding.first_step >= 0:
+        parts.append(f"{digits(finding.cost.gpu_hours)} GPU-hours")
+    return "cost " + ", ".join(parts) if parts else "cost not estimated"
 
 
 def table(head: Iterable[tuple[str, str]], rows: Iterable[Iterable[tuple[object, str]]]) -> str:

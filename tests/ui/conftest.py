@@ -55,6 +55,7 @@ def snapshot_of():
             nodes=feed.nodes(),
             dead_letters=list(feed.dead_letters),
             missing=feed.sequences.missing,
+            node_findings=feed.node_findings.episodes(),
         )
         return dataclasses.replace(made, **changed)
 

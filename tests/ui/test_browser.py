@@ -107,6 +107,7 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     publish(own_broker.address, [rehearsal.window(time.time(), 99), rehearsal.finding(1, 99, "confirmed")])
     tab.get_by_text("Straggler: rank 2, slow computation on the worker").wait_for()
     tab.get_by_text("confirmed: slow computation on the worker").wait_for()
+    tab.get_by_text("46.3 ms a step").wait_for()
 
     own_broker.stop()
     tab.get_by_text("No connection to the broker at").wait_for()

@@ -131,3 +131,20 @@ def test_phases_are_seconds_a_step(played):
         view.phase_s["step"], np.nansum([view.phase_s[name] for name in events.PHASES], axis=0), rtol=1e-3
     )
     assert parts.shape == (4,)
+
+
+@pytest.mark.parametrize("first", [0, 1000])
+def test_phases_leave_the_warm_up_out(rehearsal, tell, first):
+    """The first five steps of an attempt, wherever it begins, are in the heatmap and not in the phases."""
+    feed = Feed()
+    slow = [
+        (topic, msgspec.structs.replace(event, duration_s=[1000.0] * len(event.rank)))
+        for topic, event in rehearsal.timings(900.0, first, 5)
+    ]
+    tell(feed, slow)
+    tell(feed, rehearsal.timings(905.0, first + 5, 20))
+    view = feed.view("default", "demo")
+
+    assert view.phase_steps == 20
+    assert float(np.nanmax(view.phase_s["step"])) < 10
+    assert view.step_s.shape[1] == 25

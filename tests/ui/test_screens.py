@@ -1,8 +1,10 @@
 import json
 
+import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from paceline import events
 from ui.feed import Feed
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -46,6 +48,62 @@ def test_a_finding_shows_cause_evidence_coverage_and_cost(played, open_page):
     shown = text_of(open_page(played))
     wanted = ("Straggler: rank 2, slow computation", "94.0 ms", "47.7 ms", "4 of 4 ranks heard", "GPU-hours", "97 %")
     assert [words for words in wanted if words not in shown] == []
+
+
+NOBODY = {"ranks": [], "nodes": [], "devices": []}
+OF_A_NODE = {"first_step": -1, "last_step": -1, "nodes": ["gpu-01"], "devices": ["GPU-7"], "attempt": 0}
+KINDS = {
+    "stage_imbalance": ({**NOBODY, "stage": 3, "cause": "pipeline_stage"}, "Uneven stages: stage 3"),
+    "data_imbalance": ({**NOBODY, "cause": "sequence_length"}, "Uneven data: the whole job, uneven sequence lengths"),
+    "communication_bound": ({**NOBODY, "cause": "link"}, "Bound by communication: the whole job"),
+    "data_bound": ({**NOBODY, "cause": "input_pipeline"}, "Bound by data loading: the whole job, slow input"),
+    "hang": ({"ranks": [1], "cause": "unknown"}, "Hang: rank 1"),
+    "slowdown": ({**NOBODY, "cause": "unknown"}, "The job has become slower: the whole job"),
+    "insufficient_data": ({**NOBODY, "cause": "unknown"}, "Not enough data for a verdict: the whole job"),
+    "device_fault": ({**OF_A_NODE, "ranks": [2], "cause": "throttling"}, "Device fault: rank 2, GPU throttling"),
+    "idle_device": ({**OF_A_NODE, "ranks": [], "cause": "unknown"}, "Idle GPU: GPU-7"),
+    "out_of_memory_risk": ({**OF_A_NODE, "cause": "memory_pressure"}, "Memory is filling up: rank 2, memory pressure"),
+    "load_imbalance": ({**OF_A_NODE, "ranks": [], "cause": "unknown"}, "Uneven load: GPU-7"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_finding_has_its_card(kind, rehearsal, tell, open_page):
+    """Whoever or whatever it is about, a card says kind, cause, numbers, rule, coverage and what was cleared."""
+    changed, title = KINDS[kind]
+    feed = Feed()
+    tell(feed, rehearsal.described(900.0))
+    tell(feed, [rehearsal.finding(1, 99, "confirmed", kind=kind, **changed)])
+    shown = text_of(open_page(feed))
+    wanted = (title, "46.3 ms a step", "last into 30 of 30 steps", "4 of 4 ranks heard", "CPU contention: 0.2 %")
+    assert [words for words in wanted if words not in shown] == []
+
+
+def test_a_finding_of_a_node_knows_no_steps(rehearsal, tell, open_page):
+    """Steps are left out where there are none, and a cost that is not known is not called 0."""
+    feed = Feed()
+    tell(feed, rehearsal.described(900.0))
+    nothing = events.Cost(lost_s=0.0, gpu_hours=0.0, throughput_lost_ratio=0.0)
+    tell(feed, [rehearsal.finding(1, -1, "confirmed", kind="device_fault", cost=nothing, **OF_A_NODE)])
+    shown = text_of(open_page(feed))
+    assert "cost not estimated" in shown
+    assert "steps -1" not in shown
+
+
+def test_a_finding_of_no_job_stands_with_the_machines(played, rehearsal, tell, open_page):
+    """A fault of a GPU that nobody uses is told, makes no job, and accuses no rank of the one shown."""
+    tell(played, [rehearsal.finding(1, -1, "confirmed", kind="device_fault", id="x", **{**OF_A_NODE, "job": ""})])
+    app = open_page(played)
+    assert app.selectbox(key="job").options == ["demo"]
+    assert "Device fault: rank 2" in text_of(app)
+
+
+def test_a_fault_of_a_node_outlives_the_jobs_restart(played, rehearsal, tell, open_page):
+    """A node does not know attempts: its finding stays when the job starts anew."""
+    tell(played, [rehearsal.finding(1, -1, "confirmed", kind="device_fault", id="x", **OF_A_NODE)])
+    again = [(topic, msgspec.structs.replace(event, attempt=1)) for topic, event in rehearsal.described(950.0)]
+    tell(played, again)
+    assert "Device fault: rank 2" in text_of(open_page(played))
 
 
 def test_the_figure_holds_every_rank(played, open_page):

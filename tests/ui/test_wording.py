@@ -1,7 +1,9 @@
 import math
+from typing import get_args
 
 import pytest
 
+from paceline.events import Cause, FindingKind
 from ui import wording
 
 
@@ -50,3 +52,30 @@ def test_many_ranks_are_counted(numbers, words):
 def test_only_a_difference_is_worth_a_colour(peers, told):
     """Numbers within a tenth are alike."""
     assert wording.apart(1.0, peers) is told
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        (0.0463, "s/step", "46.3 ms a step"),
+        (-0.002, "s/step", "-2.00 ms a step"),
+        (1.5, "s", "1.50 s"),
+        (3 * 2**30, "bytes", "3.00 GiB"),
+        (12e9, "bytes/s", "12.0 GB/s"),
+        (79.0, "XID", "79"),
+        (1.2, "ratio", "1.20"),
+        (0.0, "", "0"),
+        (1980.0, "MHz", "1,980 MHz"),
+        (math.nan, "s/step", "-"),
+        (None, "s", "-"),
+    ],
+)
+def test_evidence_reads_as_people_say_it(value, unit, words):
+    """Each unit as it is spoken; what was not measured is a dash."""
+    assert wording.quantity(value, unit) == words
+
+
+def test_every_kind_and_cause_has_words():
+    """What the contract can say, the page can."""
+    assert set(wording.KINDS) == set(get_args(FindingKind))
+    assert set(wording.CAUSES) == set(get_args(Cause))

@@ -5,6 +5,7 @@ import streamlit as st
 from paceline.events import Finding
 
 from .. import wording
+from ..findings_book import Episode
 from ..snapshot import JobView
 from ..theme import FAINT, STATE_COLOURS
 from ..wording import safe
@@ -27,6 +28,20 @@ def draw(job: JobView, now_s: float) -> None:
         st.caption(f"and {len(job.episodes) - CARDS} older ones")
 
 
+def draw_others(episodes: list[Episode], job: str | None) -> None:
+    """Findings of nodes that are not of the job shown, those that are open, in short."""
+    open_now = [one[-1] for one in episodes if one[-1].state != "recovered" and one[-1].job != job]
+    for finding in open_now[:CARDS]:
+        colour = STATE_COLOURS[finding.state]
+        st.html(
+            f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
+            f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
+            f"<b>{safe(wording.verdict(finding))}</b><p>{safe(finding.summary)}</p></div>"
+        )
+    if len(open_now) > CARDS:
+        st.caption(f"and {len(open_now) - CARDS} more")
+
+
 def _card(episode: tuple[Finding, ...], *, opened: bool) -> None:
     finding = episode[-1]
     with st.container(border=True, key=f"finding-{finding.id}"):
@@ -44,21 +59,29 @@ def _card(episode: tuple[Finding, ...], *, opened: bool) -> None:
 
 def _head(finding: Finding) -> str:
     colour = STATE_COLOURS[finding.state]
-    who = wording.ranks(finding.ranks) if finding.ranks else "hardware exonerated"
     where = ", ".join([*finding.nodes[:3], *finding.devices[:3]])
+    of_steps = finding.first_step >= 0
     facts = [
-        f"steps {finding.first_step:,} to {finding.last_step:,}",
+        f"steps {finding.first_step:,} to {finding.last_step:,}" if of_steps else "",
         f"confidence {wording.ratio(finding.confidence)}",
-        f"cost {wording.seconds(finding.cost.lost_s)}, {wording.digits(finding.cost.gpu_hours)} GPU-hours",
-        f"{wording.ratio(finding.cost.throughput_lost_ratio)} of throughput",
+        wording.cost(finding),
+        f"{wording.ratio(finding.cost.throughput_lost_ratio)} of throughput" if of_steps else "",
     ]
     return (
         f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
         f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
         f'<span class="muted">{safe(where)}</span>'
-        f'<div class="pl-head">{safe(f"{wording.KINDS[finding.kind]}: {who}, {wording.CAUSES[finding.cause]}")}</div>'
-        f'<p>{safe(finding.summary)}</p><p class="muted">{safe(" · ".join(facts))}</p></div>'
+        f'<div class="pl-head">{safe(wording.verdict(finding))}</div>'
+        f'<p>{safe(finding.summary)}</p><p class="muted">{safe(" · ".join(filter(None, facts)))}</p>'
+        f"{_cleared(finding)}</div>"
     )
+
+
+def _cleared(finding: Finding) -> str:
+    """What was checked and is not to blame: on the card itself where nobody is accused."""
+    if finding.ranks or not finding.exonerated:
+        return ""
+    return f'<p class="muted">{safe("Cleared: " + "; ".join(finding.exonerated))}</p>'
 
 
 def _evidence(finding: Finding) -> str:
@@ -91,7 +114,7 @@ def _history(episode: tuple[Finding, ...]) -> str:
         [
             (finding.revision, "n"),
             (finding.state, ""),
-            (f"{finding.last_step:,}", "n"),
+            (f"{finding.last_step:,}" if finding.last_step >= 0 else "-", "n"),
             (wording.CAUSES[finding.cause], ""),
             (wording.ratio(finding.confidence), "n"),
             (wording.seconds(finding.cost.lost_s), "n"),

@@ -9,6 +9,7 @@ from paceline.events import DeviceSamples, HostSamples
 from .. import wording
 from ..snapshot import Node, Snapshot, TopicLine
 from ..wording import NONE, safe
+from . import findings
 
 NODES_SHOWN, LETTERS_SHOWN = 12, 8
 WHAT = {
@@ -31,6 +32,7 @@ def draw_machines(snapshot: Snapshot) -> None:
     """Each node's newest samples."""
     with st.container(border=True, key="machines"):
         _machines(snapshot)
+        findings.draw_others(snapshot.node_findings, snapshot.job.job if snapshot.job else None)
 
 
 def _pipeline(snapshot: Snapshot) -> None:

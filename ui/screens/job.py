@@ -36,6 +36,8 @@ def _body(source: Source, paused: bool) -> None:
         summary.draw_notice(said)
     if snapshot.job is None:
         if snapshot.link.state != "lost":
+            if snapshot.node_findings:
+                health.draw_machines(snapshot)
             health.draw(snapshot)
         return
     numbers = headline(snapshot.job)

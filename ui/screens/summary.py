@@ -45,7 +45,8 @@ def draw_notice(notice: Notice) -> None:
 
 def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     """The headline: what the median rank and the worst do, and what the open findings cost."""
-    accused = {rank for episode in job.episodes if episode[-1].state != "recovered" for rank in episode[-1].ranks}
+    latest = [episode[-1] for episode in job.episodes]
+    accused = {rank for one in latest if one.state != "recovered" and one.first_step >= 0 for rank in one.ranks}
     slow = "slow" if numbers.worst_rank in accused else ""
     factor = f"{numbers.factor:.2f}{wording.TIMES} the median rank" if numbers.factor is not None else ""
     worst = f"Worst rank: {numbers.worst_rank}" if numbers.worst_rank is not None else "Worst rank"
