@@ -10,9 +10,10 @@ import sys
 from collections.abc import Callable
 
 from paceline import recording, topics, wire
-from paceline.events import Event, Finding
+from paceline.events import DeviceSamples, Event, Finding
 from paceline.topics import Topic
 
+from .gpus import Gpus
 from .panel import panel
 from .processor import Processor
 from .routes import ROUTES
@@ -23,6 +24,7 @@ examples:
   paceline analyze run.jsonl.zst            what was found, one line each
   paceline analyze run.jsonl --json         every finding and revision, one JSON object a line
   paceline analyze run.jsonl --panel        the verdict in ten lines
+  paceline analyze node.jsonl --gpus        how each GPU's numbers read, by docs/gpu-rules.md
   paceline record --job resnet-7 -o - | paceline analyze - --panel
 """
 #: Beyond so many bad lines only their number is told.
@@ -37,6 +39,7 @@ class Analysis:
         self.complain = complain
         self.processor = Processor()
         self.summary = Summary()
+        self.gpus = Gpus()
         self.lines = 0
         self.judged = 0
         self.bad = 0
@@ -65,6 +68,8 @@ class Analysis:
 
     def _judge(self, topic: Topic, event: Event) -> None:
         self.summary.update(event)
+        if isinstance(event, DeviceSamples):
+            self.gpus.update(event)
         if topic.name not in ROUTES:
             return
         self.judged += 1
@@ -102,6 +107,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("file", help="a recording (.jsonl, .jsonl.gz, .jsonl.zst), or - for standard input")
     parser.add_argument("--json", action="store_true", help="every finding and revision, one JSON object a line")
     parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
+    parser.add_argument("--gpus", action="store_true", help="end with how each GPU's numbers read")
     parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
     return parser.parse_args(argv)
 
@@ -118,8 +124,10 @@ def _analyze(args: argparse.Namespace) -> int:
         return 2
     if args.panel:
         print(panel(analysis.summary), file=sys.stderr if args.json else sys.stdout, flush=True)
-    elif not args.json and not any(job.findings for job in analysis.summary.jobs.values()):
+    elif not args.json and not args.gpus and not analysis.summary.found:
         print(f"nothing found in {analysis.judged} messages of {len(analysis.summary.jobs)} jobs")
+    if args.gpus:
+        print(analysis.gpus.page(), file=sys.stderr if args.json else sys.stdout, flush=True)
     return 0
 
 
@@ -146,9 +154,8 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
             told.add(finding.id)
             _complain(finding.summary)
         elif finding and not args.json and not args.panel:
-            print(
-                f"step {finding.last_step}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"
-            )
+            where = f"step {finding.last_step}" if finding.last_step >= 0 else "node"
+            print(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]")
 
     told: set[str] = set()
     return say

@@ -29,9 +29,22 @@ _WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data l
 
 def panel(summary: Summary) -> str:
     """The panel of every job in ``summary``, worst finding first within a job."""
-    if not summary.jobs:
+    nodes = _nodes(summary)
+    if not summary.jobs and not nodes:
         return "paceline: nothing was heard of any job; was a torch.distributed job or an optimizer step run?"
-    return "\n".join(line for job in summary.jobs.values() for line in _job(job))
+    return "\n".join([*(line for job in summary.jobs.values() for line in _job(job)), *nodes])
+
+
+def _nodes(summary: Summary) -> list[str]:
+    """What was found on nodes, the gravest first: each in its own sentence."""
+    order = ("critical", "warning", "info")
+    found = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
+    lines = ["paceline: nodes"] if found else []
+    for finding in found[:_SHOWN]:
+        lines.append(_row("Verdict", f"{finding.kind.replace('_', ' ')} ({finding.state}): {finding.summary}"))
+    if len(found) > _SHOWN:
+        lines.append(_row("", f"and {len(found) - _SHOWN} more: paceline analyze RECORDING --json"))
+    return lines
 
 
 def _job(job: JobSummary) -> list[str]:

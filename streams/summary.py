@@ -125,13 +125,24 @@ class Summary:
 
     def __init__(self) -> None:
         self.jobs: OrderedDict[tuple[str, str, int], JobSummary] = OrderedDict()
+        #: The last word on each finding of a node: it knows no attempt, and may be of no job.
+        self.node_findings: dict[str, Finding] = {}
         self.events = 0
+
+    @property
+    def found(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.node_findings) or any(job.findings for job in self.jobs.values())
 
     def update(self, event: Event) -> None:
         """Take in one event, measured or found."""
         if not isinstance(event, OpTimings | CollectiveTimings | JobDescribed | Finding):
             return
         self.events += 1
+        if isinstance(event, Finding) and event.first_step < 0 and event.nodes:
+            if event.id in self.node_findings or len(self.node_findings) < MOST_JOBS:
+                self.node_findings[event.id] = event
+            return
         key = (event.cluster, event.job, event.attempt)
         job = self.jobs.get(key)
         if job is None:
