@@ -14,9 +14,10 @@ from paceline.events import Cause, RankCondition
 from .causes import Verdict
 from .cohort import Array
 
-#: Conditions kept of each rank, and how far back a look goes.
+#: Conditions kept of each rank, and how far back a look goes, at most and at least.
 _KEPT = 32
 _BACK_S = 8.0
+_LEAST_S = 2.0
 #: NVML's clock-event reasons that slow a GPU down, the gravest first (nvml.h): bit and word. Idle, application clocks,
 #: sync boost and display clocks are no faults.
 REASONS: tuple[tuple[int, str], ...] = (
@@ -62,10 +63,11 @@ class Circumstances:
             more = (_number(one.pressure_memory_ratio), _number(one.swap_used_bytes))
             self.kept[one.rank] = [*self.kept.get(one.rank, [])[-_KEPT + 1 :], (*row, *more)]
 
-    def view(self, rank: int) -> View | None:
-        """What ``rank`` went through in the seconds before the end of its last step; None where nobody looked."""
+    def view(self, rank: int, back_s: float) -> View | None:
+        """What ``rank`` went through in the ``back_s`` seconds before its last step ended; None where nobody looked."""
         end = float(self.ends_s[rank]) if rank < self.ends_s.size else float("nan")
-        rows = [row for row in self.kept.get(rank, []) if end - _BACK_S < row[0] <= end]
+        back = min(max(back_s, _LEAST_S), _BACK_S)
+        rows = [row for row in self.kept.get(rank, []) if end - back < row[0] <= end]
         if not rows:
             return None
         table = np.array(rows)
@@ -81,12 +83,12 @@ class Circumstances:
             stalled=_mean(table[:, 5]),
         )
 
-    def refine(self, verdict: Verdict, rank: int, peers: Iterable[int]) -> Verdict:
+    def refine(self, verdict: Verdict, rank: int, peers: Iterable[int], back_s: float) -> Verdict:
         """``verdict`` with the cause that the node's or device's state explains better, and what it cleared."""
-        own = self.view(rank)
+        own = self.view(rank, back_s)
         if own is None:
             return verdict
-        others = [view for peer in peers if peer != rank and (view := self.view(peer)) is not None]
+        others = [view for peer in peers if peer != rank and (view := self.view(peer, back_s)) is not None]
         cause = _cause(own, others) if verdict.cause in ("worker_compute", "unknown") else None
         if cause is not None:
             return Verdict(cause, verdict.share, verdict.cleared)
@@ -97,12 +99,12 @@ class Circumstances:
             cleared.append(f"memory pressure: {own.faults_per_s:.0f} major faults/s")
         return Verdict(verdict.cause, verdict.share, cleared)
 
-    def numbers(self, rank: int, peers: Iterable[int]) -> dict[str, float]:
+    def numbers(self, rank: int, peers: Iterable[int], back_s: float) -> dict[str, float]:
         """The numbers that ``refine`` rests on, own and the median peer's; those not measured are left out."""
-        own = self.view(rank)
+        own = self.view(rank, back_s)
         if own is None:
             return {}
-        others = [view for peer in peers if peer != rank and (view := self.view(peer)) is not None]
+        others = [view for peer in peers if peer != rank and (view := self.view(peer, back_s)) is not None]
         found = {"mask": float(own.mask)}
         for name in ("throttled", "clock", "faults_per_s", "stalled"):
             if not np.isnan(value := getattr(own, name)):

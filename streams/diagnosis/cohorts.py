@@ -105,7 +105,8 @@ class Cohorts:
     def _remember(self, rows: Array) -> None:
         ranks = max(self.past.shape[2], rows.shape[1])
         kept = np.full((self.past.shape[0] + 1, rows.shape[0], ranks), np.nan)
-        kept[:-1, :, : self.past.shape[2]] = self.past
+        if self.past.size:
+            kept[:-1, :, : self.past.shape[2]] = self.past
         kept[-1, :, : rows.shape[1]] = rows
         self.past = kept
 

@@ -34,11 +34,11 @@ class Config:
     recover_ticks: int = 8
     cooldown_ticks: int = 10
     #: Least excess over the peers, as a share of the step without it, that is worth a word.
-    least_excess: float = 0.08
+    least_excess: float = 0.07
     #: The same for lateness that is time without a processor, for jobs that share cores: neighbours come and go.
     least_cpu_wait: float = 0.25
     #: Spread that no cohort is ever tighter than, as a share of the step.
-    floor: float = 0.015
+    floor: float = 0.01
     #: The verdict asks for ``sigmas + sqrt(2 ln ranks)`` spreads: the largest of n healthy ranks grows like the root.
     sigmas: float = 3.0
     #: Peers must have waited for at least this share of the excess; otherwise nobody was held back by it.

@@ -26,6 +26,8 @@ Flags = NDArray[np.bool_]
 #: A median's standard error over a mean's, and allowance for ticks that are not independent of each other.
 _MEDIAN_ERROR = 1.2533
 _DEPENDENCE = 1.5
+#: The ninth decile of normal noise, in standard deviations.
+_NORMAL_90 = 1.2816
 
 
 class Look(NamedTuple):
@@ -162,14 +164,28 @@ def _margin(history: Array, excess: Array, median: Array, least: float, config: 
         return np.zeros(ranks)
     # A handful of ticks may look steady by chance, so a rank counts as no steadier than the typical rank over the
     # whole history is.
-    jitter = np.fmax(_jitter(excess), nanmedian(_jitter(history)))
+    jitter = np.fmax(_jitter(excess), max(float(nanmedian(_jitter(history))), _tail(history)))
     error = _DEPENDENCE * _MEDIAN_ERROR * jitter / np.sqrt(ticks)
-    spread = np.sqrt(peers_spread(median) ** 2 + error**2 + config.floor**2)
+    spread = np.sqrt(np.maximum(peers_spread(median), config.floor) ** 2 + error**2)
     bar = np.maximum(least, (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread)
     share = config.late_share if ticks <= config.confirm_ticks else config.late_share_longer
     often = (np.nan_to_num(excess) > bar / 2).mean(axis=0) >= share
     standing = median - np.nan_to_num(peers_median(median)).clip(min=0.0)
     return np.where(often, standing / bar, 0.0)
+
+
+def _tail(history: Array) -> float:
+    """The upper tail of the typical rank's excess, as the standard deviation that normal noise would have with it.
+
+    Work that is cut unevenly falls hard on one rank and then on another: it is far more one-sided than its median
+    deviation tells.
+    """
+    ticks = history.shape[0]
+    ordered = np.sort(history, axis=0)  # NaN comes last
+    at = min(int(0.9 * ticks), ticks - 1)
+    upper = ordered[at] - ordered[ticks // 2]
+    known = upper[~np.isnan(upper)]
+    return float(np.median(known)) / _NORMAL_90 if known.size else 0.0
 
 
 def _jitter(excess: Array) -> Array:

@@ -76,7 +76,8 @@ class Phases:
         config, coverage = self.config, self.ledger.coverage()
         whole = wholes.Whole(batch.cluster, batch.job, batch.attempt, coverage)
         found = []
-        for episode in self.straggler.update(tick, self.has_loader):
+        wary = "data" in self.structure.standing.episodes
+        for episode in self.straggler.update(tick, self.has_loader, wary=wary):
             node, device = self.places.get(episode.rank, ("", ""))
             subject = wording.Subject(*whole[:3], node, device, self.cohorts.stage_of(episode.rank))
             cleared = self.straggler.verdict(episode.rank).cleared

@@ -1,7 +1,8 @@
 """Verdicts on the job as a whole, window by window: is it so, since when, and what is worth saying.
 
 Rule of this file: lifecycle only. What is so is decided elsewhere, the words are in wording. Such a verdict accuses
-nobody, so it may take its time: it must hold for ``CONFIRM`` windows, and be gone for ``RECOVER``.
+nobody, so it may take its time: it is suspected after ``SUSPECT`` windows, confirmed after ``CONFIRM``, and over when
+it has been gone for ``RECOVER``.
 """
 
 from typing import Any
@@ -13,7 +14,8 @@ from paceline.events import Cause
 from .episode import Episode
 from .lifecycle import FINAL, Signal, follow
 
-CONFIRM = 2
+SUSPECT = 2
+CONFIRM = 3
 RECOVER = 2
 
 
@@ -62,16 +64,24 @@ class Standing:
             self.episodes[subject] = episode
         signal = self._signal(subject, size, bar)
         before, episode.state = episode.state, follow(episode.state, signal) if signal else episode.state
+        if episode.state is None and signal == "calm":
+            self._forget(subject)
+            return None
         if size >= bar / 2:
             episode.lasts(window.last_step, window.span_s, lost_ratio)
             episode.cause, episode.evidence = cause, {**evidence, "margin": size / bar}
-        if episode.state == before and not (signal and signal != "calm" and episode.due()):
+        if episode.state != before:
+            episode.next_update = 2 * episode.ticks
+        elif not (signal and signal != "calm" and episode.due()):
             return None
         episode.revision += 1
         if episode.state in FINAL:
-            for table in (self.episodes, self.gone, self.windows):
-                table.pop(subject, None)
+            self._forget(subject)
         return msgspec.structs.replace(episode, evidence=dict(episode.evidence))
+
+    def _forget(self, subject: str) -> None:
+        for table in (self.episodes, self.gone, self.windows):
+            table.pop(subject, None)
 
     def _signal(self, subject: str, size: float, bar: float) -> Signal | None:
         if size < bar / 2:
@@ -81,6 +91,8 @@ class Standing:
         if size < bar:
             return None
         self.windows[subject] = self.windows.get(subject, 0) + 1
+        if self.windows[subject] < SUSPECT:
+            return None
         return "persistent" if self.windows[subject] >= CONFIRM else "late"
 
     def snapshot(self) -> dict[str, Any]:

@@ -39,13 +39,18 @@ class Straggler:
         self.ring = Ring()
         self.parts = np.zeros((len(PARTS), 0))
         self.has_loader = False
+        self.wary = False
         self.episodes: dict[int, Episode] = {}
         self.rests: dict[int, int] = {}
         #: Ranks that are late by a long look, and the ticks of the shortest such look.
         self.seen: dict[int, int] = {}
 
-    def update(self, tick: Tick, has_loader: bool) -> list[Episode]:
-        """Take in a tick; the episodes that have something new to tell."""
+    def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> list[Episode]:
+        """Take in a tick; the episodes that have something new to tell.
+
+        ``wary``: the work is known to be cut unevenly, so that a short look is no evidence.
+        """
+        self.wary = wary
         self.has_loader = self.has_loader or has_loader
         self.ring.push(tick)
         self._weigh(tick)
@@ -72,7 +77,7 @@ class Straggler:
         self.seen = {
             int(rank): ticks for ticks, found in reversed(looks.items()) for rank in np.flatnonzero(found.late)
         }
-        late = np.flatnonzero(suspect.late).tolist()
+        late = [] if self.wary else np.flatnonzero(suspect.late).tolist()
         if not (self.seen or late or self.episodes):
             return
         quiet = calm(self.ring, config.recover_ticks, config)
@@ -82,7 +87,7 @@ class Straggler:
                 continue
             if rank in self.seen and (lasting[rank] or rank in self.episodes):
                 yield rank, "persistent"
-            elif suspect.late[rank]:
+            elif rank in late:
                 yield rank, "late"
             elif quiet[rank] and rank in self.episodes and self.episodes[rank].ticks >= config.recover_ticks:
                 yield rank, "calm"
@@ -138,7 +143,11 @@ class Straggler:
         """What explains the excess of ``rank`` over the last ticks."""
         parts = dict(zip(PARTS, self.parts[:, rank].tolist(), strict=True))
         verdict = judge(parts, self.has_loader, self.config.cause_share)
-        return self.around.refine(verdict, rank, self._peers(rank))
+        return self.around.refine(verdict, rank, self._peers(rank), self._lasted(rank))
+
+    def _lasted(self, rank: int) -> float:
+        """Seconds since the rank turned slow."""
+        return self.episodes[rank].span_s if rank in self.episodes else 0.0
 
     def _peers(self, rank: int) -> list[int]:
         """Some ranks of the same cohort; where there are none, of the job."""
@@ -162,7 +171,10 @@ class Straggler:
             "margin": margin,
             "ticks": float(ticks),
             **{f"part:{name}": value for name, value in parts.items()},
-            **{f"around:{name}": value for name, value in self.around.numbers(rank, self._peers(rank)).items()},
+            **{
+                f"around:{name}": value
+                for name, value in self.around.numbers(rank, self._peers(rank), self._lasted(rank)).items()
+            },
         }
 
     def snapshot(self) -> dict[str, Any]:

@@ -70,14 +70,17 @@ class Structure:
         return rank, forward[rank], backward[rank]
 
     def _scales(self, rank: Any, values: Array, ranks: int) -> Array:
-        """The mean of this step's ``values`` in each rank's cohort, for each rank."""
+        """The median of this step's ``values`` in each rank's cohort, for each rank."""
         out = np.full(ranks, np.nan)
-        sums = np.bincount(rank, weights=values, minlength=ranks)
-        counts = np.bincount(rank, minlength=ranks)
-        for group in self.cohorts.groups(ranks):
-            total = counts[group].sum()
-            if total > 1:
-                out[group] = sums[group].sum() / total
+        groups = self.cohorts.groups(ranks)
+        cohort = np.empty(ranks, dtype=np.int64)
+        for number, group in enumerate(groups):
+            cohort[group] = number
+        of = cohort[rank]
+        for number, group in enumerate(groups):
+            mine = values[of == number] if len(groups) > 1 else values
+            if mine.size > 1:
+                out[group] = np.median(mine)
         return out
 
     def _held_back(self, compute: Array) -> float:

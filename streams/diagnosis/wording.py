@@ -195,8 +195,14 @@ def _by_work(episode: Episode, node: str) -> str:
     return _back(episode, episode.rank, node) or (
         f"{_who(episode.rank, node)} works {seen['own'] * _MILLI:.0f} ms a step where its peers work "
         f"{seen['peers'] * _MILLI:.0f} ms, since step {episode.first_step}. "
-        f"{verb} {_CAUSES.get(episode.cause, episode.cause)}; everyone else waits for it."
+        f"{verb} {_cause(episode)}; everyone else waits for it."
     )
+
+
+def _cause(episode: Episode) -> str:
+    words = _CAUSES.get(episode.cause, episode.cause)
+    mask = int(episode.evidence.get("around:mask", 0.0))
+    return f"{words} ({reason(mask)})" if episode.cause == "throttling" and mask else words
 
 
 def _back(episode: Episode, rank: int, node: str) -> str | None:
