@@ -30,7 +30,8 @@ def reached(values: Array, levels: Array, limit: float, interval_s: float) -> Re
     Reached(early_s=120.0, median_s=120.0, probability=0.5)
     """
     share = np.array([_above(row, levels, limit) for row in values])
-    return Reached(_first(share >= 0.1, interval_s), _first(share >= 0.5, interval_s), float(share.max()))
+    early, half = (_first(share > wanted - 1e-9, interval_s) for wanted in (0.1, 0.5))
+    return Reached(early, half, float(share.max()))
 
 
 def _above(row: Array, levels: Array, limit: float) -> float:

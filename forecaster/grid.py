@@ -32,7 +32,7 @@ def gridded(values: Array, times_s: Array, interval_s: float | None = None) -> t
     if interval_s is None:
         if not steps.size:
             raise GridError("one time alone has no interval; give interval_s")
-        interval_s = float(np.median(steps))
+        interval_s = float(np.quantile(steps, 0.5, method="lower"))
     span = (times_s[-1] - times_s[0]) / interval_s
     if not span < LONGEST:
         raise GridError(f"span {span:.3g} intervals of {interval_s:g} s; at most {LONGEST} are allowed")

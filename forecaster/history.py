@@ -40,23 +40,24 @@ class Track:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.newest = -1
+        self._oldest = -1
         self._ring: NDArray[np.float32] = np.full(FIRST, np.nan, dtype=np.float32)
 
     def put(self, place: int, value: float) -> bool:
         """Keep ``value``, which may come late; False where it is too old to be kept."""
         if self.newest < 0:
-            self.newest = place
+            self.newest = self._oldest = place
         if place > self.newest:
             self._advance(place)
         if place <= self.newest - len(self._ring) and not self._grow(self.newest - place + 1):
             return False
+        self._oldest = min(self._oldest, place)
         self._ring[place % len(self._ring)] = value
         return True
 
     def values(self) -> Array:
         """Oldest first, from the first that was measured to the newest place; NaN for gaps."""
-        size = len(self._ring)
-        found = self._ring[np.arange(self.newest - size + 1, self.newest + 1) % size].astype(np.float64)
+        found = self._ring[np.arange(self._oldest, self.newest + 1) % len(self._ring)].astype(np.float64)
         known = np.flatnonzero(np.isfinite(found))
         return found[known[0] :] if known.size else found[:0]
 
@@ -71,17 +72,18 @@ class Track:
         return self._ring.nbytes
 
     def _advance(self, place: int) -> None:
-        step = place - self.newest
-        oldest = np.flatnonzero(np.isfinite(self.values()))
-        held = len(self.values()) if oldest.size else 0
-        if held + step > len(self._ring):
-            self._grow(held + step)
+        if place - self._oldest >= len(self._ring):
+            self._grow(place - self._oldest + 1)
         size = len(self._ring)
-        if step >= size:
+        if place - self.newest >= size:
             self._ring[:] = np.nan
+            self._oldest = place
+        elif place - self.newest == 1:
+            self._ring[place % size] = np.nan
         else:
             self._ring[np.arange(self.newest + 1, place + 1) % size] = np.nan
         self.newest = place
+        self._oldest = max(self._oldest, place - size + 1)
 
     def _grow(self, wanted: int) -> bool:
         """Make room for ``wanted`` samples, or as many as are allowed; False where that is too few."""

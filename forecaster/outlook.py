@@ -155,6 +155,7 @@ def _notes(question: Question, past: Past) -> list[str]:
 
 def _pooled(question: Question, past: Past, levels: Array, notes: list[str]) -> Outlook:
     members: dict[str, Model] = {**MEMBERS, **(SLOW if question.model == THOROUGH else {})}
+    speaking = pool.STATES if busy.resting(past.values, busy.floor(past.values, past.low)) else tuple(members)
     test = backtest.run(past, question.horizon, levels, members)
     scene, forecasts = _scene(question, past, levels), {}
     for name, model in members.items():
@@ -162,11 +163,11 @@ def _pooled(question: Question, past: Past, levels: Array, notes: list[str]) -> 
             forecasts[name] = np.sort(past.clipped(model(scene)), axis=1)
         except UnsuitedError:
             continue
-    shares = pool.weights(forecasts, test.losses)
+    shares = pool.weights(forecasts, test.losses, speaking)
     values = pool.averaged(forecasts, shares)
     made, naive = None, _naive(test)
     if test.moments and test.forecasts:
-        made = pool.tested(test)
+        made = pool.retold(test, speaking)
         factor = pool.width(test, made)
         values, made = pool.widened(values, levels, factor), pool.widened(made, levels, factor)
     loss, naive_loss = None if made is None else pool.loss(test, made), test.losses.get(naive)

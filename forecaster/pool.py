@@ -3,7 +3,7 @@
 Rule of this file: pure. Weights rest on the series' own past and on a prior that was set on other series.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 
@@ -13,30 +13,33 @@ from .past import Array
 from .scores import coverage
 
 #: How much a member counts before anything is known; 1 where it is not named.
-PRIOR: Mapping[str, float] = {"network": 8.0}
+PRIOR: Mapping[str, float] = {"network": 40.0}
 #: A member's weight falls with this power of its loss.
 POWER = 3.0
-#: A back-test of a member that could not take part in it counts as so many times the best loss.
-UNTRIED = 1.5
+#: For a series that often rests on its minimum only these speak: averages with the others would blur the two states.
+STATES = ("last_60", "last_240", "analog", "network")
 #: Without a back-test only these speak, which need little history.
 UNTESTED = ("naive", "last_60", "smoothing", "network")
 #: Interval widths that are tried on the back-test, and how far the best of them is trusted: with so many values.
 WIDTHS = np.array([0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.8])
-TRUSTED = 400.0
+TRUSTED = 1000.0
 
 
-def weights(names: Iterable[str], losses: Mapping[str, float]) -> dict[str, float]:
-    """Member -> its share, summing to 1."""
+def weights(names: Iterable[str], losses: Mapping[str, float], speaking: Container[str] = ()) -> dict[str, float]:
+    """Member -> its share, summing to 1. Of ``names`` those ``speaking``, or all where none of them does.
+
+    Where there was a back-test, a member that could not take part in it is not heard.
+    """
     names = list(names)
-    if not losses:
-        names = [name for name in names if name in UNTESTED] or names
-    tried = [losses[name] for name in names if name in losses]
-    best = min(tried, default=1.0)
-    floor = max(best * 1e-3, max(tried, default=1.0) * 1e-9, 1e-300)
-    found = {
-        name: PRIOR.get(name, 1.0) * ((best + floor) / (losses.get(name, UNTRIED * best) + floor)) ** POWER
-        for name in names
-    }
+    names = [name for name in names if name in speaking] or names
+    tried = {name: losses[name] for name in names if name in losses}
+    if not tried:
+        chosen = [name for name in names if name in UNTESTED] or names
+        total = sum(PRIOR.get(name, 1.0) for name in chosen)
+        return {name: PRIOR.get(name, 1.0) / total for name in chosen}
+    best, worst = min(tried.values()), max(tried.values())
+    floor = max(best * 1e-3, worst * 1e-9, 1e-300)
+    found = {name: PRIOR.get(name, 1.0) * ((best + floor) / (value + floor)) ** POWER for name, value in tried.items()}
     total = sum(found.values())
     return {name: value / total for name, value in found.items()}
 
@@ -47,9 +50,9 @@ def averaged(forecasts: Mapping[str, Array], shares: Mapping[str, float]) -> Arr
     return np.sort(np.asarray(total), axis=-1)
 
 
-def tested(test: Backtest) -> Array:
+def retold(test: Backtest, speaking: Container[str]) -> Array:
     """What the pool would have said at the back-test's moments: moments x steps x levels."""
-    return averaged(test.forecasts, weights(test.forecasts, test.losses))
+    return averaged(test.forecasts, weights(test.forecasts, test.losses, speaking))
 
 
 def width(test: Backtest, made: Array) -> float:

@@ -16,8 +16,8 @@ from ..outlook import POOL, Outlook, Question, ahead, tried
 
 T = TypeVar("T")
 
-#: Fewer questions than this are not worth a process.
-MANY = 32
+#: Questions are worked on so many at a time; batches of fewer than MANY are not worth starting processes for.
+PART, MANY = 32, 96
 
 
 class Desk:
@@ -42,8 +42,8 @@ class Desk:
         loop = asyncio.get_running_loop()
         many = len(questions) >= MANY and self.processors > 1
         asked = []
-        for place in range(0, len(questions), MANY):
-            part = questions[place : place + MANY]
+        for place in range(0, len(questions), PART):
+            part = questions[place : place + PART]
             slow = any(self._of(one) is self._slow for one in part)
             where = self._slow if slow else self._pool() if many else self._quick
             asked.append(loop.run_in_executor(where, _each, part))

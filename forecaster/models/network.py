@@ -21,6 +21,7 @@ from .model import UnsuitedError
 LEVELS = np.arange(1, 10) / 10
 #: Beyond so many steps the answer of the last one is held: it was trained no farther.
 FARTHEST = 480
+LEAST = 24
 WEIGHTS = f"network-{VERSION}.npz"
 
 
@@ -88,13 +89,13 @@ def network(scene: Scene) -> Array:
     """The network's quantiles, between and beyond its own levels by straight lines.
 
     Raises:
-        UnsuitedError: no weights, or fewer than 60 samples.
+        UnsuitedError: no weights, or fewer than 24 samples.
     """
     weights = _chosen[0] if _chosen else shipped()
     if weights is None:
         raise UnsuitedError("no weights of this version are installed")
-    if len(scene.past) < 60:
-        raise UnsuitedError("needs 60 samples")
+    if len(scene.past) < LEAST:
+        raise UnsuitedError(f"needs {LEAST} samples")
     features, centre, scale = described(scene.past)
     steps = np.arange(1, min(scene.horizon, FARTHEST) + 1, dtype=np.float64)
     rows = answers(weights, features, asked(scene.past, steps, centre, scale))

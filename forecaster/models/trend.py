@@ -8,18 +8,18 @@ from ..past import Array
 from ..scene import Scene, spread
 from .model import UnsuitedError
 
-WINDOWS = (20, 80)
+WINDOWS = (12, 40, 80)
 
 
 def slope(filled: Array, window: int) -> Array:
-    """The least-squares slope a sample over the ``window`` samples up to each sample; 0 before there are as many.
+    """The least-squares slope a sample over the ``window`` samples up to each sample; NaN before there are as many.
 
     >>> slope(np.arange(5.0), 3).round(6).tolist()
-    [0.0, 0.0, 1.0, 1.0, 1.0]
+    [nan, nan, 1.0, 1.0, 1.0]
     """
     places = np.arange(window) - (window - 1) / 2
     weights = places[::-1] / (places**2).sum()
-    found = np.zeros(len(filled))
+    found = np.full(len(filled), np.nan)
     found[window - 1 :] = np.convolve(filled, weights, "valid")
     return found
 
@@ -28,10 +28,10 @@ def trend(scene: Scene) -> Array:
     """The last value and the line's slope, spread by the line's errors after each number of steps.
 
     Raises:
-        UnsuitedError: fewer than 40 samples.
+        UnsuitedError: fewer than 24 samples.
     """
-    if len(scene.past) < 40:
-        raise UnsuitedError("needs 40 samples")
+    if len(scene.past) < 24:
+        raise UnsuitedError("needs 24 samples")
     best, chosen, now = np.inf, None, 0.0
     for window in WINDOWS:
         if len(scene.past) < 2 * window:
@@ -42,6 +42,6 @@ def trend(scene: Scene) -> Array:
         size = float(np.nanmean(np.abs(errors)))
         if size < best:
             best, chosen, now = size, errors, float(slopes[-1])
-    assert chosen is not None  # 40 samples are enough for the shortest window
+    assert chosen is not None  # 24 samples are enough for the shortest window
     line = scene.past.filled[-1] + now * np.arange(1, scene.horizon + 1)
     return np.asarray(line[:, None] + scene.across(spread(chosen, scene.levels)))

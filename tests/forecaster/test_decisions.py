@@ -1,0 +1,123 @@
+"""Small decisions: grid, back-test, pool, chance of being busy, when a level is reached."""
+
+import numpy as np
+import pytest
+
+from forecaster import backtest, busy, herald, pool, scores
+from forecaster.expectations import reached
+from forecaster.grid import GridError, gridded
+from forecaster.models.naive import naive, seasonal_naive
+from forecaster.past import Past
+from forecaster.scene import Scene
+
+LEVELS = np.arange(1, 10) / 10
+
+
+def test_irregular_times_take_the_nearest_place() -> None:
+    """Jitter moves a sample by less than half an interval."""
+    found, interval_s = gridded(np.arange(5.0), np.array([0.0, 9.8, 20.3, 29.9, 40.1]), 10.0)
+    assert interval_s == 10.0
+    assert found.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("times", [[0.0, 0.0], [10.0, 0.0], [0.0, 1.0, 2.0, 1e12]])
+def test_times_that_make_no_grid_are_refused(times: list[float]) -> None:
+    """They do not ascend, or the grid would be endless."""
+    with pytest.raises(GridError):
+        gridded(np.ones(len(times)), np.array(times))
+
+
+def test_one_time_has_no_interval() -> None:
+    """Unless it is given."""
+    with pytest.raises(GridError, match="interval_s"):
+        gridded(np.ones(1), np.zeros(1))
+    assert gridded(np.ones(1), np.zeros(1), 5.0)[0].tolist() == [1.0]
+
+
+def test_the_median_s_pinball_loss_is_the_absolute_error() -> None:
+    """The scores are in the series' own unit."""
+    assert scores.pinball(np.array([3.0]), np.array([[1.0]]), np.array([0.5])).item() == 2.0
+
+
+@pytest.mark.parametrize("samples", [24, 26, 27, 40, 100, 1000])
+@pytest.mark.parametrize("horizon", [1, 60, 5000])
+def test_moments_leave_history_before_and_values_after(samples: int, horizon: int) -> None:
+    """No back-test begins before the least history or ends after the newest sample."""
+    ends, steps = backtest.moments(samples, horizon)
+    assert steps <= horizon
+    assert all(backtest.LEAST <= end <= samples - steps for end in ends)
+
+
+def test_a_back_test_scores_who_could_take_part() -> None:
+    """A model that is unsuited has no loss; the naive one has."""
+    found = backtest.run(Past.of(np.arange(100.0), 60.0), 5, LEVELS, {"naive": naive, "seasonal": seasonal_naive})
+    assert set(found.losses) == {"naive"}
+    assert found.moments == backtest.MOMENTS
+
+
+def test_weights_add_up_and_follow_the_losses() -> None:
+    """The better member speaks louder, and all of them together once."""
+    found = pool.weights(["a", "b"], {"a": 1.0, "b": 2.0})
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert found["a"] > 4 * found["b"]
+
+
+def test_who_was_not_tried_is_not_heard() -> None:
+    """A member without a back-test has no share beside one that has; alone it is all there is."""
+    assert pool.weights(["a", "network"], {"a": 1.0}) == {"a": 1.0}
+    assert pool.weights(["a", "network"], {})["network"] > 0.9
+
+
+def test_perfect_members_share_the_weight() -> None:
+    """A loss of zero divides nothing."""
+    found = pool.weights(["a", "b", "c"], {"a": 0.0, "b": 0.0, "c": 1.0})
+    assert found["a"] == found["b"]
+    assert found["c"] < 1e-6
+
+
+def test_narrow_intervals_are_widened() -> None:
+    """Intervals that held too little in the back-test grow, by more where more is known; good ones stay."""
+    rng = np.random.default_rng(0)
+    actual = rng.standard_normal((4, 300))
+    normal = np.array([-1.2816, -0.8416, -0.5244, -0.2533, 0.0, 0.2533, 0.5244, 0.8416, 1.2816])
+    good = np.broadcast_to(normal, (4, 300, 9))
+    test = backtest.Backtest(LEVELS, actual, {}, {})
+    assert pool.width(test, good) == pytest.approx(1.0, abs=0.08)
+    assert pool.width(test, 0.6 * good) > 1.3
+    assert 1.0 < pool.width(backtest.Backtest(LEVELS, actual[:, :20], {}, {}), 0.6 * good[:, :20]) < 1.3
+
+
+def test_a_busy_spell_makes_busy_more_likely() -> None:
+    """Where busy minutes come in spells, now busy means soon busy."""
+    state = np.repeat(np.tile([0.0, 1.0], 40), np.random.default_rng(1).integers(10, 40, 80))
+    on = np.flatnonzero(state == 1.0)[-1] + 1
+    past = Past.of(state[:on] * 80.0, 60.0)
+    chance = busy.probability(Scene(past, 5, LEVELS), 0.0)
+    assert chance[0] > 0.8
+    off = np.flatnonzero(state == 0.0)[-1] + 1
+    assert busy.probability(Scene(Past.of(state[:off] * 80.0, 60.0), 5, LEVELS), 0.0)[0] < 0.2
+
+
+def test_only_what_often_rests_is_zero_inflated() -> None:
+    """A constant, or a series that never rests, is not."""
+    assert not busy.resting(np.full(300, 5.0), 5.0)
+    assert not busy.resting(np.arange(1.0, 300.0), 0.0)
+    assert busy.resting(np.tile([0.0, 1.0], 100), 0.0)
+
+
+def test_when_memory_is_full() -> None:
+    """Early is when one in ten futures is there, the median when half of them are; never is None."""
+    levels = np.array([0.1, 0.5, 0.9])
+    values = np.array([[10.0 + step, 20.0 + step, 30.0 + step] for step in range(20)])
+    found = reached(values, levels, 35.0, 60.0)
+    assert (found.early_s, found.median_s) == (6 * 60.0, 16 * 60.0)
+    assert reached(values, levels, 1000.0, 60.0) == reached(values, levels, 1000.0, 1.0)
+    assert reached(values, levels, 1000.0, 60.0).median_s is None
+
+
+def test_the_whole_is_forecast_before_its_parts() -> None:
+    """Cluster, jobs, nodes, devices; what has not grown is left out."""
+    series = [("c/device/n/g/x", 5.0), ("c/job/j/x", 5.0), ("c/cluster/x", 5.0), ("c/node/n/x", 5.0), ("own", 5.0)]
+    expected = ["c/cluster/x", "c/job/j/x", "c/node/n/x", "c/device/n/g/x", "own"]
+    assert herald.order(series, {}) == expected
+    assert herald.order(series, {"c/cluster/x": 5.0, "own": 4.0}) == expected[1:]

@@ -1,0 +1,190 @@
+"""POST /v1/forecast: what it answers, and how it refuses."""
+
+import json
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+SHORT = [3.0, 4.0, 5.0, 4.0] * 20
+
+
+def ask(client: httpx.Client, **changes: Any) -> httpx.Response:
+    """The answer to a good question with ``changes``; a change to ``...`` leaves the field out."""
+    question = {"values": SHORT, "interval_s": 60.0, "horizon": 5} | changes
+    body = json.dumps({name: value for name, value in question.items() if value is not ...})
+    return client.post("/v1/forecast", content=body, headers={"content-type": "application/json"})
+
+
+def problems(response: httpx.Response) -> list[tuple[str, str]]:
+    assert response.status_code == 422, response.text
+    return [(one["field"], one["reason"]) for one in response.json()["detail"]]
+
+
+def test_one_row_a_step_one_number_a_quantile(client: httpx.Client, wave: list[float]) -> None:
+    """The answer has the shape that was asked for."""
+    found = ask(client, values=wave, horizon=7, quantiles=[0.25, 0.5, 0.75]).json()
+    assert found["quantiles"] == [0.25, 0.5, 0.75]
+    assert [len(row) for row in found["values"]] == [3] * 7
+
+
+def test_numbers_of_a_row_ascend(client: httpx.Client, wave: list[float]) -> None:
+    """Quantiles never cross, in whatever order they were asked for."""
+    found = ask(client, values=wave, horizon=60, quantiles=[0.9, 0.01, 0.5, 0.99]).json()
+    assert found["quantiles"] == [0.01, 0.5, 0.9, 0.99]
+    assert all(row == sorted(row) for row in found["values"])
+
+
+def test_it_says_how_it_did_beside_the_naive(client: httpx.Client, wave: list[float]) -> None:
+    """The back-test's two scores, the history seen, the model."""
+    found = ask(client, values=wave, horizon=20).json()
+    assert 0 < found["backtest"]["own"] <= found["backtest"]["seasonal_naive"]
+    assert found["history"] == 600
+    assert found["season_length"] == 50
+    assert found["model"]
+
+
+def test_the_same_question_has_the_same_answer(client: httpx.Client, wave: list[float]) -> None:
+    """Nothing is drawn by chance, nothing is remembered."""
+    assert ask(client, values=wave).json() == ask(client, values=wave).json()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 30])
+def test_short_histories_are_answered(client: httpx.Client, count: int) -> None:
+    """From one sample on there is an answer, and it says that it was not tested."""
+    found = ask(client, values=[5.0] * count, horizon=12).json()
+    assert len(found["values"]) == 12
+    assert found["history"] == count
+    assert (found["backtest"]["own"] is None) == (found["backtest"]["moments"] == 0)
+
+
+@pytest.mark.parametrize(("interval", "horizon"), [(1.0, 1), (1.0, 86_400), (60.0, 1440), (3600.0, 24)])
+def test_any_horizon_up_to_a_day(client: httpx.Client, interval: float, horizon: int) -> None:
+    """From one sample to a day, from seconds to hours."""
+    found = ask(client, interval_s=interval, horizon=horizon, quantiles=[0.1, 0.5, 0.9]).json()
+    assert len(found["values"]) == horizon
+
+
+def test_values_stay_in_their_range(client: httpx.Client) -> None:
+    """No quantile leaves what the caller calls possible, however steep the trend."""
+    found = ask(client, values=[float(x) for x in range(100)], horizon=60, minimum=0.0, maximum=110.0).json()
+    assert np.max(found["values"]) <= 110.0
+    assert np.min(found["values"]) >= 0.0
+
+
+def test_a_gap_is_no_zero(client: httpx.Client) -> None:
+    """Half of the samples missing does not pull the forecast down."""
+    found = ask(client, values=[80.0 if step % 2 else None for step in range(200)]).json()
+    assert np.min(found["values"]) > 70.0
+    assert any("gaps" in note for note in found["notes"])
+
+
+def test_timestamps_make_the_grid(client: httpx.Client) -> None:
+    """A missing time is a gap; ISO 8601 and Unix seconds are the same."""
+    seconds = [60.0 * step for step in range(80) if step not in (10, 11)]
+    iso = [f"1970-01-01T{int(at) // 3600:02}:{int(at) // 60 % 60:02}:00Z" for at in seconds]
+    values = SHORT[: len(seconds)]
+    first = ask(client, values=values, interval_s=..., timestamps=seconds).json()
+    assert first["interval_s"] == 60.0
+    assert first["notes"][0].startswith("2 of 80")
+    assert ask(client, values=values, interval_s=..., timestamps=iso).json() == first
+
+
+def test_a_series_that_rests_has_a_chance_of_being_busy(client: httpx.Client) -> None:
+    """Zero-inflated: the probability of being above the minimum, for each step, between 0 and 1."""
+    rng = np.random.default_rng(0)
+    values = [float(value) for value in (rng.random(400) < 0.3) * 80.0]
+    found = ask(client, values=values, minimum=0.0).json()
+    assert len(found["busy"]) == 5
+    assert all(0.15 < chance < 0.5 for chance in found["busy"])
+    assert ask(client).json()["busy"] is None
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"values": [1.0, NAN]}, "values[1]", "NaN"),
+        ({"values": [INFINITY, 1.0]}, "values[0]", "Infinity"),
+        ({"values": [1.0, -INFINITY]}, "values[1]", "-Infinity"),
+        ({"values": []}, "values", "at least 1"),
+        ({"values": [None, None]}, "values", "nothing was measured"),
+        ({"values": [1.0] * 100_001}, "values", "100000"),
+        ({"values": [True, False]}, "values[0]", "number"),
+        ({"values": ["1", "2"]}, "values[0]", "number"),
+        ({"values": "1,2"}, "values", "list"),
+        ({"values": ...}, "values", "required"),
+        ({"horizon": 0}, "horizon", "1"),
+        ({"horizon": 86_401}, "horizon", "86400"),
+        ({"horizon": 1.5}, "horizon", "integer"),
+        ({"horizon": True}, "horizon", "integer"),
+        ({"horizon": ...}, "horizon", "required"),
+        ({"interval_s": ...}, "interval_s", "timestamps"),
+        ({"interval_s": 0.0}, "interval_s", "0.001"),
+        ({"interval_s": NAN}, "interval_s", ""),
+        ({"quantiles": []}, "quantiles", "at least 1"),
+        ({"quantiles": [0.0]}, "quantiles[0]", "greater than 0"),
+        ({"quantiles": [0.5, 1.0]}, "quantiles[1]", "less than 1"),
+        ({"quantiles": [0.5, 0.5]}, "quantiles", "twice"),
+        ({"minimum": NAN}, "minimum", "NaN"),
+        ({"minimum": 5.0, "maximum": 5.0}, "minimum", "below"),
+        ({"season_length": -1}, "season_length", "0"),
+        ({"model": "oracle"}, "model", "oracle"),
+        ({"model": "chronos"}, "model", "--chronos"),
+        ({"timestamps": [0.0, 60.0]}, "timestamps", "one a value"),
+        ({"values": [1.0, 2.0], "timestamps": [60.0, 60.0]}, "timestamps", "ascend"),
+        ({"values": [1.0, 2.0], "timestamps": ["yesterday", "today"]}, "timestamps[0]", "ISO 8601"),
+        ({"values": [1.0, 2.0], "interval_s": 1.0, "timestamps": [0.0, 1e12]}, "timestamps", "span"),
+        ({"horizont": 5}, "horizont", "not permitted"),
+    ],
+)
+def test_a_refusal_names_field_and_reason(
+    client: httpx.Client, changes: dict[str, Any], field: str, words: str
+) -> None:
+    """422, with the field and a reason that says what is wrong with it."""
+    found = problems(ask(client, **changes))
+    assert any(name == field and words in reason for name, reason in found), found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"null", b"[1]", b'"x"', b"\xff\xfe", b"[" * 50_000, b'{"values": [1' + b"0" * 400 + b"]}"],
+    ids=["empty", "torn", "null", "list", "text", "no UTF-8", "deep", "huge number"],
+)
+def test_any_body_is_refused_in_the_same_shape(client: httpx.Client, body: bytes) -> None:
+    """What is no question at all is refused like a wrong one; nothing is a server error."""
+    response = client.post("/v1/forecast", content=body, headers={"content-type": "application/json"})
+    assert problems(response)
+
+
+def test_a_body_beyond_the_limit_is_not_read(client: httpx.Client) -> None:
+    """413 where the body is larger than any question can be."""
+    assert client.post("/v1/forecast", content=b" " * (17 * 1024 * 1024)).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0.0] * 100, [1e308, -1e308] * 60, [5e-324] * 100, [-1e308] * 50 + [1e308] * 50, [1e-300, 1e300] * 50],
+    ids=["zeros", "largest", "smallest", "a jump", "all sizes"],
+)
+def test_extreme_numbers_give_finite_answers(client: httpx.Client, values: list[float]) -> None:
+    """No overflow, no NaN, whatever finite numbers come."""
+    found = ask(client, values=values, horizon=30).json()
+    assert np.isfinite(found["values"]).all()
+
+
+def test_a_batch_is_answered_in_order(client: httpx.Client, wave: list[float]) -> None:
+    """Each answer is the one that the question gets alone."""
+    questions = [{"values": wave[: 100 + 10 * place], "interval_s": 60.0, "horizon": 3} for place in range(40)]
+    found = client.post("/v1/forecast/batch", json={"questions": questions}).json()["answers"]
+    assert [one["history"] for one in found] == [100 + 10 * place for place in range(40)]
+    assert found[7] == client.post("/v1/forecast", json=questions[7]).json()
+
+
+def test_a_wrong_question_in_a_batch_is_named(client: httpx.Client) -> None:
+    """The place of the question is part of the field."""
+    questions = [{"values": [1.0], "interval_s": 60.0, "horizon": horizon} for horizon in (1, 0)]
+    assert problems(client.post("/v1/forecast/batch", json={"questions": questions}))[0][0] == "questions[1].horizon"

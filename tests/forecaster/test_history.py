@@ -1,0 +1,75 @@
+"""The history: a grid with gaps, bounded in samples and in series."""
+
+import numpy as np
+
+from forecaster import history
+from forecaster.history import History, Subject, Track
+
+
+def subject(key: str = "a") -> Subject:
+    return Subject(key, "W", 60.0, "default")
+
+
+def test_samples_come_back_in_order() -> None:
+    """What was put is what is held, oldest first."""
+    track = Track(subject())
+    for place in range(1000, 1200):
+        track.put(place, float(place))
+    assert track.values().tolist() == [float(place) for place in range(1000, 1200)]
+    assert track.time_s == 1200 * 60.0
+
+
+def test_what_was_not_measured_is_a_gap() -> None:
+    """Places between two samples hold no number; zero is a number."""
+    track = Track(subject())
+    track.put(10, 0.0)
+    track.put(13, 5.0)
+    np.testing.assert_array_equal(track.values(), [0.0, np.nan, np.nan, 5.0])
+
+
+def test_a_late_sample_finds_its_place() -> None:
+    """Late and repeated samples are kept where they belong, also before the first."""
+    track = Track(subject())
+    for place, value in ((100, 1.0), (102, 3.0), (101, 2.0), (102, 3.0), (20, 0.5)):
+        assert track.put(place, value)
+    assert track.values()[-3:].tolist() == [1.0, 2.0, 3.0]
+    assert track.values()[0] == 0.5
+    assert len(track.values()) == 83
+
+
+def test_only_the_newest_samples_are_kept() -> None:
+    """A series never holds more than its share, and refuses what is older."""
+    track = Track(subject())
+    for place in range(2 * history.SAMPLES):
+        track.put(place, float(place))
+    assert len(track.values()) == history.SAMPLES
+    assert track.values()[-1] == 2 * history.SAMPLES - 1
+    assert not track.put(3, 1.0)
+
+
+def test_after_a_long_silence_the_old_is_gone() -> None:
+    """A gap longer than the memory leaves the new sample alone."""
+    track = Track(subject())
+    for place in range(50):
+        track.put(place, 1.0)
+    track.put(10**9, 2.0)
+    assert track.values().tolist() == [2.0]
+
+
+def test_the_series_heard_least_recently_makes_room() -> None:
+    """The number of series is bounded; what was heard last stays."""
+    held = History(most=2)
+    for key in ("a", "b", "a", "c"):
+        held.put(subject(key), 60.0, 1.0)
+    assert held.find("b") is None
+    assert held.find("a") is not None
+    assert (len(held), held.forgotten) == (2, 1)
+
+
+def test_ten_thousand_series_of_a_day_fit() -> None:
+    """Ten thousand series of a day of minutes take less than a gigabyte: measured on a hundred."""
+    held = History()
+    for number in range(100):
+        for place in range(1440):
+            held.put(subject(str(number)), place * 60.0, 1.0)
+    assert held.bytes * 100 < 2**30

@@ -1,0 +1,162 @@
+"""What was learned, over HTTP: series, back-tests, jobs, clusters; changes want the token."""
+
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+
+from forecaster.history import Subject
+from forecaster.memory import Memory
+from paceline.events import JobWindow
+
+AUTHORIZED = {"authorization": "Bearer let-me-in"}
+SENT = {"interval_s": 60.0, "times_s": [60.0, 120.0, 240.0], "values": [1.0, 2.0, 4.0], "unit": "W"}
+
+
+@pytest.fixture
+def filling(memory: Memory) -> str:
+    """A GPU's memory that fills up, a gigabyte of 80 a minute."""
+    subject = Subject("c/device/n/g/fb_used_bytes", "bytes", 60.0, "c", None, "n", "g", 0.0, 80e9)
+    memory.put(subject, [60.0 * step for step in range(60)], [1e9 * step for step in range(60)])
+    return subject.key
+
+
+def test_a_series_is_listed_and_forecast(client: httpx.Client, filling: str) -> None:
+    """Its key may hold slashes."""
+    rows = client.get("/v1/series").json()["series"]
+    assert [row["samples"] for row in rows if row["key"] == filling] == [60]
+    found = client.get(f"/v1/series/{filling}/forecast", params={"horizon": 30}).json()
+    assert len(found["values"]) == 30
+    assert found["time_s"] == 3600.0
+
+
+def test_memory_that_fills_up_has_a_time_when_it_is_full(client: httpx.Client, filling: str) -> None:
+    """21 minutes are left at a gigabyte a minute."""
+    full = client.get(f"/v1/series/{filling}/forecast", params={"horizon": 60}).json()["full"]
+    assert full["median_s"] == pytest.approx(21 * 60.0, rel=0.4)
+
+
+def test_a_back_test_ranks_the_models(client: httpx.Client, filling: str) -> None:
+    """The best first; on a line the line is as good as exact."""
+    found = client.get(f"/v1/backtest/{filling}", params={"horizon": 5}).json()["models"]
+    assert {row["model"]: row["loss"] for row in found}["trend"] < 1e5
+    losses = [row["loss"] for row in found if row["loss"] is not None]
+    assert losses == sorted(losses)
+
+
+def test_when_gpus_are_free(client: httpx.Client, memory: Memory) -> None:
+    """Four are free all the time, so two are free at the next minute and ninety never."""
+    subject = Subject("c/cluster/free_gpus", "GPUs", 60.0, "c", high=8.0)
+    memory.put(subject, [60.0 * step for step in range(80)], [4.0] * 80)
+    two = client.get("/v1/clusters/c/free", params={"gpus": 2}).json()
+    assert two["now"] == 4.0
+    assert two["free"]["median_s"] == 60.0
+    assert client.get("/v1/clusters/c/free", params={"gpus": 90}).json()["free"]["median_s"] is None
+
+
+def test_a_job_has_a_profile(client: httpx.Client, memory: Memory) -> None:
+    """With the number of steps it has an end."""
+    window = JobWindow(
+        cluster="c", start_s=99.0, length_s=1.0, job="team/resnet", attempt=0, ranks=2, steps=2, first_step=198,
+        last_step=199, step_median_s=0.5, step_p95_s=0.6, own_median_s=0.4, own_worst_s=0.5, worst_rank=1,
+        wait_ratio=None, phase_median_s={},
+    )  # fmt: skip
+    memory.take(window)
+    found = client.get("/v1/jobs/team/resnet/profile", params={"total_steps": 1200}).json()
+    assert found["kind"] == "training"
+    assert found["end_s"] == pytest.approx(600.0)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/series/none/forecast", "/v1/backtest/none", "/v1/jobs/none/profile", "/v1/nothing"]
+)
+def test_what_is_not_there_is_not_found(client: httpx.Client, path: str) -> None:
+    """404, in the shape of every refusal."""
+    response = client.get(path)
+    assert response.status_code == 404
+    assert response.json()["detail"][0]["reason"]
+
+
+def test_values_from_elsewhere_are_kept(client: httpx.Client) -> None:
+    """With the token; they are a series like others, gaps included."""
+    assert client.post("/v1/series/my/own", json=SENT, headers=AUTHORIZED).json() == {"kept": 3}
+    (row,) = [row for row in client.get("/v1/series").json()["series"] if row["key"] == "my/own"]
+    assert (row["samples"], row["unit"]) == (4, "W")
+    assert client.delete("/v1/series/my/own", headers=AUTHORIZED).status_code == 204
+    assert client.delete("/v1/series/my/own", headers=AUTHORIZED).status_code == 404
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "let-me-in"}])
+def test_nothing_changes_without_the_token(client: httpx.Client, headers: dict[str, str]) -> None:
+    """401, and the series is not there."""
+    assert client.post("/v1/series/stolen", json=SENT, headers=headers).status_code == 401
+    assert client.delete("/v1/series/stolen", headers=headers).status_code == 401
+    assert client.get("/v1/series/stolen/forecast").status_code == 404
+
+
+def test_a_value_that_is_none_is_refused(client: httpx.Client) -> None:
+    """By its place."""
+    body = '{"interval_s": 60.0, "times_s": [60.0, 120.0], "values": [1.0, NaN]}'
+    headers = AUTHORIZED | {"content-type": "application/json"}
+    response = client.post("/v1/series/x", content=body, headers=headers)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["field"] == "values[1]"
+
+
+def test_a_cycle_of_events_and_of_a_signal(client: httpx.Client) -> None:
+    """Evaluations every 30 s are found from their times and from the dips of the power."""
+    events = client.post("/v1/cycle", json={"events_s": [30.0 * number for number in range(12)]}).json()
+    assert events["period_s"] == pytest.approx(30.0)
+    power = [float(x) for x in np.tile([700.0] * 12 + [300.0] * 3, 30)]
+    signal = client.post("/v1/cycle", json={"values": power, "interval_s": 2.0}).json()
+    assert signal["period_s"] == pytest.approx(30.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "values"),
+        ({"values": [1.0], "events_s": [1.0], "interval_s": 1.0}, "values"),
+        ({"values": [1.0, 2.0]}, "interval_s"),
+        ({"events_s": [2.0, 1.0]}, "events_s"),
+    ],
+)
+def test_a_wrong_question_about_a_cycle_is_refused(client: httpx.Client, body: dict[str, object], field: str) -> None:
+    """With the field."""
+    response = client.post("/v1/cycle", json=body)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["field"] == field
+
+
+def test_the_kind_of_a_job(client: httpx.Client) -> None:
+    """Idle where nothing runs; training where there are steps; a series that is none is refused."""
+    idle = {"series": {"utilization_ratio": [0.0] * 120}, "interval_s": 1.0}
+    assert client.post("/v1/job-type", json=idle).json()["kind"] == "idle"
+    assert client.post("/v1/job-type", json=idle | {"has_steps": True}).json()["kind"] == "training"
+    wrong = client.post("/v1/job-type", json={"series": {"mood": [1.0]}, "interval_s": 1.0})
+    assert wrong.status_code == 422
+    assert "mood" in wrong.json()["detail"][0]["reason"]
+
+
+def test_health_and_metrics(client: httpx.Client) -> None:
+    """The probes answer, and requests are counted by route."""
+    assert client.get("/healthz").status_code == 200
+    assert client.get("/readyz").text == "ready\n"
+    client.get("/v1/series")
+    text = client.get("/metrics").text
+    assert 'paceline_forecaster_requests_total{route="/v1/series",status="200"}' in text
+    assert "paceline_forecaster_history_bytes" in text
+
+
+def test_a_slow_question_does_not_hold_up_the_probes(client: httpx.Client, address: str) -> None:
+    """Forecasts are made off the event loop."""
+    question = {"values": [1.0, 2.0] * 2000, "interval_s": 1.0, "horizon": 86_400, "quantiles": [0.5]}
+    thread = threading.Thread(target=lambda: httpx.post(f"{address}/v1/forecast", json=question, timeout=60))
+    thread.start()
+    began = time.monotonic()
+    assert client.get("/healthz").status_code == 200
+    answered_s = time.monotonic() - began
+    thread.join(60)
+    assert answered_s < time.monotonic() - began + 1.0
