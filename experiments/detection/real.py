@@ -164,7 +164,8 @@ def _case(one: Run, messages: list[tuple[float, Topic, Event]]) -> Case:
         began = begins[WARM_UP]
         fault = Injected(one.fault, _SIZE[one.fault], who, WARM_UP, last, began, "straggler", CAUSES[one.fault])
         faults = (fault,)
-    hours = (max(begins.values()) - min(begins.values())) / 3600
+    # The first step holds the start-up.
+    hours = (max(begins.values()) - min(begins[step] for step in begins if step)) / 3600
     return Case(one.name, "real", one.ranks, hours, sorted(lasts)[len(lasts) // 2], faults, ())
 
 

@@ -36,13 +36,13 @@ LARGE: dict[str, dict[str, Any]] = {"DDP 1,000": {"ranks": 1000}, "DDP 10,000": 
 #: Healthy jobs of an hour each; every pause and unevenness that is no fault is in one of them.
 HEALTHY: tuple[dict[str, Any], ...] = (
     {"ranks": 8, "step_s": 2.0, "evaluate_every": 300, "checkpoint_every": 200},
-    {"ranks": 16, "step_s": 4.0, "uneven": 0.3, "microbatches": 4, "checkpoint_every": 150},
-    {"ranks": 16, "step_s": 6.0, "pp": 4, "microbatches": 8, "checkpoint_every": 100, "checkpoint_s": 30.0},
-    {"ranks": 8, "step_s": 1.0, "fsdp": True, "collectives": 3, "evaluate_every": 500, "evaluate_s": 60.0},
-    {"ranks": 16, "step_s": 8.0, "pp": 4, "uneven": 0.2, "stage_skew": {3: 1.3}},
+    {"ranks": 16, "step_s": 10.0, "uneven": 0.3, "microbatches": 4, "checkpoint_every": 150},
+    {"ranks": 16, "step_s": 15.0, "pp": 4, "microbatches": 8, "checkpoint_every": 100, "checkpoint_s": 30.0},
+    {"ranks": 8, "step_s": 5.0, "fsdp": True, "collectives": 3, "evaluate_every": 200, "evaluate_s": 60.0},
+    {"ranks": 16, "step_s": 20.0, "pp": 4, "uneven": 0.2, "stage_skew": {3: 1.3}},
     {"ranks": 32, "step_s": 10.0, "tp": 2, "pp": 2, "evaluate_every": 100},
-    {"ranks": 4, "step_s": 0.5, "checkpoint_every": 1000, "checkpoint_s": 20.0},
-    {"ranks": 8, "step_s": 3.0, "phases": False, "collectives": 6},
+    {"ranks": 4, "step_s": 1.0, "checkpoint_every": 1000, "checkpoint_s": 20.0},
+    {"ranks": 8, "step_s": 10.0, "phases": False, "collectives": 6},
 )
 
 

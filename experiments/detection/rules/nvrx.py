@@ -13,8 +13,8 @@ from experiments.detection.verdict import Accusation
 NAME = "NVRx"
 REPORT_S, SCORE = 60.0, 0.75
 _CAUSES = {"data": "input_pipeline", "forward": "worker_compute", "backward": "worker_compute"}
-#: A section shorter than this in the median is not one that anybody would wrap.
-_LEAST_S = 1e-3
+#: A section that takes less of the step than this on every rank is not one that anybody would wrap.
+_LEAST_SHARE = 0.05
 
 
 def judge(tables: Tables, phases: Phases) -> list[Accusation]:
@@ -29,7 +29,7 @@ def judge(tables: Tables, phases: Phases) -> list[Accusation]:
             median = np.full(seconds.shape[1], np.nan)
             median[heard] = np.nanmedian(seconds[:, heard], axis=0)
             best = float(np.nanmin(median))
-            if not best > 0 or np.nanmedian(median) < _LEAST_S:
+            if not best > 0 or np.nanmax(median) < _LEAST_SHARE * np.nanmedian(tables.of("step")[window]):
                 continue
             for rank in np.flatnonzero(np.nan_to_num(best / median, nan=1.0) < SCORE).tolist():
                 cause = _CAUSES.get(section, "unknown")
