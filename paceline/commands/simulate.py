@@ -78,6 +78,9 @@ def main(argv: list[str]) -> int:
     if bool(options.output) == bool(options.brokers):
         say("simulate: name a recording with -o FILE, or a broker with --brokers HOST:PORT")
         return 2
+    if not 0 <= options.speed < float("inf"):
+        say(f"simulate: --speed {options.speed:g}: 0 or more")
+        return 2
     try:
         job = _job(options)
         if options.truth:

@@ -89,6 +89,8 @@ class Spec:
                     f"stage skew {stage}={factor}: stages run from 0 to {self.pp - 1}, factors are positive"
                 )
         for fault in self.faults:
+            if fault.kind in ("link", "hang") and not self.collectives:
+                raise SpecError(f"a fault of kind {fault.kind} shows in collectives: 1 or more of them a step")
             if any(not 0 <= rank < self.ranks for rank in fault.ranks):
                 raise SpecError(f"fault {fault.kind} on ranks {fault.ranks}: ranks run from 0 to {self.ranks - 1}")
 
