@@ -74,19 +74,25 @@ class JobSummary:
         duration = np.array(batch.duration_s, dtype=np.float64)
         column = columns_of(batch.ops, np.array(batch.op, dtype=np.int64))
         good = (step >= 0) & (duration >= 0) & (column >= 0)
-        for one in dict.fromkeys(batch.ranks):
+        known = np.unique(np.array(batch.ranks, dtype=np.int64))
+        at = np.searchsorted(known, rank)
+        good &= (at < known.size) & (known[np.minimum(at, known.size - 1)] == rank)
+        cell = at * (_STEP + 1) + column
+        warm = good & (step >= _WARM_UP)
+        steps = np.bincount(at[good & (column == _STEP)], minlength=known.size).tolist()
+        shape = (known.size, _STEP + 1)
+        totals = np.bincount(cell[warm], duration[warm], minlength=shape[0] * shape[1]).reshape(shape).tolist()
+        seen = np.bincount(cell[warm], minlength=shape[0] * shape[1]).reshape(shape).tolist()
+        for index, one in enumerate(known.tolist()):
             self.nodes[one] = batch.node
-            mine = good & (rank == one)
-            self.rank_steps[one] = self.rank_steps.get(one, 0) + int((mine & (column == _STEP)).sum())
-            mine &= step >= _WARM_UP
-            totals = np.bincount(column[mine], duration[mine], minlength=_STEP + 1)
-            seen = np.bincount(column[mine], minlength=_STEP + 1)
+            self.rank_steps[one] = self.rank_steps.get(one, 0) + steps[index]
             phases = self.phase_s.setdefault(one, {})
-            for at in np.flatnonzero(seen[:_STEP]).tolist():
-                phases[COLUMNS[at]] = phases.get(COLUMNS[at], 0.0) + float(totals[at])
-            if seen[_STEP]:
-                self.step_s[one] = self.step_s.get(one, 0.0) + float(totals[_STEP])
-                self.timed_steps[one] = self.timed_steps.get(one, 0) + int(seen[_STEP])
+            for name, seconds, count in zip(COLUMNS, totals[index], seen[index], strict=False):
+                if count:
+                    phases[name] = phases.get(name, 0.0) + seconds
+            if seen[index][_STEP]:
+                self.step_s[one] = self.step_s.get(one, 0.0) + totals[index][_STEP]
+                self.timed_steps[one] = self.timed_steps.get(one, 0) + seen[index][_STEP]
         whole = good & (column == _STEP)
         if whole.any():
             self._see_steps(int(step[whole].min()), int(step[whole].max()))

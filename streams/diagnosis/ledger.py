@@ -3,6 +3,7 @@
 Rule of this file: counts only. It judges nothing; the findings' coverage is read from it.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +21,7 @@ class Ledger:
         self.worlds: dict[int, int] = {}
         self.missing = 0
         self.odd: dict[str, int] = {}
+        self._expected: int | None = None
 
     def admit(self, producer: str, sequence: int) -> bool:
         """Whether this message is new. A jump counts the messages in between as missing."""
@@ -36,7 +38,9 @@ class Ledger:
     def hear(self, ranks: Iterable[int], world_sizes: Iterable[int]) -> None:
         """Take down which ranks spoke, and how large each believes the world to be."""
         for rank, world in zip(ranks, world_sizes, strict=True):
-            self.worlds[rank] = world
+            if self.worlds.get(rank) != world:
+                self.worlds[rank] = world
+                self._expected = None
 
     def note(self, what: str, times: int = 1) -> None:
         """Count something odd, by name."""
@@ -46,10 +50,10 @@ class Ledger:
     @property
     def expected(self) -> int:
         """The world size most ranks believe in (the larger on a tie), or 0 before anybody spoke."""
-        votes: dict[int, int] = {}
-        for world in self.worlds.values():
-            votes[world] = votes.get(world, 0) + 1
-        return max(votes, key=lambda world: (votes[world], world), default=0)
+        if self._expected is None:
+            votes = Counter(self.worlds.values())
+            self._expected = max(votes, key=lambda world: (votes[world], world), default=0)
+        return self._expected
 
     def coverage(self) -> Coverage:
         """The coverage that a finding of this moment rests on."""

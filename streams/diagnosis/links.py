@@ -12,11 +12,15 @@ import numpy as np
 
 from paceline.events import CollectiveTimings
 
-from .cohort import peers_median
 from .config import Config
 from .distances import Distances
 from .episode import Episode
 from .lifecycle import FINAL, Signal, follow
+
+#: Ranks up to which the peers of each are told apart.
+_EXACT = 32
+#: Weight of the newest batch in what waiting is usual.
+_NEWEST = 0.2
 
 
 class Links:
@@ -29,6 +33,8 @@ class Links:
         self.retransmits: dict[int, int] = {}
         self.waits: dict[int, float] = {}
         self.quiet_wait = 0.0
+        #: Of many ranks: their median round trip, and samples since it was worked out.
+        self.usual, self.since = 0.0, 0
         self.slow: dict[int, int] = {}
         self.fine: dict[int, int] = {}
         self.episodes: dict[int, Episode] = {}
@@ -39,20 +45,32 @@ class Links:
             return []
         span = self._weigh(batch)
         fresh = self._round_trips(batch)
-        ranks = sorted(self.rtt_s)
-        if len(ranks) < 3:  # of two ranks both ends of the one link look alike
+        if len(self.rtt_s) < 3:  # of two ranks both ends of the one link look alike
             return []
-        own = np.array([self.rtt_s[rank] for rank in ranks])
-        peers = peers_median(own)
-        far = (own >= self.config.link_times * peers) & (own >= peers + self.config.link_rtt_s)
         step = max(batch.step, default=-1)
         told = []
-        for rank, is_far, rtt, others in zip(ranks, far.tolist(), own.tolist(), peers.tolist(), strict=True):
-            if rank in fresh and (signal := self._signal(rank, is_far)):
+        for rank in sorted(fresh):
+            rtt, others = self.rtt_s[rank], self._others(rank)
+            far = rtt >= self.config.link_times * others and rtt >= others + self.config.link_rtt_s
+            if signal := self._signal(rank, far):
                 told += self._move(rank, signal, step, span, rtt, others)
         if not self.slow:
-            self.quiet_wait = self.wait_ratio()
+            here = [self.waits[rank] for rank in batch.ranks if rank in self.waits]
+            self.quiet_wait += _NEWEST * (float(np.median(here or [0.0])) - self.quiet_wait)
         return told
+
+    def _others(self, rank: int) -> float:
+        """The median round trip of the other ranks.
+
+        Of many ranks one more or less does not move it, nor do the newest of them: it is worked out anew after every
+        sixteenth part of them.
+        """
+        if len(self.rtt_s) <= _EXACT:
+            return float(np.median([rtt for other, rtt in self.rtt_s.items() if other != rank]))
+        if self.since * 16 >= len(self.rtt_s) or self.usual <= 0.0:
+            self.since, self.usual = 0, float(np.median(np.fromiter(self.rtt_s.values(), dtype=np.float64)))
+        self.since += 1
+        return self.usual
 
     def _round_trips(self, batch: CollectiveTimings) -> set[int]:
         """Update each rank's round trip to its nearest peer; the ranks of which this batch knows one."""
@@ -130,12 +148,13 @@ class Links:
         tables = {name: [[rank, value] for rank, value in getattr(self, name).items()] for name in self._TABLES}
         episodes = [msgspec.to_builtins(episode) for episode in self.episodes.values()]
         distances = self.distances.snapshot()
-        return {**tables, "quiet_wait": self.quiet_wait, "episodes": episodes, "distances": distances}
+        usual = {name: getattr(self, name) for name in ("quiet_wait", "usual", "since")}
+        return {**tables, **usual, "episodes": episodes, "distances": distances}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         for name in self._TABLES:
             setattr(self, name, dict(data[name]))
-        self.quiet_wait = float(data["quiet_wait"])
+        self.quiet_wait, self.usual, self.since = float(data["quiet_wait"]), float(data["usual"]), int(data["since"])
         self.distances.load(data["distances"])
         self.episodes = {e.rank: e for e in msgspec.convert(data["episodes"], list[Episode])}

@@ -58,9 +58,9 @@ class Traffic:
         sound &= np.isfinite(start + wait + took) & (wait >= 0) & (took >= 0) & (took < ABSURD_S)
         if not sound.any():
             return None
-        for one in np.unique(rank[sound]):
-            mine = sound & (rank == one)
-            key = int(one)
+        ranks = np.unique(rank[sound]).tolist()
+        for key in ranks:
+            mine = sound & (rank == key)
             self.first_s.setdefault(key, float(start[mine].min()))
             self.last_s[key] = max(self.last_s.get(key, 0.0), float((start + took)[mine].max()))
             self.groups.setdefault(key, set()).update(batch.groups[at] for at in np.unique(group[mine]))
@@ -68,13 +68,16 @@ class Traffic:
         if steps:
             self.steps = [min(steps) if self.steps[0] < 0 else self.steps[0], max(self.steps[1], max(steps))]
         self._merge(batch, np.flatnonzero(sound), group, seq, wait, took)
-        return self._judge()
+        return self._judge(ranks)
 
     def _merge(self, batch: CollectiveTimings, rows: Any, group: Any, seq: Any, wait: Any, took: Any) -> None:
         """Add rows to their collectives; those that are whole now are counted."""
         order = rows[np.lexsort((seq[rows], group[rows]))]
-        first = np.flatnonzero(np.diff(group[order], prepend=-1) | np.diff(seq[order], prepend=-1))
-        heard = np.diff(first, append=order.size)
+        of, number = group[order], seq[order]
+        new = np.ones(order.size, dtype=bool)
+        new[1:] = (of[1:] != of[:-1]) | (number[1:] != number[:-1])
+        first = np.flatnonzero(new)
+        heard = np.append(first[1:], order.size) - first
         waits, times = np.minimum.reduceat(wait[order], first), np.minimum.reduceat(took[order], first)
         for at, count, shortest, quickest in zip(
             order[first].tolist(), heard.tolist(), waits.tolist(), times.tolist(), strict=True
@@ -101,11 +104,11 @@ class Traffic:
             speed = moved / took_s * (factor * (size - 1) / size if factor else 1.0)
             self.speeds.setdefault((operation, moved.bit_length() - 1), []).append(speed)
 
-    def _judge(self) -> Episode | None:
+    def _judge(self, ranks: list[int]) -> Episode | None:
+        if max(self.last_s[rank] - self.first_s[rank] for rank in ranks) < self.config.traffic_s:
+            return None
         spans = {rank: self.last_s[rank] - first for rank, first in self.first_s.items()}
         longest = max(spans.values())
-        if longest < self.config.traffic_s:
-            return None
         waits = {rank: sum(self.waited.get(group, 0.0) for group in groups) for rank, groups in self.groups.items()}
         shares = [min(waits[rank] / span, 1.0) for rank, span in spans.items() if span >= longest / 2]
         window = Window(max(self.steps[0], 0), max(self.steps[1], 0), longest)
