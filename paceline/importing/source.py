@@ -6,6 +6,7 @@ Rule of this file: bytes to columns of text or numbers, and no meaning. Only the
 import csv
 import io
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import IO, Any
 
 import msgspec
@@ -146,3 +147,19 @@ def _number(value: Any) -> float:
         return float(value)
     except (ValueError, TypeError, OverflowError):
         return float("nan")
+
+
+def moments(values: list[Any] | NDArray[Any], unit_s: float) -> NDArray[np.float64]:
+    """The column as times in ``unit_s``: numbers as they are, or ISO 8601, in UTC where it names no zone."""
+    found = numbers(values)
+    if len(values) and np.isnan(found).all():
+        found = np.array([_moment(value) for value in values], dtype=np.float64) / unit_s
+    return found
+
+
+def _moment(value: Any) -> float:
+    try:
+        when = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        return float("nan")
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

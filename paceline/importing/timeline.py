@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from paceline.importing.notes import Notes, SourceError
 from paceline.importing.rows import OP_INDEX, TOTAL, Floats, Ints, Job, Rows
-from paceline.importing.source import Piece, columns_of, numbers, pieces
+from paceline.importing.source import Piece, columns_of, moments, numbers, pieces
 from paceline.importing.waiting import phases
 from paceline.importing.words import COLUMNS, find_columns, op_of
 
@@ -97,6 +97,8 @@ class Timeline:
                 taken = self._labels[name].numbers(values.tolist() if isinstance(values, np.ndarray) else values)
             elif name == "rank":
                 taken = self._ranks(values)
+            elif name == "start":
+                taken = moments(values, UNITS[self.wishes.unit])
             else:
                 taken = numbers(values)
             self._columns[name].append(taken)

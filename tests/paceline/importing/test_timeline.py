@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections import defaultdict
+from datetime import UTC, datetime
 
 import pytest
 
@@ -87,6 +88,28 @@ def test_every_form_of_table_gives_the_same(tmp_path):
     assert load(semicolons)[0] == want
     assert load(lines, "jsonl")[0] == want
     assert load(io.BytesIO((tmp_path / "t").read_bytes()), "parquet")[0] == want
+
+
+def test_starts_may_be_dates_and_categories_words(tmp_path):
+    """Parquet with timestamps, dictionary-encoded ops and missing micro-batches, and ISO times in CSV, are read."""
+    pyarrow = pytest.importorskip("pyarrow", reason="comes with the page's extra")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    when = [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in range(4)]
+    columns = {
+        "rank": [0] * 4,
+        "step": [0, 0, 1, 1],
+        "optype": pyarrow.array(["forward-compute", "forward-send"] * 2).dictionary_encode(),
+        "mb_id": pyarrow.array([0, None, 1, None]),
+        "start_ts": when,
+        "duration": [500.0] * 4,
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t")
+    seconds, found, _ = load(io.BytesIO((tmp_path / "t").read_bytes()), "parquet", unit="ms")
+    assert dict(seconds[0, 1]) == pytest.approx({"forward": 0.5, "communication": 0.5, "step": 1.5})
+    assert found[0].event.t0_s == pytest.approx(when[0].timestamp())
+    assert {number for message in found for number in message.event.microbatch} == {-1, 0, 1}
+    rows = [[0, s, "f", when[s].isoformat(), 0.5] for s in range(4)]
+    assert load(table(rows))[1][0].event.t0_s == pytest.approx(when[0].timestamp())
 
 
 def test_columns_are_mapped_and_times_scaled():
