@@ -566,6 +566,18 @@ class JobProfile(Event, frozen=True, kw_only=True):
     notes: list[str] = []
 
 
+class Thresholds(Event, frozen=True, kw_only=True):
+    """Thresholds of the diagnosis changed for one attempt of a job, also while it runs. Key: job; compacted.
+
+    ``values`` names thresholds of ``paceline thresholds --list``; those it leaves out keep their defaults.
+    """
+
+    cluster: str
+    job: str
+    attempt: int
+    values: dict[str, float]
+
+
 class DeadLetter(Event, frozen=True, kw_only=True):
     """A message that could not be used: why, where it came from, and its first bytes (base64)."""
 

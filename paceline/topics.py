@@ -48,9 +48,10 @@ WINDOW = Topic(
 FINDING = Topic("paceline.finding.v1", events.Finding, "job", "derived", 30 * 24 * HOUR_MS)
 PROFILE = Topic("paceline.profile.v1", events.JobProfile, "job", "compacted", None)
 FORECAST = Topic("paceline.forecast.v1", events.Forecast, "series", "derived", 7 * 24 * HOUR_MS)
+THRESHOLD = Topic("paceline.threshold.v1", events.Thresholds, "job", "compacted", None)
 DEADLETTER = Topic("paceline.deadletter.v1", events.DeadLetter, "none", "raw", 7 * 24 * HOUR_MS, 1)
 
-TOPICS = (DEVICE, HOST, OP, COLLECTIVE, NODE, JOB, WINDOW, FINDING, PROFILE, FORECAST, DEADLETTER)
+TOPICS = (DEVICE, HOST, OP, COLLECTIVE, NODE, JOB, WINDOW, FINDING, PROFILE, FORECAST, THRESHOLD, DEADLETTER)
 BY_NAME = {topic.name: topic for topic in TOPICS}
 BY_SHORT = {topic.short: topic for topic in TOPICS}
 

@@ -52,6 +52,11 @@ _INDICES: dict[type, tuple[tuple[str, str], ...]] = {
     events.DeviceSamples: (("device", "uuids"),),
 }
 
+#: Per batch type, columns that may be left out, and the one that they are as long as otherwise.
+_OPTIONAL: dict[type, tuple[tuple[str, str], ...]] = {
+    events.OpTimings: (("dp", "ranks"), ("tp", "ranks"), ("pp", "ranks")),
+}
+
 _encoder = msgspec.json.Encoder()
 _decoders = {topic.name: msgspec.json.Decoder(topic.event) for topic in TOPICS}
 
@@ -82,6 +87,9 @@ def decode(topic: Topic, data: bytes) -> Any:
         lengths = {name: len(getattr(event, name)) for name in columns}
         if len(set(lengths.values())) > 1:
             raise WireError(f"columns of unequal length: {lengths}")
+    for column, other in _OPTIONAL.get(type(event), ()):
+        if getattr(event, column) and len(getattr(event, column)) != len(getattr(event, other)):
+            raise WireError(f"{column} has {len(getattr(event, column))} entries, {other} {len(getattr(event, other))}")
     for column, words in _INDICES.get(type(event), ()):
         if max(getattr(event, column), default=-1) >= len(getattr(event, words)):
             raise WireError(f"{column}: an index beyond {words}, which has {len(getattr(event, words))}")

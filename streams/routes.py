@@ -34,6 +34,7 @@ Routes = dict[str, tuple[type[Decision], ...]]
 ROUTES: Routes = {
     topics.OP.name: (Diagnosis, JobWindows),
     topics.COLLECTIVE.name: (Diagnosis,),
+    topics.THRESHOLD.name: (Diagnosis,),
     topics.DEVICE.name: (DeviceWindows, Devices),
     topics.HOST.name: (HostWindows, Devices),
     topics.NODE.name: (Devices,),

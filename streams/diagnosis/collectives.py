@@ -3,20 +3,19 @@
 Rule of this file: rows are cleaned and sorted to their groups here; the judging is done in arrivals, straggler, links.
 """
 
+from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from paceline.events import CollectiveTimings, Finding
 
 from . import wholes, wording
 from .arrivals import Arrivals, Rows
+from .calls import Calls, calls_of
 from .cohorts import Cohorts
-from .config import MOST_RANKS, Config
+from .config import Config
 from .hang import Hang
 from .ledger import Ledger
 from .links import Links
-from .steps import ABSURD_S
 from .straggler import Straggler
 from .traffic import Traffic
 
@@ -42,21 +41,23 @@ class Collectives:
             return []
         self.ledger.hear(batch.ranks, batch.world_sizes)
         self.places.update(dict.fromkeys(batch.ranks, batch.node))
+        calls = calls_of(batch, self.ledger)
+        spans = calls.spans() if calls.rank.size else None
         found = [
             wording.link(episode, self._subject(batch, episode.rank), self.ledger.coverage())
-            for episode in self.links.update(batch)
+            for episode in self.links.update(batch, spans)
         ]
-        for name, size, rows in self._rows(batch):
-            self.hang.reach(name, rows.rank, rows.seq, rows.step, rows.wait_s)
-            if not batch.phases:
+        if not batch.phases:
+            for name, size, rows in self._groups(batch, calls):
                 found += self._judge(batch, name, size, rows)
+        self.hang.reach(batch.groups, calls)
         subject = wholes.Whole(batch.cluster, batch.job, batch.attempt, self.ledger.coverage())
         stopped = self.hang.update(batch)
         if stopped is not None:
             nodes = sorted({self.places[rank] for rank in stopped[1].missing if rank in self.places})
             found.append(wholes.hang(*stopped, subject, nodes))
         # A slow link explains the waiting of all; what the job waits for without it is not to be seen meanwhile.
-        bound = self.traffic.update(batch) if not self.links.slow else None
+        bound = self.traffic.update(batch, calls, spans) if spans and not self.links.slow else None
         if bound is not None:
             found.append(wholes.communication_bound(bound, subject, self.config))
         return found
@@ -80,21 +81,12 @@ class Collectives:
     def _subject(self, batch: CollectiveTimings, rank: int) -> wording.Subject:
         return wording.Subject(batch.cluster, batch.job, batch.attempt, self.places.get(rank, ""), "")
 
-    def _rows(self, batch: CollectiveTimings) -> list[tuple[str, int, Rows]]:
-        """The sound rows of each group of at least two members, in the batch's order."""
-        rank, step, seq, group = (
-            np.asarray(column, dtype=np.int64) for column in (batch.rank, batch.step, batch.seq, batch.group)
-        )
-        start, wait = np.asarray(batch.start_s, dtype=np.float64), np.asarray(batch.wait_s, dtype=np.float64)
-        sound = (rank >= 0) & (rank < MOST_RANKS) & (seq >= 0) & (group >= 0) & (group < len(batch.groups))
-        sound &= np.isfinite(start) & np.isfinite(wait) & (wait >= 0) & (wait <= ABSURD_S)
-        self.ledger.note("collectives with impossible numbers", int((~sound).sum()))
-        out = []
+    def _groups(self, batch: CollectiveTimings, calls: Calls) -> Iterator[tuple[str, int, Rows]]:
+        """The rows of each group of at least two members, in the batch's order."""
         for index, (name, size) in enumerate(zip(batch.groups, batch.group_sizes, strict=True)):
-            mine = sound & (group == index)
+            mine = calls.group == index
             if size >= 2 and mine.any():
-                out.append((name, size, Rows(rank[mine], step[mine], seq[mine], start[mine] + batch.t0_s, wait[mine])))
-        return out
+                yield name, size, Rows(*(column[mine] for column in (*calls[:3], calls.start_s, calls.wait_s)))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""

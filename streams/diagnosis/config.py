@@ -4,7 +4,11 @@ Rule of this file: numbers only. A threshold is fixed on injected faults and on 
 demo alone.
 """
 
+import dataclasses
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -90,3 +94,43 @@ class Config:
 RING = 40
 #: Rank numbers above this are taken for garbage, not for a job.
 MOST_RANKS = 1_000_000
+
+#: What may be changed while a job runs, and between what. The others shape the state that is remembered.
+CHANGEABLE: dict[str, tuple[float, float]] = {
+    "least_excess": (0.01, 10.0),
+    "least_cpu_wait": (0.01, 10.0),
+    "sigmas": (0.0, 20.0),
+    "floor": (0.0, 0.5),
+    "late_share": (0.5, 1.0),
+    "recover_ticks": (2, RING),
+    "cooldown_ticks": (0, 1000),
+    "link_times": (1.5, 1000.0),
+    "link_rtt_s": (0.0, 10.0),
+    "link_wait": (0.0, 1.0),
+    "least_stage": (0.01, 10.0),
+    "least_spread": (0.01, 10.0),
+    "least_alike": (0.0, 1.0),
+    "data_bound": (0.01, 1.0),
+    "communication_bound": (0.01, 1.0),
+    "least_slowdown": (0.02, 10.0),
+    "hang_s": (5.0, 86_400.0),
+    "hang_times": (1.0, 1000.0),
+}
+
+
+def refusal(name: str, value: float) -> str | None:
+    """Why threshold ``name`` cannot be ``value``, in words, or None."""
+    if name not in CHANGEABLE:
+        return f"no threshold {name!r}; there are {', '.join(CHANGEABLE)}"
+    low, high = CHANGEABLE[name]
+    if not (math.isfinite(value) and low <= value <= high):
+        return f"{name}={value:g}: not between {low:g} and {high:g}"
+    return None
+
+
+def changed(values: Mapping[str, float]) -> Config:
+    """The defaults with ``values``; what may not be changed, or not to that, stays as it is."""
+    fit = {name: value for name, value in values.items() if refusal(name, value) is None}
+    whole = {"recover_ticks", "cooldown_ticks"}
+    fields: dict[str, Any] = {name: int(value) if name in whole else value for name, value in fit.items()}
+    return dataclasses.replace(Config(), **fields)

@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from paceline.events import CollectiveTimings
 
+from .calls import Calls, starts
 from .config import MOST_RANKS, Config
 from .episode import Episode
 from .lifecycle import FINAL, Signal, follow
-
-Ints = NDArray[np.int64]
 
 #: Ranks told by number in a finding; of more, only the first.
 MOST_TOLD = 64
@@ -59,13 +57,19 @@ class Hang:
         self.episode: Episode | None = None
         self.stop: Stop | None = None
 
-    def reach(self, group: str, rank: Ints, seq: Ints, step: Ints, wait_s: NDArray[np.floating[Any]]) -> None:
-        """Take down what each rank has got to in ``group``."""
-        known = self.reached.setdefault(group, {})
-        for one in np.unique(rank):
-            known[int(one)] = max(known.get(int(one), -1), int(seq[rank == one].max()))
-        self.longest_s = max(self.longest_s, float(wait_s.max(initial=0.0)))
-        self.last_step = max(self.last_step, int(step.max(initial=-1)))
+    def reach(self, groups: list[str], calls: Calls) -> None:
+        """Take down what each rank has got to in each of ``groups``."""
+        if not calls.rank.size:
+            return
+        order = np.lexsort((calls.rank, calls.group))
+        rank, group = calls.rank[order], calls.group[order]
+        first = starts(group, rank)
+        latest = np.maximum.reduceat(calls.seq[order], first)
+        for at, one, seq in zip(group[first].tolist(), rank[first].tolist(), latest.tolist(), strict=True):
+            known = self.reached.setdefault(groups[at], {})
+            known[one] = max(known.get(one, -1), seq)
+        self.longest_s = max(self.longest_s, float(calls.wait_s.max()))
+        self.last_step = max(self.last_step, int(calls.step.max()))
 
     def update(self, batch: CollectiveTimings) -> tuple[Episode, Stop] | None:
         """Take in who waits on one node; the episode where it has something new to tell."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from paceline.events import CollectiveTimings
 
+from .calls import Spans
 from .config import Config
 from .distances import Distances
 from .episode import Episode
@@ -39,11 +40,11 @@ class Links:
         self.fine: dict[int, int] = {}
         self.episodes: dict[int, Episode] = {}
 
-    def update(self, batch: CollectiveTimings) -> list[Episode]:
+    def update(self, batch: CollectiveTimings, spans: Spans | None) -> list[Episode]:
         """Take in one batch's samples; the episodes that have something new to tell."""
         if not batch.links:
             return []
-        span = self._weigh(batch)
+        span = self._weigh(spans)
         fresh = self._round_trips(batch)
         if len(self.rtt_s) < 3:  # of two ranks both ends of the one link look alike
             return []
@@ -89,17 +90,13 @@ class Links:
         """The median rank's share of time spent waiting in collectives, in the last batches."""
         return float(np.median(list(self.waits.values()))) if self.waits else 0.0
 
-    def _weigh(self, batch: CollectiveTimings) -> float:
+    def _weigh(self, spans: Spans | None) -> float:
         """Update each rank's share of waiting; the seconds this batch spans."""
-        rank = np.asarray(batch.rank, dtype=np.int64)
-        start, wait = np.asarray(batch.start_s), np.asarray(batch.wait_s)
         longest = 0.0
-        for one in np.unique(rank):
-            mine = rank == one
-            span = float(start[mine].max() + wait[mine][-1] - start[mine].min())
-            if span > 0:
-                self.waits[int(one)] = min(float(wait[mine].sum()) / span, 1.0)
-                longest = max(longest, span)
+        for rank, first_s, last_s, waited_s in zip(*spans, strict=True) if spans else ():
+            if last_s > first_s:
+                self.waits[rank] = min(waited_s / (last_s - first_s), 1.0)
+                longest = max(longest, last_s - first_s)
         return longest
 
     def _signal(self, rank: int, far: bool) -> Signal | None:

@@ -6,13 +6,13 @@ arrive on two topics whose order against each other nobody promises, so the two 
 
 from typing import Any
 
-from paceline.events import CollectiveTimings, Finding, OpTimings
+from paceline.events import CollectiveTimings, Finding, OpTimings, Thresholds
 
 from . import wholes, wording
 from .circumstances import Circumstances
 from .cohorts import Cohorts
 from .collectives import Collectives
-from .config import Config
+from .config import Config, changed
 from .ledger import Ledger
 from .pace import Pace
 from .standing import Standing, Window
@@ -142,18 +142,29 @@ class Diagnosis:
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()
+        self.values: dict[str, float] = {}
         self.phases = Phases(self.config)
         self.collectives = Collectives(self.config)
 
-    def update(self, event: OpTimings | CollectiveTimings) -> list[Finding]:
+    def update(self, event: OpTimings | CollectiveTimings | Thresholds) -> list[Finding]:
         """Take in one event; the findings that it brings to light or changes."""
+        if isinstance(event, Thresholds):
+            self.configure(event.values)
+            return []
         if isinstance(event, OpTimings):
             return self.phases.update(event)
         return self.collectives.update(event)
 
+    def configure(self, values: dict[str, float]) -> None:
+        """Judge by the default thresholds with ``values`` from now on; what is known stays."""
+        self.values = dict(values)
+        again = Diagnosis.restore(self.snapshot())
+        self.config, self.phases, self.collectives = again.config, again.phases, again.collectives
+
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
-        return pack({"layout": _LAYOUT, "phases": self.phases.snapshot(), "collectives": self.collectives.snapshot()})
+        parts = {"phases": self.phases.snapshot(), "collectives": self.collectives.snapshot()}
+        return pack({"layout": _LAYOUT, "values": self.values, **parts})
 
     @classmethod
     def restore(cls, data: bytes, config: Config | None = None) -> "Diagnosis":
@@ -165,7 +176,9 @@ class Diagnosis:
         state = unpack(data)
         if state.get("layout") != _LAYOUT:
             raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
-        diagnosis = cls(config)
+        values = {str(name): float(value) for name, value in state["values"].items()}
+        diagnosis = cls(config or changed(values))
+        diagnosis.values = values
         diagnosis.phases.load(state["phases"])
         diagnosis.collectives.load(state["collectives"])
         return diagnosis

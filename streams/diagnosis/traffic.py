@@ -14,10 +14,10 @@ import numpy as np
 
 from paceline.events import CollectiveTimings
 
-from .config import MOST_RANKS, Config
+from .calls import Calls, Spans, starts
+from .config import Config
 from .episode import Episode
 from .standing import Standing, Window
-from .steps import ABSURD_S
 
 #: What an operation of n ranks moves over the busiest link: so many times (n - 1) / n, or 0 for once, whatever n.
 FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1, "broadcast": 0, "reduce": 0}
@@ -48,50 +48,47 @@ class Traffic:
         self.steps = [-1, -1]
         self.speeds: dict[tuple[str, int], list[float]] = {}
 
-    def update(self, batch: CollectiveTimings) -> Episode | None:
+    def update(self, batch: CollectiveTimings, calls: Calls, spans: Spans) -> Episode | None:
         """Take in one batch; the episode where it has something new to tell."""
-        rank, seq = np.asarray(batch.rank, dtype=np.int64), np.asarray(batch.seq, dtype=np.int64)
-        group = np.asarray(batch.group, dtype=np.int64)
-        start = np.asarray(batch.start_s, dtype=np.float64) + batch.t0_s
-        wait, took = np.asarray(batch.wait_s, dtype=np.float64), np.asarray(batch.duration_s, dtype=np.float64)
-        sound = (rank >= 0) & (rank < MOST_RANKS) & (seq >= 0) & (group >= 0) & (group < len(batch.groups))
-        sound &= np.isfinite(start + wait + took) & (wait >= 0) & (took >= 0) & (took < ABSURD_S)
-        if not sound.any():
-            return None
-        ranks = np.unique(rank[sound]).tolist()
-        for key in ranks:
-            mine = sound & (rank == key)
-            self.first_s.setdefault(key, float(start[mine].min()))
-            self.last_s[key] = max(self.last_s.get(key, 0.0), float((start + took)[mine].max()))
-            self.groups.setdefault(key, set()).update(batch.groups[at] for at in np.unique(group[mine]))
-        steps = [step for step in batch.step if step >= 0]
-        if steps:
-            self.steps = [min(steps) if self.steps[0] < 0 else self.steps[0], max(self.steps[1], max(steps))]
-        self._merge(batch, np.flatnonzero(sound), group, seq, wait, took)
-        return self._judge(ranks)
+        for rank, first_s, last_s in zip(spans.ranks, spans.first_s, spans.last_s, strict=True):
+            self.first_s.setdefault(rank, first_s)
+            self.last_s[rank] = max(self.last_s.get(rank, 0.0), last_s)
+        if len(batch.groups) == 1:
+            for rank in spans.ranks:
+                self.groups.setdefault(rank, set()).add(batch.groups[0])
+        else:
+            for rank, at in {*zip(calls.rank.tolist(), calls.group.tolist(), strict=True)}:
+                self.groups.setdefault(rank, set()).add(batch.groups[at])
+        known = calls.step[calls.step >= 0]
+        if known.size:
+            first = int(known.min()) if self.steps[0] < 0 else self.steps[0]
+            self.steps = [first, max(self.steps[1], int(known.max()))]
+        self._merge(batch, calls)
+        return self._judge(spans.ranks)
 
-    def _merge(self, batch: CollectiveTimings, rows: Any, group: Any, seq: Any, wait: Any, took: Any) -> None:
+    def _merge(self, batch: CollectiveTimings, calls: Calls) -> None:
         """Add rows to their collectives; those that are whole now are counted."""
-        order = rows[np.lexsort((seq[rows], group[rows]))]
-        of, number = group[order], seq[order]
-        new = np.ones(order.size, dtype=bool)
-        new[1:] = (of[1:] != of[:-1]) | (number[1:] != number[:-1])
-        first = np.flatnonzero(new)
-        heard = np.append(first[1:], order.size) - first
-        waits, times = np.minimum.reduceat(wait[order], first), np.minimum.reduceat(took[order], first)
-        for at, count, shortest, quickest in zip(
-            order[first].tolist(), heard.tolist(), waits.tolist(), times.tolist(), strict=True
-        ):
-            index = batch.group[at]
-            size, key = batch.group_sizes[index], (batch.groups[index], batch.seq[at])
+        order = np.lexsort((calls.seq, calls.group))
+        first = starts(calls.group[order], calls.seq[order])
+        lead = order[first]
+        columns = (
+            calls.group[lead],
+            calls.seq[lead],
+            calls.operation[lead],
+            calls.bytes[lead],
+            np.append(first[1:], order.size) - first,
+            np.minimum.reduceat(calls.wait_s[order], first),
+            np.minimum.reduceat(calls.duration_s[order], first),
+        )
+        for at, seq, operation, moved, count, wait_s, took_s in zip(*(c.tolist() for c in columns), strict=True):
+            size, key = batch.group_sizes[at], (batch.groups[at], seq)
             known = self.open.pop(key, None)
             if known is not None:
-                count, shortest, quickest = count + known[0], min(shortest, known[1]), min(quickest, known[2])
+                count, wait_s, took_s = count + known[0], min(wait_s, known[1]), min(took_s, known[2])
             if count < size:
-                self.open[key] = [count, shortest, quickest]
+                self.open[key] = [count, wait_s, took_s]
                 continue
-            operation = batch.operations[batch.operation[at]] if batch.operation[at] < len(batch.operations) else ""
-            self._count(key[0], operation, size, batch.bytes[at], shortest, quickest)
+            self._count(key[0], batch.operations[operation], size, moved, wait_s, took_s)
         while len(self.open) > _MOST_OPEN:
             del self.open[next(iter(self.open))]
 

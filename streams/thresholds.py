@@ -1,0 +1,101 @@
+"""``paceline thresholds``: change what the diagnosis of one job asks for, also while it runs.
+
+Rule of this file: arguments in, one message out; what the thresholds mean is written where they are declared.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+
+from kafka.errors import KafkaError
+
+from paceline import bus, topics, wire
+from paceline.bus import BrokerSettings, BusError
+from paceline.connection import explain
+from paceline.events import Thresholds
+from paceline.settings import CLUSTER, SettingError
+
+from .diagnosis.config import CHANGEABLE, Config, refusal
+
+EXAMPLES = """\
+examples:
+  paceline thresholds --list                                   what there is, with default and limits
+  paceline thresholds --job resnet-7 least_excess=0.05         tell ranks that are 5 % slower, from now on
+  paceline thresholds --job resnet-7 hang_s=300 sigmas=4       two at once; the others go back to their defaults
+  paceline thresholds --job resnet-7                           back to the defaults
+"""
+_SEND_S = 15.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    args = _parse(sys.argv[1:] if argv is None else argv)
+    if args.list:
+        _list()
+        return 0
+    if args.job is None:
+        return _refuse("name the job with --job, or see what there is with --list")
+    values: dict[str, float] = {}
+    for word in args.values:
+        name, _, raw = word.partition("=")
+        try:
+            values[name] = float(raw)
+        except ValueError:
+            return _refuse(f"{word!r}: write NAME=NUMBER")
+        if reason := refusal(name, values[name]):
+            return _refuse(reason)
+    return _send(args, values)
+
+
+def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
+    try:
+        settings = BrokerSettings.from_environ(os.environ)
+        cluster = CLUSTER.read(os.environ)
+    except SettingError as error:
+        return _refuse(str(error))
+    if args.brokers:
+        settings = settings.with_brokers(args.brokers)
+    event = Thresholds(cluster=cluster, job=args.job, attempt=args.attempt, values=values)
+    topic = topics.THRESHOLD
+    try:
+        bus.ensure_topics(settings)
+        with contextlib.closing(bus.producer(settings, "paceline-thresholds")) as producer:
+            key = (wire.key_of(topic, event) or "").encode()
+            producer.send(topic.name, wire.encode(event), key=key).get(timeout=_SEND_S)
+    except (BusError, KafkaError) as error:
+        print(f"paceline thresholds: {explain(settings.address, error, settings.sasl_username)}", file=sys.stderr)
+        return 1
+    told = ", ".join(f"{name}={value:g}" for name, value in values.items()) or "all at their defaults"
+    print(f"job {args.job}, attempt {args.attempt}: {told}, from its next messages on")
+    return 0
+
+
+def _list() -> None:
+    defaults = Config()
+    for name, (low, high) in CHANGEABLE.items():
+        print(f"{name:<20} {getattr(defaults, name):>8g}   from {low:g} to {high:g}")
+
+
+def _refuse(reason: str) -> int:
+    print(f"paceline thresholds: {reason}", file=sys.stderr)
+    return 2
+
+
+def _parse(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="paceline thresholds",
+        description="Change the thresholds of the diagnosis for one attempt of a job, also while it runs.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("values", nargs="*", metavar="NAME=NUMBER", help="thresholds; those left out keep the default")
+    parser.add_argument("--job", metavar="J", help="the job")
+    parser.add_argument("--attempt", type=int, default=0, metavar="N", help="which start of it (default: 0)")
+    parser.add_argument("--list", action="store_true", help="the thresholds, with default and limits")
+    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers (default: PACELINE_BROKERS)")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
