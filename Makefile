@@ -64,6 +64,10 @@ bench-env: env
 bench-streams: bench-env  ## rows per second and delay through broker and Faust, beside other stream processors
 	@$(BIN)/python -m experiments.throughput $(ARGS)
 
+.PHONY: bench-forecasting
+bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=../shared/data, ARGS='--write')
+	@$(BIN)/python -m experiments.forecasting --data $(or $(DATA),../shared/data) $(ARGS)
+
 .PHONY: bench-overhead
 bench-overhead: env  ## what `paceline run` costs a training run
 	@$(BIN)/python -m experiments.overhead $(ARGS)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2. Installs only what is missing,
+# What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus. Installs only what is missing,
 # where apt is allowed; elsewhere says which tests are skipped and what brings them. In CI a missing one is a failure.
 set -euo pipefail
 
@@ -7,6 +7,7 @@ have_java() {
   command -v java >/dev/null && [ "$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -1)" -ge 17 ]
 }
 have_chromium() { command -v chromium >/dev/null; }
+have_prometheus() { command -v prometheus >/dev/null && command -v promtool >/dev/null; }
 
 packages=() skipped=()
 need() { # package, what is skipped without it, the check…
@@ -23,6 +24,7 @@ check() {
   need maven "bus tests on Apache Kafka" command -v mvn
   need chromium "browser tests" have_chromium
   need iproute2 "network tests" command -v ip
+  need prometheus "tests on a real Prometheus" have_prometheus
 }
 
 as_root() {

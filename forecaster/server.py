@@ -6,6 +6,7 @@ Rule of this file: real things are built here and handed down.
 import argparse
 import logging
 import os
+import signal
 import socket
 from pathlib import Path
 
@@ -61,6 +62,9 @@ def serve(args: argparse.Namespace, token: str) -> int:
         part.start()
     host, port = listening.getsockname()[:2]
     logger.info("listening on http://%s:%d; the interface is described at /docs", host, port)
+    # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     try:
         config = uvicorn.Config(app, log_level=args.log_level, access_log=False, log_config=None)
         uvicorn.Server(config).run(sockets=[listening])

@@ -41,13 +41,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     args = parser.parse_args(argv)
     try:
-        from .fitting import fit, packed
-    except ModuleNotFoundError:
-        return _refuse("torch is not installed; pip install 'paceline[training]'")
-    try:
         drawn = _drawn(recorded(args.recordings), args)
     except (OSError, ValueError, recording.RecordingError) as error:
         return _refuse(str(error))
+    try:
+        from .fitting import fit, packed
+    except ModuleNotFoundError:
+        return _refuse("torch is not installed; pip install 'paceline[training]'")
     models = [fit(drawn, args.rounds, args.seed + number) for number in range(args.members)]
     with args.out.open("wb") as opened:
         np.savez_compressed(opened, **packed(models))  # type: ignore[arg-type]

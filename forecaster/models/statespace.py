@@ -10,7 +10,7 @@ from ..scene import Scene
 from .model import UnsuitedError
 
 #: More samples make the fit slower, not better.
-NEWEST, HARMONICS = 720, 3
+NEWEST, HARMONICS = 300, 2
 
 
 def statespace(scene: Scene) -> Array:
@@ -32,7 +32,7 @@ def statespace(scene: Scene) -> Array:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about starting values and convergence: the result is checked below
         model = UnobservedComponents((past.values - centre) / scale, "llevel", freq_seasonal=cycles, autoregressive=1)
-        fitted = model.fit(disp=False, maxiter=40)
+        fitted = model.fit(disp=False, maxiter=25)
         found = fitted.get_forecast(scene.horizon)
         mean, deviation = np.asarray(found.predicted_mean), np.sqrt(np.maximum(np.asarray(found.var_pred_mean), 0.0))
     rows = mean[:, None] + deviation[:, None] * norm.ppf(scene.levels)

@@ -1,0 +1,119 @@
+"""``paceline forecaster`` as people start it, and its interface under a hundred wrong questions."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+from forecaster.__main__ import main
+
+BIN = Path(sys.executable).parent
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts the command; what it says is on one pipe."""
+    made: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str, **environ: str) -> subprocess.Popen[str]:
+        command = [str(BIN / "paceline"), "forecaster", *arguments]
+        own = {**os.environ, "OMP_NUM_THREADS": "1", **environ}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=own)
+        made.append(process)
+        return process
+
+    yield run
+    for process in made:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def address_of(process: subprocess.Popen[str]) -> str:
+    """Where it listens, by its own words."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "listening on " in line:
+            return line.split("listening on ")[1].split(";")[0].strip()
+    raise AssertionError("it did not start")
+
+
+def answers(address: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{address}/healthz").status_code == 200
+    return False
+
+
+@pytest.mark.e2e
+def test_it_answers_without_a_broker_and_stops_when_told(start: Start, until: Callable[..., None]) -> None:
+    """Questions need nothing but the command; a batch is shared out over processes; SIGTERM ends it cleanly."""
+    process = start("--no-bus", "--port", "0", "--processors", "2")
+    address = address_of(process)
+    until(lambda: answers(address))
+    question = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2}
+    assert len(httpx.post(f"{address}/v1/forecast", json=question).json()["values"]) == 2
+    batch = httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=120)
+    assert len(batch.json()["answers"]) == 100
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+@pytest.mark.e2e
+def test_it_answers_while_the_broker_is_away(start: Start, until: Callable[..., None]) -> None:
+    """Questions are answered, and /readyz says what it waits for."""
+    process = start("--port", "0", "--brokers", "127.0.0.1:9")
+    address = address_of(process)
+    until(lambda: answers(address))
+    waits = httpx.get(f"{address}/readyz")
+    assert waits.status_code == 503
+    question = {"values": [1.0, 2.0], "interval_s": 1.0, "horizon": 1}
+    assert httpx.post(f"{address}/v1/forecast", json=question).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-bus", "--network", "/nowhere.npz"], "--network"),
+        (["--no-bus", "--prometheus", "http://127.0.0.1:9"], "--prometheus"),
+        (["--no-bus", "--address", "192.0.2.1"], "--port"),
+        (["train", "/nowhere.jsonl", "--out", "/tmp/never.npz"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cause and mend on one line, and a status that is not 0."""
+    assert main(arguments) != 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("paceline forecaster:")]
+    assert words in line
+
+
+PROFILE = settings(
+    max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
+
+
+def test_the_interface_keeps_its_word(address: str) -> None:
+    """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
+    schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
+    operations = [found.ok() for found in schema.get_all_operations()]
+    assert len(operations) >= 12
+    for operation in operations:
+
+        @PROFILE
+        @given(case=operation.as_strategy())
+        def keeps_its_word(case: schemathesis.Case) -> None:
+            case.call_and_validate(checks=CHECKS)
+
+        keeps_its_word()
