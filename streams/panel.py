@@ -21,6 +21,9 @@ NEXT: dict[Cause, str] = {
     "garbage_collection": "gc.freeze() after set-up, or gc.disable() and gc.collect() on every rank at the same step",
     "cpu_contention": "find what else runs on that rank's cores (top, taskset -p PID); pin the ranks apart or move the "
     "other load",
+    "throttling": "look at that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and at what "
+    "shares its power or air",
+    "memory_pressure": "free memory on that node (free -m, smem): fewer loader workers, no other jobs, no swap",
     "link": "check that node's cable, switch port and NIC counters (ip -s link, ethtool -S)",
 }
 _UNKNOWN_NEXT = "record a minute with paceline run --record and compare that rank's phases with a peer's"
@@ -41,10 +44,14 @@ def _nodes(summary: Summary) -> list[str]:
     found = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
     lines = ["paceline: nodes"] if found else []
     for finding in found[:_SHOWN]:
-        lines.append(_row("Verdict", f"{finding.kind.replace('_', ' ')} ({finding.state}): {finding.summary}"))
+        lines.append(_row("Verdict", _sentence(finding)))
     if len(found) > _SHOWN:
         lines.append(_row("", f"and {len(found) - _SHOWN} more: paceline analyze RECORDING --json"))
     return lines
+
+
+def _sentence(finding: Finding) -> str:
+    return f"{finding.kind.replace('_', ' ')} ({finding.state}): {finding.summary}"
 
 
 def _job(job: JobSummary) -> list[str]:
@@ -56,9 +63,15 @@ def _job(job: JobSummary) -> list[str]:
     )
     found = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
     named = [finding for finding in found if finding.revision > 1 or finding.state != "suspected"]
-    body = [line for finding in named[:_SHOWN] for line in _finding(finding)] if named else _nobody(job)
-    if len(named) > _SHOWN:
-        body.append(_row("", f"and {len(named) - _SHOWN} more: paceline analyze RECORDING --json"))
+    ranks_named = [finding for finding in named if finding.kind == "straggler"]
+    wholes = [finding for finding in named if finding.kind != "straggler"]
+    body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
+    if any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes):
+        body = []  # a job that stands still is held back by that
+    body += [_row("Also" if body else "Verdict", _sentence(finding)) for finding in wholes[:_SHOWN]]
+    if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
+        more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
+        body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
     return [head, *body, *_time(job), _heard(job)]
 
 
