@@ -39,7 +39,8 @@ def moments(samples: int, horizon: int, wanted: int = MOMENTS) -> tuple[list[int
     """The ends of the pasts to try, newest first, and how many steps ahead: the horizon or a third of the history."""
     steps = max(1, min(horizon, (samples - LEAST) // 3))
     ends = [samples - steps - number * max(1, (2 * steps) // 3) for number in range(wanted)]
-    return [end for end in ends if end >= LEAST], steps
+    # A past much shorter than today's would say which models do well on short ones.
+    return [end for end in ends if end >= max(LEAST, samples // 2)], steps
 
 
 def run(past: Past, horizon: int, levels: Array, models: Mapping[str, Model], wanted: int = MOMENTS) -> Backtest:

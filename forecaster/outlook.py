@@ -172,9 +172,13 @@ def _pooled(question: Question, past: Past, levels: Array, notes: list[str]) -> 
         values, made = pool.widened(values, levels, factor), pool.widened(made, levels, factor)
     loss, naive_loss = None if made is None else pool.loss(test, made), test.losses.get(naive)
     chosen = question.model
-    if loss is not None and naive_loss is not None and loss > naive_loss and naive in forecasts:
-        notes.append(f"the pool lost to {naive} in the back-test, which answers instead")
-        chosen, values, made, loss, shares = naive, forecasts[naive], test.forecasts[naive], naive_loss, {naive: 1.0}
+    if made is not None and loss is not None and naive_loss is not None and loss > naive_loss and naive in forecasts:
+        share = pool.yielded(test, made, naive)
+        made = pool.mixed(made, test.forecasts[naive], share)
+        values, loss = pool.mixed(values, forecasts[naive], share), pool.loss(test, made)
+        shares = {name: (1.0 - share) * own + share * (name == naive) for name, own in ({naive: 0.0} | shares).items()}
+        notes.append(f"the pool lost to {naive} in the back-test, which answers for {share:.0%}")
+        chosen = naive if share == 1.0 else chosen
     return _outlook(chosen, scene, values, test, made, loss, shares, notes)
 
 

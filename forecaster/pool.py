@@ -20,6 +20,8 @@ POWER = 3.0
 STATES = ("last_60", "last_240", "analog", "network")
 #: Without a back-test only these speak, which need little history.
 UNTESTED = ("naive", "last_60", "smoothing", "network")
+#: Shares of the naive forecast that the gate tries before it answers with it alone.
+GATE = (0.25, 0.5, 0.75)
 #: Interval widths that are tried on the back-test, and how far the best of them is trusted: with so many values.
 WIDTHS = np.array([0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.8])
 TRUSTED = 1000.0
@@ -79,6 +81,20 @@ def widened(quantiles: Array, levels: Array, factor: float) -> Array:
     """``quantiles`` moved away from the median by ``factor``; levels on its last axis."""
     middle = quantiles[..., int(np.argmin(np.abs(levels - 0.5)))][..., None]
     return np.asarray(middle + factor * (quantiles - middle))
+
+
+def mixed(made: Array, naive: Array, share: float) -> Array:
+    """``made`` with a share of the naive forecast in it."""
+    return np.asarray(naive if share == 1.0 else (1.0 - share) * made + share * naive)
+
+
+def yielded(test: Backtest, made: Array, naive: str) -> float:
+    """The smallest share of the naive forecast with which ``made`` does not lose to it in the back-test."""
+    for share in GATE:
+        found = loss(test, mixed(made, test.forecasts[naive], share))
+        if found is not None and found <= test.losses[naive]:
+            return share
+    return 1.0
 
 
 def loss(test: Backtest, made: Array) -> float | None:
