@@ -13,7 +13,7 @@ from .past import Array
 from .scores import coverage
 
 #: How much a member counts before anything is known; 1 where it is not named.
-PRIOR: Mapping[str, float] = {"network": 40.0}
+PRIOR: Mapping[str, float] = {"network": 40.0, "fracast": 40.0}
 #: A member's weight falls with this power of its loss.
 POWER = 3.0
 #: For a series that often rests on its minimum only these speak: averages with the others would blur the two states.

@@ -15,8 +15,8 @@ from . import changes, failures, forecasts, jobs, series
 from .desk import Desk
 from .meters import Meters
 
-#: Bytes of a body: what 100 thousand values with their times need, several times over.
-LARGEST = 16 * 1024 * 1024
+#: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
+LARGEST = 64 * 1024 * 1024
 DESCRIPTION = """Forecasts with honest intervals, cycles and kinds of job.
 
 `POST` routes below `/v1` that are sent their values are stateless and need no broker. What was measured on the bus is
