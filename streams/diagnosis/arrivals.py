@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from .cohort import Array, peers_median
 from .config import Config
+from .iterations import Iterations
 from .ledger import Ledger
 from .ticks import PARTS, Tick
 
@@ -29,10 +30,12 @@ class Rows(NamedTuple):
     seq: Ints
     start_s: Array
     wait_s: Array
+    #: What each call is: the same number for the same operation and size.
+    token: Ints
 
 
 def _only(rows: Rows, which: NDArray[np.bool_]) -> Rows:
-    return Rows(rows.rank[which], rows.step[which], rows.seq[which], rows.start_s[which], rows.wait_s[which])
+    return Rows(*(column[which] for column in rows))  # type: ignore[arg-type]
 
 
 class Arrivals:
@@ -56,6 +59,9 @@ class Arrivals:
         self.tick_start = np.nan
         self.first_step = -1
         self.judged = 0
+        self.iterations = Iterations()
+        #: Calls that wait for their number until iterations are known.
+        self.unnumbered = np.empty(0, dtype=np.int64)
 
     def update(self, rows: Rows) -> list[Tick]:
         """Take in rows; the ticks that they complete."""
@@ -126,10 +132,25 @@ class Arrivals:
         again += int((cells[1:] == cells[:-1]).sum())
         self.ledger.note("collectives repeated or after they were judged", again)
         self.wait[slot, column] = rows.wait_s
-        self.step[slot] = np.where(rows.step < 0, rows.seq, rows.step)  # no steps known: count collectives instead
         mine = column == 0
         self.start[slot[mine]] = rows.start_s[mine]
+        self._number(rows, slot, mine)
         np.maximum.at(self.latest, column, rows.seq)
+
+    def _number(self, rows: Rows, slot: Ints, mine: NDArray[np.bool_]) -> None:
+        """Give each call the step it belongs to: its own, or, where none is known, the iteration that it falls into."""
+        known = rows.step >= 0
+        self.step[slot[known]] = rows.step[known]
+        if known.all() or not mine.any():
+            return
+        numbered = self.iterations.add(rows.token[mine], rows.start_s[mine])
+        seqs = np.concatenate([self.unnumbered, rows.seq[mine]])
+        if numbered is None:
+            self.unnumbered = seqs
+            return
+        self.unnumbered = np.empty(0, dtype=np.int64)
+        fresh = (seqs >= self.base) & (seqs - self.base < self.start.size)
+        self.step[seqs[fresh] % self.start.size] = numbered[fresh]
 
     def _judge(self) -> list[Tick]:
         frontier = self._frontier()
@@ -150,6 +171,8 @@ class Arrivals:
         known = first[~np.isnan(first)]
         overdue = bool(known.size and known[-1] - known[0] > self.config.patience_s)
         crowded = lead - self.base + 1 >= _MOST_SLOTS // 2
+        if self.unnumbered.size and not crowded:
+            return self.base - 1
         if self.members.size < self.size and not (overdue or crowded):
             return self.base - 1
         if not (overdue or crowded):
@@ -226,16 +249,18 @@ class Arrivals:
         "tick_start",
         "first_step",
         "judged",
+        "unnumbered",
     )
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        return {name: getattr(self, name) for name in self._STATE}
+        return {**{name: getattr(self, name) for name in self._STATE}, "iterations": self.iterations.snapshot()}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        for name, value in data.items():
-            setattr(self, name, value)
+        for name in self._STATE:
+            setattr(self, name, data[name])
+        self.iterations.load(data["iterations"])
 
 
 def _rising(start: Array, before: float) -> Array:

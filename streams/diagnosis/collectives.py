@@ -3,8 +3,11 @@
 Rule of this file: rows are cleaned and sorted to their groups here; the judging is done in arrivals, straggler, links.
 """
 
+import zlib
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from paceline.events import CollectiveTimings, Finding
 
@@ -83,10 +86,13 @@ class Collectives:
 
     def _groups(self, batch: CollectiveTimings, calls: Calls) -> Iterator[tuple[str, int, Rows]]:
         """The rows of each group of at least two members, in the batch's order."""
+        words = np.array([zlib.crc32(word.encode()) for word in batch.operations] or [0], dtype=np.int64)
+        tokens = words[calls.operation] * 1_000_003 ^ calls.bytes
         for index, (name, size) in enumerate(zip(batch.groups, batch.group_sizes, strict=True)):
             mine = calls.group == index
             if size >= 2 and mine.any():
-                yield name, size, Rows(*(column[mine] for column in (*calls[:3], calls.start_s, calls.wait_s)))
+                columns = (*calls[:3], calls.start_s, calls.wait_s, tokens)
+                yield name, size, Rows(*(column[mine] for column in columns))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
