@@ -38,9 +38,12 @@ class Config:
     recover_ticks: int = 8
     cooldown_ticks: int = 10
     #: Least excess over the peers, as a share of the step without it, that is worth a word.
-    least_excess: float = 0.07
-    #: The same for lateness that is time without a processor, for jobs that share cores: neighbours come and go.
+    least_excess: float = 0.05
+    #: The same for lateness that is time without a processor, in jobs whose ranks all share cores with others:
+    #: neighbours come and go. Where the typical rank hardly ever waits for a processor the bar is ``least_excess``.
     least_cpu_wait: float = 0.25
+    #: How steeply the one goes over into the other, with the typical rank's share of time without a processor.
+    cpu_wait_slope: float = 5.0
     #: Spread that no cohort is ever tighter than, as a share of the step.
     floor: float = 0.01
     #: The verdict asks for ``sigmas + sqrt(2 ln ranks)`` spreads: the largest of n healthy ranks grows like the root.

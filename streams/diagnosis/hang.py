@@ -39,6 +39,9 @@ class Stop(msgspec.Struct):
     seq: int
     operation: str
     waiting: list[int]
+    #: How many wait and how many are missing; the lists hold the first of them.
+    waits: int
+    misses: int
     missing: list[int]
     #: Members of the group that were never heard of.
     unknown: int
@@ -111,7 +114,7 @@ class Hang:
         """The collective to name: of those that somebody who waits nowhere is missing from, the longest awaited."""
         places = sorted({(wait.group, wait.seq) for waits in self.waits.values() for wait in waits})
         found = [self._of(group, seq) for group, seq in places]
-        found.sort(key=lambda stop: (not stop.missing, not stop.unknown, -len(stop.waiting)))
+        found.sort(key=lambda stop: (not stop.missing, not stop.unknown, -stop.waits))
         return found[0]
 
     def _of(self, group: str, seq: int) -> Stop:
@@ -122,7 +125,8 @@ class Hang:
         size = max(wait.size for wait in here)
         unknown = max(size - len(set(known) | set(waiting)), 0)
         last = max((known[rank] for rank in missing), default=-1)
-        return Stop(group, seq, here[0].operation, waiting[:MOST_TOLD], missing[:MOST_TOLD], unknown, last)
+        counts = (len(waiting), len(missing))
+        return Stop(group, seq, here[0].operation, waiting[:MOST_TOLD], *counts, missing[:MOST_TOLD], unknown, last)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""

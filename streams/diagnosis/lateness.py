@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from .cohort import MAD_SIGMA, Array, nanmedian, peers_median, peers_spread
 from .config import RING, Config
+from .steps import OP_INDEX
 from .ticks import Tick
 
 Flags = NDArray[np.bool_]
@@ -26,6 +27,9 @@ Flags = NDArray[np.bool_]
 #: A median's standard error over a mean's, and allowance for ticks that are not independent of each other.
 _MEDIAN_ERROR = 1.2533
 _DEPENDENCE = 1.5
+#: Weight of the newest tick in how contended the processors are.
+_NEWEST = 0.2
+_CPU_WAIT = OP_INDEX["cpu_wait"]
 #: The ninth decile of normal noise, in standard deviations.
 _NORMAL_90 = 1.2816
 
@@ -57,6 +61,8 @@ class Ring:
         self.last_steps: list[int] = []
         self.spans: list[float] = []
         self.communicates = False
+        #: The typical rank's share of time without a processor, of late.
+        self.contended = 0.0
 
     def push(self, tick: Tick) -> None:
         """Append a tick; the oldest falls out."""
@@ -78,6 +84,9 @@ class Ring:
         self.last_steps = [*self.last_steps, tick.last_step][-RING:]
         self.spans = [*self.spans, tick.span_s][-RING:]
         self.communicates = self.communicates or bool(np.nansum(tick.wait) > 0.0)
+        if tick.seconds.shape[1]:
+            share = float(np.nan_to_num(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
+            self.contended += _NEWEST * (share - self.contended)
 
     def median(self, name: str, ticks: int) -> Array:
         """Each rank's median of a column over the newest ``ticks`` ticks."""
@@ -99,7 +108,7 @@ class Ring:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        names = ("table", "first_steps", "last_steps", "spans", "communicates")
+        names = ("table", "first_steps", "last_steps", "spans", "communicates", "contended")
         return {name: getattr(self, name) for name in names}
 
     def load(self, data: dict[str, Any]) -> None:
@@ -113,7 +122,7 @@ def look(ring: Ring, ticks: int, config: Config) -> Look:
     judged = ring.table[: len(JUDGED), -ticks:]
     ranks = judged.shape[2]
     nobody = Look(np.zeros(ranks, dtype=bool), np.zeros(ranks))
-    least = _least(config)
+    least = _least(config, ring.contended)
     if len(ring.first_steps) < ticks or not _near(judged, least):
         return nobody
     median = nanmedian(judged, axis=1)
@@ -143,12 +152,13 @@ def _near(judged: Array, least: Array) -> bool:
 def calm(ring: Ring, ticks: int, config: Config) -> Flags:
     """Which ranks are back among their peers: under half of every bar, over the last ``ticks`` ticks."""
     median = nanmedian(ring.table[: len(JUDGED), -ticks:], axis=1)
-    return np.asarray((median < _least(config)[:, None] / 2).all(axis=0))
+    return np.asarray((median < _least(config, ring.contended)[:, None] / 2).all(axis=0))
 
 
-def _least(config: Config) -> Array:
+def _least(config: Config, contended: float) -> Array:
     """The least excess worth a word, for each of ``JUDGED``."""
-    return np.array([config.least_cpu_wait if name == "starved" else config.least_excess for name in JUDGED])
+    starved = min(config.least_cpu_wait, config.least_excess + config.cpu_wait_slope * contended)
+    return np.array([starved if name == "starved" else config.least_excess for name in JUDGED])
 
 
 def _margin(history: Array, excess: Array, median: Array, least: float, config: Config) -> Array:

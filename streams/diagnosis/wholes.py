@@ -181,12 +181,13 @@ def hang(episode: Episode, stop: Stop, whole: Whole, nodes: list[str]) -> Findin
         number(
             "waited", seen["waited"], "s", seen["usual"], "longest so far; beside it the longest that ever ended well"
         ),
-        number("waiting", len(stop.waiting), "ranks", None, f"stand in {where}"),
+        number("waiting", stop.waits, "ranks", None, f"stand in {where}"),
     ]
-    waiting = f"{len(stop.waiting)} ranks ({_some(stop.waiting)}) have stood in {where} for {seen['waited']:.0f} s"
+    waiting = f"{stop.waits} ranks ({_some(stop.waiting, stop.waits)}) have stood in {where} for {seen['waited']:.0f} s"
     if stop.missing:
         evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
-        summary = f"{waiting}; rank {_some(stop.missing)} has not come to it. Look at that process: py-spy dump, dmesg."
+        missing = _some(stop.missing, stop.misses)
+        summary = f"{waiting}; rank {missing} has not come to it. Look at that process: py-spy dump, dmesg."
     elif stop.unknown:
         summary = f"{waiting}; {stop.unknown} members of the group were never heard of. See whether they have started."
     else:
@@ -208,9 +209,9 @@ def silence(episode: Episode, whole: Whole) -> Finding:
     return _finding("insufficient_data", "ranks", episode, whole, evidence, summary)
 
 
-def _some(ranks: list[int]) -> str:
-    shown = ", ".join(map(str, ranks[:8]))
-    return shown + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
+def _some(ranks: list[int], count: int) -> str:
+    shown = ranks[:8]
+    return ", ".join(map(str, shown)) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def _bytes(size: int) -> str:
