@@ -548,7 +548,8 @@ JobKind = Literal["training", "inference", "interactive", "data_prep", "batch_in
 class JobProfile(Event, frozen=True, kw_only=True):
     """What kind of job this is, its rhythm and its end, as far as known; None is *unknown*. Key: job; compacted.
 
-    ``cycle_period_s`` is None where there is no stable period; ``cycle_drift_ratio`` is its change a cycle.
+    ``cycle_period_s`` is None where there is no stable period; ``cycle_drift_ratio`` is its change from the
+    first third of what was looked at to the last, as a share of it.
     """
 
     cluster: str

@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
         settings = settings.with_brokers(args.brokers)
     settings.ssl_context()
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
-        return _work(settings, Path(args.data_dir or scratch), args.web_port, args.wait)
+        return _work(settings, Path(args.data_dir or scratch), (args.web_address, args.web_port), args.wait)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -49,14 +49,15 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--brokers", metavar="HOST:PORT[,…]", help="Kafka brokers; default: PACELINE_BROKERS")
-    parser.add_argument("--web-port", type=int, default=0, metavar="N", help="serve health and metrics on 127.0.0.1:N")
+    parser.add_argument("--web-port", type=int, default=0, metavar="N", help="serve health and metrics on port N")
+    parser.add_argument("--web-address", default="127.0.0.1", metavar="IP", help="on this address (default: loopback)")
     parser.add_argument("--data-dir", metavar="DIR", help="scratch folder; default: a temporary one")
     parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="wait for a broker so long (60)")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     return parser.parse_args(argv)
 
 
-def _work(settings: BrokerSettings, data_dir: Path, web_port: int, wait_s: float) -> int:
+def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float) -> int:
     while True:
         try:
             wait_for_broker(settings, wait_s, lambda cause: _say(f"waiting for a broker: {cause}"))
@@ -66,7 +67,7 @@ def _work(settings: BrokerSettings, data_dir: Path, web_port: int, wait_s: float
             return 1
         began_s = time.monotonic()
         try:
-            asyncio.run(Worker(settings, data_dir, web_port).run())
+            asyncio.run(Worker(settings, data_dir, web).run())
         except WorkerError as error:
             _say(f"starting again from what is stored: {error}")
             if time.monotonic() - began_s < SOON_S:

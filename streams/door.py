@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from paceline import topics, wire
-from paceline.events import DeadLetter, Event
+from paceline.events import DeadLetter, Event, JobWindow
 from paceline.topics import Topic
 
 from .offsets import Offsets, Partition
@@ -37,6 +37,9 @@ CHECKPOINT_EVENTS = 500
 #: … but snapshots may take no more than one part in so many of the time.
 SNAPSHOT_SHARE = 20
 EXCERPT_BYTES = 256
+#: The windows that ``/metrics`` tells of, and for how many jobs at most.
+WINDOW_S = 10.0
+MOST_JOBS = 1000
 
 #: Sends key and value to a topic; the awaitable it returns is done when the broker has them.
 Publish = Callable[[Topic, str | None, bytes], Awaitable[Awaitable[object]]]
@@ -67,6 +70,15 @@ class Counts:
     checkpoint_bytes: int = 0
     commits: int = 0
     newest_event_s: float | None = None
+    #: The latest window of each job: median step in seconds, and steps a second.
+    jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def see(self, window: JobWindow) -> None:
+        """Keep what a window tells of its job; of many jobs the newest."""
+        self.jobs.pop(window.job, None)
+        self.jobs[window.job] = (window.step_median_s, window.steps / window.length_s)
+        while len(self.jobs) > MOST_JOBS:
+            del self.jobs[next(iter(self.jobs))]
 
 
 @dataclass
@@ -150,6 +162,8 @@ class Door:
     async def _say(self, target: Topic, found: Event, opened: _Open) -> None:
         opened.waiting.append(await self.publish(target, wire.key_of(target, found), wire.encode(found)))
         self.counts.published[target.short] += 1
+        if isinstance(found, JobWindow) and found.length_s == WINDOW_S:
+            self.counts.see(found)
 
     def _opened(self, key: Key, partition: int) -> _Open:
         """The unit's entry; a unit not in memory is restored from what is stored of it."""

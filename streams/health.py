@@ -1,6 +1,7 @@
-"""``/healthz``, ``/readyz`` and ``/metrics`` of the worker, on the loopback address.
+"""``/healthz``, ``/readyz`` and ``/metrics`` of the worker, on the loopback address unless told otherwise.
 
-Rule of this file: it only reads. Metric names begin with ``paceline_streams_``.
+Rule of this file: it only reads. Metric names of the worker begin with ``paceline_streams_``; those of the jobs it
+watches, a gauge each by job, do not name the service.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,14 +28,28 @@ def metrics(counts: Counts, in_hand: int, units: int) -> str:
     add("commits_total", "counter", "Offset commits.", ("", counts.commits))
     add("uncommitted_events", "gauge", "Events read whose offset is not safe to commit yet.", ("", in_hand))
     add("units", "gauge", "Jobs and nodes in memory.", ("", units))
+    for name, help_, at in _JOBS:
+        lines.extend((f"# HELP {name} {help_}", f"# TYPE {name} gauge"))
+        lines.extend(f'{name}{{training_job="{_quoted(job)}"}} {row[at]:g}' for job, row in sorted(counts.jobs.items()))
     return "\n".join(lines) + "\n"
+
+
+#: Metric of a job, what it is, and its place in the door's row.
+_JOBS = (
+    ("paceline_step_seconds", "Median step of the median rank in the last window.", 0),
+    ("paceline_steps_per_second", "Steps a second in the last window.", 1),
+)
+
+
+def _quoted(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _by_topic(counts: dict[str, int]) -> Iterator[tuple[str, float]]:
     return ((f'{{topic="{name}"}}', value) for name, value in sorted(counts.items()))
 
 
-async def serve(port: int, ready: Callable[[], bool], text: Callable[[], str]) -> web.AppRunner:
+async def serve(address: str, port: int, ready: Callable[[], bool], text: Callable[[], str]) -> web.AppRunner:
     """Serve until the runner that is returned is cleaned up.
 
     Raises:
@@ -55,5 +70,5 @@ async def serve(port: int, ready: Callable[[], bool], text: Callable[[], str]) -
     site.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show)])
     runner = web.AppRunner(site, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
+    await web.TCPSite(runner, address, port).start()
     return runner

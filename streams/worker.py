@@ -33,10 +33,10 @@ class WorkerError(Exception):
 class Worker:
     """A Faust worker in this process."""
 
-    def __init__(self, settings: BrokerSettings, data_dir: Path, web_port: int = 0) -> None:
+    def __init__(self, settings: BrokerSettings, data_dir: Path, web: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self.settings = settings
         self.data_dir = data_dir
-        self.web_port = web_port
+        self.web_address, self.web_port = web
         self.ready = False
 
     async def run(self) -> None:
@@ -78,9 +78,11 @@ class Worker:
             return health.metrics(door.counts, door.offsets.in_hand(), len(door.processor.units))
 
         try:
-            return await health.serve(self.web_port, lambda: self.ready, text)
+            return await health.serve(self.web_address, self.web_port, lambda: self.ready, text)
         except OSError as error:
-            raise SettingError(f"--web-port={self.web_port}: {error.strerror}; allowed: a free port") from error
+            raise SettingError(
+                f"--web-port={self.web_port} on {self.web_address}: {error.strerror}; allowed: a free port"
+            ) from error
 
     async def _start(self, app: faust.App, door: Door) -> None:
         """Join, then store what is due until cancelled. Ends by itself only when the app does."""

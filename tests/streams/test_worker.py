@@ -136,6 +136,9 @@ def test_sigterm_ends_it_in_good_order(workers, make_training, request):
     workers.produce(more)
     workers.until(lambda: len(workers.findings(job + "-next")) >= len(expected(more)), 60)
     assert workers.findings(job) == wanted
+    shown = f'paceline_step_seconds{{training_job="{job}-next"}} '
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        assert shown in answer.read().decode()
 
 
 def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
