@@ -20,7 +20,8 @@ class Config:
     """
 
     tick_s: float = 0.2
-    #: The first steps of an attempt allocate, compile and connect; they say nothing of what follows.
+    #: The first steps of an attempt allocate, compile and connect; they say nothing of what follows. A recording that
+    #: begins in the middle of a run has none.
     warmup_steps: int = 5
     #: Ticks of unbroken lateness before a rank is suspected, and before it is confirmed. One slow step is noise
     #: (Minder: precision 0.76 without a continuity rule, 0.90 with one).
@@ -59,6 +60,8 @@ class Config:
     #: Verdicts on the whole job are given for windows of at least so many ticks and steps.
     window_ticks: int = 10
     window_steps: int = 10
+    #: The same for ticks of ``long_tick_s`` and more, each a step of its own.
+    window_long: int = 5
     #: A stage is longer when its compute is by this share over the mean of all stages.
     least_stage: float = 0.1
     #: Micro-batches differ in length when their times spread by this share of the mean in forward and backward, with

@@ -62,7 +62,7 @@ class Phases:
         found = []
         for step in self.steps.update(batch):
             self.judged += 1
-            if self.judged <= self.config.warmup_steps:
+            if step.step < self.config.warmup_steps:
                 continue
             self.around.ends_s = step.ends_s
             self.structure.step(step)

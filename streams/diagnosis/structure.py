@@ -109,7 +109,9 @@ class Structure:
             self.seconds = grown
         self.seconds[:, :ranks] += np.nan_to_num(tick.seconds) * tick.steps
         self.ticks, self.steps, self.span_s = self.ticks + 1, self.steps + tick.steps, self.span_s + tick.span_s
-        if self.ticks < self.config.window_ticks or self.steps < self.config.window_steps:
+        long = self.span_s >= self.ticks * self.config.long_tick_s
+        ticks, steps = (self.config.window_long,) * 2 if long else (self.config.window_ticks, self.config.window_steps)
+        if self.ticks < ticks or self.steps < steps:
             return []
         window = Window(self.first_step, tick.last_step, self.span_s)
         told = [*self._stages(window, accused), *self._data(window, accused), *self._input(window, accused, has_loader)]
