@@ -67,7 +67,9 @@ def _replicated(work: Work, spec: Spec, start: Array, before: Array) -> Timeline
     left = np.broadcast_to(issued.max(axis=1)[:, None], issued.shape) + transfer[:, None, None] / 4
     if count:
         left[:, :, -1] = leave[:, None]
-    stood = np.zeros_like(issued) if spec.phases else left - issued
+    # Without phases only the communication stream is seen: a transfer begins when the one before it is done.
+    stream = np.maximum(issued, np.concatenate([issued[:, :, :1], left[:, :, :-1]], axis=2))
+    stood = np.zeros_like(issued) if spec.phases else np.maximum(left - stream, 0.0)
     if count:
         stood[:, :, -1] = wait
     return Timeline(start, forward_start, backward_start, arrival, wait, leave, issued, left, stood)

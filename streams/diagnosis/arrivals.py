@@ -20,6 +20,8 @@ Ints = NDArray[np.int64]
 #: Collectives of a group kept at first while members are missing from them; doubled up to the most.
 _SLOTS = 256
 _MOST_SLOTS = 65_536
+#: Least share of a step that is left of it without anybody's lateness.
+_LEAST_BASE = 0.1
 
 
 class Rows(NamedTuple):
@@ -58,6 +60,7 @@ class Arrivals:
         self.counted: Array = np.zeros(0)
         self.tick_start = np.nan
         self.first_step = -1
+        self.newest_step = -1
         self.judged = 0
         self.iterations = Iterations()
         #: Calls that wait for their number until iterations are known.
@@ -182,7 +185,7 @@ class Arrivals:
         return int(latest[present].min())
 
     def _cut(self, wait: Array, start: Array, step: Ints) -> list[Tick]:
-        """Add judged collectives to the running tick and cut it wherever it is long enough."""
+        """Add judged collectives to the running tick and cut it wherever it is long enough and a step begins."""
         late = np.nan_to_num(np.fmax.reduce(wait, axis=1, keepdims=True) - wait)
         if np.isnan(self.tick_start):
             self.tick_start, self.first_step = float(start[0]), int(step[0])
@@ -190,6 +193,9 @@ class Arrivals:
         begin = 0
         while True:
             end = int(np.searchsorted(start, self.tick_start + self.config.tick_s))
+            # Whole steps only: what comes first in a step waits otherwise than what comes last.
+            before = int(step[end - 1]) if end else self.newest_step
+            end += int(np.argmax(step[end:] != before)) if (step[end:] != before).any() else step.size
             if end >= start.size:
                 break
             self._add(wait[begin:end], late[begin:end])
@@ -197,6 +203,7 @@ class Arrivals:
             self.tick_start, self.first_step = float(start[end]), int(step[end])
             begin = end
         self._add(wait[begin:], late[begin:])
+        self.newest_step = int(step[-1])
         return ticks
 
     def _add(self, wait: Array, late: Array) -> None:
@@ -222,7 +229,8 @@ class Arrivals:
             span_s=span,
             own=late,
             peers=peers,
-            base=np.maximum(span / steps - np.maximum(late - peers, 0.0), 1e-9) * heard,
+            # Waits that overlap may add up to more than the time there was.
+            base=np.maximum(span / steps - np.maximum(late - peers, 0.0), _LEAST_BASE * span / steps) * heard,
             wait=wait,
             waited=peers_median(wait) - wait,
             parts=np.zeros((len(PARTS), late.size)),
@@ -248,6 +256,7 @@ class Arrivals:
         "counted",
         "tick_start",
         "first_step",
+        "newest_step",
         "judged",
         "unnumbered",
     )
