@@ -8,13 +8,14 @@ Bus bandwidth is that of NCCL's own tests (nccl-tests, PERFORMANCE.md): bytes ov
 times what the operation moves over the busiest link. Of each size the fastest tenth counts: the others met traffic.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from paceline.events import CollectiveTimings
 
-from .calls import Calls, Spans, starts
+from .calls import Calls, Ints, Spans, starts
+from .cohort import Array
 from .config import Config
 from .episode import Episode
 from .standing import Standing, Window
@@ -27,8 +28,23 @@ _LEAST_BYTES = 4096
 #: Collectives that members are still missing from; beyond it the oldest are given up.
 _MOST_OPEN = 16_384
 
+#: The share of transfers of a size that the one which counts is faster than.
+_FAST = 0.9
+
 #: Members heard, shortest wait, shortest duration.
 _Open = list[float]
+
+
+class _Calls(NamedTuple):
+    """Collectives: how many members of each were heard, their shortest wait and their shortest time."""
+
+    group: Ints
+    seq: Ints
+    operation: Ints
+    bytes: Ints
+    heard: Ints
+    wait_s: Array
+    took_s: Array
 
 
 class Traffic:
@@ -71,7 +87,7 @@ class Traffic:
         order = np.lexsort((calls.seq, calls.group))
         first = starts(calls.group[order], calls.seq[order])
         lead = order[first]
-        columns = (
+        found = _Calls(
             calls.group[lead],
             calls.seq[lead],
             calls.operation[lead],
@@ -80,26 +96,55 @@ class Traffic:
             np.minimum.reduceat(calls.wait_s[order], first),
             np.minimum.reduceat(calls.duration_s[order], first),
         )
-        for at, seq, operation, moved, count, wait_s, took_s in zip(*(c.tolist() for c in columns), strict=True):
-            size, key = batch.group_sizes[at], (batch.groups[at], seq)
-            known = self.open.pop(key, None)
-            if known is not None:
-                count, wait_s, took_s = count + known[0], min(wait_s, known[1]), min(took_s, known[2])
-            if count < size:
-                self.open[key] = [count, wait_s, took_s]
-                continue
-            self._count(key[0], batch.operations[operation], size, moved, wait_s, took_s)
+        whole = found.heard >= np.array(batch.group_sizes)[found.group]
+        if not self.open and whole.all():  # all members are on one node: the common case
+            self._count(batch, found)
+            return
+        whole_now = self._join(batch, found)
+        if whole_now.seq.size:
+            self._count(batch, whole_now)
         while len(self.open) > _MOST_OPEN:
             del self.open[next(iter(self.open))]
 
-    def _count(self, group: str, operation: str, size: int, moved: int, wait_s: float, took_s: float) -> None:
-        if operation in _POINT_TO_POINT:
-            return
-        self.waited[group] = self.waited.get(group, 0.0) + wait_s
-        factor = next((FACTORS[name] for name in FACTORS if operation.startswith(name)), None)
-        if factor is not None and moved >= _LEAST_BYTES and took_s > 0 and size > 1:
-            speed = moved / took_s * (factor * (size - 1) / size if factor else 1.0)
-            self.speeds.setdefault((operation, moved.bit_length() - 1), []).append(speed)
+    def _join(self, batch: CollectiveTimings, found: "_Calls") -> "_Calls":
+        """Add what other nodes have told of the same collectives; those that are whole with it."""
+        sizes, names, known_so_far = batch.group_sizes, batch.groups, self.open
+        done: list[int] = []
+        waits, times = found.wait_s.tolist(), found.took_s.tolist()
+        for at, (group, seq, heard) in enumerate(
+            zip(found.group.tolist(), found.seq.tolist(), found.heard.tolist(), strict=True)
+        ):
+            key = (names[group], seq)
+            known = known_so_far.pop(key, None)
+            if known is not None:
+                heard += known[0]
+                waits[at], times[at] = min(waits[at], known[1]), min(times[at], known[2])
+            if heard < sizes[group]:
+                known_so_far[key] = [heard, waits[at], times[at]]
+            else:
+                done.append(at)
+        joined = found._replace(wait_s=np.array(waits), took_s=np.array(times))
+        return _Calls(*(column[done] for column in joined))  # type: ignore[arg-type]
+
+    def _count(self, batch: CollectiveTimings, found: "_Calls") -> None:
+        """Add up whole collectives."""
+        between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[found.operation]
+        waited = np.bincount(found.group, np.where(between_two, 0.0, found.wait_s), len(batch.groups))
+        for at in np.flatnonzero(np.bincount(found.group)).tolist():
+            self.waited[batch.groups[at]] = self.waited.get(batch.groups[at], 0.0) + float(waited[at])
+        size = np.array(batch.group_sizes, dtype=np.float64)[found.group]
+        fit = (found.bytes >= _LEAST_BYTES) & (found.took_s > 0) & (size > 1)
+        power = np.frexp(found.bytes.astype(np.float64))[1] - 1
+        for at, word in enumerate(batch.operations):
+            factor = next((FACTORS[name] for name in FACTORS if word.startswith(name)), None)
+            mine = fit & (found.operation == at)
+            if factor is None or not mine.any():
+                continue
+            turns = factor * (size[mine] - 1) / size[mine] if factor else 1.0
+            speed = found.bytes[mine] / found.took_s[mine] * turns
+            for one in np.unique(power[mine]).tolist():
+                fast = float(np.quantile(speed[power[mine] == one], _FAST))
+                self.speeds.setdefault((word, one), []).append(fast)
 
     def _judge(self, ranks: list[int]) -> Episode | None:
         if max(self.last_s[rank] - self.first_s[rank] for rank in ranks) < self.config.traffic_s:
@@ -112,7 +157,7 @@ class Traffic:
         least = min(shares)
         evidence = {"least": least, "share": float(np.median(shares))}
         for (word, power), speeds in sorted(self.speeds.items(), key=lambda item: -item[0][1])[:4]:
-            evidence[f"speed:{word}:{power}"] = float(np.quantile(speeds, 0.9))
+            evidence[f"speed:{word}:{power}"] = float(np.quantile(speeds, _FAST))
         self._clear()
         lost = least / max(1 - least, 0.01)
         return self.standing.see("traffic", window, least, self.config.communication_bound, lost, "link", evidence)
