@@ -97,9 +97,9 @@ def test_what_is_no_json_is_skipped_and_said(broker: BrokerSettings, capsys: pyt
     """Noise on the topic stays off standard output."""
     producer = bus.producer(broker, "test")
     for value in (b"\xff\x00 noise", b"[1]", b"[" * 100_000, b'{"later":"field"}'):
-        producer.send(topics.WINDOW.name, value=value).get(30)
+        producer.send(topics.THRESHOLD.name, value=value).get(30)  # a topic that no other test writes to
     producer.close()
-    assert tail.main(["window", "--from-beginning", "--seconds", "3", "--brokers", broker.address]) == 0
+    assert tail.main(["threshold", "--from-beginning", "--seconds", "6", "--brokers", broker.address]) == 0
     printed = capsys.readouterr()
     assert '{"later":"field"}' in printed.out.splitlines()
     assert printed.err.count("skipped") == 3
