@@ -96,8 +96,9 @@ def test_it_ends_when_its_reader_has_gone(start: Start):
 def test_what_is_no_json_is_skipped_and_said(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]):
     """Noise on the topic stays off standard output."""
     producer = bus.producer(broker, "test")
-    for value in (b"\xff\x00 noise", b"[1]", b"[" * 100_000, b'{"later":"field"}'):
-        producer.send(topics.THRESHOLD.name, value=value).get(30)  # a topic that no other test writes to
+    for number, value in enumerate((b"\xff\x00 noise", b"[1]", b"[" * 100_000, b'{"later":"field"}')):
+        # A topic that no other test writes to; it is compacted, so each has a key of its own.
+        producer.send(topics.THRESHOLD.name, key=b"%d" % number, value=value).get(30)
     producer.close()
     assert tail.main(["threshold", "--from-beginning", "--seconds", "6", "--brokers", broker.address]) == 0
     printed = capsys.readouterr()
