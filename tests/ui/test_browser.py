@@ -112,7 +112,7 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     own_broker.stop()
     tab.get_by_text("No connection to the broker at").wait_for()
     tab.get_by_text("connection refused").wait_for()
-    assert tab.get_by_text("Straggler: rank 2").is_visible()
+    tab.get_by_text("Straggler: rank 2").first.wait_for()
     assert tab.evaluate("window.neverReloaded") is True
 
 
