@@ -1,7 +1,9 @@
 """Links: what the kernel knows of this process's TCP connections to other ranks.
 
-Rule of this file: it reads descriptors that belong to others, so it works on duplicates and closes only those. The
-connection to the rendezvous store is no link between ranks and is left out where its port is known.
+Rule of this file: it reads descriptors that belong to others, so it closes none and keeps none open. It runs beside
+training and gives the interpreter's lock away as seldom as it can, for each time costs the training thread a wake-up:
+the descriptors are listed now and then, and asking the kernel about one of them gives nothing away. The connection to
+the rendezvous store is no link between ranks and is left out where its port is known.
 """
 
 import os
@@ -26,6 +28,8 @@ _ESTABLISHED = 1
 BUSY_SEGMENTS = 4
 #: Most connections of one rank that are told one by one, the busiest first.
 MOST_PEERS = 64
+#: Samples between two looks for new connections.
+LIST_EVERY = 10
 
 
 class _Connection(NamedTuple):
@@ -45,12 +49,17 @@ class Links:
     def __init__(self, ports: Collection[int]) -> None:
         self._ports = frozenset(ports)
         self._before: dict[tuple[str, str], tuple[int, int]] = {}
+        self._sockets: list[int] = []
+        self._samples = 0
 
     def sample(self) -> LinkReport | None:
         """The connections, and those that carried data since the last sample; None where there is no connection."""
         if socket.getdefaulttimeout() is not None:
-            return None  # Python would make the duplicate, and so the script's own socket, non-blocking.
-        found = [link for link in map(self._read, _descriptors()) if link is not None]
+            return None  # Python would make the script's own socket non-blocking.
+        if not self._before or self._samples % LIST_EVERY == 0:
+            self._sockets = _sockets()
+        self._samples += 1
+        found = [link for link in map(self._read, self._sockets) if link is not None]
         peers = self._busy(found)
         if not found:
             return None
@@ -74,17 +83,20 @@ class Links:
 
     def _read(self, descriptor: int) -> _Connection | None:
         try:
-            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            link = socket.socket(fileno=descriptor)
+        except OSError:
+            return None  # closed meanwhile
+        try:
+            if link.family not in (socket.AF_INET, socket.AF_INET6) or link.type != socket.SOCK_STREAM:
                 return None
-            with socket.socket(fileno=os.dup(descriptor)) as link:
-                if link.family not in (socket.AF_INET, socket.AF_INET6) or link.type != socket.SOCK_STREAM:
-                    return None
-                near, far = link.getsockname(), link.getpeername()
-                if {near[1], far[1]} & self._ports:
-                    return None
-                data = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SEGMENTS.size)
+            near, far = link.getsockname(), link.getpeername()
+            if {near[1], far[1]} & self._ports:
+                return None
+            data = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SEGMENTS.size)
         except OSError:
             return None
+        finally:
+            link.detach()  # the descriptor is the script's
         if len(data) < _FIELDS.size or data[0] != _ESTABLISHED:
             return None
         fields = _FIELDS.unpack_from(data)
@@ -97,8 +109,16 @@ def _endpoint(address: tuple[str, int]) -> str:
     return f"{address[0].split('%')[0].removeprefix('::ffff:')}:{address[1]}"
 
 
-def _descriptors() -> list[int]:
+def _sockets() -> list[int]:
     try:
-        return [int(name) for name in os.listdir("/proc/self/fd")]
+        descriptors = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:
         return []
+    return [descriptor for descriptor in descriptors if _is_socket(descriptor)]
+
+
+def _is_socket(descriptor: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+    except OSError:
+        return False

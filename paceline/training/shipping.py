@@ -85,6 +85,7 @@ class Shipping:
         except Exception as error:
             self._probe.fail(error)
         finally:
+            self._queue.close()
             if self._socket is not None:
                 self._socket.close()
 

@@ -54,15 +54,14 @@ class Collectives:
             for name, size, rows in self._groups(batch, calls):
                 found += self._judge(batch, name, size, rows)
         self.hang.reach(batch.groups, calls)
-        subject = wholes.Whole(batch.cluster, batch.job, batch.attempt, self.ledger.coverage())
         stopped = self.hang.update(batch)
         if stopped is not None:
             nodes = sorted({self.places[rank] for rank in stopped[1].missing if rank in self.places})
-            found.append(wholes.hang(*stopped, subject, nodes))
+            found.append(wholes.hang(*stopped, self._whole(batch), nodes))
         # A slow link explains the waiting of all; what the job waits for without it is not to be seen meanwhile.
         bound = self.traffic.update(batch, calls, spans) if spans and not self.links.slow else None
         if bound is not None:
-            found.append(wholes.communication_bound(bound, subject, self.config))
+            found.append(wholes.communication_bound(bound, self._whole(batch), self.config))
         return found
 
     def _judge(self, batch: CollectiveTimings, name: str, size: int, rows: Rows) -> list[Finding]:
@@ -80,6 +79,9 @@ class Collectives:
                 subject = self._subject(batch, rank)
                 found.append(wording.late(episode, rank, name, subject, self.ledger.coverage(), self.config))
         return found
+
+    def _whole(self, batch: CollectiveTimings) -> wholes.Whole:
+        return wholes.Whole(batch.cluster, batch.job, batch.attempt, self.ledger.coverage())
 
     def _subject(self, batch: CollectiveTimings, rank: int) -> wording.Subject:
         return wording.Subject(batch.cluster, batch.job, batch.attempt, self.places.get(rank, ""), "")
