@@ -21,6 +21,8 @@ OPS = (*PHASES, *OVERLAYS, STEP)
 OP_INDEX = {name: index for index, name in enumerate(OPS)}
 TOTAL = OP_INDEX[STEP]
 _PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
+#: Rank numbers beyond so many times what the world is believed to be are garbage.
+_SPARE = 4
 #: A rank this few steps behind is on its way, however long the steps.
 FEW_STEPS = 20
 #: No phase of one step lasts this long; such a row is a clock's jump, not a duration.
@@ -87,7 +89,9 @@ class Steps:
 
     def _sound(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> NDArray[np.bool_]:
         """Which rows can be used; the others are counted by what is odd about them."""
-        odd_rank = (rank < 0) | (rank >= MOST_RANKS)
+        # Tables are as wide as the highest rank: one absurd number must not make them a thousand times wider.
+        most = min(MOST_RANKS, _SPARE * (_SPARE + max(self.ledger.expected, len(self.ledger.worlds))))
+        odd_rank = (rank < 0) | (rank >= most)
         odd_value = (step < 0) | ~np.isfinite(seconds) | (seconds < 0) | (seconds > ABSURD_S)
         late = step <= self.done
         self.ledger.note("rows with an impossible rank", int(odd_rank.sum()))

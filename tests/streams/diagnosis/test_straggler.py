@@ -166,3 +166,26 @@ def test_the_cost_is_what_the_job_lost(job):
     assert last.cost.lost_s == pytest.approx(0.08 * steps, rel=0.15)
     assert last.cost.gpu_hours == pytest.approx(last.cost.lost_s * 4 / 3600, rel=0.01)
     assert last.cost.throughput_lost_ratio == pytest.approx(0.08 / 0.19, rel=0.15)
+
+
+def test_a_rank_number_that_cannot_be_is_noted_and_nobody_is_blamed_for_it(job):
+    """Of four ranks, a fifth calls itself 900,000: the four are judged as ever, in tables no wider than theirs."""
+    batches = list(job(steps=120, fault={2: {"backward": 0.08}}).batches())
+    odd = [
+        msgspec.structs.replace(
+            batch,
+            ranks=[*batch.ranks, 900_000],
+            world_sizes=[*batch.world_sizes, 4],
+            devices=[*batch.devices, "cpu"],
+            rank=[*batch.rank, 900_000],
+            step=[*batch.step, batch.step[-1]],
+            op=[*batch.op, batch.op[-1]],
+            microbatch=[*batch.microbatch, -1],
+            start_s=[*batch.start_s, 0.0],
+            duration_s=[*batch.duration_s, 0.1],
+        )
+        for batch in batches
+    ]
+    findings = judge(odd)
+    assert {tuple(finding.ranks) for finding in findings} == {(2,)}
+    assert any("impossible rank" in note for note in findings[-1].coverage.notes)
