@@ -38,8 +38,8 @@ for entry in entry_points(group="paceline.commands"):
 assert (Path(paceline.__file__).parent / "py.typed").exists()
 PYTHON
 venv/bin/paceline --version
-# Unit tests only: those with brokers, browsers and processes ran on the checkout. Deployment files are not in a wheel.
+# Unit tests only: those with brokers, browsers and processes ran on the checkout. Deployment files and docs are not in a wheel.
 PYTHONPATH=tests/plugins venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
   -m 'not (bus or browser or e2e or network or gpu)' \
-  --ignore tests/deploy --ignore tests/test_house.py --ignore tests/paceline/test_documents.py \
+  --ignore tests/deploy --ignore tests/test_house.py --ignore tests/paceline/test_documents.py --ignore tests/streams/devices/test_page.py \
   --ignore tests/experiments "$@"
