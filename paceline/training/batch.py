@@ -22,15 +22,12 @@ from paceline.events import (
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 from paceline.training.messages import Hello
 from paceline.training.rows import Report
+from paceline.training.vocabulary import LONGEST_WORD, CollectiveRows, OpRows
 
-#: A message is sent when it is this old, or this full. At their widest, 4,000 rows and 512 words stay under 900 KB.
+#: A message is sent when it is this old, or full.
 FLUSH_AFTER_S = 1.0
-MOST_ROWS = 4000
-MOST_WORDS = 512
 #: Conditions kept for the next message: a rank's, once a second, while nothing else is sent.
 MOST_CONDITIONS = 512
-#: Longest name of an op, a group, an operation or a device.
-LONGEST_WORD = 64
 
 
 class Outgoing(NamedTuple):
@@ -48,49 +45,6 @@ class Origin:
     cluster: str
     node: str
     producer: str
-
-
-class Words:
-    """A vocabulary: the index of each word, in order of first use."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-        self._index: dict[str, int] = {}
-
-    def index(self, word: str) -> int:
-        """The index of ``word``, which is cut to ``LONGEST_WORD`` letters."""
-        word = word[:LONGEST_WORD]
-        found = self._index.get(word)
-        if found is None:
-            found = self._index[word] = len(self.words)
-            self.words.append(word)
-        return found
-
-
-class OpRows:
-    """Op rows on their way into one OpTimings."""
-
-    def __init__(self) -> None:
-        self.ops = Words()
-        self.rows: list[tuple[int, int, int, int, float, float]] = []
-
-    def full(self) -> bool:
-        """Whether the next row belongs into another message."""
-        return len(self.rows) >= MOST_ROWS or len(self.ops.words) >= MOST_WORDS
-
-
-class CollectiveRows:
-    """Collective rows on their way into one CollectiveTimings."""
-
-    def __init__(self) -> None:
-        self.groups = Words()
-        self.operations = Words()
-        self.group_sizes: list[int] = []
-        self.rows: list[tuple[int, int, int, int, int, int, float, float, float]] = []
-
-    def full(self) -> bool:
-        """Whether the next row belongs into another message."""
-        return len(self.rows) >= MOST_ROWS or len(self.groups.words) + len(self.operations.words) >= MOST_WORDS
 
 
 @dataclass

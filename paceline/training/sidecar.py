@@ -20,11 +20,12 @@ import msgspec
 
 from paceline.events import OpenCollective
 from paceline.training.account import Account, fault_in
-from paceline.training.batch import LONGEST_WORD, Batcher, Outgoing
+from paceline.training.batch import Batcher, Outgoing
 from paceline.training.conditions import Conditions
 from paceline.training.messages import Bye, Hello, Marks, decoder
 from paceline.training.rows import Report
 from paceline.training.sinks import Sink
+from paceline.training.vocabulary import LONGEST_WORD
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
 MOST_BYTES = 1024 * 1024

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from paceline import topics, wire
 from paceline.events import CollectiveTimings, JobDescribed, OpTimings
-from paceline.training.batch import LONGEST_WORD, MOST_ROWS, Batcher, Origin, Outgoing
+from paceline.training.batch import Batcher, Origin, Outgoing
 from paceline.training.messages import Hello, LinkReport
 from paceline.training.rows import Report
+from paceline.training.vocabulary import LONGEST_WORD, MOST_ROWS
 
 ORIGIN = Origin("default", "n1", "p")
 
