@@ -109,6 +109,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
     parser.add_argument("--gpus", action="store_true", help="end with how each GPU's numbers read")
     parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
+    parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: nothing before it")
     return parser.parse_args(argv)
 
 
@@ -142,7 +143,7 @@ def _why(file: str, analysis: Analysis) -> str:
 
 def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
     """How answers are told as they come."""
-    live = args.panel and args.file == "-"
+    live = args.panel and args.file == "-" and not args.quiet
 
     def say(topic: Topic, event: Event) -> None:
         finding = event if isinstance(event, Finding) else None
@@ -152,7 +153,7 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
                 sys.stdout.flush()
         if finding and live and finding.state == "confirmed" and finding.id not in told:
             told.add(finding.id)
-            _complain(finding.summary)
+            print(f"paceline: {finding.summary}", file=sys.stderr, flush=True)
         elif finding and not args.json and not args.panel:
             where = f"step {finding.last_step}" if finding.last_step >= 0 else "node"
             print(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]")

@@ -89,7 +89,8 @@ class Rehearsal:
         else:
             where = ["--master-addr", self._link.address, "--master-port", str(free_port(0))]
             launch = [*launch, "--nnodes", "1", *where, *self._link.wrap(options.rank, script)]
-        run = [*python, "paceline", "run", "--job", self._job, "--brokers", self._settings.address]
+        # What is found is told by the demo itself, with the time.
+        run = [*python, "paceline", "run", "--quiet", "--job", self._job, "--brokers", self._settings.address]
         return [*run, "--", *launch]
 
     def _link_environ(self) -> dict[str, str]:

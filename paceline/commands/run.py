@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline run",
-        usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] -- COMMAND …",
+        usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] [--quiet] -- COMMAND …",
         description="Run a training command, script unchanged, and say which rank is slow, live and at the end.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
     made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
+    made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
     return made
 
@@ -98,7 +99,7 @@ def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]
     if panel and not entry_points(group="paceline.commands", name="analyze"):
         say("no live findings and no panel: pip install 'paceline[streams]'")
         panel = False
-    watchers = Watchers(options.record, options.brokers, options.job or fallback, panel=panel)
+    watchers = Watchers(options.record, options.brokers, options.job or fallback, panel=panel, live=not options.quiet)
     try:
         child = Child(command, environment(environ, options, watchers.socket, fallback))
         status = child.wait(watchers.check)

@@ -24,7 +24,7 @@ YOUNG_S = 10.0
 class Watchers:
     """Sidecar and analyzer, started together and ended together."""
 
-    def __init__(self, record: str | None, brokers: str | None, job: str, *, panel: bool) -> None:
+    def __init__(self, record: str | None, brokers: str | None, job: str, *, panel: bool, live: bool) -> None:
         """Start them. What cannot start is said once."""
         self._folder = Path(tempfile.mkdtemp(prefix="paceline-"))
         self.socket = self._folder / "ranks"
@@ -39,7 +39,9 @@ class Watchers:
             for option in (name, value)
         ]
         try:
-            self._start(["--socket", str(self.socket), "--job", job, *options], panel=panel, quiet=record is not None)
+            self._start(
+                ["--socket", str(self.socket), "--job", job, *options], panel=panel, live=live, quiet=record is not None
+            )
         except OSError as error:
             say(f"cannot start beside the command: {error.strerror}; it runs without timings")
             self.kill()
@@ -47,12 +49,13 @@ class Watchers:
             self.kill()
             raise
 
-    def _start(self, options: list[str], *, panel: bool, quiet: bool) -> None:
+    def _start(self, options: list[str], *, panel: bool, live: bool, quiet: bool) -> None:
         reader = writer = -1
         try:
             if panel:
                 reader, writer = os.pipe()
-                self._analyzer = _python("paceline", "analyze", "-", "--panel", stdin=reader, fds=())
+                words = ["analyze", "-", "--panel", *([] if live else ["--quiet"])]
+                self._analyzer = _python("paceline", *words, stdin=reader, fds=())
                 options = [*options, "--events-fd", str(writer)]
             options = [*options, "--quiet"] if quiet else options
             fds = (writer,) if panel else ()

@@ -15,10 +15,9 @@ import msgspec
 
 from paceline.events import CollectiveTimings
 from paceline.importing.notes import Notes, SourceError
-from paceline.importing.rows import Message
+from paceline.importing.rows import MOST_ROWS, MOST_S, Message
 from paceline.topics import COLLECTIVE
 
-MOST_ROWS, MOST_S = 4000, 1.0
 _OPERATIONS = {
     "AllReduce": "all_reduce",
     "AllGather": "all_gather",

@@ -1,7 +1,7 @@
 """The probe: what the hooks share while training runs.
 
-Rule of this file: everything here is on the training thread's hot path, so it is short, takes no lock, does no I/O but
-one ``pread``, and raises nothing into the script. A hook that fails ends the timing with one line; training goes on.
+Rule of this file: everything here is on the training thread's hot path, so it is short, takes no lock, does no
+I/O and raises nothing into the script. A hook that fails ends the timing with one line; training goes on.
 """
 
 import gc

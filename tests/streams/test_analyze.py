@@ -94,6 +94,13 @@ def test_live_the_panel_is_preceded_by_what_is_confirmed(lines):
     assert len([line for line in done.stderr.splitlines() if b"Rank 2" in line]) == 1
 
 
+def test_quiet_leaves_the_panel_alone(lines):
+    """For whoever tells the findings himself: nothing before the panel."""
+    done = analyze("-", "--panel", "--quiet", stdin=b"".join(lines))
+    assert b"rank 2" in done.stdout
+    assert done.stderr == b""
+
+
 def test_help_has_examples():
     """The help page shows how it is used."""
     assert b"paceline analyze run.jsonl" in analyze("--help").stdout
