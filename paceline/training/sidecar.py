@@ -121,8 +121,9 @@ class Sidecar:
             return
         self._look_at = now_s + LOOK_EVERY_S
         for key, ranks in self._batcher.ranks().items():
-            conditions = self._conditions.setdefault(key, Conditions())
-            self._batcher.observe(key, conditions.sample(ranks, time.time()))
+            if key not in self._conditions:
+                self._conditions[key] = Conditions()
+            self._batcher.observe(key, self._conditions[key].sample(ranks, time.time()))
         if now_s < self._stand_at:
             return
         self._stand_at = now_s + STANDING_S

@@ -83,7 +83,7 @@ class Phases:
             cleared = self.straggler.verdict(episode.rank).cleared
             found.append(wording.straggler(episode, subject, coverage, cleared, config))
         accused = set(self.straggler.episodes) | set(self.straggler.rests)
-        for kind, _, standing in self.structure.tick(tick, accused, self.has_loader):
+        for kind, standing in self.structure.tick(tick, accused, self.has_loader):
             found.append(_STRUCTURES[kind](standing, whole, config))
         slow = self.pace.update(tick, accused, staged=self.cohorts.staged)
         if slow is not None:

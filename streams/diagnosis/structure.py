@@ -92,8 +92,8 @@ class Structure:
                 worst = max(worst, float(mine.max() - mine.mean()))
         return worst
 
-    def tick(self, tick: Tick, accused: set[int], has_loader: bool) -> list[tuple[str, str, Episode]]:
-        """Take in one tick; (kind, subject, episode) of what has something new to tell.
+    def tick(self, tick: Tick, accused: set[int], has_loader: bool) -> list[tuple[str, Episode]]:
+        """Take in one tick; (kind, episode) of what has something new to tell.
 
         Args:
             tick: the tick.
@@ -118,7 +118,7 @@ class Structure:
         self._clear()
         return told
 
-    def _stages(self, window: Window, accused: set[int]) -> list[tuple[str, str, Episode]]:
+    def _stages(self, window: Window, accused: set[int]) -> list[tuple[str, Episode]]:
         stages = self.cohorts.stages()
         if len(stages) < 2:
             return []
@@ -149,14 +149,14 @@ class Structure:
             episode = self.standing.see(
                 subject, window, here, self.config.least_stage, lost, "pipeline_stage", evidence
             )
-            told += [("stage_imbalance", subject, episode)] if episode else []
+            told += [("stage_imbalance", episode)] if episode else []
         return told
 
     def _ratio(self, lost_s: float) -> float:
         """``lost_s`` of this window as a share of the window without them."""
         return lost_s / max(self.span_s - lost_s, 1e-9)
 
-    def _data(self, window: Window, accused: set[int]) -> list[tuple[str, str, Episode]]:
+    def _data(self, window: Window, accused: set[int]) -> list[tuple[str, Episode]]:
         count, f, b, ff, bb, fb = self.pairs
         known = (count >= 3) & ~np.isin(np.arange(count.size), list(accused))
         if known.sum() < 2 or float(count[known].sum()) < self.config.least_pairs:
@@ -177,9 +177,9 @@ class Structure:
         )
         evidence = {"spread": spread, "alike": alike, "lost": lost}
         episode = self.standing.see("data", window, size, 1.0, lost, "sequence_length", evidence)
-        return [("data_imbalance", "data", episode)] if episode else []
+        return [("data_imbalance", episode)] if episode else []
 
-    def _input(self, window: Window, accused: set[int], has_loader: bool) -> list[tuple[str, str, Episode]]:
+    def _input(self, window: Window, accused: set[int], has_loader: bool) -> list[tuple[str, Episode]]:
         total = self.seconds[-1]
         fetched = self.seconds[_DATA] + (0.0 if has_loader else self.seconds[_PREPARE])
         heard = (total > 0) & ~np.isin(np.arange(total.size), list(accused))
@@ -191,7 +191,7 @@ class Structure:
         evidence = {"share": middle, "least": least, "fetched": float(np.median(fetched[heard])) / self.steps}
         lost = middle / max(1 - middle, 0.01)
         episode = self.standing.see("input", window, least, self.config.data_bound, lost, "input_pipeline", evidence)
-        return [("data_bound", "input", episode)] if episode else []
+        return [("data_bound", episode)] if episode else []
 
     _STATE = ("ticks", "steps", "first_step", "span_s", "seconds", "pairs", "lost_s")
 
