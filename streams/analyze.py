@@ -32,13 +32,13 @@ MOST_COMPLAINTS = 20
 
 
 class Analysis:
-    """One recording's way through the processor."""
+    """One recording's way through the processor; ``totals`` for a panel at its end."""
 
-    def __init__(self, say: Callable[[Topic, Event], None], complain: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[Topic, Event], None], complain: Callable[[str], None], totals: bool) -> None:
         self.say = say
         self.complain = complain
         self.processor = Processor()
-        self.summary = Summary()
+        self.summary = Summary(totals)
         self.gpus = Gpus()
         self.lines = 0
         self.judged = 0
@@ -114,7 +114,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _analyze(args: argparse.Namespace) -> int:
-    analysis = Analysis(_speaker(args), _complain)
+    analysis = Analysis(_speaker(args), _complain, totals=args.panel)
     for item in recording.read(args.file):
         analysis.update(item)
     sys.stdout.flush()

@@ -12,6 +12,7 @@ from paceline.events import CollectiveTimings, Event, Finding, JobDescribed, OpT
 
 from .diagnosis.config import Config
 from .diagnosis.ledger import Ledger
+from .rows import op_rows
 from .windows.ring import COLUMNS
 from .windows.ring import columns as columns_of
 
@@ -69,10 +70,8 @@ class JobSummary:
         if not self.ledger.admit(batch.producer, batch.sequence):
             return
         self.ledger.hear(batch.ranks, batch.world_sizes)
-        rank = np.array(batch.rank, dtype=np.int64)
-        step = np.array(batch.step, dtype=np.int64)
-        duration = np.array(batch.duration_s, dtype=np.float64)
-        column = columns_of(batch.ops, np.array(batch.op, dtype=np.int64))
+        rank, step, op, _, _, duration = op_rows(batch)
+        column = columns_of(batch.ops, op)
         good = (step >= 0) & (duration >= 0) & (column >= 0)
         known = np.unique(np.array(batch.ranks, dtype=np.int64))
         at = np.searchsorted(known, rank)
@@ -127,9 +126,13 @@ class JobSummary:
 
 
 class Summary:
-    """Every job of a recording, in order of appearance."""
+    """Every job of a recording, in order of appearance.
 
-    def __init__(self) -> None:
+    With ``totals`` off it knows which jobs there are and what was found, not where their time went.
+    """
+
+    def __init__(self, totals: bool = True) -> None:
+        self.totals = totals
         self.jobs: OrderedDict[tuple[str, str, int], JobSummary] = OrderedDict()
         #: The last word on each finding of a node: it knows no attempt, and may be of no job.
         self.node_findings: dict[str, Finding] = {}
@@ -155,11 +158,11 @@ class Summary:
             job = self.jobs[key] = JobSummary(*key)
             if len(self.jobs) > MOST_JOBS:
                 self.jobs.popitem(last=False)
-        if isinstance(event, OpTimings):
-            job.add_ops(event)
-        elif isinstance(event, CollectiveTimings):
-            job.add_collectives(event)
+        if isinstance(event, Finding):
+            job.add_finding(event)
         elif isinstance(event, JobDescribed):
             job.add_description(event)
-        else:
-            job.add_finding(event)
+        elif self.totals and isinstance(event, OpTimings):
+            job.add_ops(event)
+        elif self.totals and isinstance(event, CollectiveTimings):
+            job.add_collectives(event)

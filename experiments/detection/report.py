@@ -18,11 +18,12 @@ def figures(parts: dict[str, By]) -> dict[str, Any]:
         if own:
             out[part]["by_fault"] = _by_fault(own)
             out[part]["at_least_10_percent"] = _summed([outcome for outcome in own if outcome.size >= 0.1])
+            out[part]["cost_at_least_5_percent"] = _summed([o for o in own if o.cost is not None and o.cost >= 0.05])
             out[part]["recall_by_size"] = {
                 rule: _recall_by_size([outcome for one in marks for outcome in one.outcomes])
                 for rule, marks in by_rule.items()
             }
-            out[part]["missed"] = [f"{o.case} ({o.length} steps)" for o in own if not o.found]
+            out[part]["missed"] = [_missed(o) for o in own if not o.found]
             out[part]["wrong_cause"] = [o.case for o in own if o.found and not o.cause_right]
         wrong = [
             f"{text} ({one.case})"
@@ -31,6 +32,11 @@ def figures(parts: dict[str, By]) -> dict[str, Any]:
         ]
         out[part]["false"] = wrong
     return out
+
+
+def _missed(outcome: Outcome) -> str:
+    cost = "" if outcome.cost is None else f", cost {outcome.cost:.1%}"
+    return f"{outcome.case} ({outcome.length} steps{cost})"
 
 
 def _by_fault(outcomes: list[Outcome]) -> dict[str, dict[str, Any]]:
@@ -63,7 +69,10 @@ def text(found: dict[str, Any]) -> str:
         rules = [rule for rule in RULES if rule in figures_of]
         out.append(f"### {part}\n\n" + _table(_HEAD, [_row(rule, figures_of[rule]) for rule in rules]))
         if "by_fault" in figures_of:
-            kinds = {"faults of 10 % and more": figures_of["at_least_10_percent"], **figures_of["by_fault"]}
+            kinds = {"faults of 10 % and more": figures_of["at_least_10_percent"]}
+            if figures_of["cost_at_least_5_percent"]["faults"]:
+                kinds["faults that cost the job 5 % and more"] = figures_of["cost_at_least_5_percent"]
+            kinds |= figures_of["by_fault"]
             out.append("Paceline, by fault:\n\n" + _table(_HEAD[:-2], [_row(k, v)[:-2] for k, v in kinds.items()]))
         for name in ("missed", "wrong_cause", "false"):
             if figures_of.get(name):

@@ -32,6 +32,7 @@ class Outcome(NamedTuple):
     suspected_steps: int | None
     confirmed_s: float | None
     confirmed_steps: int | None
+    cost: float | None = None
 
 
 class Marks(NamedTuple):
@@ -96,6 +97,7 @@ def _outcome(case: Case, fault: Injected, said: list[Accusation]) -> Outcome:
         last is not None and last.cause == fault.cause,
         *_since(first, fault),
         *_since(sure, fault),
+        fault.cost,
     )
 
 

@@ -105,6 +105,7 @@ def _case(name: str, truth: Truth) -> Case:
             fault.began_s,
             fault.kind,
             fault.cause,
+            fault.lost_s / max(fault.ended_s - fault.began_s - fault.lost_s, 1e-9),
         )
         for fault in truth.faults
     )

@@ -20,7 +20,10 @@ class Accusation(NamedTuple):
 
 
 class Injected(NamedTuple):
-    """A fault that is there: on ``ranks`` (none: the whole job), from ``first_step`` and ``began_s`` on."""
+    """A fault that is there: on ``ranks`` (none: the whole job), from ``first_step`` and ``began_s`` on.
+
+    ``cost`` is by what share the job's steps took longer for it while it lasted; None where that cannot be known.
+    """
 
     fault: str
     size: float
@@ -30,6 +33,7 @@ class Injected(NamedTuple):
     began_s: float
     kind: str
     cause: str
+    cost: float | None = None
 
 
 class Case(NamedTuple):

@@ -83,12 +83,29 @@ class Circumstances:
             stalled=_mean(table[:, 5]),
         )
 
+    def troubled(self, rank: int) -> bool:
+        """Whether the last that was heard of ``rank`` is any trouble at all: cheap, to be asked of everybody."""
+        rows = self.kept.get(rank)
+        if not rows:
+            return False
+        _, _, mask, _, faults, stalled, _ = rows[-1]
+        slowed = not np.isnan(mask) and bool(int(mask) & _SLOWING)
+        return slowed or faults > 0 or stalled > 0
+
+    def explains(self, rank: int, peers: Iterable[int], back_s: float) -> bool:
+        """Whether the state of its device or node alone makes ``rank`` slower than its peers."""
+        own = self.view(rank, back_s)
+        return own is not None and _cause(own, self._views(rank, peers, back_s)) is not None
+
+    def _views(self, rank: int, peers: Iterable[int], back_s: float) -> list[View]:
+        return [view for peer in peers if peer != rank and (view := self.view(peer, back_s)) is not None]
+
     def refine(self, verdict: Verdict, rank: int, peers: Iterable[int], back_s: float) -> Verdict:
         """``verdict`` with the cause that the node's or device's state explains better, and what it cleared."""
         own = self.view(rank, back_s)
         if own is None:
             return verdict
-        others = [view for peer in peers if peer != rank and (view := self.view(peer, back_s)) is not None]
+        others = self._views(rank, peers, back_s)
         cause = _cause(own, others) if verdict.cause in ("worker_compute", "unknown") else None
         if cause is not None:
             return Verdict(cause, verdict.share, verdict.cleared)
@@ -104,7 +121,7 @@ class Circumstances:
         own = self.view(rank, back_s)
         if own is None:
             return {}
-        others = [view for peer in peers if peer != rank and (view := self.view(peer, back_s)) is not None]
+        others = self._views(rank, peers, back_s)
         found = {"mask": float(own.mask)}
         for name in ("throttled", "clock", "faults_per_s", "stalled"):
             if not np.isnan(value := getattr(own, name)):

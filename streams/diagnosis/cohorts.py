@@ -3,6 +3,8 @@
 Rule of this file: pure. Ranks of one pipeline stage do equal work; where no stages are known, all ranks do. A rank that
 is alone in its stage has no peer, so it is compared with its own past, scaled by how everybody else has changed since:
 a stage that is simply longer stays what it was, and only a rank that turns slow stands out.
+
+The ranks of one pipeline, a stage each, are fed the same micro-batches: what makes all of them slow at once is data.
 """
 
 from typing import Any
@@ -23,19 +25,24 @@ class Cohorts:
 
     def __init__(self) -> None:
         self.stage = np.empty(0, dtype=np.int64)
+        self.pipeline = np.empty(0, dtype=np.int64)
         self.past = np.empty((0, 0, 0))  # ticks x rows x ranks
         self._groups: list[Ints] | None = None
+        self._pipelines: list[Ints] | None = None
 
-    def place(self, ranks: list[int], stages: list[int]) -> None:
-        """Take down the pipeline stage of each of ``ranks``, -1 for none known."""
+    def place(self, ranks: list[int], stages: list[int], pipelines: list[int]) -> None:
+        """Take down the pipeline stage of each of ``ranks``, and which pipeline it is of; -1 for none known."""
         if not stages:
             return
-        at, found = np.asarray(ranks, dtype=np.int64), np.asarray(stages, dtype=np.int64)
+        at = np.asarray(ranks, dtype=np.int64)
+        found = np.array([stages, pipelines], dtype=np.int64)
         if at.size and int(at.max()) >= self.stage.size:
-            self.stage = np.pad(self.stage, (0, int(at.max()) + 1 - self.stage.size), constant_values=-1)
-        if (self.stage[at] != found).any():
-            self.stage[at] = found
-            self._groups = None
+            more = int(at.max()) + 1 - self.stage.size
+            self.stage = np.pad(self.stage, (0, more), constant_values=-1)
+            self.pipeline = np.pad(self.pipeline, (0, more), constant_values=-1)
+        if (self.stage[at] != found[0]).any() or (self.pipeline[at] != found[1]).any():
+            self.stage[at], self.pipeline[at] = found
+            self._groups = self._pipelines = None
 
     @property
     def staged(self) -> bool:
@@ -76,6 +83,23 @@ class Cohorts:
             out[group] = peers_median(values[group])
         return out
 
+    def shared(self, values: Array) -> Array:
+        """For each rank the median of the others of its pipeline; NaN where there are none.
+
+        Args:
+            values: shape (ranks,).
+        """
+        out = np.full(values.shape, np.nan)
+        if not self.staged:
+            return out
+        if self._pipelines is None:
+            numbers = np.unique(self.pipeline[self.pipeline >= 0])
+            self._pipelines = [np.flatnonzero(self.pipeline == number) for number in numbers]
+        for members in self._pipelines:
+            heard = members[members < values.size]
+            out[heard] = peers_median(values[heard])
+        return out
+
     def expect(self, rows: Array) -> Array:
         """What each lone rank would show by its own past: shape (rows, ranks), NaN where there are peers, or no past.
 
@@ -112,8 +136,9 @@ class Cohorts:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as arrays."""
-        return {"stage": self.stage, "past": self.past}
+        return {"stage": self.stage, "pipeline": self.pipeline, "past": self.past}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.stage, self.past, self._groups = data["stage"], data["past"], None
+        self.stage, self.pipeline, self.past = data["stage"], data["pipeline"], data["past"]
+        self._groups = self._pipelines = None

@@ -78,6 +78,7 @@ class Config:
     #: The job as a whole has turned slow when its pace over this many ticks and seconds is by this share, and by this
     #: many times the noise of a tick, over what it was in at least twice as many ticks before.
     pace_ticks: int = 15
+    pace_longer: tuple[int, ...] = (30, 60)
     pace_s: float = 5.0
     least_slowdown: float = 0.15
     pace_sigmas: float = 3.0

@@ -5,6 +5,7 @@ trip can: the rank with the slow link is far from all its peers, each of which i
 no connections one by one is judged by the smallest round trip each rank saw.
 """
 
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -57,7 +58,7 @@ class Links:
                 told += self._move(rank, signal, step, span, rtt, others)
         if not self.slow:
             here = [self.waits[rank] for rank in batch.ranks if rank in self.waits]
-            self.quiet_wait += _NEWEST * (float(np.median(here or [0.0])) - self.quiet_wait)
+            self.quiet_wait += _NEWEST * (median(here or [0.0]) - self.quiet_wait)
         return told
 
     def _others(self, rank: int) -> float:
@@ -67,7 +68,7 @@ class Links:
         sixteenth part of them.
         """
         if len(self.rtt_s) <= _EXACT:
-            return float(np.median([rtt for other, rtt in self.rtt_s.items() if other != rank]))
+            return median([rtt for other, rtt in self.rtt_s.items() if other != rank])
         if self.since * 16 >= len(self.rtt_s) or self.usual <= 0.0:
             self.since, self.usual = 0, float(np.median(np.fromiter(self.rtt_s.values(), dtype=np.float64)))
         self.since += 1

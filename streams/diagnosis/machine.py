@@ -23,7 +23,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 3
+_LAYOUT = 4
 _STRUCTURES = {
     "stage_imbalance": wholes.stage_imbalance,
     "data_imbalance": wholes.data_imbalance,
@@ -54,7 +54,7 @@ class Phases:
         if not self.ledger.admit(batch.producer, batch.sequence):
             return []
         self.ledger.hear(batch.ranks, batch.world_sizes)
-        self.cohorts.place(batch.ranks, batch.pp)
+        self.cohorts.place(batch.ranks, batch.pp, _pipelines(batch))
         for rank, device in zip(batch.ranks, batch.devices, strict=True):
             self.places[rank] = (batch.node, device)
         self.around.take(batch.conditions)
@@ -131,6 +131,14 @@ class Phases:
         self.has_loader = bool(data["has_loader"])
         self.judged = data["judged"]
         self.places = {rank: (node, device) for rank, node, device in data["places"]}
+
+
+def _pipelines(batch: OpTimings) -> list[int]:
+    """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known."""
+    wide = 1 + max(batch.tp, default=0)
+    return [dp * wide + tp if min(dp, tp) >= 0 else -1 for dp, tp in zip(batch.dp, batch.tp, strict=True)] or [
+        -1 for _ in batch.ranks
+    ]
 
 
 class Diagnosis:

@@ -4,9 +4,11 @@ Rule of this file: pure. The pace of a tick is what the step would take if nobod
 longest own work of any rank that is not accused, and the shortest wait for others, which is the transfer itself.
 Evaluations and checkpoints are not training. A change counts when the median of the newest ticks stands off the median
 of those before by a share and by the noise of both, and nearly all of them are beyond half of it (Greyhound, ATC'25:
-changes above 10 % that are 10 samples apart; robust here, because a heavy tail moves a mean).
+changes above 10 % that are 10 samples apart; robust here, because a heavy tail moves a mean). Longer looks find what is
+too small to stand out of the noise of a few ticks: a median of n errs by 1/sqrt(n).
 """
 
+import math
 from typing import Any
 
 import msgspec
@@ -26,6 +28,8 @@ _OWN = [OP_INDEX[name] for name in WORK if name not in _NO_TRAINING]
 _WAIT, _STARVED = OP_INDEX["communication"], OP_INDEX["cpu_wait"]
 #: Ticks that are remembered, newest last.
 _KEPT = 120
+#: Share of the ticks that must be beyond half the bar, in the shortest look and in longer ones.
+_NEARLY_ALL, _MOST = 0.9, 0.7
 #: What grew -> the cause that it speaks for.
 _CAUSES: dict[str, Cause] = {"data": "input_pipeline", "prepare": "input_pipeline", "gc": "garbage_collection"}
 
@@ -56,18 +60,22 @@ class Pace:
         elif self.quiet:
             self.quiet -= 1
         elif len(self.history) >= 3 * ticks:
-            return self._look(ticks)
+            looks = (ticks, *self.config.pace_longer)
+            told = (self._look(look, math.sqrt(ticks / look)) for look in looks if 2 * look <= len(self.history))
+            return next((episode for episode in told if episode), None)
         return None
 
-    def _look(self, ticks: int) -> Episode | None:
+    def _look(self, ticks: int, error: float) -> Episode | None:
+        """Compare the newest ``ticks`` with those before; their median errs by ``error`` times that of the shortest."""
         new, old = self.history[-ticks:], self.history[:-ticks]
         usual = float(np.median(old[:, 0]))
         if usual <= 0 or float(new[:, 3].sum()) < self.config.pace_s:
             return None
         change = float(np.median(new[:, 0])) / usual - 1
         noise = max(_noise(old[:, 0]), _noise(new[:, 0])) / usual
-        bar = max(self.config.least_slowdown, self.config.pace_sigmas * noise)
-        if change < bar or float((new[:, 0] > usual * (1 + bar / 2)).mean()) < 0.9:
+        bar = max(self.config.least_slowdown, self.config.pace_sigmas * noise * error)
+        beyond = float((new[:, 0] > usual * (1 + bar / 2)).mean())
+        if change < bar or beyond < (_NEARLY_ALL if error == 1.0 else _MOST):
             return None
         self.usual, self.before = usual, np.median(old[:, 4:], axis=0)
         run = ticks

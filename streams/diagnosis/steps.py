@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
 
+from ..rows import op_rows
 from .cohort import Array
 from .config import MOST_RANKS, Config
 from .ledger import Ledger
@@ -61,13 +62,9 @@ class Steps:
 
     def update(self, batch: OpTimings) -> list[Step]:
         """Take in one batch; hand on the steps that it completed, in order."""
-        rank = np.asarray(batch.rank, dtype=np.int64)
-        step = np.asarray(batch.step, dtype=np.int64)
-        op = self._ops(batch)
-        start = np.asarray(batch.start_s, dtype=np.float64) + batch.t0_s
-        seconds = np.asarray(batch.duration_s, dtype=np.float64)
+        rank, step, word, microbatch, start, seconds = op_rows(batch)
+        op = _ops(batch.ops, word)
         sound = self._sound(rank, step, op, seconds)
-        microbatch = np.asarray(batch.microbatch, dtype=np.int64)
         if not sound.all():
             rank, step, op = rank[sound], step[sound], op[sound]
             start, seconds, microbatch = start[sound], seconds[sound], microbatch[sound]
@@ -80,25 +77,20 @@ class Steps:
                 self.pairs.add(step[mine], rank[mine], microbatch[mine], op[mine] == _PASSES[1], seconds[mine])
         return self._complete()
 
-    def _ops(self, batch: OpTimings) -> Ints:
-        """Row number of each row's op in OPS, -1 for one that is unknown."""
-        words = np.array([OP_INDEX.get(name, -1) for name in batch.ops] or [-1], dtype=np.int64)
-        op = np.asarray(batch.op, dtype=np.int64)
-        known = (op >= 0) & (op < len(batch.ops))
-        return np.where(known, words[np.where(known, op, 0)], -1)
-
     def _sound(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> NDArray[np.bool_]:
         """Which rows can be used; the others are counted by what is odd about them."""
         # Tables are as wide as the highest rank: one absurd number must not make them a thousand times wider.
         most = min(MOST_RANKS, _SPARE * (_SPARE + max(self.ledger.expected, len(self.ledger.worlds))))
         odd_rank = (rank < 0) | (rank >= most)
-        odd_value = (step < 0) | ~np.isfinite(seconds) | (seconds < 0) | (seconds > ABSURD_S)
+        odd_value = (step < 0) | ~((seconds >= 0) & (seconds <= ABSURD_S))
         late = step <= self.done
-        self.ledger.note("rows with an impossible rank", int(odd_rank.sum()))
-        self.ledger.note("rows with an impossible step or duration", int(odd_value.sum()))
-        self.ledger.note("rows of an unknown op", int((op < 0).sum()))
-        self.ledger.note("rows after their step was judged", int((late & ~odd_rank & ~odd_value).sum()))
-        return ~(odd_rank | odd_value | late | (op < 0))
+        sound = ~(odd_rank | odd_value | late | (op < 0))
+        if not sound.all():
+            self.ledger.note("rows with an impossible rank", int(odd_rank.sum()))
+            self.ledger.note("rows with an impossible step or duration", int(odd_value.sum()))
+            self.ledger.note("rows of an unknown op", int((op < 0).sum()))
+            self.ledger.note("rows after their step was judged", int((late & ~odd_rank & ~odd_value).sum()))
+        return sound
 
     def _widen(self, ranks: int) -> None:
         more = ranks - self.ranks
@@ -198,3 +190,9 @@ class Steps:
         self.pairs.load(data.pop("pairs"))
         for name, value in data.items():
             setattr(self, name, value)
+
+
+def _ops(names: list[str], word: Ints) -> Ints:
+    """Row number in OPS of each row's op, -1 for one that is unknown."""
+    words = np.array([*(OP_INDEX.get(name, -1) for name in names), -1], dtype=np.int64)
+    return words[np.where((word >= 0) & (word < len(names)), word, len(names))]

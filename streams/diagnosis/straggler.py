@@ -11,13 +11,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from paceline.events import Cause
+
 from .causes import Verdict, judge
 from .circumstances import Circumstances
 from .cohort import Array, nanmedian
 from .cohorts import Cohorts
 from .config import Config
 from .episode import Episode
-from .lateness import COLUMNS, Ring, calm, look
+from .lateness import COLUMNS, EXPLAINED, JUDGED, Look, Ring, calm, look
 from .lifecycle import FINAL, Signal, follow
 from .ticks import PARTS, Tick
 
@@ -25,6 +27,12 @@ from .ticks import PARTS, Tick
 _NEWEST = 0.25
 #: Ticks on end after which another cause replaces the one that was named.
 _DOUBT = 5
+#: What a part of the work that stands out on its own speaks for.
+_CAUSES: dict[str, Cause] = {
+    "input": "input_pipeline",
+    "gc": "garbage_collection",
+    "starved": "cpu_contention",
+}
 #: Peers whose conditions are compared with the late rank's.
 MOST_PEERS = 32
 
@@ -72,12 +80,12 @@ class Straggler:
     def _signals(self) -> Iterator[tuple[int, Signal]]:
         """Every rank's signal of this tick, in rank order."""
         config = self.config
-        suspect = look(self.ring, self._suspect_ticks(), config)
-        looks = {ticks: look(self.ring, ticks, config) for ticks in (config.confirm_ticks, *config.longer_looks)}
+        suspect = self._look(self._suspect_ticks())
+        looks = {ticks: self._look(ticks) for ticks in (config.confirm_ticks, *config.longer_looks)}
         self.seen = {
             int(rank): ticks for ticks, found in reversed(looks.items()) for rank in np.flatnonzero(found.late)
         }
-        late = [] if self.wary else np.flatnonzero(suspect.late).tolist()
+        late = np.flatnonzero(suspect.late & (suspect.part == EXPLAINED) if self.wary else suspect.late).tolist()
         if not (self.seen or late or self.episodes):
             return
         quiet = calm(self.ring, config.recover_ticks, config)
@@ -91,6 +99,13 @@ class Straggler:
                 yield rank, "late"
             elif quiet[rank] and rank in self.episodes and self.episodes[rank].ticks >= config.recover_ticks:
                 yield rank, "calm"
+
+    def _look(self, ticks: int) -> Look:
+        return look(self.ring, ticks, self.config, self._explained)
+
+    def _explained(self, rank: int) -> bool:
+        """Whether the rank's device or node is in trouble that its peers do not have."""
+        return self.around.troubled(rank) and self.around.explains(rank, self._peers(rank), self._lasted(rank))
 
     def _suspect_ticks(self) -> int:
         """Ticks that a suspicion needs: fewer where they are long."""
@@ -129,6 +144,8 @@ class Straggler:
 
     def _cause(self, episode: Episode) -> bool:
         """Judge the cause anew; whether the one that was told has changed."""
+        if episode.revision and not self._still(episode):
+            return False  # it is getting better: what is left says little of what it was
         verdict = self.verdict(episode.rank)
         if episode.revision == 0 or verdict.cause == episode.cause:
             episode.cause, episode.cause_share, episode.cause_doubt = verdict.cause, verdict.share, 0
@@ -139,10 +156,19 @@ class Straggler:
         episode.cause, episode.cause_share, episode.cause_doubt = verdict.cause, verdict.share, 0
         return True
 
+    def _still(self, episode: Episode) -> bool:
+        """Whether the rank is still at least half as late as was told."""
+        told = episode.evidence["work"] + episode.evidence["starved"]
+        excess = [self.ring.excess(episode.rank, back) for back in range(1, 1 + self.config.suspect_long_ticks)]
+        return float(np.nan_to_num(np.nanmedian(excess))) >= told / 2
+
     def verdict(self, rank: int) -> Verdict:
         """What explains the excess of ``rank`` over the last ticks."""
         parts = dict(zip(PARTS, self.parts[:, rank].tolist(), strict=True))
         verdict = judge(parts, self.has_loader, self.config.cause_share)
+        # Where the whole drowns in the noise of uneven work, the part that stands out of it is the cause.
+        if (at := int(self._look(self._ticks(rank)).part[rank])) > 0 and JUDGED[at] in _CAUSES:
+            verdict = Verdict(_CAUSES[JUDGED[at]], max(verdict.share, self.config.cause_share), verdict.cleared)
         return self.around.refine(verdict, rank, self._peers(rank), self._lasted(rank))
 
     def _lasted(self, rank: int) -> float:
@@ -164,7 +190,7 @@ class Straggler:
         numbers = {name: float(column[rank]) for name, column in window.items()}
         base = _base(window["peers"], numbers)
         parts = {name: float(value) * base for name, value in zip(PARTS, self.parts[:, rank], strict=True)}
-        margin = float(look(self.ring, ticks, self.config).margin[rank])
+        margin = float(self._look(ticks).margin[rank])
         episode.evidence = {
             **numbers,
             "base": base,

@@ -40,6 +40,8 @@ class Tick(NamedTuple):
     wait: Array
     waited: Array
     parts: Array
+    #: The excess as a share of ``base`` that the rank does not share with the others of its pipeline; 0 without one.
+    unshared: Array = np.empty(0)
     #: The whole step, and its mean seconds by op, shape (len(OPS), ranks); empty where only lateness is known.
     total: Array = np.empty(0)
     seconds: Array = np.empty((len(OPS), 0))
@@ -100,6 +102,7 @@ class Ticks:
         parts = mean[_PART_ROWS] - usual[2:]
         parts[_STARVED] = self._starvation(own, mean[OP_INDEX["cpu_wait"]])
         total = mean[TOTAL]
+        base = np.maximum(total - np.maximum(own - peers, 0.0), 1e-9)
         return Tick(
             first_step=self.first_step,
             last_step=last_step,
@@ -107,13 +110,19 @@ class Ticks:
             span_s=self.span_s,
             own=own,
             peers=peers,
-            base=np.maximum(total - np.maximum(own - peers, 0.0), 1e-9),
+            base=base,
             wait=wait,
             waited=self._waited(wait, past[1]),
             parts=parts,
+            unshared=self._unshared(own, peers, base),
             total=total,
             seconds=mean,
         )
+
+    def _unshared(self, own: Array, peers: Array, base: Array) -> Array:
+        """The excess without what the same micro-batches cost the other stages more, each in proportion to its work."""
+        shared = self.cohorts.shared(own / np.maximum(peers, 1e-9) - 1)
+        return np.asarray(np.nan_to_num((own - peers - shared * peers) / base))
 
     def _waited(self, wait: Array, past: Array) -> Array:
         """How much longer each rank's peers stood still than it did: for a lone rank, than both used to."""

@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
 
+from ..rows import op_rows
+
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
@@ -61,11 +63,7 @@ class Ring:
     def update(self, batch: OpTimings) -> Whole:
         """Take in the rows of one batch; the slots it speaks for."""
         slots = self._slots(batch)
-        rank = np.array(batch.rank, dtype=np.int64)
-        step = np.array(batch.step, dtype=np.int64)
-        op = np.array(batch.op, dtype=np.int64)
-        duration = np.array(batch.duration_s, dtype=np.float64)
-        start = batch.t0_s + np.array(batch.start_s, dtype=np.float64)
+        rank, step, op, _, start, duration = op_rows(batch)
         column = columns(batch.ops, op)
         known = np.array(batch.ranks, dtype=np.int64)
         order = np.argsort(known, kind="stable")
