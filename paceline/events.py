@@ -132,7 +132,8 @@ class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
 
     ``rtt_s``: smallest smoothed round trip over its connections; a rank with a slow link is slow to everybody, so its
     smallest is large, while its peers have other, fast connections. An idle connection keeps an old one; ``peers`` are
-    those that were not idle, the busiest first, at most 64.
+    those that were not idle, the busiest first, at most 64. ``rated_bytes_per_s``: what the network interface of the
+    busiest one is rated at, one way; null where the kernel does not tell.
     """
 
     rank: Rank
@@ -140,6 +141,7 @@ class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
     rtt_s: float
     retransmits: Count
     peers: list[PeerLink] = []
+    rated_bytes_per_s: float | None = None
 
 
 class OpenCollective(msgspec.Struct, frozen=True, kw_only=True):

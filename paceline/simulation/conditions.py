@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.events import LinkSample, PeerLink, RankCondition
 from paceline.simulation.fault import REASONS, Fault
-from paceline.simulation.spec import Spec
+from paceline.simulation.spec import BUS_BYTES_PER_S, Spec
 
 #: Clock of a card that is not held back, and its memory.
 CLOCK_MHZ, MEMORY_BYTES = 1980.0, 80 * 2**30
@@ -87,7 +87,14 @@ class Wires:
         sends = PeerLink(local=ends[0], remote=ends[1], rtt_s=rtt_s)
         takes = PeerLink(local=ends[2], remote=ends[3])
         retransmits = self.retransmits.get(rank, 0)
-        return LinkSample(rank=rank, connections=2, rtt_s=rtt_s, retransmits=retransmits, peers=[sends, takes])
+        return LinkSample(
+            rank=rank,
+            connections=2,
+            rtt_s=rtt_s,
+            retransmits=retransmits,
+            peers=[sends, takes],
+            rated_bytes_per_s=BUS_BYTES_PER_S,
+        )
 
 
 def _ends(spec: Spec, rank: int) -> tuple[int, tuple[str, str, str, str]]:

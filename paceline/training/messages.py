@@ -32,12 +32,16 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 
 
 class LinkReport(NamedTuple):
-    """A rank's connections: how many, smallest round trip, retransmits, and which of them carried data."""
+    """A rank's connections: how many, smallest round trip, retransmits, and which of them carried data.
+
+    What the interface is rated at, in bytes a second, is filled in by the sidecar.
+    """
 
     connections: Count
     rtt_s: float
     retransmits: Count
     peers: list[PeerLink] = []  # noqa: RUF012 - never changed
+    rated_bytes_per_s: float | None = None
 
 
 #: Group, its size, number within it, operation, bytes, and who issued it.

@@ -22,6 +22,7 @@ from paceline.events import OpenCollective
 from paceline.training.account import Account, fault_in
 from paceline.training.batch import Batcher, Outgoing
 from paceline.training.conditions import Conditions
+from paceline.training.interfaces import Interfaces
 from paceline.training.messages import Bye, Hello, Marks, decoder
 from paceline.training.rows import Report
 from paceline.training.sinks import Sink
@@ -70,6 +71,7 @@ class Sidecar:
     def __init__(self, listener: socket.socket, batcher: Batcher, sinks: list[Sink], *, until_empty: bool) -> None:
         self._listener = listener
         self._batcher = batcher
+        self._interfaces = Interfaces()
         self._sinks = sinks
         self._until_empty = until_empty
         self._conditions: dict[tuple[str, int], Conditions] = {}
@@ -199,6 +201,9 @@ class Sidecar:
 
     def _add(self, rank: Rank, report: Report | None) -> None:
         if rank.job is not None and report is not None:
+            if report.link is not None and report.link.peers:
+                rated = self._interfaces.rated_bytes_per_s(report.link.peers[0].local.rpartition(":")[0])
+                report = msgspec.structs.replace(report, link=report.link._replace(rated_bytes_per_s=rated))
             self._batcher.add(rank.job, rank.rank, report)
 
     def _leave(self, rank: Rank) -> None:

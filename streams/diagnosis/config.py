@@ -75,6 +75,9 @@ class Config:
     #: time, over spans of at least ``traffic_s``.
     communication_bound: float = 0.4
     traffic_s: float = 10.0
+    #: What the links between ranks should carry one way, in bytes a second, for comparison with the measured bus
+    #: bandwidth; 0 is what the nodes' network interfaces are rated at, where the kernel tells.
+    rated_bytes_per_s: float = 0.0
     #: The job as a whole has turned slow when its pace over this many ticks and seconds is by this share, and by this
     #: many times the noise of a tick, over what it was in at least twice as many ticks before.
     pace_ticks: int = 15
@@ -119,6 +122,7 @@ CHANGEABLE: dict[str, tuple[float, float]] = {
     "least_alike": (0.0, 1.0),
     "data_bound": (0.01, 1.0),
     "communication_bound": (0.01, 1.0),
+    "rated_bytes_per_s": (0.0, 1e13),
     "least_slowdown": (0.02, 10.0),
     "hang_s": (5.0, 86_400.0),
     "hang_times": (1.0, 1000.0),

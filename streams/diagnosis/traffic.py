@@ -54,6 +54,8 @@ class Traffic:
         self.config = config
         self.standing = Standing()
         self.open: dict[tuple[str, int], _Open] = {}
+        #: By node: what the slowest interface that its ranks use is rated at, bytes a second.
+        self.rated: dict[str, float] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -79,6 +81,8 @@ class Traffic:
         if known.size:
             first = int(known.min()) if self.steps[0] < 0 else self.steps[0]
             self.steps = [first, max(self.steps[1], int(known.max()))]
+        if told := [link.rated_bytes_per_s for link in batch.links if link.rated_bytes_per_s]:
+            self.rated[batch.node] = min(told)
         self._merge(batch, calls)
         return self._judge(spans.ranks)
 
@@ -156,6 +160,8 @@ class Traffic:
         window = Window(max(self.steps[0], 0), max(self.steps[1], 0), longest)
         least = min(shares)
         evidence = {"least": least, "share": float(np.median(shares))}
+        if rated := self.config.rated_bytes_per_s or min(self.rated.values(), default=0.0):
+            evidence["rated"] = rated
         for (word, power), speeds in sorted(self.speeds.items(), key=lambda item: -item[0][1])[:4]:
             evidence[f"speed:{word}:{power}"] = float(np.quantile(speeds, _FAST))
         self._clear()
@@ -166,6 +172,7 @@ class Traffic:
         """The state as plain data."""
         return {
             "standing": self.standing.snapshot(),
+            "rated": self.rated,
             "open": [[group, seq, found] for (group, seq), found in self.open.items()],
             **{name: list(getattr(self, name).items()) for name in ("first_s", "last_s", "waited")},
             "groups": [[rank, sorted(groups)] for rank, groups in self.groups.items()],
@@ -176,6 +183,7 @@ class Traffic:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.standing.load(data["standing"])
+        self.rated = dict(data["rated"])
         self.open = {(group, seq): list(found) for group, seq, found in data["open"]}
         for name in ("first_s", "last_s", "waited"):
             setattr(self, name, dict(data[name]))

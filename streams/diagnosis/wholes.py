@@ -135,15 +135,16 @@ def communication_bound(episode: Episode, whole: Whole, config: Config) -> Findi
         number("least_wait_share", seen["least"], "ratio", None, rule),
         number("wait_share", seen["share"], "ratio", None, "median rank's share of the time in collectives"),
     ]
+    rated = seen.get("rated")
     speeds = []
     for name, value in seen.items():
         if name.startswith("speed:"):
             _, operation, power = name.split(":")
             size = _bytes(2 ** int(power))
-            evidence.append(
-                number(f"bus_bandwidth_{operation}_{size}", value, "bytes/s", None, "fastest tenth; nccl-tests' busbw")
-            )
-            speeds.append(f"{operation} of {size}: {value / 1e9:.2f} GB/s")
+            how = "fastest tenth; nccl-tests' busbw; beside it what the slowest link is rated at"
+            evidence.append(number(f"bus_bandwidth_{operation}_{size}", value, "bytes/s", rated, how))
+            beside = f" of {rated / 1e9:.2f} rated" if rated else ""
+            speeds.append(f"{operation} of {size}: {value / 1e9:.2f} GB/s{beside}")
     summary = (
         f"Every rank stands in transfers for {seen['least']:.0%} or more of the time, since step {episode.first_step}: "
         "the job is bound by its communication"

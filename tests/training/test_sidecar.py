@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from paceline import topics, wire
-from paceline.events import CollectiveTimings, JobDescribed, OpTimings, RankCondition
+from paceline.events import CollectiveTimings, JobDescribed, LinkSample, OpTimings, PeerLink, RankCondition
 from paceline.recording import Line, read
-from paceline.training.messages import Bye
+from paceline.training.messages import Bye, LinkReport
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).with_name("rank.py"))
 assert _spec is not None
@@ -86,6 +87,20 @@ def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> No
     last = sidecar.recorded(JobDescribed)[-1]
     assert (last.job, last.node, last.exit_status) == ("made-up", "n1", 7)
     assert last.ended_s is not None
+
+
+def test_the_connections_of_a_rank_are_passed_on(sidecar: Sidecar) -> None:
+    """With what their interface is rated at, which nobody knows of loopback."""
+    peer = PeerLink(local="127.0.0.1:4000", remote="127.0.0.1:5000", rtt_s=0.0001)
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    link = LinkReport(2, 0.0001, 0, [peer])
+    speaker.say(msgspec.structs.replace(rank.step(0), link=link))
+    speaker.say(Bye(ended_s=time.time()))
+    speaker.close()
+    assert sidecar.end() == ""
+    links = [link for event in sidecar.recorded(CollectiveTimings) for link in event.links]
+    assert links == [LinkSample(rank=0, connections=2, rtt_s=0.0001, retransmits=0, peers=[peer])]
 
 
 def test_the_socket_is_for_our_user_alone(sidecar: Sidecar) -> None:

@@ -10,6 +10,7 @@ from paceline import topics, wire
 from paceline.__main__ import main
 from paceline.events import Finding, Thresholds
 from paceline.recording import Line, read
+from paceline.simulation.spec import BUS_BYTES_PER_S
 from streams.diagnosis.machine import Diagnosis
 
 Simulate = Callable[..., list[Any]]
@@ -127,10 +128,15 @@ def test_a_hang_names_who_is_missing_and_who_waits(simulate):
 
 
 def test_transfers_that_fill_the_step_are_told_with_their_bandwidth(simulate):
-    """By operation and size."""
-    findings = judge(simulate("--ranks", "16", "--communication", "0.6", "--steps", "150"))
+    """By operation and size, beside what the links are rated at: by their interfaces, or by whoever knows better."""
+    events = simulate("--ranks", "16", "--communication", "0.6", "--steps", "150")
+    findings = judge(events)
     assert {finding.kind for finding in findings} == {"communication_bound"}
-    assert any(evidence.name.startswith("bus_bandwidth_all_reduce") for evidence in findings[0].evidence)
+    measured = next(one for one in findings[0].evidence if one.name.startswith("bus_bandwidth_all_reduce"))
+    assert measured.peers == BUS_BYTES_PER_S
+    assert 0.7 < measured.value / BUS_BYTES_PER_S < 1.1
+    told_better = judge(list(changing(events, 1, {"rated_bytes_per_s": 4e11})))
+    assert "of 400.00 rated" in told_better[0].summary
 
 
 def changing(events: list[Any], at: int, values: dict[str, float]) -> Iterator[Any]:
