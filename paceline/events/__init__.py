@@ -1,0 +1,82 @@
+"""The events: what travels on the topics, and nothing that does anything.
+
+Rule of this package: frozen data with its unit in the field name, no behaviour. A change is additive only (new optional
+fields); every released shape has a golden file in ``tests/paceline/golden``. Unknown fields are ignored on reading.
+
+High-rate events are **columnar batches**: parallel lists, one entry a row, so that a node's sidecar sends one message a
+second for all its ranks. Words that repeat (operations, groups) are sent once as a vocabulary and rows hold indices
+into it. Times of rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer's clock): offsets are
+short on the wire and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
+"""
+
+from paceline.events.base import SCHEMA_VERSION, Count, CountOrNone, Event, Index, Produced, Rank
+from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
+from paceline.events.deadletter import DeadLetter
+from paceline.events.findings import (
+    Cause,
+    Cost,
+    Coverage,
+    Evidence,
+    Finding,
+    FindingKind,
+    FindingState,
+    Severity,
+    Thresholds,
+)
+from paceline.events.machines import (
+    DeviceDescribed,
+    DeviceProcess,
+    DeviceSamples,
+    HostSamples,
+    NetworkErrors,
+    NodeDescribed,
+)
+from paceline.events.outlook import Backtest, Forecast, JobKind, JobProfile
+from paceline.events.training import OVERLAYS, PHASES, STEP, JobDescribed, OpTimings, RankCondition, RankPlace
+from paceline.events.windows import DeviceWindow, HostWindow, JobWindow, RankWindow, Window
+
+__all__ = [
+    "OVERLAYS",
+    "PHASES",
+    "SCHEMA_VERSION",
+    "STEP",
+    "Backtest",
+    "Cause",
+    "CollectiveTimings",
+    "Cost",
+    "Count",
+    "CountOrNone",
+    "Coverage",
+    "DeadLetter",
+    "DeviceDescribed",
+    "DeviceProcess",
+    "DeviceSamples",
+    "DeviceWindow",
+    "Event",
+    "Evidence",
+    "Finding",
+    "FindingKind",
+    "FindingState",
+    "Forecast",
+    "HostSamples",
+    "HostWindow",
+    "Index",
+    "JobDescribed",
+    "JobKind",
+    "JobProfile",
+    "JobWindow",
+    "LinkSample",
+    "NetworkErrors",
+    "NodeDescribed",
+    "OpTimings",
+    "OpenCollective",
+    "PeerLink",
+    "Produced",
+    "Rank",
+    "RankCondition",
+    "RankPlace",
+    "RankWindow",
+    "Severity",
+    "Thresholds",
+    "Window",
+]

@@ -1,0 +1,14 @@
+"""What becomes of a message that could not be used."""
+
+from paceline.events.base import Event
+
+
+class DeadLetter(Event, frozen=True, kw_only=True):
+    """A message that could not be used: why, where it came from, and its first bytes (base64)."""
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+    time_s: float
+    excerpt: str

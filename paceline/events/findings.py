@@ -1,0 +1,107 @@
+"""The verdicts on a job, with cost, coverage and evidence, and the thresholds that they are reached with."""
+
+from typing import Literal
+
+import msgspec
+
+from paceline.events.base import Event
+
+FindingKind = Literal[
+    "straggler",
+    "stage_imbalance",
+    "data_imbalance",
+    "load_imbalance",
+    "communication_bound",
+    "data_bound",
+    "hang",
+    "device_fault",
+    "slowdown",
+    "idle_device",
+    "out_of_memory_risk",
+    "insufficient_data",
+]
+FindingState = Literal["suspected", "confirmed", "recovered"]
+Cause = Literal[
+    "worker_compute",
+    "throttling",
+    "cpu_contention",
+    "input_pipeline",
+    "garbage_collection",
+    "link",
+    "memory_pressure",
+    "pipeline_stage",
+    "sequence_length",
+    "unknown",
+]
+Severity = Literal["info", "warning", "critical"]
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What the episode has cost so far."""
+
+    lost_s: float
+    gpu_hours: float
+    throughput_lost_ratio: float
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the verdict rests on. ``notes`` names what was odd: a silent rank, ranks that disagree, clocks apart."""
+
+    ranks_expected: int
+    ranks_heard: int
+    events_missing: int
+    notes: list[str] = []
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One number, the peers' number beside it, and the rule that used them."""
+
+    name: str
+    value: float
+    unit: str
+    peers: float | None
+    rule: str
+
+
+class Finding(Event, frozen=True, kw_only=True):
+    """A verdict on a job. Key: job.
+
+    ``id`` is a function of job, attempt, kind, subject and first step, so the same episode has the same id in every
+    replay; ``revision`` counts 1, 2, … within it. A consumer that upserts by (``id``, ``revision``) sees each once.
+    ``ranks`` are those accused; it is empty where hardware is exonerated.
+    """
+
+    id: str
+    revision: int
+    kind: FindingKind
+    state: FindingState
+    cluster: str
+    job: str
+    attempt: int
+    cause: Cause
+    ranks: list[int]
+    stage: int | None
+    group: str | None
+    nodes: list[str]
+    devices: list[str]
+    first_step: int
+    last_step: int
+    severity: Severity
+    confidence: float
+    cost: Cost
+    coverage: Coverage
+    evidence: list[Evidence]
+    exonerated: list[str]
+    summary: str
+
+
+class Thresholds(Event, frozen=True, kw_only=True):
+    """Thresholds of the diagnosis changed for one attempt of a job, also while it runs. Key: job; compacted.
+
+    ``values`` names thresholds of ``paceline thresholds --list``; those it leaves out keep their defaults.
+    """
+
+    cluster: str
+    job: str
+    attempt: int
+    values: dict[str, float]

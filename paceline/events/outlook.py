@@ -1,0 +1,72 @@
+"""What lies ahead: forecasts of series, and what kind of job this is, its rhythm and its end."""
+
+from typing import Literal
+
+import msgspec
+
+from paceline.events.base import Count, Event
+
+
+class Backtest(msgspec.Struct, frozen=True, kw_only=True):
+    """How a forecast's model did at earlier moments of the same series, beside the seasonal naive one.
+
+    Both are mean pinball losses in the series' unit, the median's being the absolute error; None is *not measured*:
+    the history was too short. ``coverage_80_ratio`` is the share of values inside the 80 % interval.
+    """
+
+    moments: Count
+    steps: Count
+    loss: float | None
+    naive_loss: float | None
+    coverage_80_ratio: float | None = None
+
+
+class Forecast(Event, frozen=True, kw_only=True):
+    """What a series will do. Key: series.
+
+    ``values`` has one row a step of the horizon and one number a level of ``levels``, ascending. Step ``i`` (from 1)
+    is at ``time_s`` + i * ``interval_s``; ``time_s`` is the time of the newest value. ``unit`` is as in field names.
+    ``busy_ratio`` is, a step, the probability of a value above the minimum, for series that often rest on it.
+    """
+
+    cluster: str
+    series: str
+    unit: str
+    job: str | None = None
+    node: str | None = None
+    device: str | None = None
+    time_s: float
+    interval_s: float
+    model: str
+    levels: list[float]
+    values: list[list[float]]
+    history: Count
+    season_s: float | None = None
+    busy_ratio: list[float] | None = None
+    backtest: Backtest
+    notes: list[str] = []
+
+
+JobKind = Literal["training", "inference", "interactive", "data_prep", "batch_inference", "idle", "unknown"]
+
+
+class JobProfile(Event, frozen=True, kw_only=True):
+    """What kind of job this is, its rhythm and its end, as far as known; None is *unknown*. Key: job; compacted.
+
+    ``cycle_period_s`` is None where there is no stable period; ``cycle_drift_ratio`` is its change from the
+    first third of what was looked at to the last, as a share of it.
+    """
+
+    cluster: str
+    job: str
+    attempt: int
+    time_s: float
+    kind: JobKind | None = None
+    kind_probability: float | None = None
+    kind_probabilities: dict[str, float] = {}
+    cycle_period_s: float | None = None
+    cycle_confidence: float | None = None
+    cycle_next_s: float | None = None
+    cycle_drift_ratio: float | None = None
+    end_s: float | None = None
+    notes: list[str] = []

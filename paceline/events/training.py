@@ -1,0 +1,112 @@
+"""Training as its ranks tell it: the words for phases, their timings, and where each rank of a job runs."""
+
+import msgspec
+
+from paceline.events.base import CountOrNone, Index, Produced, Rank
+
+#: Phases of a training iteration. The first nine are disjoint and add up to the step; the last two overlay them.
+#: ``prepare`` is the time right before a forward that no loader accounts for: hand-made batches, collation, copies to
+#: the device. ``communication`` is time in which the training thread (or CUDA stream) stood waiting for other ranks.
+PHASES = (
+    "data",
+    "prepare",
+    "forward",
+    "backward",
+    "optimizer",
+    "communication",
+    "evaluation",
+    "checkpoint",
+    "other",
+)
+#: Time inside the phases above: Python's collector running, and the thread runnable but without a processor.
+OVERLAYS = ("gc", "cpu_wait")
+#: The row that closes a step: its start and whole duration.
+STEP = "step"
+
+
+class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank's process, device and node went through in the ``span_s`` seconds before ``time_s``.
+
+    ``throttle_reasons`` is NVML's bit mask, all that was seen in the span; ``major_faults`` are pages read back from
+    disk; ``pressure_*`` are PSI's ``some avg10`` as ratios. None is *not measured*.
+    """
+
+    rank: Rank
+    time_s: float
+    span_s: float
+    throttle_reasons: int | None = None
+    sm_clock_mhz: float | None = None
+    sm_clock_max_mhz: float | None = None
+    utilization_ratio: float | None = None
+    temperature_celsius: float | None = None
+    fb_used_bytes: int | None = None
+    fb_total_bytes: int | None = None
+    major_faults: int | None = None
+    swap_used_bytes: int | None = None
+    pressure_cpu_ratio: float | None = None
+    pressure_memory_ratio: float | None = None
+    pressure_io_ratio: float | None = None
+
+
+class OpTimings(Produced, frozen=True, kw_only=True):
+    """Phases and ops of the ranks of one node. Key: job.
+
+    ``ranks`` / ``world_sizes`` / ``devices`` say, one entry a rank, for whom this batch speaks and what each believes;
+    the columns ``rank … duration_s`` hold one entry a row. ``op`` indexes ``ops``. ``microbatch`` is -1 for none.
+    ``lost`` counts what was measured and dropped on the node before this message. ``dp`` / ``tp`` / ``pp`` are the
+    ranks' places in the data, tensor and pipeline dimensions, one entry a rank, -1 where unknown; empty where no rank
+    has one. ``conditions`` is what the ranks' own node and device went through since the batch before.
+    """
+
+    job: str
+    attempt: int
+    node: str
+    t0_s: float
+    ranks: list[Rank]
+    world_sizes: list[int]
+    devices: list[str]
+    ops: list[str]
+    rank: list[Rank]
+    step: list[CountOrNone]
+    op: list[Index]
+    microbatch: list[CountOrNone]
+    start_s: list[float]
+    duration_s: list[float]
+    lost: int = 0
+    dp: list[CountOrNone] = []
+    tp: list[CountOrNone] = []
+    pp: list[CountOrNone] = []
+    conditions: list[RankCondition] = []
+
+
+class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one rank runs and which part of the model and data it holds."""
+
+    rank: int
+    local_rank: int
+    node: str
+    device: str
+    pid: int
+    dp: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+
+
+class JobDescribed(Produced, frozen=True, kw_only=True):
+    """What is known of a job on one node when its ranks join.
+
+    Key: job/node, so that compaction keeps every node's part.
+    """
+
+    job: str
+    attempt: int
+    node: str
+    world_size: int
+    backend: str
+    framework: str
+    started_s: float
+    ended_s: float | None = None
+    exit_status: int | None = None
+    places: list[RankPlace]
+    batch_size: int | None = None
+    labels: dict[str, str] = {}
