@@ -134,7 +134,7 @@ def events_page() -> str:
     lines = [
         "# Events",
         "",
-        "Made by `make docs` from `paceline/events.py` and `paceline/topics.py`; do not edit. The same as JSON",
+        "Made by `make docs` from `paceline/events/` and `paceline/topics.py`; do not edit. The same as JSON",
         "Schemas: [schemas/](schemas/); as an AsyncAPI 3 document: [asyncapi.json](asyncapi.json).",
         "",
         f"Every message is one JSON object, UTF-8, `schema_version` {events.SCHEMA_VERSION}. Ignore fields that you do",

@@ -73,7 +73,14 @@ class Analysis:
         if topic.name not in ROUTES:
             return
         self.judged += 1
-        for target, found in self.processor.update(topic, event):
+        self._tell(self.processor.update(topic, event))
+
+    def finish(self) -> None:
+        """The recording has ended."""
+        self._tell(self.processor.finish())
+
+    def _tell(self, said: list[tuple[Topic, Event]]) -> None:
+        for target, found in said:
             self.summary.update(found)
             self.say(target, found)
 
@@ -117,6 +124,7 @@ def _analyze(args: argparse.Namespace) -> int:
     analysis = Analysis(_speaker(args), _complain, totals=args.panel)
     for item in recording.read(args.file):
         analysis.update(item)
+    analysis.finish()
     sys.stdout.flush()
     if analysis.bad > MOST_COMPLAINTS:
         _complain(f"{analysis.bad - MOST_COMPLAINTS} more bad lines, {analysis.bad} in all")

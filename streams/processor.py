@@ -38,6 +38,10 @@ class Processor:
         self._forget()
         return [(topic_of(found), found) for found in unit.update(topic, event)]
 
+    def finish(self) -> list[tuple[Topic, Event]]:
+        """What the units have still to say, now that nothing more comes."""
+        return [(topic_of(found), found) for unit, _ in self.units.values() for found in unit.finish()]
+
     def _advance(self, time_s: float | None) -> float:
         if self.now_s is None:
             self.now_s = time_s

@@ -3,7 +3,7 @@
 Rule of this file: data only. A new verdict is a new decision in this table.
 """
 
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from paceline import topics
 from paceline.events import Event, Finding, Window
@@ -27,6 +27,14 @@ class Decision(Protocol):
     @classmethod
     def restore(cls, data: bytes) -> Self:
         """The decision that ``snapshot`` described. ValueError where ``data`` is no snapshot of this version."""
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A decision that may hold events back until more of them are there."""
+
+    def finish(self) -> list[Any]:
+        """What follows from all that was taken in, now that nothing more comes."""
 
 
 Routes = dict[str, tuple[type[Decision], ...]]

@@ -1,21 +1,31 @@
-"""The rows of one OpTimings message as arrays, made once for all that read the message.
+"""The rows of a few OpTimings messages as arrays, made once for all that read them.
 
 Rule of this file: pure. Lists become arrays in time that grows with their length, and three decisions want the same.
 """
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OpTimings
+from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 
+#: What ``OpRows.op`` counts in: the disjoint phases, the overlays, and the whole step last.
+OPS = (*PHASES, *OVERLAYS, STEP)
+OP_INDEX = {name: index for index, name in enumerate(OPS)}
+UNKNOWN = -1
+
 
 class OpRows(NamedTuple):
-    """Equally long columns in the message's order, read only. Starts are absolute, on the node's clock."""
+    """Equally long columns in the messages' order, read only. Starts are absolute, each on its node's clock.
+
+    ``op`` indexes ``OPS``, ``UNKNOWN`` for any other word.
+    """
 
     rank: Ints
     step: Ints
@@ -26,24 +36,39 @@ class OpRows(NamedTuple):
 
 
 class _Latest:
-    """The message that was read last: every decision is told of one message before the next comes."""
+    """What was read last: every decision is told of the same messages before the next come."""
 
-    batch: OpTimings | None = None
+    batches: tuple[OpTimings, ...] = ()
     rows: OpRows | None = None
 
 
-def op_rows(batch: OpTimings) -> OpRows:
-    """The rows of ``batch``. Asked again for the same message it answers the same arrays."""
-    if _Latest.rows is None or _Latest.batch is not batch:
+def op_rows(batches: Sequence[OpTimings]) -> OpRows:
+    """The rows of ``batches``. Asked again for the same messages it answers the same arrays."""
+    known = _Latest.batches
+    if (
+        _Latest.rows is None
+        or len(known) != len(batches)
+        or any(a is not b for a, b in zip(known, batches, strict=True))
+    ):
         _Latest.rows = OpRows(
-            rank=np.array(batch.rank, dtype=np.int64),
-            step=np.array(batch.step, dtype=np.int64),
-            op=np.array(batch.op, dtype=np.int64),
-            microbatch=np.array(batch.microbatch, dtype=np.int64),
-            start_s=np.array(batch.start_s, dtype=np.float64) + batch.t0_s,
-            duration_s=np.array(batch.duration_s, dtype=np.float64),
+            rank=_ints(batch.rank for batch in batches),
+            step=_ints(batch.step for batch in batches),
+            op=np.concatenate([_ops(batch) for batch in batches]),
+            microbatch=_ints(batch.microbatch for batch in batches),
+            start_s=np.concatenate([np.array(batch.start_s, dtype=np.float64) + batch.t0_s for batch in batches]),
+            duration_s=np.array(list(chain.from_iterable(batch.duration_s for batch in batches)), dtype=np.float64),
         )
-        _Latest.batch = batch
+        _Latest.batches = tuple(batches)
         for column in _Latest.rows:
             column.flags.writeable = False
     return _Latest.rows
+
+
+def _ints(columns: Iterator[list[int]]) -> Ints:
+    return np.array(list(chain.from_iterable(columns)), dtype=np.int64)
+
+
+def _ops(batch: OpTimings) -> Ints:
+    words = np.array([*(OP_INDEX.get(name, UNKNOWN) for name in batch.ops), UNKNOWN], dtype=np.int64)
+    op = np.array(batch.op, dtype=np.int64)
+    return words[np.where((op >= 0) & (op < len(batch.ops)), op, len(batch.ops))]

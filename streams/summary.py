@@ -14,7 +14,6 @@ from .diagnosis.config import Config
 from .diagnosis.ledger import Ledger
 from .rows import op_rows
 from .windows.ring import COLUMNS
-from .windows.ring import columns as columns_of
 
 MOST_JOBS = 1000
 #: Step durations are counted in bins of 1 %, from a microsecond to some months: a median of any length in fixed space.
@@ -70,8 +69,7 @@ class JobSummary:
         if not self.ledger.admit(batch.producer, batch.sequence):
             return
         self.ledger.hear(batch.ranks, batch.world_sizes)
-        rank, step, op, _, _, duration = op_rows(batch)
-        column = columns_of(batch.ops, op)
+        rank, step, column, _, _, duration = op_rows([batch])
         good = (step >= 0) & (duration >= 0) & (column >= 0)
         known = np.unique(np.array(batch.ranks, dtype=np.int64))
         at = np.searchsorted(known, rank)

@@ -11,7 +11,7 @@ import msgspec
 from paceline.events import Event
 from paceline.topics import Topic
 
-from .routes import ROUTES, Decision, Routes
+from .routes import ROUTES, Decision, Patient, Routes
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,11 @@ class Unit:
                 decision = self.decisions[kind.__name__] = kind()
             found += decision.update(event)
         return found
+
+    def finish(self) -> list[Event]:
+        """What the decisions have still to say, now that nothing more comes."""
+        patient = [decision for decision in self.decisions.values() if isinstance(decision, Patient)]
+        return [event for decision in patient for event in decision.finish()]
 
     def snapshot(self) -> bytes:
         """The state of every decision."""

@@ -34,6 +34,7 @@ def judge(messages: Iterable[tuple[float, Topic, Event]], *, others: bool = True
                     found.append(_accusation(answer, time_s))
         if others:
             phases.update(event)
+    found += [_accusation(answer, time_s) for _, answer in processor.finish() if isinstance(answer, Finding)]
     said = {PACELINE: found}
     if others:
         tables = phases.tables()

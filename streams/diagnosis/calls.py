@@ -1,14 +1,15 @@
-"""The sound rows of one batch of collectives, as arrays, worked out once for every line of judgement.
+"""The sound rows of a few batches of collectives, as arrays, worked out once for every line of judgement.
 
 Rule of this file: pure; rows that cannot be are left out and counted.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import CollectiveTimings
+from paceline.events import CollectiveTimings, LinkSample
 
 from .cohort import Array
 from .config import MOST_RANKS
@@ -62,7 +63,52 @@ def starts(*keys: Ints) -> Ints:
     return np.flatnonzero(new)
 
 
-def calls_of(batch: CollectiveTimings, ledger: Ledger) -> Calls:
+class Heard(NamedTuple):
+    """A few batches of one job as one: their sound rows, and what the rows' numbers stand for."""
+
+    calls: Calls
+    groups: list[str]
+    group_sizes: list[int]
+    operations: list[str]
+    #: Whether the ranks' phases are told as well, on their own topic.
+    phases: bool
+    links: list[LinkSample]
+    ranks: list[int]
+
+
+def heard_of(batches: Sequence[CollectiveTimings], ledger: Ledger) -> Heard:
+    """What ``batches`` tell; rows that cannot be are noted in ``ledger``."""
+    groups: dict[str, int] = {}
+    operations: dict[str, int] = {}
+    sizes: list[int] = []
+    parts = []
+    for batch in batches:
+        for name, size in zip(batch.groups, batch.group_sizes, strict=True):
+            if groups.setdefault(name, len(groups)) == len(sizes):
+                sizes.append(size)
+        for word in batch.operations:
+            operations.setdefault(word, len(operations))
+        calls = _calls_of(batch, ledger)
+        if len(groups) > 1:
+            calls = calls._replace(group=np.array([groups[name] for name in batch.groups], dtype=np.int64)[calls.group])
+        if len(operations) > 1:
+            calls = calls._replace(
+                operation=np.array([operations[word] for word in batch.operations], dtype=np.int64)[calls.operation]
+            )
+        parts.append(calls)
+    whole = parts[0] if len(parts) == 1 else Calls(*map(np.concatenate, zip(*parts, strict=True)))
+    return Heard(
+        whole,
+        list(groups),
+        sizes,
+        list(operations),
+        all(batch.phases for batch in batches),
+        [link for batch in batches for link in batch.links],
+        [rank for batch in batches for rank in batch.ranks],
+    )
+
+
+def _calls_of(batch: CollectiveTimings, ledger: Ledger) -> Calls:
     """The sound rows of ``batch``; the others are noted in ``ledger``."""
     rank, step, seq, group, operation = (
         np.asarray(column, dtype=np.int64)

@@ -11,9 +11,10 @@ import numpy as np
 
 from paceline.events import CollectiveTimings, Finding
 
+from ..gather import Gather
 from . import wholes, wording
 from .arrivals import Arrivals, Rows
-from .calls import Calls, calls_of
+from .calls import Heard, heard_of
 from .cohorts import Cohorts
 from .config import Config
 from .hang import Hang
@@ -32,6 +33,7 @@ class Collectives:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.ledger = Ledger()
+        self.gather = Gather(CollectiveTimings)
         self.links = Links(config)
         self.hang = Hang(config)
         self.traffic = Traffic(config)
@@ -44,22 +46,31 @@ class Collectives:
             return []
         self.ledger.hear(batch.ranks, batch.world_sizes)
         self.places.update(dict.fromkeys(batch.ranks, batch.node))
-        calls = calls_of(batch, self.ledger)
-        spans = calls.spans() if calls.rank.size else None
-        found = [
-            wording.link(episode, self._subject(batch, episode.rank), self.ledger.coverage())
-            for episode in self.links.update(batch, spans)
-        ]
-        if not batch.phases:
-            for name, size, rows in self._groups(batch, calls):
-                found += self._judge(batch, name, size, rows)
-        self.hang.reach(batch.groups, calls)
+        found = []
         stopped = self.hang.update(batch)
         if stopped is not None:
             nodes = sorted({self.places[rank] for rank in stopped[1].missing if rank in self.places})
             found.append(wholes.hang(*stopped, self._whole(batch), nodes))
+        ready = self.gather.add(batch, len(self.ledger.last))
+        return self._advance(ready) + found if ready else found
+
+    def finish(self) -> list[Finding]:
+        """What the messages that still wait bring to light."""
+        return self._advance(ready) if (ready := self.gather.take()) else []
+
+    def _advance(self, batches: list[CollectiveTimings]) -> list[Finding]:
+        heard, batch = heard_of(batches, self.ledger), batches[-1]
+        spans = heard.calls.spans() if heard.calls.rank.size else None
+        found = [
+            wording.link(episode, self._subject(batch, episode.rank), self.ledger.coverage())
+            for episode in self.links.update(heard, spans)
+        ]
+        if not heard.phases:
+            for name, size, rows in _groups(heard):
+                found += self._judge(batch, name, size, rows)
+        self.hang.reach(heard)
         # A slow link explains the waiting of all; what the job waits for without it is not to be seen meanwhile.
-        bound = self.traffic.update(batch, calls, spans) if spans and not self.links.slow else None
+        bound = self.traffic.update(heard, spans) if spans and not self.links.slow else None
         if bound is not None:
             found.append(wholes.communication_bound(bound, self._whole(batch), self.config))
         return found
@@ -86,20 +97,11 @@ class Collectives:
     def _subject(self, batch: CollectiveTimings, rank: int) -> wording.Subject:
         return wording.Subject(batch.cluster, batch.job, batch.attempt, self.places.get(rank, ""), "")
 
-    def _groups(self, batch: CollectiveTimings, calls: Calls) -> Iterator[tuple[str, int, Rows]]:
-        """The rows of each group of at least two members, in the batch's order."""
-        words = np.array([zlib.crc32(word.encode()) for word in batch.operations] or [0], dtype=np.int64)
-        tokens = words[calls.operation] * 1_000_003 ^ calls.bytes
-        for index, (name, size) in enumerate(zip(batch.groups, batch.group_sizes, strict=True)):
-            mine = calls.group == index
-            if size >= 2 and mine.any():
-                columns = (*calls[:3], calls.start_s, calls.wait_s, tokens)
-                yield name, size, Rows(*(column[mine] for column in columns))
-
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return {
             "ledger": self.ledger.snapshot(),
+            "gather": self.gather.snapshot(),
             "links": self.links.snapshot(),
             "hang": self.hang.snapshot(),
             "traffic": self.traffic.snapshot(),
@@ -110,6 +112,7 @@ class Collectives:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.ledger = Ledger.restore(data["ledger"])
+        self.gather.load(data["gather"])
         self.links.load(data["links"])
         self.hang.load(data["hang"])
         self.traffic.load(data["traffic"])
@@ -120,3 +123,15 @@ class Collectives:
             arrivals.load(arrived)
             straggler.load(judged)
             self.groups[name] = (arrivals, straggler)
+
+
+def _groups(heard: Heard) -> Iterator[tuple[str, int, Rows]]:
+    """The rows of each group of at least two members, in their order."""
+    calls = heard.calls
+    words = np.array([zlib.crc32(word.encode()) for word in heard.operations] or [0], dtype=np.int64)
+    tokens = words[calls.operation] * 1_000_003 ^ calls.bytes
+    for index, (name, size) in enumerate(zip(heard.groups, heard.group_sizes, strict=True)):
+        mine = calls.group == index
+        if size >= 2 and mine.any():
+            columns = (*calls[:3], calls.start_s, calls.wait_s, tokens)
+            yield name, size, Rows(*(column[mine] for column in columns))

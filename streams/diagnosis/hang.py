@@ -12,7 +12,7 @@ import numpy as np
 
 from paceline.events import CollectiveTimings
 
-from .calls import Calls, starts
+from .calls import Heard, starts
 from .config import MOST_RANKS, Config
 from .episode import Episode
 from .lifecycle import FINAL, Signal, follow
@@ -60,8 +60,9 @@ class Hang:
         self.episode: Episode | None = None
         self.stop: Stop | None = None
 
-    def reach(self, groups: list[str], calls: Calls) -> None:
-        """Take down what each rank has got to in each of ``groups``."""
+    def reach(self, heard: Heard) -> None:
+        """Take down what each rank has got to in each group."""
+        groups, calls = heard.groups, heard.calls
         if not calls.rank.size:
             return
         order = np.lexsort((calls.rank, calls.group))

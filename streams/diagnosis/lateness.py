@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..rows import OP_INDEX
 from .cohort import MAD_SIGMA, Array, nanmedian, peers_median, peers_spread
 from .config import RING, Config
-from .steps import OP_INDEX
 from .ticks import Tick
 
 Flags = NDArray[np.bool_]

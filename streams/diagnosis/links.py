@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from paceline.events import CollectiveTimings
+from paceline.events import LinkSample
 
-from .calls import Spans
+from .calls import Heard, Spans
 from .config import Config
 from .distances import Distances
 from .episode import Episode
@@ -41,15 +41,15 @@ class Links:
         self.fine: dict[int, int] = {}
         self.episodes: dict[int, Episode] = {}
 
-    def update(self, batch: CollectiveTimings, spans: Spans | None) -> list[Episode]:
-        """Take in one batch's samples; the episodes that have something new to tell."""
-        if not batch.links:
+    def update(self, heard: Heard, spans: Spans | None) -> list[Episode]:
+        """Take in what the ranks sampled; the episodes that have something new to tell."""
+        if not heard.links:
             return []
         span = self._weigh(spans)
-        fresh = self._round_trips(batch)
+        fresh = self._round_trips(heard.links)
         if len(self.rtt_s) < 3:  # of two ranks both ends of the one link look alike
             return []
-        step = max(batch.step, default=-1)
+        step = int(heard.calls.step.max(initial=-1))
         told = []
         for rank in sorted(fresh):
             rtt, others = self.rtt_s[rank], self._others(rank)
@@ -57,7 +57,7 @@ class Links:
             if signal := self._signal(rank, far):
                 told += self._move(rank, signal, step, span, rtt, others)
         if not self.slow:
-            here = [self.waits[rank] for rank in batch.ranks if rank in self.waits]
+            here = [self.waits[rank] for rank in heard.ranks if rank in self.waits]
             self.quiet_wait += _NEWEST * (median(here or [0.0]) - self.quiet_wait)
         return told
 
@@ -74,9 +74,9 @@ class Links:
         self.since += 1
         return self.usual
 
-    def _round_trips(self, batch: CollectiveTimings) -> set[int]:
-        """Update each rank's round trip to its nearest peer; the ranks of which this batch knows one."""
-        sound = [link for link in batch.links if link.connections > 0]
+    def _round_trips(self, links: list[LinkSample]) -> set[int]:
+        """Update each rank's round trip to its nearest peer; the ranks of which ``links`` know one."""
+        sound = [link for link in links if link.connections > 0]
         self.retransmits.update({link.rank: link.retransmits for link in sound})
         known = bool(self.distances.legs)
         fresh = self.distances.update(sound)

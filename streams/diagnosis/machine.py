@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline.events import CollectiveTimings, Finding, OpTimings, Thresholds
 
+from ..gather import Gather
 from . import wholes, wording
 from .circumstances import Circumstances
 from .cohorts import Cohorts
@@ -37,6 +38,7 @@ class Phases:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.ledger = Ledger()
+        self.gather = Gather(OpTimings)
         self.steps = Steps(config, self.ledger)
         self.cohorts = Cohorts()
         self.ticks = Ticks(config.tick_s, self.cohorts)
@@ -59,8 +61,16 @@ class Phases:
             self.places[rank] = (batch.node, device)
         self.around.take(batch.conditions)
         self.has_loader = self.has_loader or "data" in batch.ops
+        ready = self.gather.add(batch, len(self.ledger.last))
+        return self._advance(ready) if ready else []
+
+    def finish(self) -> list[Finding]:
+        """What the messages that still wait bring to light."""
+        return self._advance(ready) if (ready := self.gather.take()) else []
+
+    def _advance(self, batches: list[OpTimings]) -> list[Finding]:
         found = []
-        for step in self.steps.update(batch):
+        for step in self.steps.update(batches):
             self.judged += 1
             if step.step < self.config.warmup_steps:
                 continue
@@ -68,7 +78,7 @@ class Phases:
             self.structure.step(step)
             tick = self.ticks.update(step)
             if tick is not None:
-                found += self._judge(tick, batch)
+                found += self._judge(tick, batches[-1])
         return found
 
     def _judge(self, tick: Tick, batch: OpTimings) -> list[Finding]:
@@ -103,6 +113,7 @@ class Phases:
         """The state as plain data and arrays."""
         return {
             "ledger": self.ledger.snapshot(),
+            "gather": self.gather.snapshot(),
             "steps": self.steps.snapshot(),
             "cohorts": self.cohorts.snapshot(),
             "ticks": self.ticks.snapshot(),
@@ -119,6 +130,7 @@ class Phases:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.ledger = Ledger.restore(data["ledger"])
+        self.gather.load(data["gather"])
         self.steps = Steps(self.config, self.ledger)
         self.steps.load(data["steps"])
         self.cohorts.load(data["cohorts"])
@@ -162,6 +174,10 @@ class Diagnosis:
         if isinstance(event, OpTimings):
             return self.phases.update(event)
         return self.collectives.update(event)
+
+    def finish(self) -> list[Finding]:
+        """What follows from all that was taken in, now that nothing more comes."""
+        return self.phases.finish() + self.collectives.finish()
 
     def configure(self, values: dict[str, float]) -> None:
         """Judge by the default thresholds with ``values`` from now on; what is known stays."""

@@ -16,11 +16,11 @@ import numpy as np
 
 from paceline.events import Cause
 
+from ..rows import OP_INDEX, OPS
 from .cohort import MAD_SIGMA, Array, nanmedian
 from .config import Config
 from .episode import Episode
 from .lifecycle import FINAL, Signal, follow
-from .steps import OP_INDEX, OPS
 from .ticks import WORK, Tick
 
 _NO_TRAINING = ("evaluation", "checkpoint")

@@ -4,22 +4,21 @@ Rule of this file: a step is handed on once, in step order, when every rank that
 what the rows say and never on how they were batched or when they came, so a replay hands on the same steps.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
+from paceline.events import STEP, OpTimings
 
-from ..rows import op_rows
+from ..rows import OP_INDEX, OPS, op_rows
 from .cohort import Array
 from .config import MOST_RANKS, Config
 from .ledger import Ledger
 from .pairs import Open, Pairs
 
-#: Row order of every table of phases: the disjoint phases, the overlays, and the whole step last.
-OPS = (*PHASES, *OVERLAYS, STEP)
-OP_INDEX = {name: index for index, name in enumerate(OPS)}
+#: The row of the whole step in every table of phases.
 TOTAL = OP_INDEX[STEP]
 _PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
 #: Rank numbers beyond so many times what the world is believed to be are garbage.
@@ -60,10 +59,9 @@ class Steps:
         self.done = -1
         self.waited_for = False
 
-    def update(self, batch: OpTimings) -> list[Step]:
-        """Take in one batch; hand on the steps that it completed, in order."""
-        rank, step, word, microbatch, start, seconds = op_rows(batch)
-        op = _ops(batch.ops, word)
+    def update(self, batches: Sequence[OpTimings]) -> list[Step]:
+        """Take in a few batches; hand on the steps that they completed, in order."""
+        rank, step, op, microbatch, start, seconds = op_rows(batches)
         sound = self._sound(rank, step, op, seconds)
         if not sound.all():
             rank, step, op = rank[sound], step[sound], op[sound]
@@ -190,9 +188,3 @@ class Steps:
         self.pairs.load(data.pop("pairs"))
         for name, value in data.items():
             setattr(self, name, value)
-
-
-def _ops(names: list[str], word: Ints) -> Ints:
-    """Row number in OPS of each row's op, -1 for one that is unknown."""
-    words = np.array([*(OP_INDEX.get(name, -1) for name in names), -1], dtype=np.int64)
-    return words[np.where((word >= 0) & (word < len(names)), word, len(names))]

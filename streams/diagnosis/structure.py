@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ..rows import OP_INDEX
 from .cohort import Array, nanmedian
 from .cohorts import Cohorts
 from .config import Config
 from .episode import Episode
 from .standing import Standing, Window
-from .steps import OP_INDEX, Step
+from .steps import Step
 from .ticks import Tick
 
 _COMPUTE = [OP_INDEX["forward"], OP_INDEX["backward"]]

@@ -9,9 +9,10 @@ import numpy as np
 
 from paceline.events import OVERLAYS, PHASES
 
+from ..rows import OP_INDEX, OPS
 from .cohort import Array, nanmedian, peers_median
 from .cohorts import Cohorts
-from .steps import OP_INDEX, OPS, TOTAL, Step
+from .steps import TOTAL, Step
 
 #: What an excess can consist of: every phase in which a rank works, and the overlays.
 WORK = tuple(name for name in PHASES if name != "communication")

@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paceline.events import CollectiveTimings
-
-from .calls import Calls, Ints, Spans, starts
+from .calls import Heard, Ints, Spans, starts
 from .cohort import Array
 from .config import Config
 from .episode import Episode
@@ -54,8 +52,8 @@ class Traffic:
         self.config = config
         self.standing = Standing()
         self.open: dict[tuple[str, int], _Open] = {}
-        #: By node: what the slowest interface that its ranks use is rated at, bytes a second.
-        self.rated: dict[str, float] = {}
+        #: By rank: what the interface it uses is rated at, bytes a second.
+        self.rated: dict[int, float] = {}
         self._clear()
 
     def _clear(self) -> None:
@@ -66,28 +64,29 @@ class Traffic:
         self.steps = [-1, -1]
         self.speeds: dict[tuple[str, int], list[float]] = {}
 
-    def update(self, batch: CollectiveTimings, calls: Calls, spans: Spans) -> Episode | None:
-        """Take in one batch; the episode where it has something new to tell."""
+    def update(self, heard: Heard, spans: Spans) -> Episode | None:
+        """Take in what was heard; the episode where it has something new to tell."""
+        calls = heard.calls
         for rank, first_s, last_s in zip(spans.ranks, spans.first_s, spans.last_s, strict=True):
             self.first_s.setdefault(rank, first_s)
             self.last_s[rank] = max(self.last_s.get(rank, 0.0), last_s)
-        if len(batch.groups) == 1:
+        if len(heard.groups) == 1:
             for rank in spans.ranks:
-                self.groups.setdefault(rank, set()).add(batch.groups[0])
+                self.groups.setdefault(rank, set()).add(heard.groups[0])
         else:
             for rank, at in {*zip(calls.rank.tolist(), calls.group.tolist(), strict=True)}:
-                self.groups.setdefault(rank, set()).add(batch.groups[at])
+                self.groups.setdefault(rank, set()).add(heard.groups[at])
         known = calls.step[calls.step >= 0]
         if known.size:
             first = int(known.min()) if self.steps[0] < 0 else self.steps[0]
             self.steps = [first, max(self.steps[1], int(known.max()))]
-        if told := [link.rated_bytes_per_s for link in batch.links if link.rated_bytes_per_s]:
-            self.rated[batch.node] = min(told)
-        self._merge(batch, calls)
+        self.rated.update({link.rank: link.rated_bytes_per_s for link in heard.links if link.rated_bytes_per_s})
+        self._merge(heard)
         return self._judge(spans.ranks)
 
-    def _merge(self, batch: CollectiveTimings, calls: Calls) -> None:
+    def _merge(self, heard: Heard) -> None:
         """Add rows to their collectives; those that are whole now are counted."""
+        calls = heard.calls
         order = np.lexsort((calls.seq, calls.group))
         first = starts(calls.group[order], calls.seq[order])
         lead = order[first]
@@ -100,46 +99,46 @@ class Traffic:
             np.minimum.reduceat(calls.wait_s[order], first),
             np.minimum.reduceat(calls.duration_s[order], first),
         )
-        whole = found.heard >= np.array(batch.group_sizes)[found.group]
+        whole = found.heard >= np.array(heard.group_sizes)[found.group]
         if not self.open and whole.all():  # all members are on one node: the common case
-            self._count(batch, found)
+            self._count(heard, found)
             return
-        whole_now = self._join(batch, found)
+        whole_now = self._join(heard, found)
         if whole_now.seq.size:
-            self._count(batch, whole_now)
+            self._count(heard, whole_now)
         while len(self.open) > _MOST_OPEN:
             del self.open[next(iter(self.open))]
 
-    def _join(self, batch: CollectiveTimings, found: "_Calls") -> "_Calls":
+    def _join(self, heard: Heard, found: "_Calls") -> "_Calls":
         """Add what other nodes have told of the same collectives; those that are whole with it."""
-        sizes, names, known_so_far = batch.group_sizes, batch.groups, self.open
+        sizes, names, known_so_far = heard.group_sizes, heard.groups, self.open
         done: list[int] = []
         waits, times = found.wait_s.tolist(), found.took_s.tolist()
-        for at, (group, seq, heard) in enumerate(
+        for at, (group, seq, members) in enumerate(
             zip(found.group.tolist(), found.seq.tolist(), found.heard.tolist(), strict=True)
         ):
             key = (names[group], seq)
             known = known_so_far.pop(key, None)
             if known is not None:
-                heard += known[0]
+                members += int(known[0])
                 waits[at], times[at] = min(waits[at], known[1]), min(times[at], known[2])
-            if heard < sizes[group]:
-                known_so_far[key] = [heard, waits[at], times[at]]
+            if members < sizes[group]:
+                known_so_far[key] = [members, waits[at], times[at]]
             else:
                 done.append(at)
         joined = found._replace(wait_s=np.array(waits), took_s=np.array(times))
         return _Calls(*(column[done] for column in joined))  # type: ignore[arg-type]
 
-    def _count(self, batch: CollectiveTimings, found: "_Calls") -> None:
+    def _count(self, heard: Heard, found: "_Calls") -> None:
         """Add up whole collectives."""
-        between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[found.operation]
-        waited = np.bincount(found.group, np.where(between_two, 0.0, found.wait_s), len(batch.groups))
+        between_two = np.array([word in _POINT_TO_POINT for word in heard.operations])[found.operation]
+        waited = np.bincount(found.group, np.where(between_two, 0.0, found.wait_s), len(heard.groups))
         for at in np.flatnonzero(np.bincount(found.group)).tolist():
-            self.waited[batch.groups[at]] = self.waited.get(batch.groups[at], 0.0) + float(waited[at])
-        size = np.array(batch.group_sizes, dtype=np.float64)[found.group]
+            self.waited[heard.groups[at]] = self.waited.get(heard.groups[at], 0.0) + float(waited[at])
+        size = np.array(heard.group_sizes, dtype=np.float64)[found.group]
         fit = (found.bytes >= _LEAST_BYTES) & (found.took_s > 0) & (size > 1)
         power = np.frexp(found.bytes.astype(np.float64))[1] - 1
-        for at, word in enumerate(batch.operations):
+        for at, word in enumerate(heard.operations):
             factor = next((FACTORS[name] for name in FACTORS if word.startswith(name)), None)
             mine = fit & (found.operation == at)
             if factor is None or not mine.any():
@@ -172,7 +171,7 @@ class Traffic:
         """The state as plain data."""
         return {
             "standing": self.standing.snapshot(),
-            "rated": self.rated,
+            "rated": list(self.rated.items()),
             "open": [[group, seq, found] for (group, seq), found in self.open.items()],
             **{name: list(getattr(self, name).items()) for name in ("first_s", "last_s", "waited")},
             "groups": [[rank, sorted(groups)] for rank, groups in self.groups.items()],

@@ -4,6 +4,7 @@ Rule of this file: it stores and never judges. Steps count upward on every rank 
 common; their clocks are not, so a start time is only ever compared with others of the same rank.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,14 @@ import numpy.typing as npt
 
 from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
 
-from ..rows import op_rows
+from ..rows import OP_INDEX, UNKNOWN, op_rows
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
-#: The columns of a summary, in this order.
+#: The columns of a summary: the words of the rows but the last, which is the whole step.
 COLUMNS = PHASES + OVERLAYS
-_COLUMN = {name: index for index, name in enumerate(COLUMNS)}
-_STEP = len(COLUMNS)
-_UNKNOWN = -1
+_STEP = OP_INDEX[STEP]
 #: No more open steps than this, and no more open cells (steps x ranks): what bounds the memory of one job.
 MOST_STEPS = 4096
 MOST_CELLS = 500_000
@@ -60,22 +59,19 @@ class Ring:
         """How many steps may be open at once."""
         return int(min(MOST_STEPS, max(8, MOST_CELLS // max(1, len(self.slot)))))
 
-    def update(self, batch: OpTimings) -> Whole:
-        """Take in the rows of one batch; the slots it speaks for."""
-        slots = self._slots(batch)
-        rank, step, op, _, start, duration = op_rows(batch)
-        column = columns(batch.ops, op)
-        known = np.array(batch.ranks, dtype=np.int64)
-        order = np.argsort(known, kind="stable")
-        good = (step >= 0) & (step < MOST_STEP) & (duration >= 0) & np.isfinite(start) & (column != _UNKNOWN)
-        if known.size:
-            place = np.minimum(np.searchsorted(known[order], rank), known.size - 1)
-            good &= known[order][place] == rank
-            row_slot = slots[order][place]
-        else:
+    def update(self, batches: Sequence[OpTimings]) -> Whole:
+        """Take in the rows of a few batches; the slots they speak for."""
+        slots = np.concatenate([self._slots(batch) for batch in batches])
+        rank, step, column, _, start, duration = op_rows(batches)
+        if not self.slot:
             return slots
+        known = np.fromiter(self.slot, dtype=np.int64)
+        order = np.argsort(known)
+        place = order[np.minimum(np.searchsorted(known, rank, sorter=order), known.size - 1)]
+        good = (step >= 0) & (step < MOST_STEP) & (duration >= 0) & np.isfinite(start) & (column != UNKNOWN)
+        good &= known[place] == rank
         if good.any():
-            self._add(step[good], row_slot[good], column[good], duration[good], start[good])
+            self._add(step[good], place[good], column[good], duration[good], start[good])
         return slots
 
     def _slots(self, batch: OpTimings) -> Whole:
@@ -177,9 +173,3 @@ class Ring:
         ring.used = len(ring.step_s)
         ring.seen, ring.last_step, ring.newest_s = data["seen"], data["last_step"], data["newest_s"]
         return ring
-
-
-def columns(ops: list[str], op: Whole) -> Whole:
-    """The column of each row: of a phase, of the whole step, or unknown."""
-    table = np.array([_STEP if name == STEP else _COLUMN.get(name, _UNKNOWN) for name in ops] + [_UNKNOWN])
-    return table[np.where((op >= 0) & (op < len(ops)), op, len(ops))]

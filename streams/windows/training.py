@@ -14,12 +14,13 @@ from paceline.events import JobWindow, OpTimings, RankWindow
 
 from ..diagnosis.ledger import Ledger
 from ..diagnosis.state import pack, unpack
+from ..gather import Gather
 from .ring import Ring
 from .summary import Part, merge, part, windows
 
 LENGTHS_S = (1.0, 10.0, 60.0)
 PATIENCE_S = 10.0
-_LAYOUT = 1
+_LAYOUT = 2
 
 
 class JobWindows:
@@ -27,6 +28,7 @@ class JobWindows:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
+        self.gather = Gather(OpTimings)
         self.ring = Ring()
         self.reference = -1
         self.waived: set[int] = set()
@@ -38,15 +40,23 @@ class JobWindows:
         if not self.ledger.admit(event.producer, event.sequence):
             return []
         self.ledger.hear(event.ranks, event.world_sizes)
+        ready = self.gather.add(event, len(self.ledger.last))
+        return self._advance(ready) if ready else []
+
+    def finish(self) -> list[RankWindow | JobWindow]:
+        """The windows that the messages that still wait complete."""
+        return self._advance(ready) if (ready := self.gather.take()) else []
+
+    def _advance(self, batches: list[OpTimings]) -> list[RankWindow | JobWindow]:
         known = len(self.ring.slot)
-        slots = self.ring.update(event)
+        slots = self.ring.update(batches)
         self.waived.difference_update(slots.tolist())
         if len(self.ring.slot) > known:
             self.unheard_waived = False
         found: list[RankWindow | JobWindow] = []
         while closed := self._close():
             second, steps = closed
-            found += self._emit(event, second, part(self.ring, steps))
+            found += self._emit(batches[-1], second, part(self.ring, steps))
             self.ring.drop(steps)
         return found
 
@@ -121,6 +131,7 @@ class JobWindows:
         state: dict[str, Any] = {
             "layout": _LAYOUT,
             "ledger": self.ledger.snapshot(),
+            "gather": self.gather.snapshot(),
             "ring": self.ring.snapshot(),
             "reference": self.reference,
             "waived": sorted(self.waived),
@@ -141,6 +152,7 @@ class JobWindows:
             raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
         made = cls()
         made.ledger = Ledger.restore(state["ledger"])
+        made.gather.load(state["gather"])
         made.ring = Ring.restore(state["ring"])
         made.reference = state["reference"]
         made.waived = set(state["waived"])

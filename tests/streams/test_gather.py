@@ -1,0 +1,57 @@
+"""Jobs of many nodes: messages that wait for each other change nothing of what is said, and none is lost."""
+
+import pytest
+
+from paceline.simulation.fault import parse
+from paceline.simulation.job import Job
+from paceline.simulation.spec import Spec
+from streams import gather
+from streams.processor import Processor
+from streams.routes import ROUTES
+
+
+@pytest.fixture(scope="module")
+def messages():
+    """Of 24 nodes, with one slow rank: (topic, event) in the order in which they are sent."""
+    faults = (parse("compute:rank=77,size=0.4,from=30"),)
+    spec = Spec(ranks=192, steps=60, step_s=0.5, faults=faults, seed=5)
+    return [(message.topic, message.event) for message in Job(spec).messages() if message.topic.name in ROUTES]
+
+
+def said(processor, messages):
+    found = [answer for topic, event in messages for answer in processor.update(topic, event)]
+    return found + processor.finish()
+
+
+def words(found):
+    """Sorted; whether a phase that took no time yet is told as 0 depends on how much later the window was made."""
+    return sorted((topic.name, repr(event).replace("'gc': 0.0, ", "")) for topic, event in found)
+
+
+def test_waiting_changes_nothing_that_is_said(messages, monkeypatch):
+    """Judged one by one and three at a time, the findings and the windows are the same."""
+    together = said(Processor(), messages)
+    assert any(getattr(event, "ranks", None) == [77] for _, event in together)
+    monkeypatch.setattr(gather, "PARTS", 10**9)
+    assert words(said(Processor(), messages)) == words(together)
+
+
+def test_what_waits_survives_a_restart(messages):
+    """Stored and read back while messages wait, nothing is lost and nothing said twice."""
+    whole, found, processor = said(Processor(), messages), [], Processor()
+    for number, (topic, event) in enumerate(messages):
+        found += processor.update(topic, event)
+        if number % 101 == 100:
+            kept = {key: processor.snapshot(key) for key in processor.units}
+            processor = Processor()
+            for key, data in kept.items():
+                processor.restore(key, data)
+    assert words(found + processor.finish()) == words(whole)
+
+
+def test_no_more_than_an_eighth_of_the_producers_wait(messages):
+    """A job of one node never waits; of 24 nodes the third message is judged with the two before it."""
+    batch = next(event for topic, event in messages if topic.short == "op")
+    waiting = gather.Gather(type(batch))
+    assert waiting.add(batch, 1) == [batch]
+    assert [len(waiting.add(batch, 24)) for _ in range(6)] == [0, 0, 3, 0, 0, 3]
