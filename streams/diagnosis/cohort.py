@@ -17,41 +17,40 @@ EXACT = 16
 
 
 def peers_median(values: Array) -> Array:
-    """For each entry, the median of all the **others**.
+    """For each entry, the median of all the **others**, row by row.
 
     Leaving the judged rank out matters in small cohorts: of two ranks, the median of both would halve the excess.
 
     >>> peers_median(np.array([1.0, 1.0, 1.0, 5.0])).tolist()
     [1.0, 1.0, 1.0, 1.0]
-    >>> peers_median(np.array([1.0, 3.0])).tolist()
-    [3.0, 1.0]
+    >>> peers_median(np.array([[1.0, 3.0], [2.0, 8.0]])).tolist()
+    [[3.0, 1.0], [8.0, 2.0]]
 
     Args:
-        values: shape (ranks,).
+        values: shape (ranks,) or (rows, ranks).
 
     Returns:
-        shape (ranks,); NaN where the entry is NaN or has no peer.
+        the same shape; NaN where the entry is NaN or has no peer.
     """
-    out = np.full(values.shape, np.nan)
-    heard = np.flatnonzero(~np.isnan(values))
-    if heard.size < 2:
+    known = ~np.isnan(values)
+    if not known.all():
+        if values.ndim == 2:
+            return np.array([peers_median(row) for row in values])
+        out = np.full(values.shape, np.nan)
+        out[known] = peers_median(values[known])
         return out
-    order = np.argsort(values[heard], kind="stable")
-    ordered = values[heard][order]
-    place = np.empty(heard.size, dtype=np.int64)
-    place[order] = np.arange(heard.size)
-
-    def without_self(k: int) -> Array:
-        # The k-th smallest of the others: shifted by one at and after the entry's own place.
-        return np.asarray(np.where(place <= k, ordered[min(k + 1, ordered.size - 1)], ordered[k]))
-
-    others = heard.size - 1
-    middle = others // 2
-    result = without_self(middle)
-    if others % 2 == 0:
-        result = (result + without_self(middle - 1)) / 2
-    out[heard] = result
-    return out
+    count = values.shape[-1]
+    if count < 2:
+        return np.full(values.shape, np.nan)
+    order = np.argsort(values, axis=-1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=-1)
+    place = np.argsort(order, axis=-1, kind="stable")
+    middle = (count - 1) // 2
+    # The k-th smallest of the others: shifted by one at and after the entry's own place.
+    result = np.where(place <= middle, ordered[..., middle + 1, None], ordered[..., middle, None])
+    if count % 2:
+        result = (result + np.where(place < middle, ordered[..., middle, None], ordered[..., middle - 1, None])) / 2
+    return np.asarray(result)
 
 
 def peers_spread(values: Array) -> Array:

@@ -29,6 +29,7 @@ class Cohorts:
         self.past = np.empty((0, 0, 0))  # ticks x rows x ranks
         self._groups: list[Ints] | None = None
         self._pipelines: list[Ints] | None = None
+        self._stages: dict[int, Ints] | None = None
 
     def place(self, ranks: list[int], stages: list[int], pipelines: list[int]) -> None:
         """Take down the pipeline stage of each of ``ranks``, and which pipeline it is of; -1 for none known."""
@@ -42,7 +43,7 @@ class Cohorts:
             self.pipeline = np.pad(self.pipeline, (0, more), constant_values=-1)
         if (self.stage[at] != found[0]).any() or (self.pipeline[at] != found[1]).any():
             self.stage[at], self.pipeline[at] = found
-            self._groups = self._pipelines = None
+            self._groups = self._pipelines = self._stages = None
 
     @property
     def staged(self) -> bool:
@@ -51,7 +52,10 @@ class Cohorts:
 
     def stages(self) -> dict[int, Ints]:
         """The ranks of each known stage."""
-        return {int(stage): np.flatnonzero(self.stage == stage) for stage in np.unique(self.stage[self.stage >= 0])}
+        if self._stages is None:
+            known = np.unique(self.stage[self.stage >= 0])
+            self._stages = {int(stage): np.flatnonzero(self.stage == stage) for stage in known}
+        return self._stages
 
     def stage_of(self, rank: int) -> int | None:
         """The stage of ``rank``; None where no stages are known."""
@@ -73,14 +77,12 @@ class Cohorts:
         Args:
             values: shape (ranks,) or (rows, ranks).
         """
-        if values.ndim == 2:
-            return np.array([self.peers(row) for row in values])
-        groups = self.groups(values.size)
+        groups = self.groups(values.shape[-1])
         if len(groups) == 1:
             return peers_median(values)
         out = np.full(values.shape, np.nan)
         for group in groups:
-            out[group] = peers_median(values[group])
+            out[..., group] = peers_median(values[..., group])
         return out
 
     def shared(self, values: Array) -> Array:
@@ -141,4 +143,4 @@ class Cohorts:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.stage, self.pipeline, self.past = data["stage"], data["pipeline"], data["past"]
-        self._groups = self._pipelines = None
+        self._groups = self._pipelines = self._stages = None

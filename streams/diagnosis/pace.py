@@ -68,10 +68,12 @@ class Pace:
     def _look(self, ticks: int, error: float) -> Episode | None:
         """Compare the newest ``ticks`` with those before; their median errs by ``error`` times that of the shortest."""
         new, old = self.history[-ticks:], self.history[:-ticks]
-        usual = float(np.median(old[:, 0]))
+        usual = float(nanmedian(old[:, 0]))
         if usual <= 0 or float(new[:, 3].sum()) < self.config.pace_s:
             return None
-        change = float(np.median(new[:, 0])) / usual - 1
+        change = float(nanmedian(new[:, 0])) / usual - 1
+        if change < self.config.least_slowdown:
+            return None  # the common case, and a cheap one
         noise = max(_noise(old[:, 0]), _noise(new[:, 0])) / usual
         bar = max(self.config.least_slowdown, self.config.pace_sigmas * noise * error)
         beyond = float((new[:, 0] > usual * (1 + bar / 2)).mean())
