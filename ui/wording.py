@@ -99,8 +99,12 @@ def quantity(value: float | None, unit: str) -> str:
     if unit in _SCALES:
         scale, name = _SCALES[unit]
         return f"{digits(value / scale)} {name}"
-    if unit in ("ratio", "XID") or not unit:
-        return f"{value:.0f}" if unit == "XID" else digits(value)
+    if unit in ("ratio", ""):
+        return digits(value)
+    if unit in ("XID", "number"):
+        return f"{value:.0f}"
+    if float(value).is_integer():
+        return f"{value:,.0f} {unit}"
     return f"{digits(value)} {unit}".strip()
 
 

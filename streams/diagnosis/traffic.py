@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paceline.events import Cause
+
 from .calls import Heard, Ints, Spans, starts
 from .cohort import Array
 from .config import Config
@@ -28,6 +30,9 @@ _MOST_OPEN = 16_384
 
 #: The share of transfers of a size that the one which counts is faster than.
 _FAST = 0.9
+
+#: Links that carry less than this share of what they are rated at are slow; above it there is simply much to move.
+_FAR_UNDER = 0.5
 
 #: Members heard, shortest wait, shortest duration.
 _Open = list[float]
@@ -163,9 +168,11 @@ class Traffic:
             evidence["rated"] = rated
         for (word, power), speeds in sorted(self.speeds.items(), key=lambda item: -item[0][1])[:4]:
             evidence[f"speed:{word}:{power}"] = float(np.quantile(speeds, _FAST))
+        fastest = max((value for name, value in evidence.items() if name.startswith("speed:")), default=rated)
+        cause: Cause = "link" if fastest < _FAR_UNDER * rated else "unknown"
         self._clear()
         lost = least / max(1 - least, 0.01)
-        return self.standing.see("traffic", window, least, self.config.communication_bound, lost, "link", evidence)
+        return self.standing.see("traffic", window, least, self.config.communication_bound, lost, cause, evidence)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""

@@ -15,6 +15,12 @@ from .wording import confidence, cost, number, severity
 _MILLI = 1e3
 
 
+_MUCH_TO_MOVE = ". Accumulate gradients over more micro-batches, overlap or compress them, or use faster links."
+_SLOW_LINKS = (
+    ". That is far under what the links can do: look at which transport and interface are used (NCCL_DEBUG=INFO)."
+)
+
+
 class Whole(NamedTuple):
     """The job a finding is about, and what was heard of it."""
 
@@ -149,7 +155,7 @@ def communication_bound(episode: Episode, whole: Whole, config: Config) -> Findi
         f"Every rank stands in transfers for {seen['least']:.0%} or more of the time, since step {episode.first_step}: "
         "the job is bound by its communication"
         + (f" ({'; '.join(speeds[:2])})" if speeds else "")
-        + ". Accumulate gradients over more micro-batches, overlap or compress them, or use faster links."
+        + (_SLOW_LINKS if episode.cause == "link" else _MUCH_TO_MOVE)
     )
     return _finding("communication_bound", "traffic", episode, whole, evidence, summary)
 

@@ -61,7 +61,7 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
         _tile(worst, wording.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
         _tile("Waiting for other ranks", _parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
         _tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),
-        _tile("Lost to slow ranks", wording.seconds_parts(lost_s), "so far, all findings"),
+        _tile("Time lost", wording.seconds_parts(lost_s), "so far, all findings together"),
     ]
     foot = f"{numbers.source}, as of {wording.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(foot)}</p></div>')
