@@ -147,10 +147,10 @@ class Phases:
 
 def _pipelines(batch: OpTimings) -> list[int]:
     """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known."""
-    wide = 1 + max(batch.tp, default=0)
-    return [dp * wide + tp if min(dp, tp) >= 0 else -1 for dp, tp in zip(batch.dp, batch.tp, strict=True)] or [
-        -1 for _ in batch.ranks
-    ]
+    tensor = batch.tp or [0 for _ in batch.ranks]
+    data = batch.dp or [-1 for _ in batch.ranks]
+    wide = 1 + max(tensor, default=0)
+    return [dp * wide + tp if min(dp, tp) >= 0 else -1 for dp, tp in zip(data, tensor, strict=True)]
 
 
 class Diagnosis:
