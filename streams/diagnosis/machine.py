@@ -146,11 +146,14 @@ class Phases:
 
 
 def _pipelines(batch: OpTimings) -> list[int]:
-    """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known."""
-    tensor = batch.tp or [0 for _ in batch.ranks]
+    """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known.
+
+    Tensor-parallel ranks that do not tell their place count as one: they are fed the same micro-batches, too.
+    """
+    tensor = [max(tp, 0) for tp in batch.tp] or [0 for _ in batch.ranks]
     data = batch.dp or [-1 for _ in batch.ranks]
     wide = 1 + max(tensor, default=0)
-    return [dp * wide + tp if min(dp, tp) >= 0 else -1 for dp, tp in zip(data, tensor, strict=True)]
+    return [dp * wide + tp if dp >= 0 else -1 for dp, tp in zip(data, tensor, strict=True)]
 
 
 class Diagnosis:

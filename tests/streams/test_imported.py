@@ -72,12 +72,13 @@ def _plan(stage):
         ({"slow": (2, 1)}, {"straggler"}, {6}),
         ({"stages": (1.0, 1.0, 1.0, 1.35)}, {"stage_imbalance"}, set()),
         ({"spread": 0.4}, {"data_imbalance"}, set()),
+        ({"slow": (2, 1), "spread": 0.4}, {"straggler", "data_imbalance"}, {6}),
         ({}, set(), set()),
     ],
-    ids=["a slow worker", "a long last stage", "uneven sequences", "healthy"],
+    ids=["a slow worker", "a long last stage", "uneven sequences", "a slow worker with uneven sequences", "healthy"],
 )
 def test_sampled_steps_of_a_pipeline_are_judged(tmp_path, capsys, what, kinds, ranks):
-    """Only every few steps is there, hours apart: the one thing that is wrong is found, and nothing else."""
+    """Only every few steps is there, hours apart: what is wrong is found, and nothing else."""
     table(tmp_path / "ops.csv", **what)
     recording = tmp_path / "run.jsonl.zst"
     assert main(["import", "timeline", str(tmp_path / "ops.csv"), "-o", str(recording)]) == 0
