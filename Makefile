@@ -4,6 +4,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := collectors streams forecaster ui
+# Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
+unexport PYTHONDONTWRITEBYTECODE
 COMPILE := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet
 
 .DEFAULT_GOAL := help

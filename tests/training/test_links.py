@@ -25,10 +25,9 @@ def test_connections_are_counted_with_their_round_trip(pair: tuple[socket.socket
     pair[1].recv(1)
     before = Links(()).sample()
     assert before is not None
-    connections, rtt_s, retransmits, _ = before
-    assert connections >= 2
-    assert 0 < rtt_s < 1
-    assert retransmits >= 0
+    assert before.connections >= 2
+    assert 0 < before.rtt_s < 1
+    assert before.retransmits >= 0
 
 
 def test_the_store_is_no_link(pair: tuple[socket.socket, socket.socket]) -> None:
