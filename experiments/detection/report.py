@@ -131,6 +131,6 @@ def picture(found: dict[str, Any], path: Path) -> None:
     axes.set_xticks(sizes, [f"{size:g}" for size in sizes], minor=False)
     axes.minorticks_off()
     axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
