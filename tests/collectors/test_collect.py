@@ -1,7 +1,6 @@
 """The command itself, as a process."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -136,10 +135,10 @@ def test_it_reaches_the_bus(collect, broker):
         while not {DEVICE.name, NODE.name, HOST.name} <= set(found):
             for records in reader.poll(timeout_ms=2000).values():
                 for record in records:
-                    if json.loads(record.value)["node"] == "bus-test":
-                        found.setdefault(record.topic, []).append((record.key, record.value))
+                    if record.key == b"bus-test":  # others use these brokers, too, for garbage as well
+                        found.setdefault(record.topic, []).append(record.value)
 
     for topic in (DEVICE, NODE, HOST):
-        decoded = [wire.decode(topic, value) for _, value in found[topic.name]]
-        assert {key for key, _ in found[topic.name]} == {b"bus-test"}
+        decoded = [wire.decode(topic, value) for value in found[topic.name]]
+        assert {event.node for event in decoded} == {"bus-test"}
         assert [event.sequence for event in decoded] == list(range(len(decoded)))
