@@ -16,18 +16,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from paceline.nvml.driver import real
+from paceline.gpu.driver import real
+from paceline.identity import node_of
 from paceline.settings import CLUSTER
-from paceline.training.identity import node_of
 
 from .agent import Agent, Identity
+from .buffers import GpuStation, HostStation
 from .gpu import Gpus
 from .host import Host
 from .logs import to_stderr
 from .options import parse
 from .processes import Owners
 from .sinks import Recording, Sink
-from .stations import GpuStation, HostStation
 
 log = logging.getLogger("paceline.collect")
 #: Seconds that messages still held get to reach the brokers when the agent ends.
@@ -70,8 +70,8 @@ def _loader(options: Namespace) -> Any:
 def _sink(options: Namespace, environ: Mapping[str, str], identity: Identity, stop: threading.Event) -> Sink:
     if options.stdout:
         return Recording(on_broken=stop.set)
-    from paceline.bus import BrokerSettings
     from paceline.delivery.publisher import Publisher
+    from paceline.kafka.clients import BrokerSettings
 
     settings = BrokerSettings.from_environ(environ)
     if options.brokers:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from paceline.events import NodeDescribed
 from paceline.topics import DEVICE, HOST, NODE, Topic
 
+from .buffers import GpuStation, HostStation
 from .sampler import Sampler
 from .schedule import Schedule
 from .sinks import Sink
-from .stations import GpuStation, HostStation
 
 log = logging.getLogger("paceline.collect")
 #: Seconds between two messages of a topic.

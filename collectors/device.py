@@ -5,9 +5,9 @@ Rule of this file: no answer is None with a reason, never 0 and never an error. 
 
 from typing import Any
 
-from paceline.nvml.answers import Answers
-from paceline.nvml.probes import PROBES, Probe
-from paceline.nvml.readings import Value
+from paceline.gpu.answers import Answers
+from paceline.gpu.probes import PROBES, Probe
+from paceline.gpu.readings import Value
 
 from . import gpm
 from .columns import DEVICE_COLUMNS as COLUMNS

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from paceline.nvml.driver import errors, is_lost, reason
+from paceline.gpu.driver import errors, is_lost, reason
 
 from .device import Device, Row
 from .pcie import Throughput

@@ -10,8 +10,8 @@ from typing import Any
 import psutil
 
 from paceline.events import NetworkErrors
-from paceline.nvml.probes import UnanswerableError
-from paceline.nvml.readings import scaled
+from paceline.gpu.probes import UnanswerableError
+from paceline.gpu.readings import scaled
 from paceline.pressure import pressure
 
 from .columns import HOST_COLUMNS

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 
 from paceline.events import DeviceDescribed
-from paceline.nvml.driver import errors, reason
-from paceline.nvml.readings import Value, scaled, whole
+from paceline.gpu.driver import errors, reason
+from paceline.gpu.readings import Value, scaled, whole
 
 from .device import Device
 from .gpu import Gpus

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from paceline.nvml.driver import errors, is_passing, reason
-from paceline.nvml.readings import Value, scaled
-from paceline.nvml.refusals import Refusals
+from paceline.gpu.driver import errors, is_passing, reason
+from paceline.gpu.readings import Value, scaled
+from paceline.gpu.refusals import Refusals
 
 #: Seconds between two readings of a device, and how old one may be and still be a row's value.
 EVERY_S = 1.0

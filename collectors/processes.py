@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline.events import DeviceProcess
-from paceline.nvml.driver import errors, reason
-from paceline.nvml.readings import whole
+from paceline.gpu.driver import errors, reason
+from paceline.gpu.readings import whole
+from paceline.identity import job_of
 from paceline.settings import SettingError
-from paceline.training.identity import job_of
 
 from .device import Device
 

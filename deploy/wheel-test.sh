@@ -33,14 +33,14 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import collectors, forecaster, paceline, streams, ui
+import collectors, forecaster, importers, paceline, simulator, streams, ui
 
 
 def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
 
 
-for package in (paceline, collectors, streams, forecaster, ui):
+for package in (paceline, collectors, streams, forecaster, ui, importers, simulator):
     installed, source = Path(package.__file__).parent, Path(sys.argv[1], package.__name__)
     assert installed.is_relative_to(sys.prefix), f"{package.__name__} is not the installed one: {installed}"
     assert files(installed) == files(source), f"{package.__name__}: {files(installed) ^ files(source)}"
@@ -55,6 +55,6 @@ venv/bin/paceline --version
 # with brokers, browsers and training runs ran on the checkout.
 PYTHONPATH=tests/plugins venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
   -m 'not (bus or browser or e2e or network or gpu)' \
-  tests/collectors/test_collect.py tests/forecaster/kinds tests/forecaster/test_models.py tests/forecaster/test_service.py \
+  tests/collectors/test_collect.py tests/forecaster/job_kinds tests/forecaster/test_models.py tests/forecaster/test_service.py \
   tests/paceline/commands/test_run.py tests/streams/test_analyze.py tests/streams/test_command.py \
-  tests/training/test_bootstrap.py tests/ui/test_command.py tests/ui/test_screens.py "$@"
+  tests/paceline/training/test_bootstrap.py tests/ui/test_command.py tests/ui/test_screens.py "$@"

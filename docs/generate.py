@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from paceline.schema import documents
-from streams.devices.page import page
+from streams.nodes.rules_page import page
 
 HERE = Path(__file__).parent
 PAGES = documents() | {"gpu-rules.md": page()}

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import scores
+from .context import Scene
 from .models.model import Model, UnsuitedError
-from .past import Array, Past
-from .scene import Scene
+from .series import Array, Past
 
 #: So many earlier moments; none with less history than this.
 MOMENTS, LEAST = 4, 24

@@ -5,7 +5,7 @@ Rule of this file: pure; what cannot be put on a grid is refused with a reason.
 
 import numpy as np
 
-from .past import Array
+from .series import Array
 
 #: A grid may have so many samples, gaps included.
 LONGEST = 200_000

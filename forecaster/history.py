@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .past import Array
+from .series import Array
 
 #: Three days of minutes of ten thousand series: 173 MB.
 SERIES, SAMPLES = 10_000, 4320

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
 
-from .dossiers import Dossiers
 from .history import History, Subject
-from .past import Array
+from .job_profiles import Dossiers
+from .series import Array
 from .subjects import Subjects
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import uvicorn
 
-from paceline.bus import BrokerSettings, BusError, ensure_topics, wait_for_broker
+from paceline.kafka.clients import BrokerSettings, BusError, ensure_topics, wait_for_broker
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
 
 from .api.app import application
-from .api.desk import Desk
-from .follower import Follower
-from .herald import Herald
+from .api.executor import Desk
+from .consumer import Follower
 from .memory import Memory
 from .models import foundation, network
 from .models.model import UnsuitedError
 from .prometheus import BackfillError, backfill
+from .publisher import Herald
 
 logger = logging.getLogger("paceline.forecaster")
 

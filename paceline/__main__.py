@@ -28,19 +28,19 @@ COMMANDS = {
     "run": Command("paceline.commands.run:main", "run a training command and time it, script unchanged"),
     "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
-    "simulate": Command(
-        "paceline.commands.simulate:main", "make up a job with known faults, as a recording or on the bus"
-    ),
-    "import": Command("paceline.commands.importing:main", "make a recording of profiler traces or op timelines"),
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
 }
-#: What services offer, with the extra that brings it; their targets are entry points of the group below.
+#: What services and tools offer, with the extra that brings what they need; their targets are entry points of the
+#: group below.
 SERVICE_COMMANDS = {
+    "simulate": Command("simulator", "make up a job with known faults, as a recording or on the bus"),
+    "import": Command("importers", "make a recording of profiler traces or op timelines"),
     "collect": Command("collectors", "sample this node's GPUs and host"),
     "streams": Command("streams", "find stragglers and their causes, from the bus to the bus"),
     "analyze": Command("streams", "find them in a recording, with no broker"),
+    "thresholds": Command("streams", "change what the diagnosis of one job asks for, while it runs"),
     "forecaster": Command("forecaster", "forecast, find cycles and name kinds of job, over HTTP and on the bus"),
     "ui": Command("ui", "serve the live page"),
 }
@@ -75,11 +75,21 @@ def find(name: str) -> Main:
     if name in COMMANDS:
         module, _, function = COMMANDS[name].target.partition(":")
         return getattr(import_module(module), function)  # type: ignore[no-any-return]
+    if name in SERVICE_COMMANDS:
+        return _offered(name)
     for entry in entry_points(group=GROUP, name=name):
         return entry.load()  # type: ignore[no-any-return]
-    if name in SERVICE_COMMANDS:
-        raise KeyError(f"{name}: not installed here; pip install 'paceline[{SERVICE_COMMANDS[name].target}]'")
     raise KeyError(f"no command {name!r}; paceline --help lists them")
+
+
+def _offered(name: str) -> Main:
+    extra = SERVICE_COMMANDS[name].target
+    for entry in entry_points(group=GROUP, name=name):
+        try:
+            return entry.load()  # type: ignore[no-any-return]
+        except ModuleNotFoundError as error:
+            raise KeyError(f"{name} needs {error.name}; pip install 'paceline[{extra}]'") from error
+    raise KeyError(f"{name}: not installed here; pip install 'paceline[{extra}]'")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from paceline.bus import BrokerSettings, BusError, ensure_topics, wait_for_broker
+from paceline.kafka.clients import BrokerSettings, BusError, ensure_topics, wait_for_broker
 
-from .app import NEEDED
+from .faust_app import NEEDED
 from .worker import Worker, WorkerError
 
 EXAMPLES = """\

@@ -13,11 +13,11 @@ from paceline import recording, topics, wire
 from paceline.events import DeviceSamples, Event, Finding
 from paceline.topics import Topic
 
-from .gpus import Gpus
-from .panel import panel
 from .processor import Processor
+from .reports.gpus import Gpus
+from .reports.panel import panel
+from .reports.summary import Summary
 from .routes import ROUTES
-from .summary import Summary
 
 EXAMPLES = """\
 examples:

@@ -23,11 +23,11 @@ from paceline import topics, wire
 from paceline.events import DeadLetter, Event, JobWindow
 from paceline.topics import Topic
 
+from .keyed_state import Key, key_of
 from .offsets import Offsets, Partition
 from .positions import Positions, Verdict
 from .processor import Processor
 from .store import Store, StoreError
-from .unit import Key, key_of
 
 log = logging.getLogger(__name__)
 

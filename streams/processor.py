@@ -10,8 +10,8 @@ from collections import OrderedDict
 from paceline.events import Event
 from paceline.topics import Topic
 
+from .keyed_state import Key, Unit, key_of
 from .routes import Routes, topic_of
-from .unit import Key, Unit, key_of
 
 IDLE_S = 3600.0
 MOST_PUSH_S = 10.0

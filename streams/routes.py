@@ -9,10 +9,10 @@ from paceline import topics
 from paceline.events import Event, Finding, Window
 from paceline.topics import Topic
 
-from .devices.machine import Devices
-from .diagnosis.machine import Diagnosis
-from .windows.samples import DeviceWindows, HostWindows
-from .windows.training import JobWindows
+from .jobs.job_diagnosis import Diagnosis
+from .nodes.node_diagnosis import Devices
+from .windows.job_windows import JobWindows
+from .windows.node_windows import DeviceWindows, HostWindows
 
 
 class Decision(Protocol):

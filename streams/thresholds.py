@@ -10,13 +10,14 @@ import sys
 
 from kafka.errors import KafkaError
 
-from paceline import bus, topics, wire
-from paceline.bus import BrokerSettings, BusError
-from paceline.connection import explain
+from paceline import topics, wire
 from paceline.events import Thresholds
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import explain
 from paceline.settings import CLUSTER, SettingError
 
-from .diagnosis.config import CHANGEABLE, Config, refusal
+from .jobs.config import CHANGEABLE, Config, refusal
 
 EXAMPLES = """\
 examples:
@@ -59,8 +60,8 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
     event = Thresholds(cluster=cluster, job=args.job, attempt=args.attempt, values=values)
     topic = topics.THRESHOLD
     try:
-        bus.ensure_topics(settings)
-        with contextlib.closing(bus.producer(settings, "paceline-thresholds")) as producer:
+        clients.ensure_topics(settings)
+        with contextlib.closing(clients.producer(settings, "paceline-thresholds")) as producer:
             key = (wire.key_of(topic, event) or "").encode()
             producer.send(topic.name, wire.encode(event), key=key).get(timeout=_SEND_S)
     except (BusError, KafkaError) as error:

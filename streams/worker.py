@@ -12,12 +12,12 @@ from pathlib import Path
 import faust
 from aiohttp import web
 
-from paceline.bus import BrokerSettings
+from paceline.kafka.clients import BrokerSettings
 from paceline.settings import SettingError
 
 from . import health
-from .app import build
 from .door import Door
+from .faust_app import build
 
 log = logging.getLogger(__name__)
 

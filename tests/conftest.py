@@ -20,7 +20,8 @@ import pytest
 with warnings.catch_warnings():
     # The Kafka client reads its schemas by a function that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
-    from paceline import bus, child, embedded
+    from paceline import child
+    from paceline.kafka import clients, embedded
 
 ROOT = Path(__file__).parent.parent
 KAFKA = ROOT / "deploy" / "kafka" / "kafka.sh"
@@ -48,10 +49,10 @@ class ApacheKafka:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def settings(self) -> bus.BrokerSettings:
-        return bus.BrokerSettings().with_brokers(self.address)
+    def settings(self) -> clients.BrokerSettings:
+        return clients.BrokerSettings().with_brokers(self.address)
 
-    def start(self, settings: bus.BrokerSettings | None = None) -> "ApacheKafka":
+    def start(self, settings: clients.BrokerSettings | None = None) -> "ApacheKafka":
         """Start it and wait until it lets ``settings`` in (default: in the clear)."""
         own = {"PORT": str(self.port), "DATA": str(self.folder / "data"), "HEAP": "256m", **self.environ}
         self._log = (self.folder / "kafka.log").open("ab")
@@ -77,13 +78,13 @@ class ApacheKafka:
         if self._log is not None:
             self._log.close()
 
-    def _wait(self, settings: bus.BrokerSettings) -> None:
+    def _wait(self, settings: clients.BrokerSettings) -> None:
         end = time.monotonic() + READY_S
         while time.monotonic() < end:
             if self.process is not None and self.process.poll() is not None:
                 self._did_not_start()
-            with contextlib.suppress(bus.BusError):
-                bus.wait_for_broker(settings, 0.5)
+            with contextlib.suppress(clients.BusError):
+                clients.wait_for_broker(settings, 0.5)
                 return
         self._did_not_start()
 
@@ -143,11 +144,11 @@ BOTH = [pytest.param("embedded", marks=pytest.mark.bus), pytest.param("apache", 
 
 
 @pytest.fixture(params=BOTH)
-def broker(request: pytest.FixtureRequest) -> bus.BrokerSettings:
+def broker(request: pytest.FixtureRequest) -> clients.BrokerSettings:
     """Each of the two brokers in turn, with the topics made."""
     fixture = {"embedded": "embedded_broker", "apache": "apache_kafka"}[request.param]
-    settings = bus.BrokerSettings().with_brokers(request.getfixturevalue(fixture).address)
-    bus.ensure_topics(settings)
+    settings = clients.BrokerSettings().with_brokers(request.getfixturevalue(fixture).address)
+    clients.ensure_topics(settings)
     return settings
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from paceline import settings
-from paceline.bus import BrokerSettings
+from paceline.kafka.clients import BrokerSettings
 
 from .theme import OPTIONS
 

@@ -8,9 +8,10 @@ import os
 
 import streamlit as st
 
-from paceline.bus import BrokerSettings
-from ui.reader import Reader
-from ui.screens import job
+from paceline.kafka.clients import BrokerSettings
+
+from .reader import Reader
+from .screens import job
 
 
 @st.cache_resource(show_spinner=False)

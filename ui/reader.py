@@ -13,8 +13,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 
 from paceline import topics, wire
-from paceline.bus import BrokerSettings, BusError, consumer
-from paceline.connection import explain
+from paceline.kafka.clients import BrokerSettings, BusError, consumer
+from paceline.kafka.errors import explain
 from paceline.settings import SettingError
 from paceline.topics import Topic
 

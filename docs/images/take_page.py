@@ -14,9 +14,10 @@ from collections.abc import Iterator
 
 from playwright.sync_api import sync_playwright
 
-from paceline import embedded, wire
-from paceline.bus import BrokerSettings, ensure_topics, producer
-from ui.rehearsal import Rehearsal
+from paceline import wire
+from paceline.kafka import embedded
+from paceline.kafka.clients import BrokerSettings, ensure_topics, producer
+from tests.ui.simulated_job import Rehearsal
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]

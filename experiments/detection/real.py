@@ -16,7 +16,7 @@ from experiments.detection.judged import judge
 from experiments.detection.score import Marks, mark
 from experiments.detection.verdict import Case, Injected
 from paceline import recording, topics, wire
-from paceline.commands.link import Link, LinkError, namespace
+from paceline.commands.slow_link import Link, LinkError, namespace
 from paceline.events import STEP, Event, OpTimings
 from paceline.topics import Topic
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE

@@ -10,10 +10,10 @@ from typing import Any
 from experiments.detection.judged import judge
 from experiments.detection.score import Marks, mark
 from experiments.detection.verdict import Case, Injected
-from paceline.simulation.fault import Fault
-from paceline.simulation.job import Job
-from paceline.simulation.spec import Spec
-from paceline.simulation.truth import Truth
+from simulator.fault import Fault
+from simulator.job import Job
+from simulator.spec import Spec
+from simulator.truth import Truth
 
 KINDS = ("compute", "throttle", "input", "gc", "cpu", "memory", "link")
 SIZES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)

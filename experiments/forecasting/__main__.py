@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from forecaster.models import network
-from forecaster.models.quick import MEMBERS
+from forecaster.models.registry import MEMBERS
 
 from . import cycles, kinds, report
 from .contest import contest

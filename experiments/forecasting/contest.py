@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from forecaster import scores
+from forecaster.forecast import Question, ahead
 from forecaster.models import season
 from forecaster.models.model import UnsuitedError
 from forecaster.models.naive import repeated
-from forecaster.outlook import Question, ahead
-from forecaster.past import Past
+from forecaster.series import Past
 
 from .data import Array, Case
 

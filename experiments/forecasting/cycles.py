@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forecaster.rhythm import Cycle, find_cycle, from_events
-from forecaster.rhythm.comb import FEWEST_SAMPLES
+from forecaster.cycles import Cycle, find_cycle, from_events
+from forecaster.cycles.comb import FEWEST_SAMPLES
 
 Array = NDArray[np.float64]
 RIGHT = 0.05

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.kinds.recordings import Recording, pieces, read, resampled, rescaled
-from forecaster.kinds.train import SEED, Judged, leave_one_out, macro_f1, reach_of, said
+from forecaster.job_kinds.recordings import Recording, pieces, read, resampled, rescaled
+from forecaster.job_kinds.train import SEED, Judged, leave_one_out, macro_f1, reach_of, said
 
 Condition = Callable[[Recording], Iterable[Recording]]
 

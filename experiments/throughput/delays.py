@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paceline import bus, topics, wire
+from paceline import topics, wire
 from paceline.events import Finding, JobWindow, RankWindow
+from paceline.kafka import clients
 
 from .jobs import Load
 from .load import Sent
@@ -25,10 +26,10 @@ class Answers(NamedTuple):
     windows: list[tuple[float, JobWindow | RankWindow]]
 
 
-def read(settings: bus.BrokerSettings) -> Answers:
+def read(settings: clients.BrokerSettings) -> Answers:
     """All findings and windows on the bus."""
     answers = Answers([], [])
-    with contextlib.closing(bus.consumer(settings, topics.FINDING, topics.WINDOW, from_beginning=True)) as consumer:
+    with contextlib.closing(clients.consumer(settings, topics.FINDING, topics.WINDOW, from_beginning=True)) as consumer:
         while batch := consumer.poll(timeout_ms=3000):
             for messages in batch.values():
                 for message in messages:

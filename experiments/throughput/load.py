@@ -13,8 +13,9 @@ from typing import Any
 import msgspec
 from kafka import KafkaProducer
 
-from paceline import bus, topics, wire
+from paceline import topics, wire
 from paceline.events import CollectiveTimings
+from paceline.kafka import clients
 
 from .jobs import Load, messages
 
@@ -40,14 +41,14 @@ class Sent:
     steps: dict[tuple[str, int], float] = field(default_factory=dict)
 
 
-def preload(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
+def preload(settings: clients.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
     """Everything at once, under times that are already past."""
     sent = Sent(began_s=time.time() - load.seconds - 1.0)
     _send(settings, load, sent, lambda due_s: None, progress, compression_type="gzip")
     return sent
 
 
-def paced(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
+def paced(settings: clients.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
     """Every message at its moment."""
     sent = Sent(began_s=time.time() + 1.0)
 
@@ -62,14 +63,14 @@ def paced(settings: bus.BrokerSettings, load: Load, progress: Callable[[int], No
 
 
 def _send(
-    settings: bus.BrokerSettings,
+    settings: clients.BrokerSettings,
     load: Load,
     sent: Sent,
     wait: Callable[[float], None],
     progress: Callable[[int], None],
     **options: Any,
 ) -> None:
-    producer = bus.producer(settings, "bench-load", **options)
+    producer = clients.producer(settings, "bench-load", **options)
     told = 0.0
 
     def acknowledged(metadata: Any, began_s: float) -> None:
@@ -106,10 +107,10 @@ def rows(number: int) -> Iterator[tuple[bytes, bytes]]:
         yield f"{name}/{rank}".encode(), encode(row)
 
 
-def preload_rows(settings: bus.BrokerSettings, topic: str, number: int) -> None:
+def preload_rows(settings: clients.BrokerSettings, topic: str, number: int) -> None:
     """``number`` one-row messages on ``topic``, which is made with as many partitions as ours have."""
-    bus.ensure_topics(settings, [topics.Topic(topic, bytes, "none", "raw", topics.HOUR_MS)])
-    producer: KafkaProducer = bus.producer(settings, "bench-rows", linger_ms=50)
+    clients.ensure_topics(settings, [topics.Topic(topic, bytes, "none", "raw", topics.HOUR_MS)])
+    producer: KafkaProducer = clients.producer(settings, "bench-rows", linger_ms=50)
     try:
         for key, value in rows(number):
             producer.send(topic, key=key, value=value)

@@ -16,7 +16,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from paceline import bus, child
+from paceline import child
+from paceline.kafka import clients
 
 ROOT = Path(__file__).parents[2]
 READY_S = 170.0
@@ -28,17 +29,17 @@ class RunError(Exception):
 
 
 @contextlib.contextmanager
-def apache_kafka() -> Iterator[bus.BrokerSettings]:
+def apache_kafka() -> Iterator[clients.BrokerSettings]:
     """A node of our own with nothing on it; its data goes when it stops."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-", ignore_cleanup_errors=True) as folder:
         port = free_port()
         environ = {**os.environ, "PORT": str(port), "DATA": f"{folder}/data", "HEAP": "1g"}
-        settings = bus.BrokerSettings().with_brokers(f"127.0.0.1:{port}")
+        settings = clients.BrokerSettings().with_brokers(f"127.0.0.1:{port}")
         with _process([str(ROOT / "deploy/kafka/kafka.sh")], Path(folder) / "kafka.log", environ) as process:
             try:
                 _until(process, lambda: _answers(port), "Apache Kafka")
-                bus.wait_for_broker(settings, 30.0)
-            except bus.BusError as error:
+                clients.wait_for_broker(settings, 30.0)
+            except clients.BusError as error:
                 raise RunError(str(error)) from error
             yield settings
 
@@ -75,7 +76,7 @@ class Worker:
 
 
 @contextlib.contextmanager
-def worker(settings: bus.BrokerSettings, ready: bool, log: Path) -> Iterator[Worker]:
+def worker(settings: clients.BrokerSettings, ready: bool, log: Path) -> Iterator[Worker]:
     """A worker on ``settings``; with ``ready`` not before it has joined."""
     port = free_port()
     command = [sys.executable, "-m", "streams", "--brokers", settings.address, "--web-port", str(port)]

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from ..outlook import Outlook
+from ..forecast import Outlook
 
 
 class BacktestScores(BaseModel):

@@ -12,7 +12,7 @@ from paceline import __version__
 
 from ..memory import Memory
 from . import changes, failures, forecasts, jobs, series
-from .desk import Desk
+from .executor import Desk
 from .meters import Meters
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.

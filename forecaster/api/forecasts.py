@@ -3,11 +3,11 @@
 import numpy as np
 from fastapi import APIRouter
 
+from ..forecast import Question
 from ..grid import GridError, gridded
 from ..models.model import UnsuitedError
-from ..outlook import Question
 from .answers import BatchAnswer, ForecastAnswer, answered
-from .desk import Desk
+from .executor import Desk
 from .failures import REFUSALS, RefusedError
 from .questions import BatchQuestion, ForecastQuestion, Sampled
 

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.types import JsonValue
 
-from ..kinds import KINDS, classify
+from ..cycles import Cycle, find_cycle, from_events
+from ..job_kinds import KINDS, classify
 from ..memory import Memory
-from ..rhythm import Cycle, find_cycle, from_events
-from .desk import Desk
+from .executor import Desk
 from .failures import NOT_FOUND, REFUSALS, RefusedError
 from .questions import VALUES, WAVE, Interval, Number, Sampled, Strict, finite, refused
 

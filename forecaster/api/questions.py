@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.types import JsonValue
 from pydantic_core import PydanticCustomError
 
-from ..outlook import models
+from ..forecast import models
 
 #: Values in one question, steps ahead (a day of seconds), quantiles, and questions in one batch.
 VALUES, HORIZON, QUANTILES, BATCH = 100_000, 86_400, 99, 1000

@@ -6,14 +6,14 @@ import numpy as np
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from .. import standing
-from ..expectations import Reached, reached
+from .. import held_forecast
+from ..exceedance import Reached, reached
+from ..forecast import POOL, Outlook, Question, models
 from ..history import Subject
 from ..memory import Held, Memory
 from ..models.model import UnsuitedError
-from ..outlook import POOL, Outlook, Question, models
 from .answers import ForecastAnswer, answered
-from .desk import Desk
+from .executor import Desk
 from .failures import NOT_FOUND, REFUSALS, RefusedError
 from .questions import HORIZON
 
@@ -94,7 +94,7 @@ def router(memory: Memory, desk: Desk) -> APIRouter:
         return SeriesList(series=[_line(one.subject, one.samples, one.time_s) for one in memory.lines()])
 
     @routes.get("/series/{key:path}/forecast", responses={**NOT_FOUND, **REFUSALS})
-    async def forecast(key: str, horizon: Ahead = standing.HORIZON, model: ModelName = POOL) -> SeriesForecast:
+    async def forecast(key: str, horizon: Ahead = held_forecast.HORIZON, model: ModelName = POOL) -> SeriesForecast:
         """What comes next of a series that is held."""
         held = _held(memory, key)
         asked, outlook = await _ahead(desk, held, horizon, model)
@@ -110,16 +110,16 @@ def router(memory: Memory, desk: Desk) -> APIRouter:
         )
 
     @routes.get("/backtest/{key:path}", responses={**NOT_FOUND, **REFUSALS})
-    async def backtest(key: str, horizon: Ahead = standing.HORIZON) -> BacktestAnswer:
+    async def backtest(key: str, horizon: Ahead = held_forecast.HORIZON) -> BacktestAnswer:
         """How each quick model would have done."""
         held = _held(memory, key)
-        lines = await desk.tried(standing.question(held, horizon))
+        lines = await desk.tried(held_forecast.question(held, horizon))
         rows = [BacktestLine(model=name, loss=loss, coverage_80=covered) for name, loss, covered in lines]
         return BacktestAnswer(series=key, horizon=horizon, models=rows)
 
     @routes.get("/clusters/{cluster}/free", responses={**NOT_FOUND, **REFUSALS})
     async def free(
-        cluster: str, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1, horizon: Ahead = standing.HORIZON
+        cluster: str, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1, horizon: Ahead = held_forecast.HORIZON
     ) -> FreeAnswer:
         """When so many GPUs will be free at once."""
         held = _held(memory, f"{cluster}/cluster/free_gpus")
@@ -141,7 +141,7 @@ def _held(memory: Memory, key: str) -> Held:
 async def _ahead(desk: Desk, held: Held, horizon: int, model: str) -> tuple[Question, Outlook]:
     if model not in models():
         raise RefusedError(422, "model", f"there is none called {model!r}; there are {', '.join(models())}")
-    asked = standing.question(held, horizon, model=model)
+    asked = held_forecast.question(held, horizon, model=model)
     try:
         return asked, await desk.ahead(asked)
     except UnsuitedError as error:

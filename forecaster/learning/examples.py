@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import features, season
-from ..past import Array, Past
+from ..series import Array, Past
 
 #: Steps asked of each past; lengths of a past; farthest steps ahead; how many samples are made into one.
 STEPS = 12

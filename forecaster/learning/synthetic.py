@@ -5,7 +5,7 @@ Rule of this file: pure; they stand beside recorded series in training so that n
 
 import numpy as np
 
-from ..past import Array
+from ..series import Array
 from .examples import Recorded
 
 

@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from ..past import Array
-from ..scene import Scene, spread
+from ..context import Scene, spread
+from ..series import Array
 from .model import UnsuitedError
 
 #: A moment is described by its value and the means of so many samples up to it.

@@ -5,7 +5,7 @@ Rule of this file: pure. The order of the numbers is part of the weights' versio
 
 import numpy as np
 
-from ..past import Array, Past
+from ..series import Array, Past
 
 VERSION = 1
 #: Newest first: so many means over so many samples each.

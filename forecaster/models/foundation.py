@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..past import Array
-from ..scene import Scene
+from ..context import Scene
+from ..series import Array
 from .model import UnsuitedError
 
 NEWEST, FARTHEST = 2048, 480

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ..past import Array
-from ..scene import Scene
+from ..context import Scene
+from ..series import Array
 from .model import UnsuitedError
 from .network import at_levels
 

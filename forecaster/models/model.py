@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from ..past import Array
-from ..scene import Scene
+from ..context import Scene
+from ..series import Array
 
 #: From a scene to quantiles: horizon x levels, each row ascending.
 Model = Callable[[Scene], Array]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..past import Array, carried
-from ..scene import Scene, spread
+from ..context import Scene, spread
+from ..series import Array, carried
 from .model import UnsuitedError
 
 

@@ -12,8 +12,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ..past import Array
-from ..scene import Scene
+from ..context import Scene
+from ..series import Array
 from .features import VERSION, asked, described
 from .model import UnsuitedError
 

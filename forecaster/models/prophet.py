@@ -5,8 +5,8 @@ import warnings
 
 import numpy as np
 
-from ..past import Array
-from ..scene import Scene
+from ..context import Scene
+from ..series import Array
 from .model import UnsuitedError
 
 NEWEST, SAMPLES = 20_160, 300

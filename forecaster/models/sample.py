@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ..past import Array
-from ..scene import Scene, spread
+from ..context import Scene, spread
+from ..series import Array
 
 
 def _newest(scene: Scene, samples: int) -> Array:

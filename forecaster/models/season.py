@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..past import Array
+from ..series import Array
 
 #: Seasons that people and their work have, in seconds.
 CLOCK_S = (86_400.0, 604_800.0)

@@ -5,8 +5,8 @@ from functools import partial
 import numpy as np
 from scipy.signal import lfilter
 
-from ..past import Array
-from ..scene import Scene, spread
+from ..context import Scene, spread
+from ..series import Array
 
 #: Shares of the newest value in the level; the one with the smallest errors is taken.
 RATES = (0.02, 0.06, 0.2, 0.5)

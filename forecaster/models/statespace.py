@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 from scipy.stats import norm
 
-from ..past import Array
-from ..scene import Scene
+from ..context import Scene
+from ..series import Array
 from .model import UnsuitedError
 
 #: More samples make the fit slower, not better.

@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from ..past import Array
-from ..scene import Scene, spread
+from ..context import Scene, spread
+from ..series import Array
 from .model import UnsuitedError
 
 WINDOWS = (12, 40, 80)

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 
 from kafka.errors import KafkaError
 
-from paceline.bus import BrokerSettings, BusError
-from paceline.commands.link import Link, LinkError, namespace
-from paceline.commands.rehearsal import Rehearsal
+from paceline.commands.demo_run import Rehearsal
 from paceline.commands.services import ServiceError, Services
+from paceline.commands.slow_link import Link, LinkError, namespace
 from paceline.commands.stack import StackError, broker, require
-from paceline.commands.terminal import say
-from paceline.connection import explain
-from paceline.embedded import EmbeddedBrokerError
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.embedded import EmbeddedBrokerError
+from paceline.kafka.errors import explain
+from paceline.terminal import say
 
 FAULTS = ("none", "compute", "input", "cpu", "gc", "link")
 EXAMPLES = """examples:

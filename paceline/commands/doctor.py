@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 from kafka import errors
 
-from paceline import checks
-from paceline.bus import BrokerSettings, BusError
-from paceline.checks import Check
-from paceline.connection import explain
+from paceline.commands import checks
+from paceline.commands.checks import Check
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import explain
 from paceline.settings import SettingError
 
 EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherwise

@@ -15,12 +15,12 @@ import time
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
-from paceline import bus
-from paceline.bus import BrokerSettings, BusError
 from paceline.commands.selection import Selection
-from paceline.commands.terminal import say
-from paceline.connection import explain
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import explain
 from paceline.recording import RecordingError, Writer
+from paceline.terminal import say
 from paceline.topics import TOPICS
 
 EXAMPLES = """examples:
@@ -73,7 +73,7 @@ def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Write
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    client = bus.consumer(
+    client = clients.consumer(
         settings, *TOPICS, from_beginning=options.from_beginning, client_id="paceline-record", metadata_max_age_ms=5000
     )
     with contextlib.closing(client):

@@ -14,11 +14,11 @@ import msgspec
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from paceline import bus
-from paceline.bus import BrokerSettings, BusError
-from paceline.commands.terminal import Progress, say
-from paceline.connection import explain
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import explain
 from paceline.recording import Bad, Line, RecordingError, read
+from paceline.terminal import Progress, say
 from paceline.topics import BY_NAME, DEADLETTER
 
 EXAMPLES = """examples:
@@ -92,8 +92,8 @@ def main(argv: list[str]) -> int:
         settings = settings.with_brokers(options.brokers)
     try:
         lines = playable(read(options.file), derived=options.derived, job=options.job)
-        bus.ensure_topics(settings)
-        with contextlib.closing(bus.producer(settings, "paceline-replay")) as producer:
+        clients.ensure_topics(settings)
+        with contextlib.closing(clients.producer(settings, "paceline-replay")) as producer:
             sent, failed, bad = _play(lines, producer, options.speed)
     except RecordingError as error:
         say(str(error))

@@ -12,14 +12,14 @@ import time
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from paceline.bus import BrokerSettings
-from paceline.commands.child import Child, NotRunError
-from paceline.commands.terminal import say
-from paceline.commands.watchers import Watchers
+from paceline.commands.foreground import Child, NotRunError
+from paceline.commands.side_processes import Watchers
+from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
+from paceline.kafka.clients import BrokerSettings
 from paceline.recording import RecordingError, create
 from paceline.settings import CLUSTER, JOB, NODE, SettingError
-from paceline.training.identity import made_up
-from paceline.training.messages import FALLBACK_JOB_VARIABLE, SOCKET_VARIABLE
+from paceline.terminal import say
+from paceline.training.messages import SOCKET_VARIABLE
 
 BOOTSTRAP = Path(__file__).parent.parent / "training" / "bootstrap"
 

@@ -12,12 +12,12 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 
-from paceline import bus, embedded
-from paceline.bus import BrokerSettings
 from paceline.commands.services import Services
-from paceline.commands.terminal import Progress, say
-from paceline.connection import split
+from paceline.kafka import clients, embedded
+from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.errors import split
 from paceline.settings import BROKERS
+from paceline.terminal import Progress, say
 
 BROKER_S = 60.0
 PAGE_S = 60.0
@@ -41,8 +41,8 @@ def broker(brokers: str | None, port: int, services: Services) -> Iterator[Broke
             settings = BrokerSettings(brokers=(started.address,))
             say(f"broker at {started.address}, embedded: all is kept in memory and gone when this command ends")
         with waiting(f"for Kafka at {settings.address}") as tick:
-            bus.wait_for_broker(settings, BROKER_S, on_wait=lambda _: tick())
-            bus.ensure_topics(settings)
+            clients.wait_for_broker(settings, BROKER_S, on_wait=lambda _: tick())
+            clients.ensure_topics(settings)
         yield settings
 
 

@@ -13,9 +13,10 @@ import msgspec
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 
-from paceline import bus, topics
-from paceline.bus import BrokerSettings, BusError
-from paceline.connection import explain
+from paceline import topics
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import explain
 from paceline.topics import Topic
 
 _POLL_MS = 250
@@ -75,7 +76,7 @@ def follow(
         BusError: no broker can be reached.
         BrokenPipeError: the reader has gone.
     """
-    consumer = bus.consumer(settings, from_beginning=from_beginning)
+    consumer = clients.consumer(settings, from_beginning=from_beginning)
     with contextlib.closing(consumer):
         try:
             if not _take(consumer, topic, settings.address, end, output):

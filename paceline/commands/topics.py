@@ -7,9 +7,9 @@ import sys
 
 from kafka import errors
 
-from paceline import bus
-from paceline.bus import BrokerSettings, BusError
-from paceline.connection import explain
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import explain
 from paceline.topics import HOUR_MS, TOPICS, Topic
 
 EPILOG = """examples:
@@ -41,11 +41,11 @@ def main(argv: list[str]) -> int:
         settings = settings.with_brokers(args.brokers)
     try:
         if args.wait > 0:
-            bus.wait_for_broker(settings, args.wait)
+            clients.wait_for_broker(settings, args.wait)
         if args.action == "list":
             print("\n".join(listing(there(settings))))
             return 0
-        created = bus.ensure_topics(settings)
+        created = clients.ensure_topics(settings)
     except BusError as error:
         print(f"paceline topics: {error}", file=sys.stderr)
         return 1
@@ -61,7 +61,7 @@ def there(settings: BrokerSettings) -> set[str]:
     Raises:
         BusError: no broker, or no right to ask.
     """
-    with contextlib.closing(bus.admin(settings)) as client:
+    with contextlib.closing(clients.admin(settings)) as client:
         try:
             return set(client.list_topics())
         except errors.KafkaError as error:

@@ -8,11 +8,11 @@ import os
 import signal
 import time
 
-from paceline.bus import BusError
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.stack import StackError, await_page, broker, environment, free_port, require
-from paceline.commands.terminal import say
-from paceline.embedded import EmbeddedBrokerError
+from paceline.kafka.clients import BusError
+from paceline.kafka.embedded import EmbeddedBrokerError
+from paceline.terminal import say
 
 EXAMPLES = """examples:
   paceline up                                            everything on this machine, in memory

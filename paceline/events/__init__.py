@@ -23,6 +23,7 @@ from paceline.events.findings import (
     Severity,
     Thresholds,
 )
+from paceline.events.forecasts import Backtest, Forecast, JobKind, JobProfile
 from paceline.events.machines import (
     DeviceDescribed,
     DeviceProcess,
@@ -31,7 +32,6 @@ from paceline.events.machines import (
     NetworkErrors,
     NodeDescribed,
 )
-from paceline.events.outlook import Backtest, Forecast, JobKind, JobProfile
 from paceline.events.training import OVERLAYS, PHASES, STEP, JobDescribed, OpTimings, RankCondition, RankPlace
 from paceline.events.windows import DeviceWindow, HostWindow, JobWindow, RankWindow, Window
 

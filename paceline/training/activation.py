@@ -8,7 +8,7 @@ imported already.
 import sys
 from typing import Any
 
-from paceline.training.device import DeviceClock
+from paceline.training.device_clock import DeviceClock
 from paceline.training.probe import Probe, skip_frame
 from paceline.training.session import Session, follow_process_groups
 

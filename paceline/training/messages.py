@@ -74,5 +74,3 @@ decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 #: Environment variable with the path of the sidecar's socket.
 SOCKET_VARIABLE = "PACELINE_SOCKET"
-#: Environment variable with the job id `paceline run` made up, used only where nothing else names the job.
-FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"

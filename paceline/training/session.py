@@ -13,8 +13,8 @@ import os
 import time
 from typing import Any
 
-from paceline.training.device import DeviceClock
-from paceline.training.identity import attempt_of, job_of, labels_of
+from paceline.identity import attempt_of, job_of, labels_of
+from paceline.training.device_clock import DeviceClock
 from paceline.training.links import Links
 from paceline.training.messages import SOCKET_VARIABLE, Hello
 from paceline.training.probe import MOST, Probe

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from paceline.training import marks
-from paceline.training.device import DeviceClock
+from paceline.training.device_clock import DeviceClock
 from paceline.training.links import Links
 from paceline.training.messages import Bye, Hello, LinkReport, Marks, Message, encoder
 from paceline.training.probe import Mark, Probe

@@ -14,9 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from paceline.identity import job_of, made_up
 from paceline.training.activation import activate, current, session
 from paceline.training.bootstrap.sitecustomize import follow_imports
-from paceline.training.identity import job_of, made_up
 from paceline.training.messages import SOCKET_VARIABLE
 
 #: A training run shorter than the sidecar's own start waits this long for it in the end.
@@ -66,7 +66,7 @@ def _socket_path() -> Path:
 
 
 def _start_sidecar(path: Path, record: str | None) -> None:
-    command = [sys.executable, "-m", "paceline.training.sidecar", "--socket", str(path), "--until-empty"]
+    command = [sys.executable, "-m", "paceline.sidecar.server", "--socket", str(path), "--until-empty"]
     command += [f"--job={made_up(sys.argv[:1], time.time(), secrets.token_hex(2))}"]
     command += [f"--record={Path(record).absolute()}"] if record else []
     environ = {name: value for name, value in os.environ.items() if name != SOCKET_VARIABLE}

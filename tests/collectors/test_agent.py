@@ -4,11 +4,11 @@ import time
 import pytest
 
 from collectors.agent import Agent, Identity
+from collectors.buffers import GpuStation, HostStation
 from collectors.gpu import Gpus
 from collectors.host import Host
 from collectors.processes import Owners
 from collectors.simulated import SimulatedNvml
-from collectors.stations import GpuStation, HostStation
 from paceline import wire
 from paceline.topics import DEVICE, HOST, NODE
 

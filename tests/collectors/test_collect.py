@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from paceline import bus, recording, wire
+from paceline import recording, wire
+from paceline.kafka import clients
 from paceline.topics import DEVICE, HOST, NODE, resolve
 
 pytestmark = pytest.mark.e2e
@@ -130,7 +131,7 @@ def test_it_reaches_the_bus(collect, broker):
     _, err = process.communicate(timeout=90)
     assert (process.returncode, err) == (0, b"")
 
-    with contextlib.closing(bus.consumer(broker, DEVICE, NODE, HOST, from_beginning=True)) as reader:
+    with contextlib.closing(clients.consumer(broker, DEVICE, NODE, HOST, from_beginning=True)) as reader:
         found = {}
         while not {DEVICE.name, NODE.name, HOST.name} <= set(found):
             for records in reader.poll(timeout_ms=2000).values():

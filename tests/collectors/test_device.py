@@ -5,8 +5,8 @@ from collectors.columns import DEVICE_COLUMNS
 from collectors.device import BLANK, LOST_RETRY_S
 from collectors.gpm import COLUMNS as ACTIVITY
 from collectors.gpu import Gpus
-from paceline.nvml.probes import PROBES, SELDOM_S
-from paceline.nvml.refusals import RETRY_S
+from paceline.gpu.probes import PROBES, SELDOM_S
+from paceline.gpu.refusals import RETRY_S
 
 NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 NO_PERMISSION = pynvml.NVML_ERROR_NO_PERMISSION

@@ -5,7 +5,7 @@ import pytest
 
 from collectors.gpu import RECONNECT_S, WITHOUT_BINDING, Gpus
 from collectors.simulated import SimulatedNvml
-from paceline.nvml import driver as connection
+from paceline.gpu import driver as connection
 
 NO_LIBRARY = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
 

@@ -8,8 +8,8 @@ import uuid
 from pathlib import Path
 
 from paceline import events, topics
-from paceline.bus import BrokerSettings
 from paceline.delivery.publisher import Publisher
+from paceline.kafka.clients import BrokerSettings
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "subscribe.md"
 

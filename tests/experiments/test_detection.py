@@ -6,8 +6,8 @@ from experiments.detection import report, simulated
 from experiments.detection.judged import PACELINE, RULES
 from experiments.detection.score import mark, summary
 from experiments.detection.verdict import Accusation, Case, Injected
-from paceline.simulation.fault import Fault
-from paceline.simulation.spec import Spec
+from simulator.fault import Fault
+from simulator.spec import Spec
 
 FAULT = Injected("gc", 0.3, frozenset([2]), 50, 99, 1000.0, "straggler", "garbage_collection")
 

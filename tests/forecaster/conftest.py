@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from forecaster.api.app import application
-from forecaster.api.desk import Desk
+from forecaster.api.executor import Desk
 from forecaster.memory import Memory
 
 TOKEN = "let-me-in"

@@ -6,20 +6,21 @@ from collections.abc import Callable
 
 import pytest
 
-from forecaster.follower import Follower
-from forecaster.herald import Herald
+from forecaster.consumer import Follower
 from forecaster.memory import Memory
-from paceline import bus, topics, wire
+from forecaster.publisher import Herald
+from paceline import topics, wire
 from paceline.events import DeviceWindow, Forecast, JobProfile, JobWindow
+from paceline.kafka import clients
 
 pytestmark = pytest.mark.bus
 Until = Callable[..., None]
 
 
-def send(settings: bus.BrokerSettings, cluster: str, minutes: int) -> None:
+def send(settings: clients.BrokerSettings, cluster: str, minutes: int) -> None:
     """A GPU's minutes and a training job's seconds, up to now."""
     now_s = time.time() // 60 * 60
-    with contextlib.closing(bus.producer(settings, "test")) as client:
+    with contextlib.closing(clients.producer(settings, "test")) as client:
         for number in range(minutes):
             mean = {"utilization_ratio": 0.5, "fb_used_bytes": 1e9 * number, "fb_total_bytes": 80e9}
             window = DeviceWindow(
@@ -38,7 +39,7 @@ def send(settings: bus.BrokerSettings, cluster: str, minutes: int) -> None:
 
 
 @pytest.fixture
-def follow(broker: bus.BrokerSettings, until: Until) -> Callable[[], contextlib.AbstractContextManager[Memory]]:
+def follow(broker: clients.BrokerSettings, until: Until) -> Callable[[], contextlib.AbstractContextManager[Memory]]:
     """Starts a memory that follows the broker and has caught up."""
 
     @contextlib.contextmanager
@@ -56,7 +57,7 @@ def follow(broker: bus.BrokerSettings, until: Until) -> Callable[[], contextlib.
 
 
 def test_it_learns_publishes_and_recovers(
-    broker: bus.BrokerSettings,
+    broker: clients.BrokerSettings,
     follow: Callable[[], contextlib.AbstractContextManager[Memory]],
     until: Until,
 ) -> None:
@@ -70,7 +71,7 @@ def test_it_learns_publishes_and_recovers(
         herald.start()
         try:
             found: dict[str, Forecast | JobProfile] = {}
-            reading = bus.consumer(broker, topics.FORECAST, topics.PROFILE, from_beginning=True)
+            reading = clients.consumer(broker, topics.FORECAST, topics.PROFILE, from_beginning=True)
             with contextlib.closing(reading) as client:
 
                 def arrived() -> bool:

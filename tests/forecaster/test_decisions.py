@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from forecaster import backtest, busy, herald, pool, scores
-from forecaster.expectations import reached
+from forecaster import backtest, ensemble, publisher, scores, zero_inflation
+from forecaster.context import Scene
+from forecaster.exceedance import reached
 from forecaster.grid import GridError, gridded
 from forecaster.models.naive import naive, seasonal_naive
-from forecaster.past import Past
-from forecaster.scene import Scene
+from forecaster.series import Past
 
 LEVELS = np.arange(1, 10) / 10
 
@@ -57,20 +57,20 @@ def test_a_back_test_scores_who_could_take_part() -> None:
 
 def test_weights_add_up_and_follow_the_losses() -> None:
     """The better member speaks louder, and all of them together once."""
-    found = pool.weights(["a", "b"], {"a": 1.0, "b": 2.0})
+    found = ensemble.weights(["a", "b"], {"a": 1.0, "b": 2.0})
     assert sum(found.values()) == pytest.approx(1.0)
     assert found["a"] > 4 * found["b"]
 
 
 def test_who_was_not_tried_is_not_heard() -> None:
     """A member without a back-test has no share beside one that has; alone it is all there is."""
-    assert pool.weights(["a", "network"], {"a": 1.0}) == {"a": 1.0}
-    assert pool.weights(["a", "network"], {})["network"] > 0.9
+    assert ensemble.weights(["a", "network"], {"a": 1.0}) == {"a": 1.0}
+    assert ensemble.weights(["a", "network"], {})["network"] > 0.9
 
 
 def test_perfect_members_share_the_weight() -> None:
     """A loss of zero divides nothing."""
-    found = pool.weights(["a", "b", "c"], {"a": 0.0, "b": 0.0, "c": 1.0})
+    found = ensemble.weights(["a", "b", "c"], {"a": 0.0, "b": 0.0, "c": 1.0})
     assert found["a"] == found["b"]
     assert found["c"] < 1e-6
 
@@ -82,9 +82,9 @@ def test_narrow_intervals_are_widened() -> None:
     normal = np.array([-1.2816, -0.8416, -0.5244, -0.2533, 0.0, 0.2533, 0.5244, 0.8416, 1.2816])
     good = np.broadcast_to(normal, (4, 300, 9))
     test = backtest.Backtest(LEVELS, actual, {}, {})
-    assert pool.width(test, good) == pytest.approx(1.0, abs=0.08)
-    assert pool.width(test, 0.6 * good) > 1.3
-    assert 1.0 < pool.width(backtest.Backtest(LEVELS, actual[:, :20], {}, {}), 0.6 * good[:, :20]) < 1.3
+    assert ensemble.width(test, good) == pytest.approx(1.0, abs=0.08)
+    assert ensemble.width(test, 0.6 * good) > 1.3
+    assert 1.0 < ensemble.width(backtest.Backtest(LEVELS, actual[:, :20], {}, {}), 0.6 * good[:, :20]) < 1.3
 
 
 def test_a_busy_spell_makes_busy_more_likely() -> None:
@@ -92,17 +92,17 @@ def test_a_busy_spell_makes_busy_more_likely() -> None:
     state = np.repeat(np.tile([0.0, 1.0], 40), np.random.default_rng(1).integers(10, 40, 80))
     on = np.flatnonzero(state == 1.0)[-1] + 1
     past = Past.of(state[:on] * 80.0, 60.0)
-    chance = busy.probability(Scene(past, 5, LEVELS), 0.0)
+    chance = zero_inflation.probability(Scene(past, 5, LEVELS), 0.0)
     assert chance[0] > 0.8
     off = np.flatnonzero(state == 0.0)[-1] + 1
-    assert busy.probability(Scene(Past.of(state[:off] * 80.0, 60.0), 5, LEVELS), 0.0)[0] < 0.2
+    assert zero_inflation.probability(Scene(Past.of(state[:off] * 80.0, 60.0), 5, LEVELS), 0.0)[0] < 0.2
 
 
 def test_only_what_often_rests_is_zero_inflated() -> None:
     """A constant, or a series that never rests, is not."""
-    assert not busy.resting(np.full(300, 5.0), 5.0)
-    assert not busy.resting(np.arange(1.0, 300.0), 0.0)
-    assert busy.resting(np.tile([0.0, 1.0], 100), 0.0)
+    assert not zero_inflation.resting(np.full(300, 5.0), 5.0)
+    assert not zero_inflation.resting(np.arange(1.0, 300.0), 0.0)
+    assert zero_inflation.resting(np.tile([0.0, 1.0], 100), 0.0)
 
 
 def test_when_memory_is_full() -> None:
@@ -119,5 +119,5 @@ def test_the_whole_is_forecast_before_its_parts() -> None:
     """Cluster, jobs, nodes, devices; what has not grown is left out."""
     series = [("c/device/n/g/x", 5.0), ("c/job/j/x", 5.0), ("c/cluster/x", 5.0), ("c/node/n/x", 5.0), ("own", 5.0)]
     expected = ["c/cluster/x", "c/job/j/x", "c/node/n/x", "c/device/n/g/x", "own"]
-    assert herald.order(series, {}) == expected
-    assert herald.order(series, {"c/cluster/x": 5.0, "own": 4.0}) == expected[1:]
+    assert publisher.order(series, {}) == expected
+    assert publisher.order(series, {"c/cluster/x": 5.0, "own": 4.0}) == expected[1:]

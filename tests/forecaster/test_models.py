@@ -6,13 +6,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from forecaster import expectations, grid, past, scores
-from forecaster import scene as scenes
+from forecaster import context as scenes
+from forecaster import exceedance, grid, scores, series
+from forecaster.context import Scene
 from forecaster.models import analog, naive, network, season, trend
 from forecaster.models.model import UnsuitedError
-from forecaster.models.quick import MEMBERS
-from forecaster.past import Past
-from forecaster.scene import Scene
+from forecaster.models.registry import MEMBERS
+from forecaster.series import Past
 
 LEVELS = np.array([0.05, 0.1, 0.5, 0.9, 0.95])
 RNG = np.random.default_rng(5)
@@ -89,7 +89,7 @@ def test_the_network_is_shipped() -> None:
     assert MEMBERS["network"](scene(SHAPES["noise"])).shape == (20, len(LEVELS))
 
 
-@pytest.mark.parametrize("module", [analog, expectations, grid, naive, network, past, scenes, scores, season, trend])
+@pytest.mark.parametrize("module", [analog, exceedance, grid, naive, network, series, scenes, scores, season, trend])
 def test_the_examples_of_formulas_run(module: ModuleType) -> None:
     """What a docstring shows is what comes out."""
     done = doctest.testmod(module)

@@ -7,11 +7,11 @@ import pytest
 
 from paceline import topics, wire
 from paceline.events import OpTimings
-from streams.devices.machine import Devices
-from streams.diagnosis.machine import Diagnosis
-from streams.unit import Unit
-from streams.windows.samples import DeviceWindows, HostWindows
-from streams.windows.training import JobWindows
+from streams.jobs.job_diagnosis import Diagnosis
+from streams.keyed_state import Unit
+from streams.nodes.node_diagnosis import Devices
+from streams.windows.job_windows import JobWindows
+from streams.windows.node_windows import DeviceWindows, HostWindows
 
 MESSY = {"ranks": 4, "seconds": 18, "slow": 1, "slow_from_s": 6, "skew_s": -7200.0}
 

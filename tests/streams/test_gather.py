@@ -2,9 +2,9 @@
 
 import pytest
 
-from paceline.simulation.fault import parse
-from paceline.simulation.job import Job
-from paceline.simulation.spec import Spec
+from simulator.fault import parse
+from simulator.job import Job
+from simulator.spec import Spec
 from streams import gather
 from streams.processor import Processor
 from streams.routes import ROUTES

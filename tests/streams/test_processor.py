@@ -4,8 +4,8 @@ import msgspec
 
 from paceline import topics
 from paceline.events import Finding
+from streams.keyed_state import Key, key_of
 from streams.processor import Processor
-from streams.unit import Key, key_of
 
 
 class Echo:

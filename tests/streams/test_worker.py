@@ -10,7 +10,8 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 
-from paceline import bus, topics, wire
+from paceline import topics, wire
+from paceline.kafka import clients
 from streams.processor import Processor
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -19,12 +20,12 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 class Workers:
     """Starts workers as their users do, and reads what they publish."""
 
-    def __init__(self, settings: bus.BrokerSettings, until: Callable[..., None], log_path) -> None:
+    def __init__(self, settings: clients.BrokerSettings, until: Callable[..., None], log_path) -> None:
         self.settings = settings
         self.until = until
         self.processes: list[subprocess.Popen[bytes]] = []
         self.log = log_path.open("ab")
-        self.reader = bus.consumer(settings, topics.FINDING, topics.DEADLETTER, from_beginning=True)
+        self.reader = clients.consumer(settings, topics.FINDING, topics.DEADLETTER, from_beginning=True)
         self.seen: list[tuple[str, dict[str, object]]] = []
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
@@ -33,14 +34,14 @@ class Workers:
         return self.processes[-1]
 
     def produce(self, events, topic=topics.OP) -> None:
-        producer = bus.producer(self.settings, "test")
+        producer = clients.producer(self.settings, "test")
         for event in events:
             producer.send(topic.name, key=event.job.encode(), value=wire.encode(event))
         producer.flush()
         producer.close()
 
     def produce_raw(self, topic, key, value) -> None:
-        producer = bus.producer(self.settings, "test")
+        producer = clients.producer(self.settings, "test")
         producer.send(topic.name, key=key, value=value).get(20)
         producer.close()
 
@@ -74,7 +75,7 @@ def workers(broker, until, tmp_path) -> Iterator[Workers]:
 
 @pytest.fixture
 def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
-    bus.ensure_topics(apache_kafka.settings)
+    clients.ensure_topics(apache_kafka.settings)
     made = Workers(apache_kafka.settings, until, tmp_path / "worker.log")
     yield made
     made.end()

@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 from paceline import wire
+from tests.ui.simulated_job import Rehearsal
 from ui.feed import Feed
-from ui.rehearsal import Rehearsal
 from ui.snapshot import Link, Snapshot
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from paceline import embedded, wire
-from paceline.bus import BrokerSettings, ensure_topics, producer
+from paceline import wire
+from paceline.kafka import embedded
+from paceline.kafka.clients import BrokerSettings, ensure_topics, producer
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 
 from paceline import events, topics
+from tests.ui.simulated_job import Rehearsal
 from ui.feed import JOBS, Feed
-from ui.rehearsal import Rehearsal
 
 
 def test_a_job_is_held_with_its_ranks_steps_and_places(played):

@@ -3,8 +3,9 @@ import time
 
 import pytest
 
-from paceline import embedded, topics, wire
-from paceline.bus import BrokerSettings, ensure_topics, producer
+from paceline import topics, wire
+from paceline.kafka import embedded
+from paceline.kafka.clients import BrokerSettings, ensure_topics, producer
 from ui.reader import Reader
 
 pytestmark = pytest.mark.bus

@@ -164,7 +164,7 @@ def test_a_pause_keeps_the_picture(played, rehearsal, tell, open_page):
 
 def test_choosing_a_job_changes_the_link(played, tell, open_page):
     """The address of the page can be shared."""
-    from ui.rehearsal import Rehearsal
+    from tests.ui.simulated_job import Rehearsal
 
     tell(played, Rehearsal(2, 1, 0, 0, "another").described(0.0), 2.0)
     app = open_page(played)

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from paceline import bus
 from paceline.commands.replay import playable, renamed
 from paceline.commands.selection import Selection
+from paceline.kafka import clients
 from paceline.recording import Bad, Line, Writer, read
 
 PATIENCE_S = 120.0
@@ -31,7 +31,7 @@ def paceline(*arguments: str, brokers: str) -> "subprocess.Popen[str]":
 
 @pytest.mark.bus
 def test_what_is_replayed_can_be_recorded_again(
-    broker: bus.BrokerSettings, tmp_path: Path, until: Callable[..., None]
+    broker: clients.BrokerSettings, tmp_path: Path, until: Callable[..., None]
 ) -> None:
     """Same topics, keys and bytes, in the same order; another job's messages stay out."""
     job = f"job-{secrets.token_hex(4)}"

@@ -15,7 +15,7 @@ from paceline import topics, wire
 from paceline.events import JobDescribed, OpTimings
 from paceline.recording import Line, read
 
-RANK = Path(__file__).parents[2] / "training" / "rank.py"
+RANK = Path(__file__).parents[1] / "training" / "rank.py"
 PATIENCE_S = 90.0
 #: Nothing listens here.
 NOWHERE = "127.0.0.1:1"
@@ -127,7 +127,7 @@ def test_a_killed_sidecar_is_one_line_and_the_command_goes_on(tmp_path: Path) ->
     """It ends with its own status."""
     process = start("--no-panel", "--record", str(tmp_path / "run.jsonl"), *speak(150, 5), folder=tmp_path)
     until(lambda: (tmp_path / "run.jsonl").exists() and (tmp_path / "run.jsonl").stat().st_size > 0)
-    (sidecar,) = children(process.pid, "paceline.training.sidecar")
+    (sidecar,) = children(process.pid, "paceline.sidecar.server")
     os.kill(sidecar, signal.SIGKILL)
     _, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 5

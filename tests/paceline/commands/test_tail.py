@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from paceline import bus, embedded, events, topics
-from paceline.bus import BrokerSettings
+from paceline import events, topics
 from paceline.commands import tail
 from paceline.delivery.publisher import Publisher
+from paceline.kafka import clients, embedded
+from paceline.kafka.clients import BrokerSettings
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -95,7 +96,7 @@ def test_it_ends_when_its_reader_has_gone(start: Start):
 
 def test_what_is_no_json_is_skipped_and_said(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]):
     """Noise on the topic stays off standard output."""
-    producer = bus.producer(broker, "test")
+    producer = clients.producer(broker, "test")
     for number, value in enumerate((b"\xff\x00 noise", b"[1]", b"[" * 100_000, b'{"later":"field"}')):
         # A topic that no other test writes to; it is compacted, so each has a key of its own.
         producer.send(topics.THRESHOLD.name, key=b"%d" % number, value=value).get(30)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from paceline import bus, embedded, events, topics, wire
-from paceline.bus import BrokerSettings
+from paceline import events, topics, wire
 from paceline.delivery.publisher import Publisher
 from paceline.delivery.stats import Stats
+from paceline.kafka import clients, embedded
+from paceline.kafka.clients import BrokerSettings
 
 Until = Callable[..., None]
 
@@ -32,7 +33,7 @@ def publish(publisher: Publisher, numbers: range, mark: str = "", size: int = 0)
 def received(settings: BrokerSettings, mark: str, until_number: int) -> list[int]:
     """Numbers with ``mark`` on the bus, in order, up to and with ``until_number``."""
     got: list[int] = []
-    with contextlib.closing(bus.consumer(settings, topics.DEADLETTER, from_beginning=True)) as consumer:
+    with contextlib.closing(clients.consumer(settings, topics.DEADLETTER, from_beginning=True)) as consumer:
         for row in consumer:
             found = wire.decode(topics.DEADLETTER, row.value)
             if found.reason == mark:
@@ -88,7 +89,7 @@ def test_the_key_is_the_events_own_unless_one_is_given(broker: BrokerSettings):
     publisher.publish(topics.NODE, described, key="other")
     publisher.close(60)
     keys, stamps = [], []
-    with contextlib.closing(bus.consumer(broker, topics.NODE, from_beginning=True)) as consumer:
+    with contextlib.closing(clients.consumer(broker, topics.NODE, from_beginning=True)) as consumer:
         for row in consumer:
             if wire.decode(topics.NODE, row.value).cluster == mark:
                 keys.append(row.key)
@@ -226,7 +227,7 @@ def test_an_event_that_is_too_large_does_not_stop_the_others(broker: BrokerSetti
     mark = uuid.uuid4().hex
     publisher = Publisher(broker, client_id="test", on_warning=warnings.append, memory_bytes=64 * 1024 * 1024)
     publish(publisher, range(3), mark)
-    publish(publisher, range(3, 4), mark, size=bus.MAX_MESSAGE_BYTES + 1000)
+    publish(publisher, range(3, 4), mark, size=clients.MAX_MESSAGE_BYTES + 1000)
     publish(publisher, range(4, 6), mark)
     stats = publisher.close(60)
     assert received(broker, mark, 5) == [0, 1, 2, 4, 5]

@@ -1,0 +1,103 @@
+"""The pool: members' quantiles averaged by how each did in the back-test, then widened or narrowed to keep their word.
+
+Rule of this file: pure. Weights rest on the series' own past and on a prior that was set on other series.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+
+import numpy as np
+
+from . import backtest
+from .backtest import Backtest
+from .scores import coverage
+from .series import Array
+
+#: How much a member counts before anything is known; 1 where it is not named.
+PRIOR: Mapping[str, float] = {"network": 40.0, "fracast": 40.0}
+#: A member's weight falls with this power of its loss.
+POWER = 3.0
+#: For a series that often rests on its minimum only these speak: averages with the others would blur the two states.
+STATES = ("last_60", "last_240", "analog", "network")
+#: Without a back-test only these speak, which need little history.
+UNTESTED = ("naive", "last_60", "smoothing", "network")
+#: Shares of the naive forecast that the gate tries before it answers with it alone.
+GATE = (0.25, 0.5, 0.75)
+#: Interval widths that are tried on the back-test, and how far the best of them is trusted: with so many values.
+WIDTHS = np.array([0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.4, 1.6, 1.8])
+TRUSTED = 1000.0
+
+
+def weights(names: Iterable[str], losses: Mapping[str, float], speaking: Container[str] = ()) -> dict[str, float]:
+    """Member -> its share, summing to 1. Of ``names`` those ``speaking``, or all where none of them does.
+
+    Where there was a back-test, a member that could not take part in it is not heard.
+    """
+    names = list(names)
+    names = [name for name in names if name in speaking] or names
+    tried = {name: losses[name] for name in names if name in losses}
+    if not tried:
+        chosen = [name for name in names if name in UNTESTED] or names
+        total = sum(PRIOR.get(name, 1.0) for name in chosen)
+        return {name: PRIOR.get(name, 1.0) / total for name in chosen}
+    best, worst = min(tried.values()), max(tried.values())
+    floor = max(best * 1e-3, worst * 1e-9, 1e-300)
+    found = {name: PRIOR.get(name, 1.0) * ((best + floor) / (value + floor)) ** POWER for name, value in tried.items()}
+    total = sum(found.values())
+    return {name: value / total for name, value in found.items()}
+
+
+def averaged(forecasts: Mapping[str, Array], shares: Mapping[str, float]) -> Array:
+    """The members' quantiles, averaged level by level and put in order."""
+    total = sum(share * forecasts[name] for name, share in shares.items())
+    return np.sort(np.asarray(total), axis=-1)
+
+
+def retold(test: Backtest, speaking: Container[str]) -> Array:
+    """What the pool would have said at the back-test's moments: moments x steps x levels."""
+    return averaged(test.forecasts, weights(test.forecasts, test.losses, speaking))
+
+
+def width(test: Backtest, made: Array) -> float:
+    """The factor by which intervals around the median should be wider so that 80 % of values fall in the 80 % one.
+
+    Near 1 where the back-test holds few values. Source: split conformal prediction, Vovk et al., 2005, with the
+    distance to the median in units of the interval as score.
+    """
+    known = np.isfinite(test.actual)
+    count = int(known.sum())
+    if not count:
+        return 1.0
+    low, middle, high = (made[..., int(np.argmin(np.abs(test.levels - level)))] for level in (0.1, 0.5, 0.9))
+    actual, low, middle, high = test.actual[known], low[known], middle[known], high[known]
+    shares = np.array(
+        [coverage(actual, middle - factor * (middle - low), middle + factor * (high - middle)) for factor in WIDTHS],
+        dtype=np.float64,
+    )
+    best = float(WIDTHS[int(np.argmin(np.abs(shares - 0.8) + 1e-6 * np.abs(WIDTHS - 1.0)))])
+    return float(1.0 + (best - 1.0) * count / (count + TRUSTED))
+
+
+def widened(quantiles: Array, levels: Array, factor: float) -> Array:
+    """``quantiles`` moved away from the median by ``factor``; levels on its last axis."""
+    middle = quantiles[..., int(np.argmin(np.abs(levels - 0.5)))][..., None]
+    return np.asarray(middle + factor * (quantiles - middle))
+
+
+def mixed(made: Array, naive: Array, share: float) -> Array:
+    """``made`` with a share of the naive forecast in it."""
+    return np.asarray(naive if share == 1.0 else (1.0 - share) * made + share * naive)
+
+
+def yielded(test: Backtest, made: Array, naive: str) -> float:
+    """The smallest share of the naive forecast with which ``made`` does not lose to it in the back-test."""
+    for share in GATE:
+        found = loss(test, mixed(made, test.forecasts[naive], share))
+        if found is not None and found <= test.losses[naive]:
+            return share
+    return 1.0
+
+
+def loss(test: Backtest, made: Array) -> float | None:
+    """The mean pinball loss of ``made`` in the back-test, or None where nothing was measured."""
+    found = backtest.loss(test.actual, made, test.levels)
+    return found if np.isfinite(found) else None

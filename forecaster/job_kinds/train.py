@@ -1,0 +1,210 @@
+"""Train the shipped model: ``python -m forecaster.job_kinds.train DATA_FOLDER -o forecaster/job_kinds/model.json``.
+
+A softmax over features, squares and products, penalised, every kind of equal weight. It sees each job as it was
+recorded, as a machine three times faster or slower would have recorded it, in shorter windows, more coarsely sampled,
+and with series missing. Scores are by job: a job is never judged by a model that saw any part of it.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .classifier import classify
+from .features import FEATURES
+from .kind import KINDS
+from .model import FORMAT, Model, expanded
+from .recordings import TELEMETRY, Recording, feature_rows, pieces, read, resampled, rescaled
+
+VERSION = "1"
+SEED = 20261121
+PENALTY = 30.0
+#: Chance that a series is missing in a training window's second look.
+MISSING = 0.2
+#: Unfamiliar is farther from all known windows than this share of windows of jobs that the model did not see …
+FAMILIAR = 0.99
+#: … by this factor: other machines differ more than jobs on one machine do.
+LENIENCE = 1.25
+EXAMPLES_A_JOB = 4
+
+EXAMPLES = """\
+examples:
+  python -m forecaster.job_kinds.train data -o forecaster/job_kinds/model.json   train, score by job, write
+  python -m forecaster.job_kinds.train data                                  the same, to the screen
+"""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Training windows: features (windows x features), the kind (an index into KINDS) and the job of each."""
+
+    features: NDArray[np.float64]
+    kind: NDArray[np.int64]
+    job: NDArray[np.str_]
+
+    def of(self, chosen: NDArray[np.bool_]) -> "Rows":
+        """The windows where ``chosen``."""
+        return Rows(self.features[chosen], self.kind[chosen], self.job[chosen])
+
+
+def gathered(recordings: Sequence[Recording]) -> Rows:
+    """The windows of all recordings."""
+    parts = [feature_rows(one) for one in recordings]
+    kinds = np.repeat([KINDS.index(one.kind) for one in recordings], [len(part) for part in parts])
+    return Rows(np.vstack(parts), kinds, np.repeat([one.job for one in recordings], [len(part) for part in parts]))
+
+
+def variations(recordings: Sequence[Recording], random: np.random.Generator) -> list[Recording]:
+    """The recordings as they are, and as other machines and monitors would have them."""
+    found = list(recordings)
+    for one in recordings:
+        found += [rescaled(one, random) for _ in range(2)]
+        found += [rescaled(piece, random) for piece in pieces(one, 15.0)]
+        found += [rescaled(piece, random) for piece in pieces(one, 20.0)]
+        found.append(resampled(rescaled(one, random), 2.0))
+    return found
+
+
+def fit(rows: Rows, known: Rows, random: np.random.Generator, reach: float = np.inf) -> Model:
+    """A model of ``rows``; ``known`` are the windows that count as familiar."""
+    from scipy.optimize import minimize
+
+    centre, spread = rows.features.mean(axis=0), np.maximum(rows.features.std(axis=0), 1e-3)
+    blank = np.zeros((len(KINDS), 1))
+    model = Model(VERSION, KINDS, tuple(FEATURES), centre, spread, blank, _examples(known, centre, spread), reach)
+    standard = model.standardised(rows.features)
+    inputs = expanded(np.vstack((standard, _with_holes(standard, random))))
+    wanted = np.eye(len(KINDS))[np.concatenate((rows.kind, rows.kind))]
+    weight = (wanted / np.maximum(wanted.sum(axis=0), 1)).sum(axis=1) * len(wanted) / len(KINDS)
+
+    def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        weights = flat.reshape(len(KINDS), -1)
+        scores = inputs @ weights.T
+        scores -= scores.max(axis=1, keepdims=True)
+        chances = np.exp(scores)
+        chances /= chances.sum(axis=1, keepdims=True)
+        surprise = -np.log(np.maximum((chances * wanted).sum(axis=1), 1e-12))
+        slope = ((chances - wanted) * weight[:, None]).T @ inputs + PENALTY * weights
+        return float(weight @ surprise + PENALTY / 2 * np.sum(weights**2)), slope.ravel()
+
+    start = np.zeros(len(KINDS) * inputs.shape[1])
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    weights = found.x.reshape(len(KINDS), -1)
+    return Model(VERSION, KINDS, model.features, centre, spread, weights, model.examples, reach)
+
+
+def _with_holes(standard: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
+    """A copy in which some windows lack some series (0, the mean, stands for missing); activity never."""
+    holes = standard.copy()
+    owner = np.array(list(FEATURES.values()))
+    for series in sorted(set(owner) - {"activity"}):
+        missing = random.random(len(holes)) < MISSING
+        holes[np.ix_(missing, owner == series)] = 0.0
+    return holes
+
+
+def _examples(known: Rows, centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
+    chosen: list[int] = []
+    for job in np.unique(known.job):
+        windows = np.flatnonzero(known.job == job)
+        chosen += windows[np.linspace(0, len(windows) - 1, min(EXAMPLES_A_JOB, len(windows))).astype(int)].tolist()
+    return np.clip((known.features[chosen] - centre) / spread, -4, 4)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A model and the job it never saw."""
+
+    recording: Recording
+    model: Model
+
+
+def leave_one_out(recordings: Sequence[Recording]) -> list[Judged]:
+    """For each job, a model that was trained on all others."""
+    random = np.random.default_rng(SEED)
+    rows, known = gathered(variations(recordings, random)), gathered(recordings)
+    return [
+        Judged(one, fit(rows.of(rows.job != one.job), known.of(known.job != one.job), random)) for one in recordings
+    ]
+
+
+def macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
+    """Mean over the kinds present of the harmonic mean of precision and recall; ``pairs`` are (true, said)."""
+    scores = []
+    for kind in sorted({true for true, _ in pairs}):
+        right = sum(true == said == kind for true, said in pairs)
+        wrong = sum((true == kind) != (said == kind) for true, said in pairs)
+        scores.append(2 * right / (2 * right + wrong))
+    return float(np.mean(scores))
+
+
+def reach_of(judged: Sequence[Judged]) -> float:
+    """How far windows of unseen jobs are from the known ones, and a margin."""
+    far = [one.model.distance(one.model.standardised(feature_rows(one.recording))) for one in judged]
+    return float(np.quantile(np.concatenate(far), FAMILIAR)) * LENIENCE
+
+
+def said(judged: Judged, recording: Recording) -> str:
+    """What the model says of ``recording``."""
+    series = {name: column.tolist() for name, column in recording.series.items()}
+    return classify(series, recording.interval_s, model=judged.model).kind
+
+
+def content(model: Model, scores: dict[str, float], recordings: Sequence[Recording]) -> dict[str, object]:
+    """The model as plain JSON."""
+    return {
+        "format": FORMAT,
+        "version": model.version,
+        "trained_on": f"{TELEMETRY}: {len(recordings)} jobs on two shared cores, five samples a second",
+        "scores": {"by job, leave one job out": {name: round(score, 3) for name, score in scores.items()}},
+        "kinds": model.kinds,
+        "features": model.features,
+        "centre": model.centre.round(5).tolist(),
+        "spread": model.spread.round(5).tolist(),
+        "reach": round(model.reach, 3),
+        "weights": model.weights.round(4).tolist(),
+        "examples": model.examples.round(3).tolist(),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m forecaster.job_kinds.train",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("folder", type=Path, help=f"where {TELEMETRY} and its index are")
+    parser.add_argument("-o", "--output", type=Path, help="file to write; without it, the screen")
+    options = parser.parse_args(arguments)
+    try:
+        recordings = read(options.folder)
+    except (OSError, KeyError) as error:
+        print(f"cannot read the recordings in {options.folder}: {error}", file=sys.stderr)
+        return 2
+    judged = leave_one_out(recordings)
+    scores = {
+        "macro F1 of jobs": macro_f1([(one.recording.kind, said(one, one.recording)) for one in judged]),
+        "macro F1 of 30 s": macro_f1(
+            [(one.recording.kind, said(one, piece)) for one in judged for piece in pieces(one.recording, 30.0)]
+        ),
+    }
+    random = np.random.default_rng(SEED)
+    model = fit(gathered(variations(recordings, random)), gathered(recordings), random, reach_of(judged))
+    text = json.dumps(content(model, scores, recordings))
+    print(", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=sys.stderr)
+    if options.output:
+        options.output.write_text(text + "\n", "utf-8")
+    else:
+        print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

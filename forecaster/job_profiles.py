@@ -1,0 +1,168 @@
+"""What is known of each job: whether it steps, how far it is, how busy its GPUs are, when it evaluates and saves.
+
+Rule of this file: pure; time comes with the events. Everything is bounded: jobs, marks, samples.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
+
+from .cycles import Cycle, find_cycle, from_events
+from .job_kinds import Kind, classify
+from .series import Array
+
+JOBS, MARKS, SECONDS = 2000, 400, 900
+#: Fewer marks than this are no rhythm.
+FEWEST_MARKS = 4
+#: Phases whose begin marks a cycle.
+MARKING = ("evaluation", "checkpoint")
+#: Labels in which jobs say how many steps they will take.
+TOTALS = ("total_steps", "max_steps", "train_steps")
+#: Columns of a node's samples that tell kinds apart.
+ACTIVITY = ("sm_active_ratio", "utilization_ratio", "power_w", "fb_used_bytes")
+
+
+@dataclass
+class Dossier:
+    """One job."""
+
+    cluster: str
+    job: str
+    attempt: int = 0
+    has_steps: bool = False
+    last_step: int | None = None
+    step_s: float | None = None
+    seen_s: float = 0.0
+    ended_s: float | None = None
+    total_steps: int | None = None
+    marks: deque[float] = field(default_factory=lambda: deque(maxlen=MARKS))
+    in_phase: bool = False
+    seconds: OrderedDict[int, dict[str, dict[str, float]]] = field(default_factory=OrderedDict)
+
+    def activity(self) -> dict[str, list[float | None]]:
+        """The mean over the job's GPUs of what was measured, second by second."""
+        if not self.seconds:
+            return {}
+        first, last = min(self.seconds), max(self.seconds)
+        found: dict[str, list[float | None]] = {}
+        for name in ACTIVITY:
+            column = []
+            for second in range(max(first, last - SECONDS), last + 1):
+                values = [row[name] for row in self.seconds.get(second, {}).values() if name in row]
+                column.append(sum(values) / len(values) if values else None)
+            if any(value is not None for value in column):
+                found[name] = column
+        return found
+
+    def kind(self) -> Kind | None:
+        """What kind of job it is; None where nothing was measured."""
+        activity = self.activity()
+        if not activity and not self.has_steps:
+            return None
+        return classify(activity, 1.0, has_steps=self.has_steps)
+
+    def cycle(self) -> Cycle | None:
+        """Its rhythm: from evaluations and checkpoints, else from its GPUs' power or activity; None without either."""
+        if len(self.marks) >= FEWEST_MARKS:
+            return from_events(list(self.marks))
+        activity = self.activity()
+        for name in ("power_w", "sm_active_ratio", "utilization_ratio"):
+            if name in activity:
+                return find_cycle(_array(activity[name]), 1.0)
+        return None
+
+    def end_s(self, total_steps: int | None = None) -> float | None:
+        """When the last step will be done, where the number of steps is known."""
+        total = total_steps or self.total_steps
+        if total is None or self.last_step is None or self.step_s is None:
+            return None
+        return self.seen_s + max(0, total - 1 - self.last_step) * self.step_s
+
+    def profile(self) -> JobProfile:
+        """All of it, as it is published."""
+        kind, cycle = self.kind(), self.cycle()
+        newest = self.marks[-1] if len(self.marks) >= FEWEST_MARKS else self.seen_s
+        following = None if cycle is None or cycle.next_s is None else newest + cycle.next_s
+        return JobProfile(
+            cluster=self.cluster,
+            job=self.job,
+            attempt=self.attempt,
+            time_s=self.seen_s,
+            kind=None if kind is None else kind.kind,  # type: ignore[arg-type]
+            kind_probability=None if kind is None else kind.probability,
+            kind_probabilities={} if kind is None else dict(kind.probabilities),
+            cycle_period_s=None if cycle is None else cycle.period_s,
+            cycle_confidence=None if cycle is None else cycle.confidence,
+            cycle_next_s=following,
+            cycle_drift_ratio=None if cycle is None else cycle.drift_ratio,
+            end_s=self.end_s(),
+            notes=[part.note for part in (kind, cycle) if part is not None and part.note],
+        )
+
+
+class Dossiers:
+    """Every job's."""
+
+    def __init__(self) -> None:
+        self._all: OrderedDict[tuple[str, str], Dossier] = OrderedDict()
+
+    def window(self, event: JobWindow) -> None:
+        """Learn from a second of a job."""
+        found = self._of(event.cluster, event.job, event.attempt)
+        found.seen_s = max(found.seen_s, event.start_s + event.length_s)
+        if event.steps:
+            found.has_steps, found.step_s = True, event.step_median_s
+            found.last_step = max(event.last_step, -1 if found.last_step is None else found.last_step)
+        in_phase = any(event.phase_median_s.get(name, 0.0) > 0.0 for name in MARKING)
+        if in_phase and not found.in_phase and (not found.marks or event.start_s > found.marks[-1]):
+            found.marks.append(event.start_s)
+        found.in_phase = in_phase
+
+    def described(self, event: JobDescribed) -> None:
+        """Learn how long a job means to run, or that it has ended."""
+        found = self._of(event.cluster, event.job, event.attempt)
+        found.ended_s = event.ended_s
+        for name in TOTALS:
+            if event.labels.get(name, "").isdigit():
+                found.total_steps = int(event.labels[name])
+
+    def samples(self, event: DeviceSamples) -> None:
+        """Learn from a node's GPUs how busy the jobs on them are."""
+        owners: Mapping[int, str] = {one.device: one.job for one in event.processes if one.job is not None}
+        for row, number in enumerate(event.device):
+            job = owners.get(number)
+            if job is None:
+                continue
+            found = self._of(event.cluster, job, None)
+            at_s = event.t0_s + event.time_s[row]
+            values = {name: getattr(event, name)[row] for name in ACTIVITY}
+            second = found.seconds.setdefault(int(at_s), {})
+            second[event.uuids[number]] = {name: float(value) for name, value in values.items() if value is not None}
+            found.seen_s = max(found.seen_s, at_s)
+            while len(found.seconds) > SECONDS:
+                found.seconds.popitem(last=False)
+
+    def find(self, job: str) -> list[Dossier]:
+        """The jobs of this name, one a cluster."""
+        return [one for one in self._all.values() if one.job == job]
+
+    def every(self) -> list[Dossier]:
+        """All jobs that have not ended."""
+        return [one for one in self._all.values() if one.ended_s is None]
+
+    def _of(self, cluster: str, job: str, attempt: int | None) -> Dossier:
+        found = self._all.get((cluster, job))
+        if found is None or (attempt is not None and attempt > found.attempt):
+            found = self._all[cluster, job] = Dossier(cluster, job, attempt or 0)
+            while len(self._all) > JOBS:
+                self._all.popitem(last=False)
+        self._all.move_to_end((cluster, job))
+        return found
+
+
+def _array(column: list[float | None]) -> Array:
+    return np.array([np.nan if value is None else value for value in column])

@@ -1,0 +1,172 @@
+"""``paceline import``: profiler traces, NCCL Inspector logs and op timelines to a recording.
+
+Rule of this file: files, output and what is said about them. What a source means is the importers' business.
+"""
+
+import argparse
+import contextlib
+import glob
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from paceline import wire
+from paceline.recording import RecordingError, Writer
+from paceline.terminal import Progress, say
+
+EXAMPLES = """examples:
+  paceline import kineto trace-rank*.json.gz -o run.jsonl.zst
+  paceline import nccl-inspector nccl-inspector-4711/*.log -o run.jsonl.zst
+  paceline import timeline ops.parquet -o run.jsonl.zst
+  paceline import timeline ops.csv --time-unit us --map stage=pp_rank --map op=kind --op FWD1=forward -o run.jsonl.zst
+  paceline analyze run.jsonl.zst
+
+kineto: PyTorch profiler traces (.json, .json.gz), one a rank.  nccl-inspector: its JSON files.
+timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, and columns for step, op, duration and
+rank (or dp and stage), if there are any also for microbatch, start and node. Usual names are found without --map."""
+#: Fields that --map knows, and what ops may be called.
+FIELDS = ("rank", "dp", "stage", "step", "op", "microbatch", "start", "duration", "node")
+UNITS = ("s", "ms", "us", "ns")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="paceline import",
+        description="Make a recording of what other tools wrote, for `paceline analyze` and `paceline replay`.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("kind", choices=("kineto", "nccl-inspector", "timeline"))
+    made.add_argument("files", nargs="+", metavar="FILE", help="files of one run; * is understood")
+    made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
+    made.add_argument("--job", default="imported", metavar="NAME", help="the job's name (default: imported)")
+    made.add_argument(
+        "--map", action="append", default=[], metavar="FIELD=COLUMN", help=f"timeline: {', '.join(FIELDS)}"
+    )
+    made.add_argument(
+        "--op", action="append", default=[], metavar="NAME=PHASE", help="timeline: what an op's name means"
+    )
+    made.add_argument("--time-unit", choices=UNITS, default="s", help="timeline: of starts and durations (default: s)")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Import the files; the exit status."""
+    options = parser().parse_args(argv)
+    try:
+        return _import(options)
+    except (ValueError, RecordingError) as error:
+        say(str(error))
+        return 2
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        say("import needs numpy; pip install 'paceline[streams]'")
+        return 2
+    except (EOFError, OSError) as error:
+        say(
+            f"import: {getattr(error, 'filename', None) or options.output}: {getattr(error, 'strerror', None) or error}"
+        )
+        return 1
+
+
+def _import(options: argparse.Namespace) -> int:
+    from .notes import Notes
+
+    files = [path for pattern in options.files for path in (sorted(glob.glob(pattern)) or [pattern])]
+    notes = Notes()
+    sources = {"kineto": _kineto, "nccl-inspector": _inspector, "timeline": _timeline}
+    found = sources[options.kind](options, files, notes)
+    # Nothing is written before the first message is there: a wrong file leaves an old recording as it was.
+    first = next(found, None)
+    if first is None:
+        say("import: nothing to import in these files")
+        return 1
+    writer = Writer(options.output)
+    with contextlib.closing(writer):
+        for message in _chain(first, found):
+            key = wire.key_of(message.topic, message.event)
+            writer.write(message.topic.name, key, message.timestamp_ms, wire.encode(message.event))
+    for line in notes.lines():
+        say(line)
+    say(f"{writer.messages} messages of job {options.job} in {options.output}")
+    return 0
+
+
+def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    yield from rest
+
+
+def _timeline(options: argparse.Namespace, files: list[str], notes: Any) -> Iterator[Any]:
+    from .op_rows import OP_INDEX, messages
+    from .op_timeline import Timeline, Wishes
+
+    columns, ops = dict(_pairs("--map", options.map)), dict(_pairs("--op", options.op))
+    for field in columns:
+        if field not in FIELDS:
+            raise ValueError(f"--map {field}=…: no such field; there are {', '.join(FIELDS)}")
+    for name, op in ops.items():
+        if op not in OP_INDEX:
+            raise ValueError(f"--op {name}={op}: no such phase; there are {', '.join(OP_INDEX)}")
+    timeline, progress = Timeline(Wishes(columns, options.time_unit, ops, options.job), notes), Progress()
+    for path in files:
+        progress.tell(f"reading {path}")
+        with _open(path) as stream:
+            timeline.read(stream, _table_kind(path), path)
+    progress.end()
+    yield from messages(*timeline.rows())
+
+
+def _kineto(options: argparse.Namespace, files: list[str], notes: Any) -> Iterator[Any]:
+    from .kineto import read
+    from .traces import Traces
+
+    traces, progress = Traces(options.job, notes), Progress()
+    for path in files:
+        progress.tell(f"reading {path}")
+        with _open(path) as stream:
+            traces.add(read(stream, Path(path).name, notes), path)
+    progress.end()
+    yield from traces.messages()
+
+
+def _inspector(options: argparse.Namespace, files: list[str], notes: Any) -> Iterator[Any]:
+    from .nccl_inspector import Inspector
+
+    found = Inspector(options.job, notes)
+    for path in files:
+        with _open(path) as stream:
+            found.survey(stream)
+    for path in files:
+        with _open(path) as stream:
+            found.read(stream)
+    yield from found.messages()
+
+
+def _open(path: str) -> IO[bytes]:
+    if path.endswith(".gz"):
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return Path(path).open("rb")
+
+
+def _table_kind(path: str) -> str:
+    name = path.lower().removesuffix(".gz")
+    for kind, ends in (
+        ("parquet", (".parquet", ".pq")),
+        ("csv", (".csv", ".tsv", ".txt")),
+        ("jsonl", (".jsonl", ".ndjson", ".json")),
+    ):
+        if name.endswith(ends):
+            return kind
+    raise ValueError(f"{path}: a timeline is .csv, .jsonl or .parquet")
+
+
+def _pairs(option: str, texts: list[str]) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{option} {text}: not NAME=VALUE")
+        yield name.strip(), value.strip()

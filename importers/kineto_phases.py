@@ -1,0 +1,158 @@
+"""One trace's steps: work and collectives of a rank, cut into phases that do not overlap.
+
+Rule of this file: pure arithmetic on stretches of time. A step's time goes to the phase whose operators span it, to
+communication where only a collective was under way, and on the host what is left to ``prepare`` and ``other``.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .notes import Notes
+from .op_rows import OP_INDEX, TOTAL, Floats, Ints, Rows
+
+#: Step, phase, micro-batch, start, seconds.
+_Row = tuple[int, str, int, float, float]
+
+
+class Span(NamedTuple):
+    """A stretch of time, in seconds of Unix time."""
+
+    start: float
+    end: float
+
+
+class Call(NamedTuple):
+    """One collective."""
+
+    span: Span
+    operation: str
+    group: str
+    size: int
+    bytes: int
+    sequence: int | None
+
+
+def rows_of(
+    rank: int,
+    steps: list[tuple[int, Span]],
+    work: list[tuple[Span, str]],
+    calls: list[Call],
+    notes: Notes,
+    *,
+    on_host: bool,
+) -> tuple[Rows, list[int], list[float]]:
+    """Rows of every step; for each collective the step it began in (-1 none) and the seconds that it was stood for."""
+    begins = np.array([span.start for _, span in steps])
+    ends = np.array([span.end for _, span in steps])
+    columns: list[_Row] = []
+    of_work = _within([span for span, _ in work], begins, ends)
+    of_calls = _within([call.span for call in calls], begins, ends)
+    notes.drop("operators outside of every step", int((of_work < 0).sum()))
+    stood = [0.0] * len(calls)
+    for place, (number, span) in enumerate(steps):
+        mine = [work[index] for index in np.flatnonzero(of_work == place).tolist()]
+        in_step = np.flatnonzero(of_calls == place).tolist()
+        idle = _gaps([busy for busy, _ in mine], span)
+        for index in in_step:
+            stood[index] = _overlap(calls[index].span, idle)
+        together = _merged([calls[index].span for index in in_step])
+        waited = np.array(sorted(_shared(together, idle)), dtype=np.float64).reshape(-1, 2)
+        columns += _step_rows(number, span, mine, waited, on_host=on_host)
+        if together:
+            seconds = float((waited[:, 1] - waited[:, 0]).sum())
+            columns.append((number, "communication", -1, together[0].start, seconds))
+        columns.append((number, "step", -1, span.start, span.end - span.start))
+    rows = Rows(
+        np.full(len(columns), rank, dtype=np.int64),
+        np.array([row[0] for row in columns], dtype=np.int64),
+        np.array([TOTAL if row[1] == "step" else OP_INDEX[row[1]] for row in columns], dtype=np.int64),
+        np.array([row[2] for row in columns], dtype=np.int64),
+        np.array([row[3] for row in columns], dtype=np.float64),
+        np.array([row[4] for row in columns], dtype=np.float64),
+    )
+    numbers = [steps[place][0] if place >= 0 else -1 for place in of_calls.tolist()]
+    return rows, numbers, stood
+
+
+def _within(spans: list[Span], begins: Any, ends: Any) -> Ints:
+    """The place of the step in which each span begins, -1 for none."""
+    starts = np.array([span.start for span in spans])
+    place = np.searchsorted(begins, starts, side="right") - 1
+    return np.where((place >= 0) & (starts < ends[np.maximum(place, 0)]), place, -1)
+
+
+def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Floats, *, on_host: bool) -> list[_Row]:
+    """One row a phase, forward and backward by micro-batch; a run of operators counts from its first to its last.
+
+    The host's time between two operators of a phase belongs to it, unless it was ``waited``; what runs after a backward
+    and before the optimizer (clipping, say) is other, unless another backward follows.
+    """
+    runs: list[tuple[str, list[Span]]] = []
+    for busy, phase in work:
+        if not runs or runs[-1][0] != phase:
+            runs.append((phase, []))
+        runs[-1][1].append(busy)
+    last_backward = max((index for index, (phase, _) in enumerate(runs) if phase == "backward"), default=len(runs))
+    sums: dict[tuple[str, int], list[float]] = {}
+    microbatch, forward_next = 0, False
+    for index, (phase, stretch) in enumerate(runs):
+        if phase == "forward":
+            phase = "other" if index > last_backward else phase
+            microbatch += phase == "forward" and forward_next
+            forward_next = False if phase == "forward" else forward_next
+        elif phase == "backward":
+            forward_next = True
+        key = (phase, microbatch if phase in ("forward", "backward") else -1)
+        found = sums.setdefault(key, [stretch[0].start, 0.0])
+        hull = Span(stretch[0].start, min(max(one.end for one in stretch), span.end))
+        found[1] += hull.end - hull.start - _overlap(hull, waited)
+    single = microbatch == 0
+    rows = [(number, phase, -1 if single else batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
+    return rows + _unseen(number, span, rows, waited) if on_host else rows
+
+
+def _unseen(number: int, span: Span, rows: list[_Row], waited: Floats) -> list[_Row]:
+    """The host's time outside of operators: before the first forward it prepares it, elsewhere it is other."""
+    begin = min((start for _, phase, _, start, _ in rows if phase == "forward"), default=span.start)
+    data = sum(seconds for _, phase, _, start, seconds in rows if phase == "data" and start < begin)
+    prepare = max(begin - span.start - data - _overlap(Span(span.start, begin), waited), 0.0)
+    rest = span.end - span.start - prepare - sum(row[4] for row in rows) - _overlap(span, waited)
+    return [(number, "prepare", -1, span.start, prepare), (number, "other", -1, span.start, max(rest, 0.0))]
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    out: list[Span] = []
+    for one in sorted(spans):
+        if out and one.start <= out[-1].end:
+            out[-1] = Span(out[-1].start, max(out[-1].end, one.end))
+        else:
+            out.append(one)
+    return out
+
+
+def _gaps(busy: list[Span], step: Span) -> Floats:
+    """The times of ``step`` in which nothing of ``busy`` ran, (gaps, 2)."""
+    out, last = [], step.start
+    for one in _merged(busy):
+        if one.start > last:
+            out.append((last, one.start))
+        last = max(last, one.end)
+    if last < step.end:
+        out.append((last, step.end))
+    return np.array(out, dtype=np.float64).reshape(-1, 2)
+
+
+def _overlap(span: Span, others: Floats) -> float:
+    """Seconds that ``span`` shares with ``others``, (n, 2)."""
+    shared = np.minimum(others[:, 1], span.end) - np.maximum(others[:, 0], span.start)
+    return float(shared.clip(min=0.0).sum())
+
+
+def _shared(spans: list[Span], others: Floats) -> Iterator[tuple[float, float]]:
+    """The stretches that ``spans`` share with ``others``."""
+    for span in spans:
+        begins, ends = np.maximum(others[:, 0], span.start), np.minimum(others[:, 1], span.end)
+        some = ends > begins
+        yield from zip(begins[some].tolist(), ends[some].tolist(), strict=True)

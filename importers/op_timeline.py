@@ -1,0 +1,262 @@
+"""A generic timeline of ops (rank, dp, stage, step, op, microbatch, start, duration) to rows.
+
+Rule of this file: what is missing, impossible or double is left out and counted; what is guessed (a rank from its
+place, a start from the order of the file, a unit that looks wrong) is said.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .aliases import COLUMNS, find_columns, op_of
+from .exposed_communication import phases
+from .notes import Notes, SourceError
+from .op_rows import OP_INDEX, TOTAL, Floats, Ints, Job, Rows
+from .tables import Piece, columns_of, moments, numbers, pieces
+
+UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+_ABSURD_S = 86_400.0
+#: Median steps outside these are more likely a wrong unit than a job.
+_LIKELY_S = (1e-3, 1e3)
+_MOST_RANKS = 2**20
+_MOST_STEP = 2**53
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user said: columns by field, the unit of times, ops by name, the job's name."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    unit: str = "s"
+    ops: Mapping[str, str] = field(default_factory=dict)
+    job: str = "imported"
+
+
+class _Labels:
+    """Words of a text column as numbers."""
+
+    def __init__(self) -> None:
+        self.words: dict[Any, int] = {}
+
+    def numbers(self, values: Iterable[Any]) -> Ints:
+        """The number of each word, -1 for none."""
+        words = self.words
+        missing = {None, "", "nan", "NaN", "null", "None"}
+        return np.array(
+            [-1 if v in missing or v != v else words.setdefault(v, len(words)) for v in values], dtype=np.int64
+        )
+
+
+class Timeline:
+    """Reads tables of one job, then gives ``rows`` and ``job``."""
+
+    def __init__(self, wishes: Wishes, notes: Notes) -> None:
+        self.wishes = wishes
+        self.notes = notes
+        self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
+        self._labels = {"op": _Labels(), "node": _Labels(), "rank": _Labels()}
+        self._named_ranks = False
+
+    def read(self, stream: IO[bytes], kind: str, name: str) -> None:
+        """Take in one table.
+
+        Raises:
+            SourceError: a column that is needed is not there, or it is no table.
+        """
+        there = columns_of(stream, kind)
+        stream.seek(0)
+        found = find_columns(there, self.wishes.columns)
+        self._check(found, there, name)
+        used = list(dict.fromkeys(found.values()))
+        for piece in pieces(stream, kind, used, self.notes):
+            self._take(piece, found)
+
+    def _check(self, found: dict[str, str], there: list[str], name: str) -> None:
+        for wanted, column in found.items():
+            if column not in there:
+                raise SourceError(f"{name}: no column {column!r} for {wanted}; there are {', '.join(there)[:300]}")
+        for wanted in ("step", "op", "duration"):
+            if wanted not in found:
+                raise SourceError(
+                    f"{name}: which column is the {wanted}? --map {wanted}=COLUMN; there are {', '.join(there)[:300]}"
+                )
+        if not {"rank", "dp", "stage"} & set(found):
+            raise SourceError(f"{name}: no rank, dp or stage; --map rank=COLUMN; there are {', '.join(there)[:300]}")
+
+    def _take(self, piece: Piece, found: dict[str, str]) -> None:
+        count = len(next(iter(piece.values()), []))
+        for name in COLUMNS:
+            column = found.get(name)
+            values: Any = piece[column] if column is not None else None
+            if values is None:
+                taken: NDArray[Any] = np.full(count, -1 if name in ("op", "node") else np.nan)
+            elif name in ("op", "node"):
+                taken = self._labels[name].numbers(values.tolist() if isinstance(values, np.ndarray) else values)
+            elif name == "rank":
+                taken = self._ranks(values)
+            elif name == "start":
+                taken = moments(values, UNITS[self.wishes.unit])
+            else:
+                taken = numbers(values)
+            self._columns[name].append(taken)
+
+    def _ranks(self, values: list[Any] | NDArray[Any]) -> Floats:
+        found = numbers(values)
+        if not self._named_ranks and np.isnan(found).all() and len(values):
+            self._named_ranks = not self._columns["rank"]
+        if self._named_ranks:
+            named = self._labels["rank"].numbers(values).astype(np.float64)
+            found = np.where(named < 0, np.nan, named)
+        return found
+
+    def rows(self) -> tuple[Rows, Job]:
+        """The rows of all that was read, cleaned, with every step closed.
+
+        Raises:
+            SourceError: nothing is left.
+        """
+        columns = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in self._columns.items()}
+        for parts in self._columns.values():
+            parts.clear()
+        scale = UNITS[self.wishes.unit]
+        columns["start"], columns["duration"] = columns["start"] * scale, columns["duration"] * scale
+        columns["rank"] = self._place(columns)
+        columns["op"] = self._ops(columns["op"].astype(np.int64))
+        columns = self._sound(columns)
+        rows = self._rows(columns)
+        job = self._job(columns, rows)
+        rows = self._single(rows) if not np.isnan(columns["start"]).any() else _laid_out(rows)
+        out = phases(rows)
+        self._judge_unit(out)
+        return out, job
+
+    def _place(self, columns: dict[str, NDArray[Any]]) -> Floats:
+        """The rank of each row; from its place where the table has none."""
+        rank, dp, stage = columns["rank"], columns["dp"], columns["stage"]
+        if self._named_ranks and self._labels["rank"].words:
+            words = [str(word) for word in self._labels["rank"].words]
+            self.notes.remark(f"ranks are names ({words[0]}, …): numbered in the order in which they first come")
+        if not np.isnan(rank).all():
+            return rank
+        if np.isnan(dp).all():
+            self.notes.remark("no rank: the stage is taken for the rank")
+            return stage
+        if np.isnan(stage).all():
+            self.notes.remark("no rank: the place in the data dimension is taken for the rank")
+            return dp
+        size = int(np.nanmax(dp)) + 1
+        self.notes.remark(f"no rank: it is taken to be stage x {size} + dp")
+        return np.asarray(stage * size + dp)
+
+    def _ops(self, labels: Ints) -> Ints:
+        """Each row's op as an index into ``OPS``, -1 where there is none."""
+        unknown, table = [], []
+        for word in self._labels["op"].words:
+            op = op_of(str(word), self.wishes.ops)
+            if op is None:
+                unknown.append(str(word))
+            table.append(OP_INDEX["other" if op is None else op])
+        if unknown:
+            shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
+            self.notes.remark(f"{len(unknown)} unknown ops count as other: {shown}; --op NAME=PHASE says otherwise")
+        return np.where(labels >= 0, np.array([*table, -1], dtype=np.int64)[labels], -1)
+
+    def _sound(self, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The rows that can be used."""
+        rank, step, duration, start = (columns[name] for name in ("rank", "step", "duration", "start"))
+        keep = np.ones(rank.size, dtype=bool)
+
+        def leave_out(which: NDArray[np.bool_], reason: str) -> None:
+            self.notes.drop(reason, int((keep & which).sum()))
+            keep[which] = False
+
+        for name in ("rank", "step", "duration"):
+            leave_out(~np.isfinite(columns[name]), f"no {name}")
+        leave_out(columns["op"] < 0, "no op")
+        with np.errstate(invalid="ignore"):
+            leave_out((rank < 0) | (rank >= _MOST_RANKS) | (rank != np.floor(rank)), "impossible rank")
+            leave_out((step < 0) | (step > _MOST_STEP) | (step != np.floor(step)), "impossible step")
+            leave_out(duration < 0, "negative duration")
+            if (duration[keep] > _ABSURD_S).sum() > keep.sum() / 10:
+                self._doubt_unit("the median row", float(np.median(duration[keep])))
+            leave_out(duration > _ABSURD_S, "longer than a day")
+        known = np.isfinite(start)
+        if known.any():
+            leave_out(~known, "no start")
+        else:
+            self.notes.remark(
+                "no start: rows are taken to follow each other as they stand, and ranks to meet at each step"
+            )
+        if not keep.any():
+            raise SourceError("no row can be used: " + "; ".join(self.notes.lines()))
+        return {name: values[keep] for name, values in columns.items()}
+
+    def _rows(self, columns: dict[str, NDArray[Any]]) -> Rows:
+        microbatch = columns["microbatch"]
+        with np.errstate(invalid="ignore"):
+            whole = np.isfinite(microbatch) & (microbatch >= 0) & (microbatch < _MOST_STEP)
+        return Rows(
+            columns["rank"].astype(np.int64),
+            columns["step"].astype(np.int64),
+            columns["op"],
+            np.where(whole, np.where(whole, microbatch, 0), -1).astype(np.int64),
+            columns["start"].astype(np.float64),
+            columns["duration"].astype(np.float64),
+        )
+
+    def _single(self, rows: Rows) -> Rows:
+        """Rows that are not there twice."""
+        order = np.lexsort(tuple(rows))
+        same = np.ones(max(order.size - 1, 0), dtype=bool)
+        for column in rows:
+            ordered = column[order]
+            same &= ordered[1:] == ordered[:-1]
+        again = np.zeros(order.size, dtype=bool)
+        again[order[1:][same]] = True
+        self.notes.drop("the same row twice", int(again.sum()))
+        return rows.only(~again)
+
+    def _job(self, columns: dict[str, NDArray[Any]], rows: Rows) -> Job:
+        ranks, first = np.unique(rows.rank, return_index=True)
+        hosts = [str(word) for word in self._labels["node"].words]
+
+        def places(name: str) -> dict[int, int]:
+            values = columns[name][first]
+            known = np.isfinite(values) & (values >= 0) & (values < _MOST_RANKS)
+            return dict(zip(ranks[known].tolist(), values[known].astype(np.int64).tolist(), strict=True))
+
+        nodes = columns["node"][first].astype(np.int64).tolist()
+        named = {rank: hosts[host] for rank, host in zip(ranks.tolist(), nodes, strict=True) if host >= 0}
+        return Job(self.wishes.job, ranks.tolist(), places("dp"), places("stage"), named)
+
+    def _judge_unit(self, rows: Rows) -> None:
+        """Say it when steps are so long or short that the unit is likely another."""
+        median = float(np.median(rows.duration[rows.op == TOTAL]))
+        if median and not _LIKELY_S[0] <= median <= _LIKELY_S[1]:
+            self._doubt_unit("the median step", median)
+
+    def _doubt_unit(self, what: str, median: float) -> None:
+        raw = median / UNITS[self.wishes.unit]
+        likely = [unit for unit, scale in UNITS.items() if _LIKELY_S[0] <= raw * scale <= _LIKELY_S[1]]
+        advice = f"; is it --time-unit {' or '.join(likely)}?" if likely else ""
+        self.notes.remark(f"{what} takes {median:.3g} s in --time-unit {self.wishes.unit}{advice}")
+
+
+def _laid_out(rows: Rows) -> Rows:
+    """Starts for rows that have none: one after the other in the order of the file, all ranks meeting at each step."""
+    order = np.lexsort((np.arange(rows.rank.size), rows.rank, rows.step))
+    rank, step = rows.rank[order], rows.step[order]
+    spent = np.where(np.isin(rows.op[order], [TOTAL, OP_INDEX["gc"], OP_INDEX["cpu_wait"]]), 0.0, rows.duration[order])
+    before = np.cumsum(spent) - spent
+    fresh = np.diff(rank, prepend=-1).astype(bool) | np.diff(step, prepend=-1).astype(bool)
+    cell = np.cumsum(fresh) - 1
+    within = before - before[fresh][cell]
+    steps, place = np.unique(step, return_inverse=True)
+    length = np.zeros(steps.size)
+    np.maximum.at(length, place.reshape(-1), within + rows.duration[order])
+    start = np.empty(rank.size)
+    start[order] = (np.cumsum(length) - length)[place.reshape(-1)] + within
+    return rows._replace(start=start)

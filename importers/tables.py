@@ -1,0 +1,165 @@
+"""Tables of rows, read piece by piece: CSV, JSON Lines or Parquet to columns.
+
+Rule of this file: bytes to columns of text or numbers, and no meaning. Only the columns that are asked for are kept.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import IO, Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from .notes import Notes, SourceError
+
+#: Rows held as Python objects at a time.
+CHUNK = 65_536
+Piece = dict[str, list[Any] | NDArray[Any]]
+
+
+def columns_of(stream: IO[bytes], kind: str) -> list[str]:
+    """The names of the columns of the table in ``stream``, which is read again from its start afterwards.
+
+    Raises:
+        SourceError: it is no such table.
+    """
+    if kind == "parquet":
+        return [str(name) for name in _parquet(stream).schema_arrow.names]
+    if kind == "csv":
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+        try:
+            header = next(csv.reader(text, dialect=_dialect(text)), [])
+        finally:
+            text.detach()
+        return header
+    names: dict[str, None] = {}
+    for _, line in zip(range(100), stream, strict=False):
+        found = _object(line)
+        names.update(dict.fromkeys(found or {}))
+    return list(names)
+
+
+def pieces(stream: IO[bytes], kind: str, columns: list[str], notes: Notes) -> Iterator[Piece]:
+    """The rows, in order, ``CHUNK`` or so at a time; a missing value is None, "" or NaN.
+
+    Raises:
+        SourceError: it is no such table.
+    """
+    if kind == "parquet":
+        for batch in _parquet(stream).iter_batches(batch_size=CHUNK, columns=columns):
+            yield {name: _plain(batch.column(name)) for name in columns}
+    elif kind == "csv":
+        yield from _csv(stream, columns, notes)
+    else:
+        yield from _json_lines(stream, columns, notes)
+
+
+def _plain(column: Any) -> list[Any] | NDArray[Any]:
+    try:
+        values = column.to_numpy(zero_copy_only=False)
+    except (ValueError, NotImplementedError):
+        return list(column.to_pylist())
+    return values if values.dtype.kind in "iufb" else list(column.to_pylist())
+
+
+def _csv(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator[Piece]:
+    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+    try:
+        reader = csv.reader(text, dialect=_dialect(text))
+        header = next(reader, [])
+        places = [header.index(name) for name in columns]
+        rows: list[list[str]] = []
+        try:
+            for row in reader:
+                if len(row) == len(header):
+                    rows.append(row)
+                elif row:
+                    notes.drop("lines with more or fewer values than the header")
+                if len(rows) >= CHUNK:
+                    yield {name: [row[place] for row in rows] for name, place in zip(columns, places, strict=True)}
+                    rows = []
+        except csv.Error as error:
+            raise SourceError(f"not CSV: {error}") from error
+        yield {name: [row[place] for row in rows] for name, place in zip(columns, places, strict=True)}
+    finally:
+        text.detach()
+
+
+def _dialect(text: io.TextIOWrapper) -> type[csv.Dialect]:
+    """Comma, semicolon or tab, whichever the first line has most of."""
+    first = text.readline()
+    text.seek(0)
+
+    class Found(csv.excel):
+        delimiter = max(",;\t", key=first.count)
+
+    return Found
+
+
+def _json_lines(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator[Piece]:
+    rows: list[dict[str, Any]] = []
+    for line in stream:
+        found = _object(line)
+        if found is not None:
+            rows.append(found)
+        elif line.strip():
+            notes.drop("lines that are no JSON object")
+        if len(rows) >= CHUNK:
+            yield {name: [row.get(name) for row in rows] for name in columns}
+            rows = []
+    yield {name: [row.get(name) for row in rows] for name in columns}
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _parquet(stream: IO[bytes]) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ModuleNotFoundError:
+        raise SourceError("Parquet needs pyarrow; pip install pyarrow, or write the table as CSV") from None
+    stream.seek(0)
+    try:
+        return pyarrow.parquet.ParquetFile(stream)
+    except (pyarrow.ArrowInvalid, OSError) as error:
+        raise SourceError(f"not Parquet: {' '.join(str(error).split())[:200]}") from error
+
+
+def numbers(values: list[Any] | NDArray[Any]) -> NDArray[np.float64]:
+    """The column as numbers; NaN for what is missing or none."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError):
+        return np.array([_number(value) for value in values], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (ValueError, TypeError, OverflowError):
+        return float("nan")
+
+
+def moments(values: list[Any] | NDArray[Any], unit_s: float) -> NDArray[np.float64]:
+    """The column as times in ``unit_s``: numbers as they are, or ISO 8601, in UTC where it names no zone."""
+    found = numbers(values)
+    if len(values) and np.isnan(found).all():
+        found = np.array([_moment(value) for value in values], dtype=np.float64) / unit_s
+    return found
+
+
+def _moment(value: Any) -> float:
+    try:
+        when = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    except ValueError:
+        return float("nan")
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,102 @@
+"""Several ranks' traces to the events of one job.
+
+Rule of this file: rows of all ranks together; collectives are numbered within their group, by their own number or,
+where the trace has none, in the order in which the rank began them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from paceline.events import CollectiveTimings
+from paceline.topics import COLLECTIVE
+
+from .kineto import Rank
+from .notes import Notes, SourceError
+from .op_rows import Job, Message, Rows, messages
+
+
+class Traces:
+    """Takes in what each trace says, then gives ``messages``."""
+
+    def __init__(self, job: str, notes: Notes) -> None:
+        self.job = job
+        self.notes = notes
+        self.ranks: dict[int, Rank] = {}
+
+    def add(self, rank: Rank, name: str) -> None:
+        """Take in one rank's trace.
+
+        Raises:
+            SourceError: there is one of that rank already.
+        """
+        if rank.rank in self.ranks:
+            raise SourceError(f"{name}: rank {rank.rank} is there already; import one run's files at a time")
+        self.ranks[rank.rank] = rank
+
+    def messages(self) -> Iterator[Message]:
+        """Everything, by time."""
+        world = max(rank.world_size for rank in self.ranks.values())
+        missing = sorted(set(range(world)) - set(self.ranks))
+        if missing:
+            shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+            self.notes.remark(f"{len(self.ranks)} of {world} ranks: no trace of rank {shown}")
+        if any(call.bytes == 0 for rank in self.ranks.values() for call in rank.calls):
+            self.notes.remark("collectives whose size the trace does not tell have 0 bytes")
+        self.notes.remark(
+            "a profiler trace holds no time before its first step, no waiting for a processor, no device state"
+        )
+        nodes = {number: rank.host for number, rank in self.ranks.items()}
+        job = Job(self.job, list(range(world)), {}, {}, nodes)
+        columns = [np.concatenate(parts) for parts in zip(*(rank.rows for rank in self.ranks.values()), strict=True)]
+        found = [*messages(Rows(*columns), job), *self._collectives(job)]
+        yield from sorted(found, key=lambda message: message.timestamp_ms)
+
+    def _collectives(self, job: Job) -> Iterator[Message]:
+        for number, rank in sorted(self.ranks.items()):
+            counts: dict[str, int] = defaultdict(int)
+            starts = [call.span.start for call in rank.calls]
+            groups = {call.group: call.size for call in rank.calls}
+            operations = sorted({call.operation for call in rank.calls})
+            for sequence, indices in enumerate(_seconds(starts)):
+                calls = [rank.calls[index] for index in indices]
+                numbers = []
+                for call in calls:
+                    numbers.append(counts[call.group] if call.sequence is None else call.sequence)
+                    counts[call.group] += 1
+                t0_s = round(calls[0].span.start, 3)
+                about = job.about(rank.host, sequence) | {"producer": f"import-{job.name}-rank-{number}"}
+                event = CollectiveTimings(
+                    **about,
+                    backend=rank.backend,
+                    phases=True,
+                    t0_s=t0_s,
+                    ranks=[number],
+                    world_sizes=[len(job.ranks)],
+                    groups=list(groups),
+                    group_sizes=list(groups.values()),
+                    operations=operations,
+                    rank=[number] * len(calls),
+                    step=[rank.steps[index] for index in indices],
+                    seq=numbers,
+                    group=[list(groups).index(call.group) for call in calls],
+                    operation=[operations.index(call.operation) for call in calls],
+                    bytes=[call.bytes for call in calls],
+                    start_s=[round(call.span.start - t0_s, 6) for call in calls],
+                    duration_s=[round(call.span.end - call.span.start, 6) for call in calls],
+                    wait_s=[round(rank.stood[index], 6) for index in indices],
+                )
+                yield Message(COLLECTIVE, int(max(call.span.end for call in calls) * 1000), event)
+
+
+def _seconds(starts: list[float]) -> Iterator[list[int]]:
+    """Indices of rows, a second's worth at a time."""
+    part: list[int] = []
+    for index, start in enumerate(starts):
+        if part and start - starts[part[0]] >= 1.0:
+            yield part
+            part = []
+        part.append(index)
+    if part:
+        yield part

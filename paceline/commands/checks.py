@@ -1,0 +1,198 @@
+"""What ``paceline doctor`` looks at: one function a question, each with an answer and, if need be, the mend.
+
+Rule of this file: a check never raises for what it is there to find, and changes nothing on the bus but for a topic of
+its own that it removes again. What cannot be measured is said to be "not measured".
+"""
+
+import contextlib
+import platform
+import time
+import uuid
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Literal
+
+import msgspec
+from kafka import errors as kafka_errors
+
+from paceline.kafka import clients, errors
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.topics import TOPICS
+
+Status = Literal["ok", "warn", "fail"]
+#: Brokers and collectors further apart than this make windows of different nodes drift apart.
+CLOCK_WARN_S = 1.0
+_REACH_S = 3.0
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One line of the report."""
+
+    name: str
+    status: Status
+    says: str
+    mend: str | None = None
+
+
+def versions() -> list[Check]:
+    """Python and the packages that matter, those that are installed."""
+    found = [Check("python", "ok", platform.python_version())]
+    for package, wanted in (("kafka-python", "3.0."), ("msgspec", ""), ("faust-streaming", ""), ("torch", "")):
+        try:
+            version = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found.append(Check(package, "ok", "not installed (only its own service needs it)"))
+            continue
+        if version.startswith(wanted):
+            found.append(Check(package, "ok", version))
+        else:
+            mend = f"pip install '{package}~={wanted}0'"
+            found.append(Check(package, "warn", f"{version}, tested with {wanted}x", mend))
+    return found
+
+
+def nvml() -> Check:
+    """Whether this machine's GPUs can be asked."""
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        mend = "pip install 'paceline[collectors]' where there are GPUs"
+        return Check("nvml", "warn", "nvidia-ml-py is not installed: GPUs are not measured here", mend)
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        mend = "install NVIDIA's driver, or nothing where there is no GPU"
+        return Check("nvml", "warn", f"{error}: GPUs are not measured here", mend)
+    try:
+        names = [
+            pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(n)) for n in range(pynvml.nvmlDeviceGetCount())
+        ]
+        return Check("nvml", "ok", f"{len(names)} GPU ({', '.join(sorted(set(names)))}), driver {_driver(pynvml)}")
+    except pynvml.NVMLError as error:
+        return Check("nvml", "warn", f"a GPU does not answer: {error}", "run nvidia-smi; look for Xid lines in dmesg")
+    finally:
+        with contextlib.suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+
+
+def _driver(pynvml: object) -> str:
+    return str(pynvml.nvmlSystemGetDriverVersion())  # type: ignore[attr-defined]
+
+
+def brokers(settings: BrokerSettings) -> list[Check]:
+    """Whether each broker named in the settings answers and lets us in."""
+    found, options = [], settings.kafka_options()
+    for address in settings.brokers:
+        began = time.monotonic()
+        try:
+            errors.attempt(address, options, _REACH_S)
+        except BusError as error:
+            found.append(Check("broker", "fail", f"{address}: {error.cause}", error.mend))
+        else:
+            found.append(Check("broker", "ok", f"{address} answers after {(time.monotonic() - began) * 1000:.0f} ms"))
+    return found
+
+
+def login(settings: BrokerSettings) -> Check:
+    """How we are let in, and who else would be."""
+    protocol = settings.security_protocol
+    if settings.sasl and settings.tls:
+        return Check("login", "ok", f"{protocol} as {settings.sasl_username} ({settings.sasl_mechanism})")
+    if settings.tls:
+        who = "our certificate" if settings.ssl_certfile else "nobody in particular"
+        return Check("login", "ok", f"{protocol} as {who}")
+    if all(_is_loopback(address) for address in settings.brokers):
+        return Check("login", "ok", f"{protocol}, on this machine alone")
+    mend = "set PACELINE_SECURITY_PROTOCOL=SASL_SSL, PACELINE_SASL_USERNAME and PACELINE_SASL_PASSWORD"
+    risk = "the password and all events" if settings.sasl else "all events"
+    return Check("login", "warn", f"{protocol}: whoever is on the network can read {risk}", mend)
+
+
+def advertised(settings: BrokerSettings) -> list[Check]:
+    """Whether the addresses that the brokers give out to clients can be reached from here."""
+    with contextlib.closing(clients.admin(settings)) as client:
+        nodes = client.describe_cluster()["brokers"]
+    found = []
+    for node in nodes:
+        address = f"{node['host']}:{node['port']}"
+        if address in settings.brokers:
+            continue
+        try:
+            errors.attempt(address, settings.kafka_options(), _REACH_S)
+        except BusError as error:
+            says = f"the broker sends its clients to {address}, and from here: {error.cause}"
+            found.append(Check("advertised", "fail", says, "mend advertised.listeners on the broker"))
+    return found or [Check("advertised", "ok", f"{len(nodes)} broker(s), all reachable from here")]
+
+
+def topics(settings: BrokerSettings) -> list[Check]:
+    """Whether the topics are there, with the partitions of the table."""
+    with contextlib.closing(clients.admin(settings)) as client:
+        rows = {row["name"]: len(row["partitions"]) for row in client.describe_topics() if row["partitions"]}
+    return compare(rows)
+
+
+def compare(partitions: Mapping[str, int]) -> list[Check]:
+    """The table against what is there (name to partition count)."""
+    found = []
+    missing = [topic.short for topic in TOPICS if topic.name not in partitions]
+    for topic in TOPICS:
+        count = partitions.get(topic.name, topic.partitions)
+        if count != topic.partitions:
+            says = (
+                f"{topic.name} has {count} partitions, not {topic.partitions}: streams cannot join it with the others"
+            )
+            mend = f"delete it when its data may go (kafka-topics.sh --delete --topic {topic.name}); it is made anew"
+            found.append(Check("topics", "fail", says, mend))
+    if missing:
+        mend = "`paceline up`, `paceline streams` or the first publisher makes them"
+        found.append(Check("topics", "warn", f"not there yet: {', '.join(missing)}", mend))
+    return found or [Check("topics", "ok", f"all {len(TOPICS)} there, with the right partitions")]
+
+
+def clock(settings: BrokerSettings) -> Check:
+    """How far our clock is from the broker's."""
+    try:
+        offset_s, rounding_s = clock_offset(settings)
+    except (BusError, kafka_errors.KafkaError) as error:
+        if all(_is_loopback(address) for address in settings.brokers):
+            return Check("clock", "ok", "the broker runs on this machine: the same clock")
+        return Check("clock", "warn", f"not measured: {error}", "compare `date` here and on the broker")
+    says = f"{offset_s:+.3f} s ahead of the broker, to within {rounding_s:.3f} s"
+    if abs(offset_s) - rounding_s > CLOCK_WARN_S:
+        return Check("clock", "warn", says, "run chrony or another NTP client on both")
+    return Check("clock", "ok", says)
+
+
+def clock_offset(settings: BrokerSettings) -> tuple[float, float]:
+    """Seconds our clock is ahead of the broker's, and how uncertain that is.
+
+    The broker stamps a message on a topic made for that; it was stamped between our sending and our hearing of it.
+
+    Raises:
+        BusError, KafkaError: no broker, no right to make a topic, or a broker that does not stamp.
+    """
+    name = f"paceline.doctor.{uuid.uuid4().hex}"
+    row = {"num_partitions": 1, "configs": {"message.timestamp.type": "LogAppendTime", "retention.ms": "60000"}}
+    with contextlib.closing(clients.admin(settings)) as client:
+        client.create_topics({name: row}, wait_for_metadata=True)
+        try:
+            producer = clients.producer(settings, "paceline-doctor", max_block_ms=5000)
+            try:
+                producer.partitions_for(name)
+                producer.send(name, value=b"warm up").get(5)
+                before = time.time()
+                stamped = producer.send(name, value=b"now", timestamp_ms=1).get(5).timestamp / 1000
+                after = time.time()
+            finally:
+                clients.discard(producer)
+        finally:
+            client.delete_topics([name])
+    if stamped < 1:
+        raise kafka_errors.UnsupportedVersionError("this broker does not stamp messages")
+    return (before + after) / 2 - stamped, (after - before) / 2 + 0.001
+
+
+def _is_loopback(address: str) -> bool:
+    host = errors.split(address)[0]
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,190 @@
+"""One demo: services, a training run beside them, and what is said while they work.
+
+Rule of this file: the training run decides. It goes on when a service or the broker goes, and its exit status is ours.
+"""
+
+import argparse
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import webbrowser
+from typing import TextIO
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+
+from paceline.child import spawn
+from paceline.commands.findings import Watch, as_line
+from paceline.commands.services import ServiceError, Services
+from paceline.commands.slow_link import Link
+from paceline.commands.stack import answers, await_page, environment, free_port, listens
+from paceline.events import Finding, JobWindow
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings
+from paceline.terminal import Progress, say
+from paceline.topics import FINDING, OP, WINDOW
+from paceline.training.example_faults import LINK_COMMAND_VARIABLE
+
+#: After the run has ended: findings still on their way are waited for until it has been quiet for this long.
+QUIET_S = 2.0
+LAST_S = 6.0
+END_S = 15.0
+
+
+class Rehearsal:
+    """The demo with everything it needs."""
+
+    def __init__(
+        self,
+        options: argparse.Namespace,
+        job: str,
+        services: Services,
+        settings: BrokerSettings,
+        link: Link | None,
+        output: TextIO,
+    ) -> None:
+        self._options = options
+        self._services = services
+        self._settings = settings
+        self._link = link
+        self._output = output
+        self._job = job
+        self._watch = Watch(job)
+        self._progress = Progress(quiet_s=3.0)
+        self._started = time.monotonic()
+        self._waiting = {"the first training step", "the stream worker to join"}
+        self._ready_at = free_port(0)
+        self._step = ""
+        self._told = False
+        self._confirmed: dict[str, str] = {}
+
+    def run(self) -> int:
+        """The training run's exit status."""
+        environ = environment(self._settings, os.environ)
+        consumer = clients.consumer(self._settings, FINDING, WINDOW, OP, client_id="paceline-demo")
+        with contextlib.closing(consumer):
+            self._services.start("streams", "--web-port", str(self._ready_at), environ=environ)
+            self._services.start("collect", environ=environ)
+            say(f"logs in {self._services.folder}")
+            # Standard output is for findings: what training prints goes where our own lines go.
+            training = spawn(self._command(), sys.stderr.fileno(), environ | self._link_environ())
+            try:
+                if not self._options.headless:
+                    self._open_page(environ)
+                return self._follow(training, consumer)
+            finally:
+                _end(training)
+
+    def _command(self) -> list[str]:
+        options = self._options
+        python = [sys.executable, "-P", "-m"]
+        example = ["--fault", options.fault, "--rank", str(options.rank), "--seconds", str(options.seconds)]
+        script = [*python, "paceline.training.example", *example]
+        launch = [*python, "torch.distributed.run", "--nproc-per-node", str(options.ranks), "--no-python"]
+        if self._link is None:
+            launch = [*launch, "--standalone", *script]
+        else:
+            where = ["--master-addr", self._link.address, "--master-port", str(free_port(0))]
+            launch = [*launch, "--nnodes", "1", *where, *self._link.wrap(options.rank, script)]
+        # What is found is told by the demo itself, with the time.
+        run = [*python, "paceline", "run", "--quiet", "--job", self._job, "--brokers", self._settings.address]
+        return [*run, "--", *launch]
+
+    def _link_environ(self) -> dict[str, str]:
+        more = {"OMP_NUM_THREADS": "1"}
+        if self._link is not None:
+            more[LINK_COMMAND_VARIABLE] = self._link.slow_down
+        return more
+
+    def _open_page(self, environ: dict[str, str]) -> None:
+        port = free_port(8501)
+        self._services.start("ui", "--port", str(port), environ=environ)
+        address = await_page(port, self._services)
+        say(f"page at {address}")
+        if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin":
+            with contextlib.suppress(webbrowser.Error, OSError):
+                webbrowser.open(address)
+
+    def _follow(self, training: "subprocess.Popen[bytes]", consumer: KafkaConsumer) -> int:
+        while training.poll() is None:
+            self._poll(consumer)
+            self._check()
+            self._progress.tell(f"{self._elapsed()} {self._doing()}")
+        last, quiet = time.monotonic() + LAST_S, time.monotonic() + QUIET_S
+        while time.monotonic() < min(last, quiet):
+            if self._poll(consumer):
+                quiet = time.monotonic() + QUIET_S
+        self._progress.end()
+        status = training.returncode
+        say(f"{self._elapsed()} training ended with status {status}; {self._verdict()}")
+        return 128 - status if status < 0 else status or (1 if self._told and listens(self._settings) else 0)
+
+    def _poll(self, consumer: KafkaConsumer) -> bool:
+        """Take what is there; whether a finding was among it."""
+        found = False
+        try:
+            polled = consumer.poll(timeout_ms=300)
+        except KafkaError:
+            time.sleep(0.3)  # The broker has gone; training goes on.
+            return False
+        for messages in polled.values():
+            for message in messages:
+                if message.topic == OP.name and message.key == self._job.encode():
+                    self._waiting.discard("the first training step")
+                event = self._watch.hear(message.topic, message.value or b"")
+                if isinstance(event, Finding):
+                    found = True
+                    self._tell(event)
+                elif isinstance(event, JobWindow):
+                    self._step = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
+        return found
+
+    def _tell(self, finding: Finding) -> None:
+        if self._options.json:
+            print(as_line(finding), file=self._output, flush=True)
+        if self._confirmed.get(finding.id) == finding.state:
+            return
+        self._confirmed[finding.id] = finding.state
+        self._progress.end()
+        say(f"{self._elapsed()} {finding.state}: {finding.summary}")
+
+    def _doing(self) -> str:
+        if self._step:
+            return self._step
+        if len(self._waiting) and answers(f"http://127.0.0.1:{self._ready_at}/readyz"):
+            self._waiting.discard("the stream worker to join")
+        return "waiting for " + (" and ".join(sorted(self._waiting)) or "the first window")
+
+    def _verdict(self) -> str:
+        if not self._confirmed:
+            return "nobody was slow"
+        return f"{len(self._confirmed)} finding{'s' if len(self._confirmed) > 1 else ''}"
+
+    def _check(self) -> None:
+        """Say once that a service has ended; training goes on without it."""
+        if self._told:
+            return
+        try:
+            self._services.check()
+        except ServiceError as error:
+            self._told = True
+            self._progress.end()
+            say(str(error))
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._started:3.0f} s:"
+
+
+def _end(training: "subprocess.Popen[bytes]") -> None:
+    if training.poll() is not None:
+        return
+    training.terminate()
+    try:
+        training.wait(END_S)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(training.pid, signal.SIGKILL)
+        training.wait()

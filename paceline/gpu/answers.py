@@ -1,0 +1,68 @@
+"""The answers of one device to the questions of ``probes``, with all that is remembered between two rounds.
+
+Rule of this file: no answer is None with a reason, never 0 and never an error. Time is an argument.
+"""
+
+from typing import Any
+
+from paceline.gpu.driver import errors, is_lost, is_passing, reason
+from paceline.gpu.probes import Ask, Probe
+from paceline.gpu.readings import Value
+from paceline.gpu.refusals import Refusals
+
+
+class Answers:
+    """What ``handle`` answers. ``lost`` says why the whole device is gone, as of the last question."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self.lost: str | None = None
+        self._nvml = nvml
+        self._handle = handle
+        self._refusals = Refusals()
+        self._way: dict[str, Ask] = {}
+        self._asked: dict[str, tuple[float, tuple[Value, ...]]] = {}
+
+    def ask(self, probe: Probe, now_s: float, *, even_lost: bool = False) -> tuple[Value, ...] | None:
+        """One value a column, or None where there is no answer.
+
+        ``even_lost`` is for questions that a lost device still answers: their failure does not say that it is lost.
+        """
+        question = probe.question
+        asked_s, values = self._asked.get(question, (float("-inf"), ()))
+        if values and now_s - asked_s < probe.every_s:
+            return values
+        if not self._refusals.due(question, now_s):
+            return None
+        refused: Exception | None = None
+        for way in self._ways(probe):
+            try:
+                values = way(self._nvml, self._handle)
+            except errors(self._nvml) as error:
+                refused = refused or error
+                if is_lost(self._nvml, error) and not even_lost:
+                    self.lost = reason(self._nvml, error)
+                    return None
+                continue
+            self._way[question] = way
+            self._asked[question] = (now_s, values)
+            self._refusals.answered(question)
+            return values
+        # Next time every way is tried again.
+        self._way.pop(question, None)
+        self._asked.pop(question, None)
+        if refused is not None:
+            passing = is_passing(self._nvml, refused)
+            self._refusals.refused(question, reason(self._nvml, refused), now_s, passing=passing)
+        return None
+
+    def _ways(self, probe: Probe) -> tuple[Ask, ...]:
+        known = self._way.get(probe.question)
+        return probe.ways if known is None else (known,)
+
+    def reason(self, question: str) -> str | None:
+        """Why ``question`` has no answer, or None where it has."""
+        return self._refusals.reason(question)
+
+    def begin_anew(self) -> None:
+        """Ask everything again: what was refused while the device was lost is of the past."""
+        self._refusals = Refusals()

@@ -1,0 +1,103 @@
+"""Which job, which attempt, which node: read from what schedulers and launchers put into the environment.
+
+Rule of this file: pure. ``environ`` is an argument, and so is everything a made-up name needs.
+
+The job's id comes from the first of these that is set: ``PACELINE_JOB``, Slurm, Kubernetes, torchrun's run id, the
+rendezvous address of a job on several nodes, and last the name that ``paceline run`` made up.
+"""
+
+from collections.abc import Mapping
+
+from paceline.settings import JOB, NODE
+
+#: Environment variable with the job id `paceline run` made up, used only where nothing else names the job.
+FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"
+#: Longest job, node or label text that travels.
+LONGEST = 200
+
+#: Variables that become labels of the job, with the label's name.
+_LABELS = {
+    "SLURM_JOB_NAME": "slurm_job_name",
+    "SLURM_JOB_PARTITION": "slurm_partition",
+    "SLURM_JOB_ACCOUNT": "slurm_account",
+    "SLURM_JOB_USER": "slurm_user",
+    "SLURM_ARRAY_JOB_ID": "slurm_array_job_id",
+    "SLURM_ARRAY_TASK_ID": "slurm_array_task_id",
+    "POD_NAME": "kubernetes_pod",
+    "POD_NAMESPACE": "kubernetes_namespace",
+}
+
+
+def job_of(environ: Mapping[str, str]) -> str:
+    """The id that ``environ`` gives the job, or "" where nothing names it."""
+    candidates = (
+        JOB.read(environ),
+        _slurm_job(environ),
+        _kubernetes_job(environ),
+        _torchrun_job(environ),
+        environ.get(FALLBACK_JOB_VARIABLE, ""),
+    )
+    return next((found.strip()[:LONGEST] for found in candidates if found.strip()), "")
+
+
+def attempt_of(environ: Mapping[str, str]) -> int:
+    """Which attempt of the job this is, from 0. It grows over requeues by Slurm and over restarts by torchrun."""
+    requeues, restarts = _count(environ, "SLURM_RESTART_COUNT"), _count(environ, "TORCHELASTIC_RESTART_COUNT")
+    if "TORCHELASTIC_RESTART_COUNT" not in environ:
+        return requeues
+    # A requeue starts torchrun's count again, so the two are kept apart.
+    return requeues * 1000 + restarts
+
+
+def node_of(environ: Mapping[str, str], hostname: str) -> str:
+    """The name of this node: as configured, as Slurm or Kubernetes call it, else its host name."""
+    candidates = (NODE.read(environ), environ.get("SLURMD_NODENAME", ""), environ.get("NODE_NAME", ""), hostname)
+    return next((found.strip()[:LONGEST] for found in candidates if found.strip()), "localhost")
+
+
+def labels_of(environ: Mapping[str, str]) -> dict[str, str]:
+    """What schedulers say about the job beside its id."""
+    return {label: environ[name][:LONGEST] for name, label in _LABELS.items() if environ.get(name)}
+
+
+def made_up(command: list[str], now_s: float, token: str) -> str:
+    """A job id for a run that nothing names: the script's name, the day's second and ``token``, so ids differ.
+
+    >>> made_up(["torchrun", "--nproc-per-node", "4", "/home/me/train.py", "--lr", "0.1"], 1_700_000_000.0, "9f3c")
+    'train-80000-9f3c'
+    """
+    scripts = [part for part in command if part.endswith(".py")] or command[:1] or ["run"]
+    stem = scripts[0].rpartition("/")[2].removesuffix(".py")
+    name = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in stem)[:60] or "run"
+    return f"{name}-{int(now_s) % 86_400:05d}-{token}"
+
+
+def _slurm_job(environ: Mapping[str, str]) -> str:
+    array, task = environ.get("SLURM_ARRAY_JOB_ID", ""), environ.get("SLURM_ARRAY_TASK_ID", "")
+    if array and task:
+        return f"{array}_{task}"
+    return environ.get("SLURM_JOB_ID", "")
+
+
+def _kubernetes_job(environ: Mapping[str, str]) -> str:
+    """The Job's name as OpenTelemetry's resource attributes carry it; no namespace holds a dot."""
+    pairs = (part.partition("=") for part in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","))
+    attributes = {key.strip(): value.strip() for key, _, value in pairs}
+    name = environ.get("KUBERNETES_JOB_NAME") or attributes.get("k8s.job.name", "")
+    namespace = environ.get("POD_NAMESPACE") or attributes.get("k8s.namespace.name", "")
+    return f"{namespace}.{name}" if name and namespace else name
+
+
+def _torchrun_job(environ: Mapping[str, str]) -> str:
+    run = environ.get("TORCHELASTIC_RUN_ID", "")
+    if run and run != "none":
+        return run
+    if environ.get("MASTER_ADDR") and _count(environ, "WORLD_SIZE") > _count(environ, "LOCAL_WORLD_SIZE") > 0:
+        # Several nodes and no run id: names made up on each node would tear the job apart.
+        return f"{environ['MASTER_ADDR']}-{environ.get('MASTER_PORT', '')}"
+    return ""
+
+
+def _count(environ: Mapping[str, str], name: str) -> int:
+    raw = environ.get(name, "")
+    return int(raw) if raw.isascii() and raw.isdigit() else 0

@@ -1,0 +1,80 @@
+"""Builds a sidecar's parts from its options and the environment: the one place where they meet.
+
+Rule of this file: what cannot be built is left out with one line of warning; a sidecar with no sink at all still
+listens, so that no rank ever waits.
+"""
+
+import argparse
+import os
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+
+from paceline.identity import node_of
+from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.errors import split
+from paceline.settings import BROKERS, CLUSTER, SettingError
+from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
+
+
+class BusSink:
+    """The bus, through a publisher that queues and spools."""
+
+    def __init__(self, settings: BrokerSettings, node: str, warn: Warn) -> None:
+        from paceline.delivery.publisher import Publisher
+
+        self._publisher = Publisher(settings, client_id=f"paceline-sidecar-{node}", on_warning=warn)
+
+    def put(self, outgoing: Outgoing) -> None:
+        """Queue the event."""
+        self._publisher.publish(outgoing.topic, outgoing.event, key=outgoing.key)
+
+    def flush(self) -> None:
+        """Nothing to do: the publisher has its own thread."""
+
+    def close(self, timeout_s: float) -> None:
+        """Send what is queued for at most ``timeout_s``."""
+        self._publisher.close(timeout_s)
+
+
+def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -> tuple[Batcher, list[Sink]]:
+    """The batcher and the sinks that ``options`` and ``environ`` ask for."""
+    node = node_of(environ, socket.gethostname())
+    producer = f"{node}-{os.getpid()}-{secrets.token_hex(3)}"
+    batcher = Batcher(Origin(CLUSTER.read(environ), node, producer), options.job)
+    makers: list[Callable[[], Sink | None]] = []
+    if options.events_fd is not None:
+        makers.append(lambda: PipeSink(options.events_fd, warn))
+    if options.record:
+        makers.append(lambda: RecordingSink(options.record, warn))
+    makers.append(lambda: _bus(options, environ, node, warn))
+    return batcher, [sink for make in makers if (sink := _made(make, warn)) is not None]
+
+
+def _made(make: Callable[[], Sink | None], warn: Warn) -> Sink | None:
+    try:
+        return make()
+    except (OSError, SettingError) as error:
+        warn(f"{error}; training goes on")
+        return None
+
+
+def _bus(options: argparse.Namespace, environ: Mapping[str, str], node: str, warn: Warn) -> Sink | None:
+    """A publisher where brokers are named, or where one is found at the default address."""
+    settings = BrokerSettings.from_environ(environ)
+    if options.brokers:
+        settings = settings.with_brokers(options.brokers)
+    elif not environ.get(BROKERS.name) and not _listens(settings.brokers[0]):
+        if not options.quiet:
+            warn(f"no Kafka at {settings.address} (paceline up starts one): findings come on this terminal alone")
+        return None
+    return BusSink(settings, node, warn)
+
+
+def _listens(address: str) -> bool:
+    try:
+        socket.create_connection(split(address), timeout=0.5).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,317 @@
+"""Joins what the ranks of a node report into columnar events: about one message a second and topic.
+
+Rule of this file: pure. Time is an argument, messages come in as structs and events go out as ``Outgoing``; whoever
+calls decides where they go. A rank's rows stay in the order in which it measured them. Rows that cannot travel (a
+number that is not finite) are dropped and counted, never guessed.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from paceline import wire
+from paceline.events import (
+    CollectiveTimings,
+    JobDescribed,
+    LinkSample,
+    OpenCollective,
+    OpTimings,
+    RankCondition,
+    RankPlace,
+)
+from paceline.sidecar.rank_rows import Report
+from paceline.sidecar.vocabulary import LONGEST_WORD, CollectiveRows, OpRows
+from paceline.topics import COLLECTIVE, JOB, OP, Topic
+from paceline.training.messages import Hello
+
+#: A message is sent when it is this old, or full.
+FLUSH_AFTER_S = 1.0
+#: Conditions kept for the next message: a rank's, once a second, while nothing else is sent.
+MOST_CONDITIONS = 512
+
+
+class Outgoing(NamedTuple):
+    """An event, the topic it belongs on and its key."""
+
+    topic: Topic
+    key: str | None
+    event: Any
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a node's messages all say of where they come from. ``producer`` is unique to this process start."""
+
+    cluster: str
+    node: str
+    producer: str
+
+
+@dataclass
+class _Job:
+    """One attempt of one job on this node."""
+
+    name: str
+    attempt: int
+    producer: str
+    hello: dict[int, Hello] = field(default_factory=dict)
+    alive: set[int] = field(default_factory=set)
+    described: bool = False
+    ended_s: float | None = None
+    exit_status: int | None = None
+    phases: bool = False
+    lost: int = 0
+    ops: OpRows = field(default_factory=OpRows)
+    collectives: CollectiveRows = field(default_factory=CollectiveRows)
+    links: dict[int, LinkSample] = field(default_factory=dict)
+    conditions: list[RankCondition] = field(default_factory=list)
+    open: list[OpenCollective] = field(default_factory=list)
+    open_s: float | None = None
+    sequences: dict[str, int] = field(default_factory=dict)
+    ready: list[Outgoing] = field(default_factory=list)
+
+    def sequence(self, topic: Topic) -> int:
+        number = self.sequences.get(topic.name, 0)
+        self.sequences[topic.name] = number + 1
+        return number
+
+
+class Batcher:
+    """Ranks' messages in, events out.
+
+    ``join`` when a rank says hello, ``add`` for each report, ``leave`` when it goes; ``tick`` returns what is due and
+    ``end`` all the rest. A sidecar may see several jobs and attempts; each is numbered by a producer of its own.
+    """
+
+    def __init__(self, origin: Origin, fallback_job: str = "") -> None:
+        self._origin = origin
+        self._fallback = fallback_job
+        self._jobs: dict[tuple[str, int], _Job] = {}
+        self._due_s: float | None = None
+        self.unfit_rows = 0
+
+    def join(self, hello: Hello) -> tuple[str, int]:
+        """A rank has joined. Returns the job and attempt it belongs to, which ``add`` and ``leave`` want back."""
+        name = hello.job or self._fallback or f"{self._origin.node}-unnamed"
+        key = (name, hello.attempt)
+        job = self._jobs.get(key)
+        if job is None:
+            number = len(self._jobs)
+            producer = self._origin.producer + (f".{number}" if number else "")
+            job = self._jobs[key] = _Job(name, hello.attempt, producer)
+        job.hello[hello.rank] = hello
+        job.alive.add(hello.rank)
+        job.described, job.ended_s = False, None
+        return key
+
+    def add(self, key: tuple[str, int], rank: int, report: Report) -> None:
+        """What ``rank`` measured since its last report."""
+        job = self._jobs[key]
+        job.lost += report.lost
+        self._add_ops(job, rank, report)
+        self._add_collectives(job, rank, report)
+        if report.link is not None and math.isfinite(report.link.rtt_s):
+            job.links[rank] = LinkSample(rank=rank, **report.link._asdict())
+
+    def ranks(self) -> dict[tuple[str, int], dict[int, tuple[int, str]]]:
+        """The ranks that are here, by job and attempt: process and device of each."""
+        return {
+            key: {rank: (job.hello[rank].pid, job.hello[rank].device) for rank in sorted(job.alive)}
+            for key, job in self._jobs.items()
+            if job.alive
+        }
+
+    def observe(self, key: tuple[str, int], conditions: list[RankCondition]) -> None:
+        """What the node did to the ranks meanwhile: it goes out with their next rows."""
+        job = self._jobs[key]
+        job.conditions = (job.conditions + conditions)[-MOST_CONDITIONS:]
+
+    def stand(self, key: tuple[str, int], found: list[OpenCollective], now_s: float) -> None:
+        """Ranks that stand in a collective at ``now_s``: it goes out even where no rows do."""
+        job = self._jobs[key]
+        job.open, job.open_s = found, now_s
+
+    def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
+        """``rank`` has gone; when it was the last one the job has ended on this node."""
+        job = self._jobs[key]
+        job.alive.discard(rank)
+        if not job.alive:
+            job.ended_s, job.described = now_s, False
+
+    def tick(self, now_s: float) -> list[Outgoing]:
+        """What is due at ``now_s`` (any clock that does not go back): full messages at once, the rest each second."""
+        due = self._due_s is None or now_s >= self._due_s
+        if due:
+            self._due_s = now_s + FLUSH_AFTER_S
+        return self._take(everything=due)
+
+    def end(self, now_s: float, exit_status: int | None = None) -> list[Outgoing]:
+        """All that is left. ``exit_status`` is the command's, if known: it goes to the job that joined last."""
+        for job in self._jobs.values():
+            if job.ended_s is None:
+                job.ended_s, job.described = now_s, False
+        for job in list(self._jobs.values())[-1:]:
+            job.exit_status = exit_status
+            job.described = job.described and exit_status is None
+        return self._take(everything=True)
+
+    def _take(self, *, everything: bool) -> list[Outgoing]:
+        taken: list[Outgoing] = []
+        for job in self._jobs.values():
+            described = []
+            if everything and not job.described:
+                job.described = True
+                described = [self._describe(job)]
+            if everything:
+                self._close_ops(job)
+                self._close_collectives(job)
+            # Who is in the job comes before its rows, that it has ended after them.
+            taken += job.ready + described if job.ended_s is not None else described + job.ready
+            job.ready = []
+        return taken
+
+    def _add_ops(self, job: _Job, rank: int, report: Report) -> None:
+        columns = (report.step, report.op, report.microbatch, report.start_s, report.duration_s)
+        for step, op, microbatch, start_s, duration_s in zip(*columns, strict=True):
+            if not math.isfinite(start_s + duration_s):
+                self.unfit_rows += 1
+                continue
+            if job.ops.full():
+                self._close_ops(job)
+            job.phases = True
+            job.ops.rows.append((rank, step, job.ops.ops.index(op), microbatch, start_s, duration_s))
+
+    def _add_collectives(self, job: _Job, rank: int, report: Report) -> None:
+        numbers = (report.c_step, report.c_seq, report.c_bytes, report.c_start_s, report.c_duration_s, report.c_wait_s)
+        words = (report.c_group, report.c_group_size, report.c_operation)
+        for (step, seq, size, *times), (group, group_size, operation) in zip(
+            zip(*numbers, strict=True), zip(*words, strict=True), strict=True
+        ):
+            if not math.isfinite(sum(times)):
+                self.unfit_rows += 1
+                continue
+            if job.collectives.full():
+                self._close_collectives(job)
+            rows = job.collectives
+            index = rows.groups.index(group)
+            if index == len(rows.group_sizes):
+                rows.group_sizes.append(group_size)
+            start_s, duration_s, wait_s = times
+            where = rows.operations.index(operation)
+            rows.rows.append((rank, step, seq, index, where, size, start_s, duration_s, wait_s))
+
+    def _speakers(self, job: _Job, rows: list[Any]) -> list[int]:
+        return sorted(job.alive | {row[0] for row in rows})
+
+    def _places(self, job: _Job, speakers: list[int], dimension: str) -> list[int]:
+        """The ranks' places in ``dimension``; nothing where nobody has one."""
+        found = [getattr(job.hello[rank], dimension) for rank in speakers]
+        return [-1 if place is None else place for place in found] if any(p is not None for p in found) else []
+
+    def _close_ops(self, job: _Job) -> None:
+        rows, job_ops, job.ops = job.ops.rows, job.ops.ops.words, OpRows()
+        if not rows:
+            return
+        speakers = self._speakers(job, rows)
+        rank, step, op, microbatch, start_s, duration_s = map(list, zip(*rows, strict=True))
+        t0_s = float(math.floor(min(start_s)))
+        event = OpTimings(
+            cluster=self._origin.cluster,
+            producer=job.producer,
+            sequence=job.sequence(OP),
+            job=job.name,
+            attempt=job.attempt,
+            node=self._origin.node,
+            t0_s=t0_s,
+            ranks=speakers,
+            world_sizes=[job.hello[r].world_size for r in speakers],
+            devices=[job.hello[r].device[:LONGEST_WORD] for r in speakers],
+            ops=job_ops,
+            rank=rank,
+            step=step,
+            op=op,
+            microbatch=microbatch,
+            start_s=[round(value - t0_s, 6) for value in start_s],
+            duration_s=[round(value, 6) for value in duration_s],
+            lost=job.lost,
+            dp=self._places(job, speakers, "dp"),
+            tp=self._places(job, speakers, "tp"),
+            pp=self._places(job, speakers, "pp"),
+            conditions=job.conditions,
+        )
+        job.lost, job.conditions = 0, []
+        job.ready.append(Outgoing(OP, wire.key_of(OP, event), event))
+
+    def _close_collectives(self, job: _Job) -> None:
+        batch, job.collectives = job.collectives, CollectiveRows()
+        if not batch.rows and job.open_s is None:
+            return
+        speakers = self._speakers(job, batch.rows)
+        columns = map(list, zip(*batch.rows, strict=True)) if batch.rows else ([] for _ in range(9))
+        rank, step, seq, group, operation, size, start_s, duration_s, wait_s = columns
+        t0_s = float(math.floor(min(start_s, default=job.open_s or 0.0)))
+        event = CollectiveTimings(
+            cluster=self._origin.cluster,
+            producer=job.producer,
+            sequence=job.sequence(COLLECTIVE),
+            job=job.name,
+            attempt=job.attempt,
+            node=self._origin.node,
+            backend=job.hello[speakers[0]].backend[:LONGEST_WORD],
+            phases=job.phases,
+            t0_s=t0_s,
+            ranks=speakers,
+            world_sizes=[job.hello[r].world_size for r in speakers],
+            groups=batch.groups.words,
+            group_sizes=batch.group_sizes,
+            operations=batch.operations.words,
+            rank=rank,
+            step=step,
+            seq=seq,
+            group=group,
+            operation=operation,
+            bytes=size,
+            start_s=[round(value - t0_s, 6) for value in start_s],
+            duration_s=[round(value, 6) for value in duration_s],
+            wait_s=[round(value, 6) for value in wait_s],
+            links=[job.links[r] for r in sorted(job.links)],
+            open=job.open,
+            now_s=job.open_s,
+        )
+        job.links, job.open, job.open_s = {}, [], None
+        job.ready.append(Outgoing(COLLECTIVE, wire.key_of(COLLECTIVE, event), event))
+
+    def _describe(self, job: _Job) -> Outgoing:
+        joined = [job.hello[rank] for rank in sorted(job.hello)]
+        first = joined[0]
+        places = [
+            RankPlace(
+                rank=hello.rank,
+                local_rank=hello.local_rank,
+                node=self._origin.node,
+                device=hello.device[:LONGEST_WORD],
+                pid=hello.pid,
+                dp=hello.dp,
+                tp=hello.tp,
+                pp=hello.pp,
+            )
+            for hello in joined
+        ]
+        event = JobDescribed(
+            cluster=self._origin.cluster,
+            producer=job.producer,
+            sequence=job.sequence(JOB),
+            job=job.name,
+            attempt=job.attempt,
+            node=self._origin.node,
+            world_size=first.world_size,
+            backend=first.backend[:LONGEST_WORD],
+            framework=first.framework[:LONGEST_WORD],
+            started_s=min(hello.started_s for hello in joined),
+            ended_s=job.ended_s,
+            exit_status=job.exit_status,
+            places=places,
+            batch_size=first.batch_size,
+            labels=first.labels,
+        )
+        return Outgoing(JOB, wire.key_of(JOB, event), event)

@@ -1,0 +1,58 @@
+"""The account of one rank: the marks it sends in, its rows out.
+
+Rule of this file: pure, and safe from whatever a rank sends: marks that cannot be are refused before they are used.
+"""
+
+from paceline.sidecar.open_collectives import Ledger
+from paceline.sidecar.rank_rows import Collective, Report, Rows
+from paceline.sidecar.timeline import Timeline
+from paceline.training import marks
+from paceline.training.messages import Marks
+
+_SPANS = frozenset(range(marks.OTHER + 1)) | frozenset(range(marks.LEAVE, marks.LEAVE + marks.OTHER + 1))
+_INSTANTS = frozenset(range(marks.READY, marks.COMPILED + 1))
+#: Kinds whose payload is needed, and its type.
+_PAYLOADS = {marks.ISSUED: tuple, marks.BOUND: int}
+#: Kinds that may come with a number.
+_NUMBERED = frozenset((marks.COMMUNICATION, marks.QUEUED, marks.BOUND))
+
+
+def fault_in(message: Marks) -> str | None:
+    """Why ``message`` cannot be a rank's, or None."""
+    for _, kind, payload in message.marks:
+        if kind not in _SPANS and kind not in _INSTANTS:
+            return f"a mark of unknown kind {kind}"
+        wanted = _PAYLOADS.get(kind)
+        if wanted is not None and not isinstance(payload, wanted):
+            return f"a mark of kind {kind} without its payload"
+        if wanted is None and payload is not None and not (kind in _NUMBERED and isinstance(payload, int)):
+            return f"a mark of kind {kind} with a payload"
+    return None
+
+
+class Account:
+    """One rank's time, told mark by mark."""
+
+    def __init__(self) -> None:
+        self._rows = Rows()
+        self._ledger = Ledger(self._rows)
+        self._timeline = Timeline(self._rows, self._ledger)
+        self._offset_ns = 0
+
+    def hear(self, message: Marks) -> Report | None:
+        """Take in what the rank wrote down; what has become of it so far."""
+        self._offset_ns, self._timeline.device_clock = message.offset_ns, message.on_device
+        feed = self._timeline.feed
+        for time_ns, kind, payload in message.marks:
+            feed(time_ns, kind, payload)
+        return self._rows.take(self._offset_ns, message.link, message.lost)
+
+    def end(self) -> Report | None:
+        """Nothing will follow: what the last step comes to."""
+        self._timeline.end()
+        return self._rows.take(self._offset_ns)
+
+    def open(self, before_s: float) -> list[tuple[Collective, float]]:
+        """The collectives issued before ``before_s`` (Unix time) whose result is not there yet, with when they were."""
+        found = [(collective, (collective.start + self._offset_ns) / 1e9) for collective in self._ledger.open()]
+        return [(collective, start_s) for collective, start_s in found if start_s < before_s]

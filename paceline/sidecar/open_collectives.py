@@ -1,0 +1,99 @@
+"""The ledger of collectives: from the moment one is issued until its result is there, with the time stood waiting.
+
+Rule of this file: pure; times are integer nanoseconds. A collective ends in one of five ways: the synchronous call that
+issued it returns; its work, or a functional collective, has been waited for; the backward pass in which the gradient
+reducer issued it returns; native code issued it and saw to it, by the next thing that is heard; or nobody ever waits,
+and it is closed when the step after its own ends.
+"""
+
+from paceline.sidecar.rank_rows import Collective, Rows
+from paceline.training.marks import FUNCTIONAL, NATIVE
+from paceline.training.messages import Issued
+
+#: More collectives than this open at once means that nobody waits for them.
+MOST_OPEN = 4096
+
+
+class Ledger:
+    """Told what happens to collectives, it adds a row for each that has ended."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._open: dict[Collective, None] = {}
+        self._works: dict[int, Collective] = {}
+        self._call: list[Collective] = []
+        self._backward: list[Collective] = []
+        self.native: list[Collective] = []
+        self._latest: Collective | None = None
+
+    def issue(self, t: int, step: int, payload: Issued, *, call: bool, backward: bool) -> None:
+        """One has been issued: by a synchronous ``call``, by the reducer during ``backward``, or to be waited for."""
+        found = Collective(step, t, payload)
+        if call:
+            self._call.append(found)
+            return
+        if backward:
+            self._backward.append(found)
+            return
+        if found.origin == NATIVE:
+            self.native.append(found)
+            return
+        self._latest = found
+        self._open[found] = None
+        if len(self._open) > MOST_OPEN:
+            self._close(next(iter(self._open)), t)
+
+    def open(self) -> list[Collective]:
+        """Those whose result is not there yet, oldest first."""
+        return sorted([*self._call, *self._backward, *self.native, *self._open], key=lambda found: found.start)
+
+    def bind(self, work: int) -> None:
+        """The one issued last is the work with this id."""
+        if self._latest is not None:
+            self._works[work] = self._latest
+            self._latest = None
+
+    def waited(self, start: int, end: int, work: int | None) -> None:
+        """The rank stood in a synchronous call, or waiting for ``work``, from ``start`` to ``end``."""
+        for found in self._call:
+            found.start = min(found.start, max(start, 0))
+        if self._call:
+            self._call[-1].wait = end - start
+            for found in self._call:
+                self._rows.collective(found, max(end - found.start, 0))
+            self._call = []
+            return
+        if work == FUNCTIONAL and self.native:
+            functional = self.native.pop()
+            functional.wait = end - start
+            self._rows.collective(functional, max(end - functional.start, 0))
+            return
+        awaited = self._works.pop(work, None) if work is not None else None
+        if awaited is not None and awaited in self._open:
+            awaited.wait += end - start
+            self._close(awaited, end)
+
+    def moved_on(self, t: int) -> None:
+        """Python is heard again at ``t``: what native code issued before is done."""
+        for found in self.native:
+            self._rows.collective(found, max(t - found.start, 0))
+        self.native = []
+
+    def backward_ended(self, end: int, wait: int) -> None:
+        """Backward has returned, the last ``wait`` nanoseconds of it spent waiting for gradients of other ranks."""
+        if self._backward:
+            self._backward[-1].wait = wait
+        for found in self._backward:
+            self._rows.collective(found, max(end - found.start, 0))
+        self._backward = []
+
+    def step_ended(self, step: int, end: int) -> None:
+        """``step`` has ended: what an earlier one issued and nobody has waited for ends here."""
+        for found in [found for found in self._open if found.step < step]:
+            self._close(found, end)
+        if len(self._works) > MOST_OPEN:
+            self._works = {work: found for work, found in self._works.items() if found in self._open}
+
+    def _close(self, found: Collective, end: int) -> None:
+        del self._open[found]
+        self._rows.collective(found, max(end - found.start, 0))

@@ -1,0 +1,299 @@
+"""The sidecar: one small process a node that takes what the ranks wrote down and passes it on as events.
+
+Rule of this file: the door. It never asks anything of a rank, never blocks one, and survives whatever arrives: a
+connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, on SIGTERM, or (with
+``--until-empty``) when all ranks have left; what is buffered goes out within a bounded time.
+"""
+
+import argparse
+import fcntl
+import math
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from paceline.events import OpenCollective
+from paceline.sidecar.batch import Batcher, Outgoing
+from paceline.sidecar.conditions import Conditions
+from paceline.sidecar.decode import Account, fault_in
+from paceline.sidecar.interfaces import Interfaces
+from paceline.sidecar.rank_rows import Report
+from paceline.sidecar.sinks import Sink
+from paceline.sidecar.vocabulary import LONGEST_WORD
+from paceline.training.messages import Bye, Hello, Marks, decoder
+
+#: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
+MOST_BYTES = 1024 * 1024
+#: After the last word of the parent: time to take what ranks had already sent, and for the sinks to finish.
+DRAIN_S = 0.5
+#: How often the ranks' conditions are taken, and how long a rank stands in a collective before that is told.
+LOOK_EVERY_S = 1.0
+STANDING_S = 5.0
+MOST_STANDING = 16
+CLOSE_S = 2.0
+#: ``--until-empty``: wait this long for a first rank, and this long after the last one for another.
+FIRST_RANK_S = 120.0
+LAST_RANK_S = 1.0
+
+
+class Rank:
+    """One connection, and who speaks on it once it has said hello."""
+
+    def __init__(self) -> None:
+        self.rank = -1
+        self.job: tuple[str, int] | None = None
+        self.account = Account()
+
+    def standing(self, before_s: float) -> list[OpenCollective]:
+        """The collectives this rank has been in since ``before_s`` (Unix time)."""
+        return [
+            OpenCollective(
+                rank=self.rank,
+                group=found.group[:LONGEST_WORD],
+                group_size=found.size,
+                seq=found.seq,
+                operation=found.operation[:LONGEST_WORD],
+                start_s=start_s,
+            )
+            for found, start_s in self.account.open(before_s)[:MOST_STANDING]
+        ]
+
+
+class Sidecar:
+    """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end."""
+
+    def __init__(self, listener: socket.socket, batcher: Batcher, sinks: list[Sink], *, until_empty: bool) -> None:
+        self._listener = listener
+        self._batcher = batcher
+        self._interfaces = Interfaces()
+        self._sinks = sinks
+        self._until_empty = until_empty
+        self._conditions: dict[tuple[str, int], Conditions] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._ranks: dict[socket.socket, Rank] = {}
+        self._ending = False
+        self._exit_status: int | None = None
+        self._word = b""
+        self._empty_since = time.monotonic() + FIRST_RANK_S - LAST_RANK_S
+        self.dropped_connections = 0
+        self._look_at = 0.0
+        self._stand_at = 0.0
+
+    def follow(self, parent_fd: int) -> None:
+        """End when ``parent_fd`` hangs up; a line ``exit N`` on it tells the command's exit status."""
+        self._selector.register(parent_fd, selectors.EVENT_READ, lambda: self._hear(parent_fd))
+
+    def stop(self) -> None:
+        """End soon: what a signal handler calls."""
+        self._ending = True
+
+    def run(self) -> None:
+        """Work until the end, then drain, flush and close."""
+        while not self._ending and not self._deserted():
+            self._turn(0.2)
+        deadline = time.monotonic() + DRAIN_S
+        while self._ranks and time.monotonic() < deadline and self._turn(0.05):
+            pass
+        self._pass_on(self._batcher.end(time.time(), self._exit_status))
+        for conditions in self._conditions.values():
+            conditions.close()
+        deadline = time.monotonic() + CLOSE_S
+        for sink in self._sinks:
+            sink.close(max(deadline - time.monotonic(), 0.1))
+
+    def _turn(self, timeout_s: float) -> bool:
+        """One round over what is readable; whether anything was."""
+        ready = self._selector.select(timeout_s)
+        for key, _ in ready:
+            key.data()
+        self._look(time.monotonic())
+        self._pass_on(self._batcher.tick(time.monotonic()))
+        return bool(ready)
+
+    def _look(self, now_s: float) -> None:
+        """Once a second, what the node does to the ranks; every few seconds, who stands in a collective."""
+        if now_s < self._look_at:
+            return
+        self._look_at = now_s + LOOK_EVERY_S
+        for key, ranks in self._batcher.ranks().items():
+            if key not in self._conditions:
+                self._conditions[key] = Conditions()
+            self._batcher.observe(key, self._conditions[key].sample(ranks, time.time()))
+        if now_s < self._stand_at:
+            return
+        self._stand_at = now_s + STANDING_S
+        standing: dict[tuple[str, int], list[OpenCollective]] = {}
+        for rank in self._ranks.values():
+            if rank.job is not None:
+                standing.setdefault(rank.job, []).extend(rank.standing(time.time() - STANDING_S))
+        for key, found in standing.items():
+            if found:
+                self._batcher.stand(key, found, time.time())
+
+    def _pass_on(self, outgoing: list[Outgoing]) -> None:
+        for sink in self._sinks:
+            for item in outgoing:
+                sink.put(item)
+            sink.flush()
+
+    def _deserted(self) -> bool:
+        if self._ranks:
+            self._empty_since = time.monotonic()
+        return self._until_empty and time.monotonic() - self._empty_since > LAST_RANK_S
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except OSError:
+            return  # The rank gave up before we came to it.
+        connection.setblocking(False)
+        self._ranks[connection] = Rank()
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(connection))
+
+    def _receive(self, connection: socket.socket) -> None:
+        rank = self._ranks[connection]
+        for _ in range(256):  # Others want their turn too.
+            try:
+                data, _, flags, _ = connection.recvmsg(MOST_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data, flags = b"", 0
+            if not data:
+                self._hang_up(connection)
+                return
+            if flags & socket.MSG_TRUNC or not self._understand(rank, data):
+                self.dropped_connections += 1
+                self._hang_up(connection)
+                return
+
+    def _understand(self, rank: Rank, data: bytes) -> bool:
+        """Take one message; whether it was one."""
+        try:
+            message = decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if isinstance(message, Hello):
+            if rank.job is not None or not math.isfinite(message.started_s):
+                return False
+            rank.rank, rank.job = message.rank, self._batcher.join(message)
+            return True
+        if rank.job is None:
+            return False
+        if isinstance(message, Marks):
+            if fault_in(message) is not None:
+                return False
+            try:
+                self._add(rank, rank.account.hear(message))
+            except Exception as error:  # One rank's oddity must not end the timing of the others.
+                warn(f"rank {rank.rank} is timed no more: {type(error).__name__}: {error}; training goes on")
+                return False
+        elif isinstance(message, Bye):
+            self._leave(rank)
+        return True
+
+    def _add(self, rank: Rank, report: Report | None) -> None:
+        if rank.job is not None and report is not None:
+            if report.link is not None and report.link.peers:
+                rated = self._interfaces.rated_bytes_per_s(report.link.peers[0].local.rpartition(":")[0])
+                report = msgspec.structs.replace(report, link=report.link._replace(rated_bytes_per_s=rated))
+            self._batcher.add(rank.job, rank.rank, report)
+
+    def _leave(self, rank: Rank) -> None:
+        if rank.job is not None:
+            self._add(rank, rank.account.end())
+            self._batcher.leave(rank.job, rank.rank, time.time())
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        rank = self._ranks.pop(connection)
+        self._leave(rank)
+        self._selector.unregister(connection)
+        connection.close()
+
+    def _hear(self, parent_fd: int) -> None:
+        data = os.read(parent_fd, 4096)
+        self._word += data
+        for word in self._word.split(b"\n")[:-1]:
+            if word.startswith(b"exit ") and word[5:].isdigit():
+                self._exit_status = int(word[5:])
+        self._word = self._word.rpartition(b"\n")[2][-100:]
+        if not data:
+            self._selector.unregister(parent_fd)
+            self._ending = True
+
+
+def listen(path: Path) -> socket.socket | None:
+    """The listening socket at ``path`` in a folder of our own; None where another sidecar already listens there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        # Held until this process ends, whatever ends it.
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    listener.bind(str(path))
+    listener.listen(512)
+    return listener
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    """The sidecar's options."""
+    parser = argparse.ArgumentParser(prog="python -m paceline.sidecar.server", description=__doc__)
+    parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
+    parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
+    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    parser.add_argument("--job", default="", help="id of the job where the ranks name none")
+    parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
+    parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
+    parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
+    return parser.parse_args(argv)
+
+
+def warn(text: str) -> None:
+    """One line to the user, whose terminal may be gone."""
+    try:
+        print(f"paceline: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        return
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a sidecar until it is told to end."""
+    options = arguments(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle: it tells us when.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 10))
+    try:
+        listener = listen(options.socket)
+    except OSError as error:
+        warn(f"cannot listen at {options.socket}: {error.strerror}; training goes on without timings")
+        return 1
+    if listener is None:
+        return 0
+    # Ranks can connect from here on; the clients that the sinks need take a while to import.
+    from paceline.sidecar.assembly import build
+
+    batcher, sinks = build(options, dict(os.environ), warn)
+    sidecar = Sidecar(listener, batcher, sinks, until_empty=options.until_empty)
+    signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
+    if not options.until_empty:
+        sidecar.follow(sys.stdin.fileno())
+    sidecar.run()
+    options.socket.unlink(missing_ok=True)
+    if sidecar.dropped_connections:
+        warn(f"{sidecar.dropped_connections} connections were dropped: what they sent was no timing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

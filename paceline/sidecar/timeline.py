@@ -1,0 +1,316 @@
+"""The timeline: marks in, rows out; every nanosecond of a step goes to exactly one phase.
+
+Rule of this file: pure; times are integer nanoseconds of one clock. Spans nest and the innermost counts. Time outside
+every span is a gap, and what comes next says which phase it was: before a forward pass ``prepare``, before a backward
+pass that no forward announced ``forward``, between evaluations ``evaluation``, else ``other``. Fetching data counts as
+``data`` unless an evaluation follows.
+
+A step ends when its optimizer has finished, and it is closed when new work begins, so that several optimizers in a row
+are one step. A compiled optimizer is not heard of: then the step ends with the first new work after a backward that
+exchanged gradients (or after any, where none ever does). Once ``step()`` has been called in a script, it alone ends
+steps. The times of a phase within a step (and
+micro-batch) are summed into one row that starts where the phase first began.
+"""
+
+from typing import Any
+
+from paceline.sidecar.cpu_wait import Closing, Phase
+from paceline.sidecar.open_collectives import Ledger
+from paceline.sidecar.rank_rows import GC, Rows
+from paceline.training import marks
+from paceline.training.marks import (
+    BACKWARD,
+    COMMUNICATION,
+    DATA,
+    EVALUATION,
+    FORWARD,
+    GAP,
+    LEAVE,
+    OPTIMIZER,
+    OTHER,
+    PREPARE,
+)
+from paceline.training.messages import Issued
+
+#: Phases whose rows carry a micro-batch.
+_PER_MICROBATCH = (FORWARD, BACKWARD)
+#: What may follow an optimizer without being new work: another optimizer, or the exchange of what it updated.
+_SAME_STEP = (OPTIMIZER, COMMUNICATION)
+#: Spans within each other beyond this were never closed.
+_DEEPEST = 64
+
+
+class Timeline:
+    """One rank's time. ``feed`` it every mark in order; ``end`` closes a step that nothing will follow.
+
+    ``device_clock`` says that spans are timed on a device: host instants then bound no phase.
+    """
+
+    def __init__(self, rows: Rows, ledger: Ledger, *, device_clock: bool = False) -> None:
+        self._closing = Closing(rows)
+        self._ledger = ledger
+        self.device_clock = device_clock
+        self.step = 0
+        self._explicit = False
+        self._start: int | None = None
+        self._last = 0
+        self._boundary: int | None = None
+        #: Open spans: what opened each, and the phase its time counts as.
+        self._stack: list[tuple[int, int]] = []
+        self._pending: list[tuple[int, int, int]] = []
+        self._settled = GAP
+        self._wait_start = 0
+        self._wait_for: int | None = None
+        self._reduced = False
+        self._late: list[tuple[int, int]] | None = None
+        self._stepped_inside = False
+        self._compiled = False
+        #: Whether this backward, and any so far, exchanged something, and whether an unheard optimizer is due.
+        self._exchanged = self._exchanges = self._due = False
+        self._gc_start: int | None = None
+        self._collected_after: list[tuple[int, int]] = []
+        self._clear()
+        self._instants = {
+            marks.READY: self._ready,
+            marks.ISSUED: self._issued,
+            marks.BOUND: lambda t, payload: self._ledger.bind(payload),
+            marks.STEP: self._step_called,
+            marks.GC_START: self._gc_started,
+            marks.GC_STOP: self._gc_stopped,
+            marks.QUEUED: self._queue_read,
+            marks.COMPILED: self._optimizer_compiled,
+        }
+
+    def _clear(self) -> None:
+        self._sums: dict[tuple[int, int], list[int]] = {}
+        self._microbatch = 0
+        self._backward_done = False
+        self._forward_seen = False
+
+    def feed(self, t: int, kind: int, payload: Any = None) -> None:
+        """Take one mark."""
+        if self._ledger.native and kind < marks.READY and payload != marks.FUNCTIONAL:
+            self._ledger.moved_on(t)
+        if kind < LEAVE:
+            self._enter(t, kind, payload)
+        elif kind < marks.READY:
+            self._leave(t, kind - LEAVE)
+        else:
+            self._instants[kind](t, payload)
+
+    def end(self) -> None:
+        """Nothing will follow: close the step whose optimizer has finished; one that has not is not reported."""
+        if self._boundary is not None:
+            self._close(self._boundary)
+        elif self._due and self._compiled and not self._stack:
+            self._settle(OPTIMIZER)
+            self._close(self._last)
+        self._closing.release()
+
+    # --- spans ---
+
+    def _enter(self, t: int, op: int, payload: Any) -> None:
+        if self._start is not None:
+            t = max(t, self._last)
+        if len(self._stack) >= _DEEPEST:
+            self._stack = []
+        if op in (DATA, BACKWARD) and any(opened in (FORWARD, EVALUATION, OPTIMIZER) for opened, _ in self._stack):
+            self._drop_unfinished(t, op)
+        if not self._stack:
+            self._begin_work(t, op)
+        self._segment(t)
+        label = op
+        if not self._stack:
+            self._settle(op)
+        elif op in (FORWARD, EVALUATION) and self._stack[-1][1] in (BACKWARD, EVALUATION):
+            label = self._stack[-1][1]  # recomputed activations; a model inside an evaluation
+        if op == COMMUNICATION:
+            self._wait_start, self._wait_for = t, payload
+        elif op == BACKWARD:
+            self._late_is(BACKWARD)
+            self._reduced = self._exchanged = False
+        if label == FORWARD:
+            self._next_microbatch()
+            self._forward_seen = True
+        self._stack.append((op, label))
+
+    def _begin_work(self, t: int, op: int) -> None:
+        if op == OPTIMIZER:
+            self._due = False
+        if self._boundary is not None and not self._explicit and op not in _SAME_STEP:
+            self._close(self._boundary)
+        elif self._due and self._compiled and not self._explicit and op != COMMUNICATION:
+            self._segment(t)
+            self._settle(OPTIMIZER)
+            self._close(t)
+        elif self._boundary is not None and op == OPTIMIZER:
+            self._boundary = None
+            for start, duration in self._collected_after:
+                self._add(GC, start, duration)
+            self._collected_after = []
+        if self._start is None and op != COMMUNICATION:
+            self._start = self._last = t
+
+    def _drop_unfinished(self, t: int, op: int) -> None:
+        """A forward or an optimizer that never came back (it raised) must not swallow the time of what follows."""
+        keep = OPTIMIZER if op == BACKWARD else None  # an optimizer with a closure runs backward inside
+        self._segment(t)
+        self._late_is(BACKWARD)
+        self._stack = [span for span in self._stack if span[0] == keep]
+
+    def _leave(self, t: int, op: int) -> None:
+        if not any(opened == op for opened, _ in self._stack):
+            return
+        t = max(t, self._last) if self._start is not None else t
+        self._segment(t)
+        while self._stack.pop()[0] != op:
+            pass
+        if op == COMMUNICATION:
+            self._ledger.waited(self._wait_start, t, self._wait_for)
+        elif op == OPTIMIZER:
+            self._stepped_inside = True
+        if op == BACKWARD or (self._late is not None and not self._stack):
+            self._backward_left(t)
+        if not self._stack:
+            if op not in (DATA, COMMUNICATION):
+                self._settled = op
+            if self._stepped_inside:
+                self._settle(OTHER)
+                self._stepped_inside, self._boundary = False, t
+
+    def _backward_left(self, t: int) -> None:
+        late = sum(duration for _, duration in self._late or [])
+        self._closing.worked(-late if self._reduced else 0)
+        self._late_is(COMMUNICATION if self._reduced else BACKWARD)
+        self._ledger.backward_ended(t, late if self._reduced else 0)
+        self._backward_done = True
+        self._exchanges |= self._exchanged
+        self._due = self._exchanged or not self._exchanges
+
+    def _late_is(self, op: int) -> None:
+        """What came after the last gradient known was ``op``."""
+        late, self._late = self._late, None
+        for start, duration in late or []:
+            self._add(op, start, duration)
+
+    def _next_microbatch(self) -> None:
+        if self._backward_done:
+            self._microbatch += 1
+            self._backward_done = self._forward_seen = False
+
+    # --- time ---
+
+    def _segment(self, t: int) -> None:
+        """Account for the time since the last mark."""
+        if self._start is None or t <= self._last:
+            return
+        start, self._last = self._last, t
+        label = self._stack[-1][1] if self._stack else GAP
+        base = self._stack[0][0] if self._stack else GAP
+        if label != COMMUNICATION:
+            self._closing.worked(t - start)
+        if base in (GAP, DATA, COMMUNICATION):
+            self._pending.append((start, t - start, label))
+        elif label == BACKWARD and self._late is not None:
+            self._late.append((start, t - start))
+        else:
+            self._add(label, start, t - start)
+
+    def _settle(self, op: int) -> None:
+        """Now that ``op`` begins, the time before it has a name."""
+        if op in (DATA, COMMUNICATION):
+            return
+        pending, self._pending = self._pending, []
+        fetches = [index for index, (_, _, label) in enumerate(pending) if label == DATA]
+        after = fetches[-1] + 1 if fetches else 0
+        evaluating = 0 if self._settled == EVALUATION else fetches[0] if fetches else len(pending)
+        if op == BACKWARD and not self._forward_seen:
+            self._next_microbatch()
+        for index, (start, duration, label) in enumerate(pending):
+            if op == EVALUATION and index >= evaluating and label != COMMUNICATION:
+                label = EVALUATION
+            elif label == GAP:
+                label = self._gap_before(op) if index >= after else OTHER
+            self._add(label, start, duration)
+
+    def _gap_before(self, op: int) -> int:
+        if op == FORWARD:
+            return PREPARE
+        if op == OPTIMIZER and self._due and self._compiled:
+            return OPTIMIZER
+        return FORWARD if op == BACKWARD and not self._forward_seen else OTHER
+
+    def _add(self, op: int, start: int, duration: int) -> None:
+        key = (op, self._microbatch if op in _PER_MICROBATCH else -1)
+        found = self._sums.get(key)
+        if found is None:
+            self._sums[key] = [start, duration]
+        else:
+            found[1] += duration
+
+    def _close(self, end: int) -> None:
+        """The step ends at ``end``; what is pending came after it."""
+        if self._start is None:
+            return
+        single = self._microbatch == 0
+        phases = [
+            Phase(op, -1 if single else microbatch, start, duration)
+            for (op, microbatch), (start, duration) in self._sums.items()
+        ]
+        self._closing.close(self.step, self._start, end, phases)
+        self._ledger.step_ended(self.step, end)
+        self.step += 1
+        self._start, self._boundary, self._settled = end, None, GAP
+        self._due = False
+        self._clear()
+        after, self._collected_after = self._collected_after, []
+        for start, duration in after:
+            self._add(GC, start, duration)
+
+    # --- instants ---
+
+    def _ready(self, t: int, payload: Any) -> None:
+        """All gradients (so far) are computed: what remains of this backward may be waiting."""
+        if not self._stack or self._stack[-1][1] != BACKWARD:
+            return
+        self._segment(max(t, self._last))
+        self._late_is(BACKWARD)
+        self._late = []
+
+    def _issued(self, t: int, payload: Issued) -> None:
+        opened = {op for op, _ in self._stack}
+        call = COMMUNICATION in opened
+        self._exchanged |= BACKWARD in opened
+        reducer = not call and payload[5] == marks.REDUCER and BACKWARD in opened
+        self._ledger.issue(t, self.step if self._start is not None else -1, payload, call=call, backward=reducer)
+        if reducer:
+            self._reduced = True
+            if not self.device_clock:
+                self._ready(t, None)
+
+    def _step_called(self, t: int, payload: Any) -> None:
+        self._explicit = True
+        if self._start is None:
+            return
+        t = max(t, self._last)
+        self._segment(t)
+        self._settle(OTHER)
+        self._close(t)
+
+    def _optimizer_compiled(self, t: int, payload: Any) -> None:
+        self._compiled = True
+
+    def _gc_started(self, t: int, payload: Any) -> None:
+        self._gc_start = t
+
+    def _gc_stopped(self, t: int, payload: Any) -> None:
+        start, self._gc_start = self._gc_start, None
+        if start is None or self._start is None:
+            return
+        if self._boundary is not None and start >= self._boundary:
+            self._collected_after.append((start, t - start))  # it ran in the step to come
+        else:
+            self._add(GC, start, t - start)
+
+    def _queue_read(self, t: int, payload: int | None) -> None:
+        self._closing.read(payload)

@@ -1,0 +1,184 @@
+"""``paceline simulate``: a made-up job with known faults, as a recording or on the bus.
+
+Rule of this file: options to a spec, messages to a file or a broker. What a job is like is the simulation's business.
+"""
+
+import argparse
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from kafka.errors import KafkaError
+
+from paceline import wire
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import explain
+from paceline.recording import RecordingError, Writer, create
+from paceline.terminal import Progress, say
+
+EXAMPLES = """examples:
+  paceline simulate --ranks 64 --fault compute:rank=9,size=0.3,from=60,to=140 -o job.jsonl.zst --truth job.json
+  paceline simulate --ranks 128 --pp 4 --microbatches 16 --uneven-sequences --stage-skew 3=1.3 -o job.jsonl.zst
+  paceline simulate --ranks 1024 --fsdp --collectives 4 --fault hang:rank=100,from=150 -o - | paceline analyze -
+  paceline simulate --ranks 32 --fault throttle:rank=3,size=0.5,from=50,reason=power --brokers localhost:9092
+
+a fault is KIND:rank=R,size=0.3,from=100,to=200[,every=N][,reason=…][,seconds=S]; R may be 3, 8-15 or 3+9, size is how
+much longer the rank's own work takes (0.3: 30 %). Kinds: compute, throttle (reason thermal, power, brake or hardware),
+input, gc, cpu, memory, link, hang (for seconds), slowdown (the whole job)."""
+FLUSH_S = 30.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    made = argparse.ArgumentParser(
+        prog="paceline simulate",
+        description="Make up a training job of any size, with noise and known faults, as a recording or on the bus.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("-o", "--output", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz, .jsonl.zst, or -")
+    made.add_argument("--brokers", metavar="HOST:PORT", help="send it to these Kafka brokers instead, as if it ran now")
+    made.add_argument("--speed", type=float, default=1.0, metavar="N", help="pace on the bus; 0 as fast as possible")
+    made.add_argument("--truth", metavar="FILE", help="write what was injected, and what it cost, as JSON")
+    shape = made.add_argument_group("the job")
+    shape.add_argument("--job", default="simulated", metavar="NAME", help="its name (default: simulated)")
+    shape.add_argument("--ranks", type=int, default=8, metavar="N", help="ranks, eight a node (default: 8)")
+    shape.add_argument("--dp", type=int, default=0, metavar="N", help="data-parallel size (default: what is left)")
+    shape.add_argument("--tp", type=int, default=1, metavar="N", help="tensor-parallel size (default: 1)")
+    shape.add_argument("--pp", type=int, default=1, metavar="N", help="pipeline stages, run 1F1B (default: 1)")
+    shape.add_argument("--fsdp", action="store_true", help="parameters are sharded over the data dimension")
+    shape.add_argument("--steps", type=int, default=200, metavar="N", help="steps (default: 200)")
+    shape.add_argument("--step-s", type=float, default=0.5, metavar="S", help="about what a step takes (default: 0.5)")
+    shape.add_argument("--microbatches", type=int, default=0, metavar="N", help="default: 1, or twice the stages")
+    shape.add_argument("--collectives", type=int, default=1, metavar="N", help="a step; for FSDP each way (default: 1)")
+    shape.add_argument("--communication", type=float, default=0.08, metavar="R", help="its share (default: 0.08)")
+    shape.add_argument("--no-phases", action="store_true", help="collectives alone, without step numbers")
+    shape.add_argument("--seed", type=int, default=0, metavar="N", help="the same seed makes the same job (default: 0)")
+    life = made.add_argument_group("what happens in it")
+    life.add_argument("--noise", type=float, default=1.0, metavar="X", help="times the usual noise (default: 1)")
+    life.add_argument(
+        "--uneven-sequences", type=float, nargs="?", const=0.3, default=0.0, metavar="SIGMA",
+        help="lengths differ, log-normally (default where given: 0.3)",
+    )  # fmt: skip
+    life.add_argument("--stage-skew", action="append", default=[], metavar="STAGE=X", help="a stage that takes longer")
+    life.add_argument("--evaluate-every", type=int, default=0, metavar="N", help="steps between evaluations")
+    life.add_argument("--evaluate-s", type=float, default=10.0, metavar="S", help="length of one (default: 10)")
+    life.add_argument("--checkpoint-every", type=int, default=0, metavar="N", help="steps between checkpoints")
+    life.add_argument("--checkpoint-s", type=float, default=5.0, metavar="S", help="length of one (default: 5)")
+    life.add_argument("--fault", action="append", default=[], metavar="FAULT", help="see below; may be given again")
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Simulate a job; the exit status."""
+    options = parser().parse_args(argv)
+    if bool(options.output) == bool(options.brokers):
+        say("simulate: name a recording with -o FILE, or a broker with --brokers HOST:PORT")
+        return 2
+    if not 0 <= options.speed < float("inf"):
+        say(f"simulate: --speed {options.speed:g}: 0 or more")
+        return 2
+    try:
+        job = _job(options)
+        if options.truth:
+            create(options.truth)
+        with _sink(options) as sink:
+            _run(job, sink)
+    except (ValueError, RecordingError) as error:
+        say(str(error))
+        return 2
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        say("simulate needs numpy; pip install 'paceline[streams]'")
+        return 2
+    except (BusError, KafkaError) as error:
+        say(str(explain(BrokerSettings.from_environ(os.environ).address, error)))
+        return 1
+    except OSError as error:
+        say(f"{options.output or options.brokers}: {error.strerror or error}")
+        return 1
+    if options.truth:
+        with open(options.truth, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(job.truth()), indent=2) + b"\n")
+    return 0
+
+
+def _job(options: argparse.Namespace) -> Any:
+    from .fault import parse
+    from .job import Job
+    from .spec import Noise, Spec
+
+    same = ("job", "ranks", "dp", "tp", "pp", "fsdp", "steps", "step_s", "microbatches", "collectives", "communication")
+    pauses = ("seed", "evaluate_every", "evaluate_s", "checkpoint_every", "checkpoint_s")
+    chosen: dict[str, Any] = {name: getattr(options, name) for name in same + pauses}
+    if options.brokers:
+        chosen["began_s"] = time.time()
+    spec = Spec(
+        **chosen,
+        phases=not options.no_phases,
+        noise=Noise().scaled(options.noise),
+        uneven=options.uneven_sequences,
+        stage_skew=dict(map(_skew, options.stage_skew)),
+        faults=tuple(map(parse, options.fault)),
+    )
+    return Job(spec)
+
+
+def _skew(text: str) -> tuple[int, float]:
+    stage, _, factor = text.partition("=")
+    try:
+        return int(stage), float(factor)
+    except ValueError:
+        raise ValueError(f"--stage-skew {text}: not STAGE=FACTOR, as in 3=1.3") from None
+
+
+def _run(job: Any, sink: Callable[[Any], None]) -> None:
+    progress, count, began = Progress(), 0, job.spec.began_s
+    for message in job.messages():
+        sink(message)
+        count += 1
+        if count % 100 == 0:
+            progress.tell(f"{count} messages, {message.time_s - began:.0f} s of the job")
+    progress.end()
+    say(f"{count} messages, {job.ended_s:.0f} s of {job.spec.ranks} ranks")
+
+
+@contextlib.contextmanager
+def _sink(options: argparse.Namespace) -> Iterator[Callable[[Any], None]]:
+    """Where messages go."""
+    if options.output:
+        writer = Writer(options.output)
+        with contextlib.closing(writer):
+            yield lambda message: writer.write(
+                message.topic.name,
+                wire.key_of(message.topic, message.event),
+                int(message.time_s * 1000),
+                wire.encode(message.event),
+            )
+        return
+    settings = BrokerSettings.from_environ(os.environ).with_brokers(options.brokers)
+    clients.ensure_topics(settings)
+    failures: list[BaseException] = []
+    with contextlib.closing(clients.producer(settings, "paceline-simulate")) as producer:
+        started, began_s = time.monotonic(), time.time()
+
+        def send(message: Any) -> None:
+            if options.speed:
+                _wait_until(started + (message.time_s - began_s) / options.speed)
+            key = (wire.key_of(message.topic, message.event) or "").encode()
+            producer.send(message.topic.name, value=wire.encode(message.event), key=key).add_errback(failures.append)
+
+        yield send
+        producer.flush(timeout=FLUSH_S)
+    if failures:
+        raise BusError(settings.address, f"{len(failures)} messages were not taken", "run `paceline doctor`")
+
+
+def _wait_until(when: float) -> None:
+    while (left := when - time.monotonic()) > 0:
+        time.sleep(min(left, 0.5))

@@ -1,0 +1,56 @@
+"""The collectives of a job's step: groups, operations, sizes and numbers.
+
+Rule of this file: tables from a spec; when they happen is the timeline's business.
+"""
+
+from dataclasses import dataclass
+
+from .spec import BUS_BYTES_PER_S, Spec
+
+#: Without phases, every so many steps there is one collective more (a loss that is logged), as in real jobs.
+EXTRA_EVERY = 10
+
+
+@dataclass(frozen=True)
+class Call:
+    """One collective of a step: ``per_step`` of its group come in a step, and it is number ``index`` of them."""
+
+    operation: str
+    group: str
+    size: int
+    bytes: int
+    index: int
+    per_step: int
+
+    def sequence(self, step: int, *, extra: bool) -> int:
+        """Its number within its group in ``step``; ``extra`` where a further call comes every ``EXTRA_EVERY`` steps."""
+        return step * self.per_step + self.index + (-(-step // EXTRA_EVERY) if extra else 0)
+
+
+def calls_of(spec: Spec, rank: int) -> list[Call]:
+    """The collectives of one step of ``rank``, in order; every rank has as many."""
+    if not spec.collectives:
+        return []
+    if spec.pp > 1 or spec.tp > 1:
+        _, tp, pp = spec.place(rank)
+        operation = "reduce_scatter" if spec.fsdp else "all_reduce"
+        size = _bytes(operation, spec.transfer_s, spec.dp)
+        return [
+            Call(operation, f"dp-{pp}-{tp}", spec.dp, size, 0, 1),
+            Call("all_reduce", "world", spec.ranks, 8, 0, 1),
+        ]
+    if spec.fsdp:
+        each = spec.transfer_s / (2 * spec.blocks) / spec.microbatches
+        pairs = [(word, each) for word in ["all_gather"] * spec.blocks + ["reduce_scatter"] * spec.blocks]
+    else:
+        pairs = [("all_reduce", spec.transfer_s / 4)] * (spec.collectives - 1) + [("all_reduce", spec.transfer_s)]
+    return [
+        Call(word, "world", spec.ranks, _bytes(word, seconds, spec.ranks), index, len(pairs))
+        for index, (word, seconds) in enumerate(pairs)
+    ]
+
+
+def _bytes(operation: str, seconds: float, members: int) -> int:
+    """What fits into ``seconds`` at the rated bus bandwidth (nccl-tests' definition)."""
+    turns = (members - 1) / members if members > 1 else 1.0
+    return int(BUS_BYTES_PER_S * seconds / (2 * turns if operation == "all_reduce" else turns))

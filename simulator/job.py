@@ -1,0 +1,116 @@
+"""One simulated job from its first message to its last, and then the truth about it.
+
+Rule of this file: runs of steps small enough to hold, one after the other; the same spec gives the same messages.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .batches import Batches, Message
+from .dependencies import run
+from .fault import EXPECTED, Fault
+from .inject import afflict
+from .spec import RANKS_A_NODE, Spec
+from .table import build
+from .truth import FaultTruth, Truth
+from .work import Array, Draws
+
+#: Numbers held at a time.
+_CELLS = 2_000_000
+
+
+class Job:
+    """A job to run once: ``messages``, then ``truth``."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.batches = Batches(spec)
+        #: When all left each step, with the faults and without, seconds since the job began.
+        self.left: Array = np.zeros(0)
+        self.left_healthy: Array = np.zeros(0)
+        self.ended_s = 0.0
+
+    def messages(self) -> Iterator[Message]:
+        """All messages, in the order of time."""
+        spec = self.spec
+        hang = min((fault for fault in spec.faults if fault.kind == "hang"), key=lambda one: one.first, default=None)
+        steps = spec.steps if hang is None else min(hang.first, spec.steps)
+        yield from self.batches.describe(0.0, ended=False)
+        yield from self._steps(steps)
+        self.ended_s = float(self.left[-1]) if self.left.size else 0.0
+        if hang is not None and hang.first < spec.steps:
+            yield from self.batches.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
+            self.ended_s += spec.step_s + hang.seconds
+        yield from self.batches.describe(self.ended_s + 2.0, ended=True)
+
+    def _steps(self, steps: int) -> Iterator[Message]:
+        spec, draws = self.spec, Draws(self.spec)
+        run_length = max(_CELLS // (spec.ranks * (2 * spec.microbatches * spec.blocks + 10)), 1)
+        before = healthy_before = np.zeros(spec.ranks)
+        for first in range(0, steps, run_length):
+            count = min(run_length, steps - first)
+            work = draws.draw(first, count)
+            healthy = run(work, spec, healthy_before)
+            self.left_healthy = _extend(self.left_healthy, healthy.leave)
+            healthy_before = work.optimizer[-1].copy()
+            for fault in spec.faults:
+                afflict(work, fault, first, spec)
+            times = run(work, spec, before) if spec.faults else healthy
+            before = work.optimizer[-1]
+            self.left = _extend(self.left, times.leave)
+            base = np.concatenate([[0.0], self.left])[first : first + count]
+            yield from self.batches.emit(first, build(work, times, base, spec), times, base)
+
+    def truth(self) -> Truth:
+        """What is true of the messages given."""
+        spec = self.spec
+        also = ["stage_imbalance"] if any(factor != 1 for factor in spec.stage_skew.values()) else []
+        also += ["data_imbalance"] if spec.uneven else []
+        # A slow link lengthens every rank's transfers alike: to the phases it is the whole job that has turned slow.
+        also += ["slowdown"] if any(fault.kind == "link" for fault in spec.faults) else []
+        return Truth(
+            job=spec.job,
+            attempt=spec.attempt,
+            ranks=spec.ranks,
+            dp=spec.dp,
+            tp=spec.tp,
+            pp=spec.pp,
+            fsdp=spec.fsdp,
+            steps=int(self.left.size),
+            step_s=round(float(np.median(np.diff(self.left_healthy, prepend=0.0))), 6) if self.left.size else 0.0,
+            seed=spec.seed,
+            uneven=spec.uneven,
+            stage_skew=spec.stage_skew,
+            elapsed_s=round(self.ended_s, 6),
+            elapsed_without_faults_s=round(float(self.left_healthy[-1]), 6) if self.left.size else 0.0,
+            faults=[self._fault(fault) for fault in spec.faults if fault.first < spec.steps],
+            also=also,
+        )
+
+    def _fault(self, fault: Fault) -> FaultTruth:
+        kind, cause = EXPECTED[fault.kind]
+        last = min(fault.last, self.spec.steps - 1)
+        with_it, without = (np.concatenate([[0.0], left]) for left in (self.left, self.left_healthy))
+        begin, end = min(fault.first, self.left.size), min(last + 1, self.left.size)
+        lost_s = (with_it[end] - with_it[begin]) - (without[end] - without[begin])
+        hangs = fault.kind == "hang"
+        return FaultTruth(
+            fault=fault.kind,
+            size=fault.size,
+            every=fault.every,
+            ranks=list(fault.ranks),
+            nodes=sorted({f"node-{rank // RANKS_A_NODE:04d}" for rank in fault.ranks}),
+            first_step=fault.first,
+            last_step=fault.first if hangs else last,
+            began_s=round(self.spec.began_s + float(with_it[begin]), 6),
+            ended_s=round(self.spec.began_s + (self.ended_s if hangs else float(with_it[end])), 6),
+            lost_s=round(fault.seconds if hangs else float(lost_s), 6),
+            kind=kind,
+            cause=cause,
+        )
+
+
+def _extend(left: Array, leave: Array) -> Array:
+    """``left`` with the steps that took ``leave`` each after it."""
+    return np.concatenate([left, (left[-1] if left.size else 0.0) + np.cumsum(leave)])

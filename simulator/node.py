@@ -1,0 +1,113 @@
+"""One simulated node: its ranks and their places, and what its messages repeat about them.
+
+Rule of this file: tables that do not change while the job runs, and the numbers of the messages.
+"""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from paceline.events import JobDescribed, OpenCollective, RankPlace
+from paceline.topics import JOB, Topic
+
+from .collectives import calls_of
+from .spec import RANKS_A_NODE, Spec
+
+
+class Node:
+    """Node ``number`` of the job."""
+
+    def __init__(self, number: int, spec: Spec) -> None:
+        self.spec = spec
+        self.name = f"node-{number:04d}"
+        self.ranks = range(number * RANKS_A_NODE, min((number + 1) * RANKS_A_NODE, spec.ranks))
+        self.about: dict[str, Any] = {
+            "cluster": spec.cluster,
+            "producer": f"{spec.job}-{spec.attempt}-{self.name}",
+            "job": spec.job,
+            "attempt": spec.attempt,
+            "node": self.name,
+        }
+        self.speaks: dict[str, Any] = {"ranks": list(self.ranks), "world_sizes": [spec.ranks] * len(self.ranks)}
+        self.devices = [f"cuda:{index}" for index in range(len(self.ranks))]
+        dp, tp, pp = (list(column) for column in zip(*map(spec.place, self.ranks), strict=True))
+        self.places: dict[str, Any] = {"dp": dp, "tp": tp, "pp": pp}
+        self._tabulate()
+        self.numbers: Counter[str] = Counter()
+
+    def _tabulate(self) -> None:
+        """The collectives of its ranks as tables, (ranks, calls)."""
+        self.calls = [calls_of(self.spec, rank) for rank in self.ranks]
+        sizes = {call.group: call.size for calls in self.calls for call in calls}
+        words = sorted({call.operation for calls in self.calls for call in calls})
+        groups = list(sizes)
+        self.words: dict[str, Any] = {
+            "backend": "nccl",
+            "phases": self.spec.phases,
+            "groups": groups,
+            "group_sizes": list(sizes.values()),
+            "operations": words,
+        }
+        shape = (len(self.ranks), len(self.calls[0]), 5)
+        rows = [
+            [groups.index(call.group), words.index(call.operation), call.bytes, call.per_step, call.index]
+            for calls in self.calls
+            for call in calls
+        ]
+        #: (ranks, calls, 5): group, operation, bytes, calls of that group in a step, and which of them it is.
+        self.table = np.array(rows, dtype=np.int64).reshape(shape)
+
+    def next(self, topic: Topic) -> int:
+        """The number of the next message on ``topic``."""
+        self.numbers[topic.name] += 1
+        return self.numbers[topic.name] - 1
+
+    def describe(self, ended_s: float | None) -> JobDescribed:
+        """The job as it looks from here."""
+        places = [
+            RankPlace(
+                rank=rank,
+                local_rank=local,
+                node=self.name,
+                device=self.devices[local],
+                pid=1000 + local,
+                dp=self.places["dp"][local],
+                tp=self.places["tp"][local],
+                pp=self.places["pp"][local],
+            )
+            for local, rank in enumerate(self.ranks)
+        ]
+        rest: dict[str, Any] = {"places": places, "ended_s": ended_s, "exit_status": None if ended_s is None else 0}
+        return JobDescribed(
+            **self.about,
+            sequence=self.next(JOB),
+            world_size=self.spec.ranks,
+            backend="nccl",
+            framework="simulated",
+            started_s=self.spec.began_s,
+            **rest,
+        )
+
+    def stuck(self, step: int, missing: tuple[int, ...], since_s: float) -> list[OpenCollective]:
+        """Where its ranks stand while ``missing`` do not come to the collectives of ``step``.
+
+        Who shares a group with one that is missing stands in that group's collective; all others in the next of all.
+        """
+        absent = {call.group for rank in missing for call in calls_of(self.spec, rank)[:1]}
+        out = []
+        for rank, calls in zip(self.ranks, self.calls, strict=True):
+            if rank in missing or not calls:
+                continue
+            call = calls[0] if calls[0].group in absent else calls[-1]
+            out.append(
+                OpenCollective(
+                    rank=rank,
+                    group=call.group,
+                    group_size=call.size,
+                    seq=call.sequence(step, extra=not self.spec.phases),
+                    operation=call.operation,
+                    start_s=round(since_s, 6),
+                )
+            )
+        return out

@@ -1,0 +1,182 @@
+"""The Faust app: its topics, its one table and its agents, all declared here from the topic table of the contract.
+
+Rule of this file: Faust's side of the door and nothing of the domain. Values are raw bytes. Offsets are committed by
+``offsets.py`` alone (``acks=False``): Faust's own bookkeeping acknowledges events it skips in a rebalance, and steps
+over a single event that is still in work. The table's partition is written in its keys, so that a snapshot can be
+stored by a timer, with no event in hand.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import faust
+from faust.types import TP
+
+from paceline import topics
+from paceline.kafka.clients import MAX_MESSAGE_BYTES, BrokerSettings
+from paceline.topics import Topic
+
+from .door import Door
+from .offsets import Partition
+from .processor import Processor
+from .routes import ROUTES
+from .store import Store, partition_of
+
+#: The consumer group, and the prefix of every topic this app owns: ACLs name ``paceline-streams-``.
+GROUP = "paceline-streams"
+TABLE = "snapshots"
+SOURCES = tuple(topics.BY_NAME[name] for name in ROUTES)
+TARGETS = (topics.WINDOW, topics.FINDING, topics.DEADLETTER)
+CHANGELOG = Topic(f"{GROUP}-{TABLE}-changelog", bytes, "none", "compacted", None, topics.PARTITIONS)
+#: What must be there before the app starts.
+NEEDED = (*SOURCES, *TARGETS, CHANGELOG)
+
+
+class SnapshotTable(faust.Table[bytes, bytes]):
+    """A table whose keys name their partition, and that can wait until its changelog has what was written."""
+
+    def partition_for_key(self, key: bytes) -> int:
+        """The partition in front of the key, whatever event is in hand."""
+        return partition_of(key)
+
+    def send_changelog(self, *args: Any, **kwargs: Any) -> Any:
+        """Send a change, and remember that it is under way."""
+        future = super().send_changelog(*args, **kwargs)
+        self.__dict__.setdefault("under_way", []).append(future)
+        return future
+
+    async def delivered(self) -> None:
+        """Return when every change so far is on the broker."""
+        waiting, self.__dict__["under_way"] = self.__dict__.get("under_way", []), []
+        if waiting:
+            await asyncio.gather(*waiting)
+
+
+def credentials(settings: BrokerSettings) -> Any:
+    """Faust's credentials for ``settings``, or None for a plain connection."""
+    context = settings.ssl_context()
+    if settings.sasl:
+        return faust.SASLCredentials(
+            username=settings.sasl_username,
+            password=settings.sasl_password,
+            mechanism=settings.sasl_mechanism,
+            ssl_context=context,
+        )
+    return faust.SSLCredentials(context) if context is not None else None
+
+
+def app(settings: BrokerSettings, data_dir: Path) -> faust.App:
+    """The app, without its agents. It joins in 3-5 s, also where a broker waits for half the session timeout."""
+    return faust.App(
+        GROUP,
+        broker=[f"kafka://{address}" for address in settings.brokers],
+        broker_credentials=credentials(settings),
+        broker_session_timeout=8.0,
+        broker_heartbeat_interval=1.5,
+        broker_rebalance_timeout=3.0,
+        broker_max_poll_records=500,
+        consumer_max_fetch_size=4 * 1024 * 1024,
+        consumer_auto_offset_reset="earliest",
+        producer_max_request_size=MAX_MESSAGE_BYTES,
+        producer_linger=0.005,
+        stream_buffer_maxsize=256,
+        stream_wait_empty=False,
+        stream_recovery_delay=0.0,
+        topic_partitions=topics.PARTITIONS,
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        table_standby_replicas=0,
+        web_enabled=False,
+        datadir=str(data_dir),
+        store="memory://",
+        Table=SnapshotTable,
+    )
+
+
+def raw(made: faust.App, topic: Topic) -> Any:
+    """``topic`` as Faust sees it: bytes in, bytes out, never acknowledged by Faust."""
+    return made.topic(
+        topic.name,
+        key_type=bytes,
+        value_type=bytes,
+        key_serializer="raw",
+        value_serializer="raw",
+        partitions=topic.partitions,
+        allow_empty=True,
+        acks=False,
+    )
+
+
+class Consumer:
+    """Faust's consumer as the door's source."""
+
+    def __init__(self, made: faust.App) -> None:
+        self.app = made
+
+    @property
+    def _consumer(self) -> Any:
+        return self.app.consumer
+
+    async def start(self, partition: Partition) -> int:
+        """The committed offset that Faust sought to, else the earliest there is."""
+        at = TP(partition.topic, partition.number)
+        committed = self._consumer._committed_offset.get(at)
+        if committed:
+            return int(committed)
+        earliest = await self._consumer.earliest_offsets(at)
+        return int(earliest.get(at) or 0)
+
+    async def seek(self, partition: Partition, offset: int) -> None:
+        """Read from ``offset`` again."""
+        await self._consumer.seek(TP(partition.topic, partition.number), offset)
+
+    async def commit(self, offsets: dict[Partition, int]) -> None:
+        """Commit these offsets of the partitions that are still ours."""
+        await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
+
+
+def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None]) -> tuple[faust.App, Door]:
+    """The app and its door. ``failed`` is told what an agent could not go on after."""
+    made = app(settings, data_dir)
+    # Keys and values of type bytes are passed through as they are.
+    table = cast(SnapshotTable, made.Table(TABLE, key_type=bytes, value_type=bytes, partitions=topics.PARTITIONS))
+    targets = {topic.name: raw(made, topic) for topic in TARGETS}
+
+    async def publish(topic: Topic, key: str | None, value: bytes) -> Awaitable[object]:
+        sent: Awaitable[object] = await targets[topic.name].send(key=key.encode() if key else None, value=value)
+        return sent
+
+    door = Door(Processor(), Store(table, table.delivered), publish, Consumer(made))
+    _agents(made, door, SOURCES, failed)
+    return made, door
+
+
+def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Callable[[BaseException], None]) -> None:
+    for topic in sources:
+
+        async def read(stream: Any, topic: Topic = topic) -> None:
+            async for event in stream.events():
+                message = event.message
+                try:
+                    await door.take(
+                        topic, Partition(message.topic, message.partition), message.offset, event.value or b""
+                    )
+                except Exception as error:
+                    # Its answers may be half delivered: the worker starts again from what is stored.
+                    failed(error)
+                    raise
+
+        made.agent(raw(made, topic), name=f"read-{topic.short}")(read)
+
+    async def revoked(sender: Any, *args: Any, **kwargs: Any) -> None:
+        door.lose()
+
+    async def recovered(sender: Any, *args: Any, **kwargs: Any) -> None:
+        # Faust now opens the source partitions, seeks, and then empties its queues. What it fetched in between would
+        # be lost without a sound, so nothing is fetched until it resumes the flow itself.
+        made.consumer.stop_flow()
+
+    cast(Any, made.on_partitions_revoked).connect(revoked, weak=False)
+    cast(Any, made.on_rebalance_complete).connect(recovered, weak=False)

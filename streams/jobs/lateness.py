@@ -1,0 +1,239 @@
+"""Is a rank late, and has it been for long enough: the statistics of the straggler verdict.
+
+Rule of this file: pure arithmetic over a ring of ticks; no names, no causes, no states.
+
+A rank is late over n ticks when the median of its excess over the peers is at least ``least`` and stands
+``sigmas + sqrt(2 ln ranks)`` spreads out of what its peers and its own jitter explain, when it was late in nearly all
+of the ticks (one slow step is noise), and when its peers really waited for it (a rank that nobody waits for holds
+nobody back).
+
+The excess is judged as a whole and in its quieter parts (input, garbage collection, time outside any phase): a stall of
+the input shows far more clearly in time spent on input than in the whole, where the noise of the computing drowns it.
+Time without a processor is judged apart, by a larger bar, because on shared cores neighbours come and go. Of a pipeline
+also what a rank does not share with the other stages of its pipeline is judged: long sequences slow all of them.
+
+A rank whose device or node is known to be in trouble, and those of its peers are not, needs no such bar: what is
+known of it speaks for itself, and the times only have to agree.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..robust import MAD_SIGMA, Array, nanmedian, peers_median, peers_spread
+from ..row_arrays import OP_INDEX
+from .config import RING, Config
+from .ticks import Tick
+
+Flags = NDArray[np.bool_]
+
+#: A median's standard error over a mean's, and allowance for ticks that are not independent of each other.
+_MEDIAN_ERROR = 1.2533
+_DEPENDENCE = 1.5
+#: Weight of the newest tick in how contended the processors are.
+_NEWEST = 0.2
+_CPU_WAIT = OP_INDEX["cpu_wait"]
+#: Quiet parts differ less between healthy ranks than whole steps do: no device is faster at them than another.
+_QUIET_FLOOR = 0.5
+#: The ninth decile of normal noise, in standard deviations.
+_NORMAL_90 = 1.2816
+
+
+class Look(NamedTuple):
+    """What one look over n ticks says: which ranks are late, and by how many times the bar.
+
+    ``part`` is the row of ``JUDGED`` in which a rank's lateness shows: 0 where the whole work does, the quiet part that
+    stands out where it does not, and ``EXPLAINED`` where only what is known of its device or node speaks.
+    """
+
+    late: Flags
+    margin: Array
+    part: NDArray[np.int64]
+
+
+#: In place of a row of ``JUDGED``.
+EXPLAINED = -1
+
+
+#: Parts of the excess that are judged on their own, and the parts of a tick that they sum.
+QUIET: dict[str, tuple[str, ...]] = {"input": ("data", "prepare"), "gc": ("gc",), "outside": ("other",)}
+#: What is judged, and what is only remembered.
+JUDGED = ("work", *QUIET, "starved", "unshared")
+COLUMNS = (*JUDGED, "waited", "own", "peers")
+_AT = {name: index for index, name in enumerate(COLUMNS)}
+
+
+class Ring:
+    """The last ticks of every rank: shares of the step, shape (len(COLUMNS), ticks, ranks), newest last.
+
+    Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small.
+    """
+
+    def __init__(self) -> None:
+        self.table = np.empty((len(COLUMNS), 0, 0), dtype=np.float32)
+        self.first_steps: list[int] = []
+        self.last_steps: list[int] = []
+        self.spans: list[float] = []
+        self.communicates = False
+        #: The typical rank's share of time without a processor, of late.
+        self.contended = 0.0
+
+    def push(self, tick: Tick) -> None:
+        """Append a tick; the oldest falls out."""
+        starved = np.maximum(tick.part_ratio("cpu_wait"), 0.0)
+        rows = {
+            "work": tick.excess - starved,
+            "starved": starved,
+            **{name: np.sum([tick.part_ratio(part) for part in parts], axis=0) for name, parts in QUIET.items()},
+            "unshared": tick.unshared if tick.unshared.size else np.zeros_like(starved),
+            "waited": tick.waited / tick.base,
+            "own": tick.own,
+            "peers": tick.peers,
+        }
+        newest = np.array([rows[name] for name in COLUMNS], dtype=np.float32)[:, None, :]
+        more = newest.shape[2] - self.table.shape[2]
+        if more > 0:
+            self.table = np.pad(self.table, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
+        self.table = np.concatenate([self.table, newest], axis=1)[:, -RING:]
+        self.first_steps = [*self.first_steps, tick.first_step][-RING:]
+        self.last_steps = [*self.last_steps, tick.last_step][-RING:]
+        self.spans = [*self.spans, tick.span_s][-RING:]
+        self.communicates = self.communicates or bool(np.nansum(tick.wait) > 0.0)
+        if tick.seconds.shape[1]:
+            share = float(np.nan_to_num(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
+            self.contended += _NEWEST * (share - self.contended)
+
+    def median(self, name: str, ticks: int) -> Array:
+        """Each rank's median of a column over the newest ``ticks`` ticks."""
+        return nanmedian(self.table[_AT[name], -ticks:], axis=0)
+
+    def onset(self, rank: int, ticks: int) -> int:
+        """First step of the lateness that reaches to now, where it most likely began.
+
+        The change point of Page's cumulative sum (1954): going back, what each tick is over or under half of today's
+        excess is added up, and the sum is largest where the rank was still among its peers. One quiet tick in the
+        middle does not end the run, and one odd tick before it does not lengthen it.
+        """
+        excess = np.array([self.excess(rank, back) for back in range(1, len(self.first_steps) + 1)])
+        bar = float(np.nanmedian(excess[:ticks])) / 2
+        gone = np.cumsum(np.nan_to_num(np.clip(excess, 0.0, 2 * bar) - bar))
+        return self.first_steps[-1 - int(np.argmax(gone))]
+
+    def excess(self, rank: int, back: int) -> float:
+        """The whole excess of ``rank`` as a share of the step, ``back`` ticks ago (1 is the newest)."""
+        return float(self.table[_AT["work"], -back, rank] + self.table[_AT["starved"], -back, rank])
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        names = ("table", "first_steps", "last_steps", "spans", "communicates", "contended")
+        return {name: getattr(self, name) for name in names}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        for name, value in data.items():
+            setattr(self, name, value)
+
+
+def look(ring: Ring, ticks: int, config: Config, explained: Callable[[int], bool] | None = None) -> Look:
+    """Judge every rank over the last ``ticks`` ticks.
+
+    Args:
+        explained: whether the device or the node of a rank is in trouble that its peers do not have.
+    """
+    judged = ring.table[: len(JUDGED), -ticks:]
+    ranks = judged.shape[2]
+    nobody = Look(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64))
+    least = _least(config, ring.contended)
+    if len(ring.first_steps) < ticks or not _near(judged, least):
+        return nobody
+    median = nanmedian(judged, axis=1)
+    if not (median >= least[:, None]).any():
+        return nobody  # nobody is near any bar: the common case, and a cheap one
+    history = ring.table[: len(JUDGED)]
+    excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=0)
+    margins = np.zeros((len(JUDGED), ranks))
+    for at, name in enumerate(JUDGED):
+        margins[at] = _margin(history[at], judged[at], median[at], (least[at], _floor(name, config)), config)
+        if name != "work":
+            # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
+            margins[at] *= excess >= config.borne_share * median[at]
+    margins = np.nan_to_num(margins)
+    margin, part = margins.max(axis=0), np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0))
+    if explained is not None:
+        known = np.nan_to_num(excess) / config.least_excess
+        for rank in np.flatnonzero((known >= 1.0) & (margin < 1.0)).tolist():
+            if explained(rank):
+                margin[rank], part[rank] = known[rank], EXPLAINED
+    late = margin >= 1.0
+    if ring.communicates:
+        late &= ring.median("waited", ticks) >= config.waited_share * excess
+    if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
+        return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
+    return Look(late, margin, part)
+
+
+def _floor(name: str, config: Config) -> float:
+    return config.floor if name in ("work", "unshared") else _QUIET_FLOOR * config.floor
+
+
+def _near(judged: Array, least: Array) -> bool:
+    """Whether any rank's mean is at half of any bar: far cheaper than a median, and a healthy job goes no further."""
+    mean = judged.mean(axis=1)
+    return bool((mean >= least[:, None] / 2).any() or np.isnan(mean).any())
+
+
+def calm(ring: Ring, ticks: int, config: Config) -> Flags:
+    """Which ranks are back among their peers: under half of every bar, over the last ``ticks`` ticks."""
+    median = nanmedian(ring.table[: len(JUDGED), -ticks:], axis=1)
+    return np.asarray((median < _least(config, ring.contended)[:, None] / 2).all(axis=0))
+
+
+def _least(config: Config, contended: float) -> Array:
+    """The least excess worth a word, for each of ``JUDGED``."""
+    starved = min(config.least_cpu_wait, config.least_excess + config.cpu_wait_slope * contended)
+    return np.array([starved if name == "starved" else config.least_excess for name in JUDGED])
+
+
+def _margin(history: Array, excess: Array, median: Array, least: tuple[float, float], config: Config) -> Array:
+    """How many times over its bar each rank's median excess is; 0 where it was not late in nearly all ticks.
+
+    Args:
+        history: shape (looks, ranks), newest last, NaN where not heard.
+        excess: the rows of it that are judged.
+        median: their median, shape (ranks,).
+        least: the least excess worth a word, and the least spread between healthy ranks.
+    """
+    ticks, ranks = excess.shape
+    if not (median >= least[0]).any():
+        return np.zeros(ranks)
+    # A handful of ticks may look steady by chance, so a rank counts as no steadier than the typical rank over the
+    # whole history is.
+    jitter = np.fmax(_jitter(excess), max(float(nanmedian(_jitter(history))), _tail(history)))
+    error = _DEPENDENCE * _MEDIAN_ERROR * jitter / np.sqrt(ticks)
+    spread = np.sqrt(np.maximum(peers_spread(median), least[1]) ** 2 + error**2)
+    bar = np.maximum(least[0], (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread)
+    share = config.late_share if ticks <= config.confirm_ticks else config.late_share_longer
+    often = (np.nan_to_num(excess) > bar / 2).mean(axis=0) >= share
+    standing = median - np.nan_to_num(peers_median(median)).clip(min=0.0)
+    return np.where(often, standing / bar, 0.0)
+
+
+def _tail(history: Array) -> float:
+    """The upper tail of the typical rank's excess, as the standard deviation that normal noise would have with it.
+
+    Work that is cut unevenly falls hard on one rank and then on another: it is far more one-sided than its median
+    deviation tells.
+    """
+    ticks = history.shape[0]
+    ordered = np.sort(history, axis=0)  # NaN comes last
+    at = min(int(0.9 * ticks), ticks - 1)
+    upper = ordered[at] - ordered[ticks // 2]
+    known = upper[~np.isnan(upper)]
+    return float(np.median(known)) / _NORMAL_90 if known.size else 0.0
+
+
+def _jitter(excess: Array) -> Array:
+    """Each rank's robust standard deviation from tick to tick."""
+    return MAD_SIGMA * nanmedian(np.abs(excess - nanmedian(excess, axis=0)), axis=0)

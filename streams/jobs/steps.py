@@ -1,0 +1,190 @@
+"""Rows of many ranks, in any batching, to whole steps in order.
+
+Rule of this file: a step is handed on once, in step order, when every rank that speaks has closed it. That depends on
+what the rows say and never on how they were batched or when they came, so a replay hands on the same steps.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.events import STEP, OpTimings
+
+from ..coverage import Ledger
+from ..robust import Array
+from ..row_arrays import OP_INDEX, OPS, op_rows
+from .config import MOST_RANKS, Config
+from .microbatches import Open, Pairs
+
+#: The row of the whole step in every table of phases.
+TOTAL = OP_INDEX[STEP]
+_PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
+#: Rank numbers beyond so many times what the world is believed to be are garbage.
+_SPARE = 4
+#: A rank this few steps behind is on its way, however long the steps.
+FEW_STEPS = 20
+#: No phase of one step lasts this long; such a row is a clock's jump, not a duration.
+ABSURD_S = 86_400.0
+
+Ints = NDArray[np.int64]
+
+
+class Step(NamedTuple):
+    """One step of the whole job: ``seconds`` has shape (len(OPS), ranks), NaN columns for ranks not heard in it.
+
+    ``ends_s`` is when each rank closed it, by its node's clock; ``pairs`` are its micro-batches, where there are any.
+    """
+
+    step: int
+    seconds: Array
+    ends_s: Array
+    pairs: Pairs | None = None
+
+
+class Steps:
+    """Collects OpTimings of one job into steps."""
+
+    def __init__(self, config: Config, ledger: Ledger) -> None:
+        self.config = config
+        self.ledger = ledger
+        self.ranks = 0
+        self.tables: dict[int, Array] = {}
+        self.ends: dict[int, Array] = {}
+        self.pairs = Open()
+        self.closed = np.empty(0, dtype=np.int64)  # per rank: last step it closed, -1 before the first
+        self.first_s = np.empty(0)  # per rank: start of its first row, on its own clock
+        self.last_s = np.empty(0)
+        self.done = -1
+        self.waited_for = False
+
+    def update(self, batches: Sequence[OpTimings]) -> list[Step]:
+        """Take in a few batches; hand on the steps that they completed, in order."""
+        rank, step, op, microbatch, start, seconds = op_rows(batches)
+        sound = self._sound(rank, step, op, seconds)
+        if not sound.all():
+            rank, step, op = rank[sound], step[sound], op[sound]
+            start, seconds, microbatch = start[sound], seconds[sound], microbatch[sound]
+        if rank.size:
+            self._widen(int(rank.max()) + 1)
+            self._fill(rank, step, op, seconds)
+            self._close(rank, step, op, start, seconds)
+            if (microbatch >= 0).any():
+                mine = np.isin(op, _PASSES)
+                self.pairs.add(step[mine], rank[mine], microbatch[mine], op[mine] == _PASSES[1], seconds[mine])
+        return self._complete()
+
+    def _sound(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> NDArray[np.bool_]:
+        """Which rows can be used; the others are counted by what is odd about them."""
+        # Tables are as wide as the highest rank: one absurd number must not make them a thousand times wider.
+        most = min(MOST_RANKS, _SPARE * (_SPARE + max(self.ledger.expected, len(self.ledger.worlds))))
+        odd_rank = (rank < 0) | (rank >= most)
+        odd_value = (step < 0) | ~((seconds >= 0) & (seconds <= ABSURD_S))
+        late = step <= self.done
+        sound = ~(odd_rank | odd_value | late | (op < 0))
+        if not sound.all():
+            self.ledger.note("rows with an impossible rank", int(odd_rank.sum()))
+            self.ledger.note("rows with an impossible step or duration", int(odd_value.sum()))
+            self.ledger.note("rows of an unknown op", int((op < 0).sum()))
+            self.ledger.note("rows after their step was judged", int((late & ~odd_rank & ~odd_value).sum()))
+        return sound
+
+    def _widen(self, ranks: int) -> None:
+        more = ranks - self.ranks
+        if more <= 0:
+            return
+        self.ranks = ranks
+        self.closed = np.concatenate([self.closed, np.full(more, -1, dtype=np.int64)])
+        self.first_s = np.concatenate([self.first_s, np.full(more, np.nan)])
+        self.last_s = np.concatenate([self.last_s, np.full(more, np.nan)])
+        for step, table in self.tables.items():
+            self.tables[step] = np.pad(table, ((0, 0), (0, more)))
+            self.ends[step] = np.pad(self.ends[step], (0, more), constant_values=np.nan)
+
+    def _fill(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> None:
+        flat = op * self.ranks + rank
+        for number in np.unique(step):
+            table = self.tables.get(int(number))
+            if table is None:
+                table = self.tables[int(number)] = np.zeros((len(OPS), self.ranks))
+                self.ends[int(number)] = np.full(self.ranks, np.nan)
+            mine = step == number
+            np.add.at(table.reshape(-1), flat[mine], seconds[mine])
+
+    def _close(self, rank: Ints, step: Ints, op: Ints, start: Array, seconds: Array) -> None:
+        whole = op == TOTAL
+        np.maximum.at(self.closed, rank[whole], step[whole])
+        for number in np.unique(step[whole]):
+            mine = whole & (step == number)
+            self.ends[int(number)][rank[mine]] = start[mine] + seconds[mine]
+        np.fmin.at(self.first_s, rank, start)
+        np.fmax.at(self.last_s, rank, start)
+
+    def _complete(self) -> list[Step]:
+        """Hand on every step that no speaking rank still owes rows for."""
+        speaking = self.closed > self.done
+        if not speaking.any():
+            return []
+        frontier = self._frontier(speaking)
+        out = []
+        for step in sorted(number for number in self.tables if number <= frontier):
+            table = self.tables.pop(step)
+            table[:, table[TOTAL] <= 0.0] = np.nan  # a rank that never closed this step was not heard in it
+            out.append(Step(step, table, self.ends.pop(step), self.pairs.take(step)))
+        self.done = max(self.done, frontier)
+        self.pairs.forget(self.done)
+        return out
+
+    def _frontier(self, speaking: NDArray[np.bool_]) -> int:
+        """The last step that is complete, or may be waited for no longer."""
+        heard = ~np.isnan(self.first_s)
+        lead = self._lead(self.closed[heard])
+        if int(heard.sum()) < self.ledger.expected and not self.waited_for:
+            if self._patience_left(speaking):
+                return self.done
+            self.waited_for = True
+        behind = lead - self.closed
+        present = heard & ((behind * self._pace(lead) <= self.config.patience_s) | (behind <= FEW_STEPS))
+        silent = int((heard & ~present & (self.closed == self.done)).sum())
+        self.ledger.note("ranks that fell silent", silent)
+        return int(self.closed[present].min())
+
+    def _lead(self, closed: Ints) -> int:
+        """How far the job is: the upper median of the ranks, so that one rank's absurd step leads nobody astray.
+
+        Where most ranks fell silent that would wait for ever, so beyond the bound it is the rank furthest ahead.
+        """
+        if len(self.tables) > self.config.pending_steps:
+            return int(closed.max())
+        return int(np.sort(closed)[closed.size // 2])
+
+    def _pace(self, lead: int) -> float:
+        """Mean seconds a step of a rank that leads, on its own clock."""
+        first = int(np.argmax(self.closed == lead))
+        return float((self.last_s[first] - self.first_s[first]) / max(lead, 1))
+
+    def _patience_left(self, speaking: NDArray[np.bool_]) -> bool:
+        spoken = (self.last_s - self.first_s)[speaking]
+        return bool(np.nanmax(spoken) < self.config.patience_s) and len(self.tables) <= self.config.pending_steps
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {
+            "ranks": self.ranks,
+            "tables": [[step, table] for step, table in self.tables.items()],
+            "ends": [[step, ends] for step, ends in self.ends.items()],
+            "pairs": self.pairs.snapshot(),
+            "closed": self.closed,
+            "first_s": self.first_s,
+            "last_s": self.last_s,
+            "done": self.done,
+            "waited_for": self.waited_for,
+        }
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.tables, self.ends = dict(data.pop("tables")), dict(data.pop("ends"))
+        self.pairs.load(data.pop("pairs"))
+        for name, value in data.items():
+            setattr(self, name, value)

@@ -1,0 +1,154 @@
+"""Steps to ticks: runs of whole steps long enough for one look.
+
+Rule of this file: pure sums. A tick's borders depend on the steps alone, so any batching makes the same ticks.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from paceline.events import OVERLAYS, PHASES
+
+from ..robust import Array, nanmedian, peers_median
+from ..row_arrays import OP_INDEX, OPS
+from .cohorts import Cohorts
+from .steps import TOTAL, Step
+
+#: What an excess can consist of: every phase in which a rank works, and the overlays.
+WORK = tuple(name for name in PHASES if name != "communication")
+PARTS = (*WORK, *OVERLAYS)
+_WORK_ROWS = [OP_INDEX[name] for name in WORK]
+_PART_ROWS = [OP_INDEX[name] for name in PARTS]
+_WAIT = OP_INDEX["communication"]
+_STARVED = PARTS.index("cpu_wait")
+
+
+class Tick(NamedTuple):
+    """One look at all ranks: mean seconds a step. Arrays have shape (ranks,), ``parts`` (len(PARTS), ranks).
+
+    ``own`` is time at work, ``peers`` what the others took, ``wait`` time stood still for others, ``waited`` how much
+    longer the peers stood still than this rank, ``base`` the step as it would be without this rank's excess.
+    ``parts`` are excesses over the peers, one row a part.
+    """
+
+    first_step: int
+    last_step: int
+    steps: int
+    span_s: float
+    own: Array
+    peers: Array
+    base: Array
+    wait: Array
+    waited: Array
+    parts: Array
+    #: The excess as a share of ``base`` that the rank does not share with the others of its pipeline; 0 without one.
+    unshared: Array = np.empty(0)
+    #: The whole step, and its mean seconds by op, shape (len(OPS), ranks); empty where only lateness is known.
+    total: Array = np.empty(0)
+    seconds: Array = np.empty((len(OPS), 0))
+
+    @property
+    def excess(self) -> Array:
+        """How many times the step was lengthened by each rank, as a share of the step without it."""
+        return (self.own - self.peers) / self.base
+
+    def part_ratio(self, part: str) -> Array:
+        """The share of ``base`` that one part's excess takes."""
+        return np.asarray(self.parts[PARTS.index(part)] / self.base)
+
+
+class Ticks:
+    """Sums steps until they span ``tick_s``, on the median rank."""
+
+    def __init__(self, tick_s: float, cohorts: Cohorts) -> None:
+        self.tick_s = tick_s
+        self.cohorts = cohorts
+        self.first_step = -1
+        self.steps = 0
+        self.span_s = 0.0
+        self.sums = np.zeros((len(OPS), 0))
+        self.counts = np.zeros(0)
+
+    def update(self, step: Step) -> Tick | None:
+        """Add one step; the tick, if this step ends one."""
+        ranks = step.seconds.shape[1]
+        if ranks > self.counts.size:
+            more = ranks - self.counts.size
+            self.sums = np.pad(self.sums, ((0, 0), (0, more)))
+            self.counts = np.pad(self.counts, (0, more))
+        if self.steps == 0:
+            self.first_step = step.step
+        self.sums[:, :ranks] += np.nan_to_num(step.seconds)
+        self.counts[:ranks] += ~np.isnan(step.seconds[TOTAL])
+        self.steps += 1
+        self.span_s += float(np.nan_to_num(nanmedian(step.seconds[TOTAL])))
+        if self.span_s < self.tick_s:
+            return None
+        tick = self._tick(step.step)
+        self.steps, self.span_s = 0, 0.0
+        self.sums[:] = 0.0
+        self.counts[:] = 0.0
+        return tick
+
+    def _tick(self, last_step: int) -> Tick:
+        # A rank heard in less than half of the steps is not compared: its mean is of other steps than its peers'.
+        count = np.where(self.counts * 2 >= self.steps, self.counts, np.nan)
+        mean = self.sums / count
+        own = mean[_WORK_ROWS].sum(axis=0)
+        wait = mean[_WAIT]
+        rows = np.concatenate([own[None], wait[None], mean[_PART_ROWS]])
+        usual, past = self.cohorts.peers(rows), self.cohorts.expect(rows)
+        usual = np.where(np.isnan(usual), past, usual)
+        peers = usual[0]
+        parts = mean[_PART_ROWS] - usual[2:]
+        parts[_STARVED] = self._starvation(own, mean[OP_INDEX["cpu_wait"]])
+        total = mean[TOTAL]
+        base = np.maximum(total - np.maximum(own - peers, 0.0), 1e-9)
+        return Tick(
+            first_step=self.first_step,
+            last_step=last_step,
+            steps=self.steps,
+            span_s=self.span_s,
+            own=own,
+            peers=peers,
+            base=base,
+            wait=wait,
+            waited=self._waited(wait, past[1]),
+            parts=parts,
+            unshared=self._unshared(own, peers, base),
+            total=total,
+            seconds=mean,
+        )
+
+    def _unshared(self, own: Array, peers: Array, base: Array) -> Array:
+        """The excess without what the same micro-batches cost the other stages more, each in proportion to its work."""
+        shared = self.cohorts.shared(own / np.maximum(peers, 1e-9) - 1)
+        return np.asarray(np.nan_to_num((own - peers - shared * peers) / base))
+
+    def _waited(self, wait: Array, past: Array) -> Array:
+        """How much longer each rank's peers stood still than it did: for a lone rank, than both used to."""
+        lone = ~np.isnan(past)
+        if not lone.any():
+            return self.cohorts.peers(wait) - wait
+        more = wait - past
+        return np.where(lone, peers_median(more) - more, self.cohorts.peers(wait) - wait)
+
+    def _starvation(self, own: Array, cpu_wait: Array) -> Array:
+        """Seconds a step that each rank waited for a processor and that its neighbours, not its own work, caused.
+
+        On shared cores every second of work costs some waiting, and long stretches of work cost more than short ones: a
+        rank with more to compute waits more as well, and would stop waiting if it had less to do. So only waiting at a
+        worse rate than the peers' counts, and of that only the part that the peers' amount of work would have met.
+        """
+        served = np.maximum(own - cpu_wait, 1e-9)
+        beyond = cpu_wait - self.cohorts.peers(cpu_wait / served) * served
+        return np.asarray(np.nan_to_num(beyond * np.minimum(self.cohorts.peers(served) / served, 1.0)))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {name: getattr(self, name) for name in ("first_step", "steps", "span_s", "sums", "counts")}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        for name, value in data.items():
+            setattr(self, name, value)

@@ -1,0 +1,140 @@
+"""One look at one GPU: is it slowed down, is its link down, is it idle?
+
+Rule of this file: pure. A look is yes, no, or None where the numbers do not tell; with the facts that say so.
+"""
+
+from typing import NamedTuple
+
+from .node_config import Config
+from .rules import reading
+from .tally import SLOWDOWNS, Tally
+from .tracker import Fact
+
+
+class Rated(NamedTuple):
+    """What the inventory says that a GPU can do at most."""
+
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    sm_clock_mhz: int | None = None
+
+
+Look = tuple[bool | None, list[Fact]]
+
+
+def throttling(tally: Tally, rated: Rated, config: Config) -> Look:
+    """Whether heat or power supply slow the GPU down."""
+    known = tally.counts.get("throttle_reasons", 0)
+    if not known:
+        return None, []
+    share = tally.slowed / known
+    if share < config.throttled_share:
+        return False, []
+    why = SLOWDOWNS[max(tally.slowdowns, key=lambda bit: (tally.slowdowns[bit], bit))]
+    facts = [
+        Fact(
+            name="throttled",
+            value=share,
+            unit="ratio",
+            peers=0.0,
+            rule=f"share of samples with a slowdown of hardware or heat; told from {config.throttled_share:g} "
+            "(NVML's clock-event reasons)",
+            says=f"{why} in {share:.0%} of the samples",
+            advice="check fans, air flow, power supplies and cables of that node",
+        )
+    ]
+    clock = tally.mean("sm_clock_mhz")
+    if clock is not None and rated.sm_clock_mhz:
+        rule = "mean SM clock beside the highest that the card has"
+        facts.append(Fact(name="sm_clock", value=clock, unit="MHz", peers=float(rated.sm_clock_mhz), rule=rule))
+    heat = tally.most.get("temperature_celsius")
+    said = reading("temperature_celsius", heat)
+    if heat is not None and said is not None:
+        facts.append(Fact(name="temperature", value=heat, unit="°C", rule=f"{said.word}: {said.rule}", severity="info"))
+    return True, facts
+
+
+def link(tally: Tally, rated: Rated, config: Config) -> Look:
+    """Whether the PCIe link is narrower or slower than it can be, while the GPU works: idle links train down."""
+    busy = tally.mean("utilization_ratio")
+    if busy is None or busy < config.loaded_ratio:
+        return None, []
+    facts = []
+    measured = False
+    for name, most, what in (
+        ("pcie_generation", rated.pcie_generation, "generation"),
+        ("pcie_width", rated.pcie_width, "width"),
+    ):
+        seen = tally.most.get(name)
+        if seen is None or not most:
+            continue
+        measured = True
+        if 0 < seen < most:
+            facts.append(
+                Fact(
+                    name=name,
+                    value=seen,
+                    unit="lanes" if name == "pcie_width" else "",
+                    peers=float(most),
+                    rule=f"highest {what} seen while at least {config.loaded_ratio:.0%} busy, beside the card's own",
+                    says=f"PCIe {what} {seen:g} of {most:g} while it works",
+                    advice="reseat the card and its riser; compare the slot's rating and the BIOS setting",
+                )
+            )
+    return (bool(facts) if measured else None), facts
+
+
+def idle(tally: Tally, config: Config) -> Look:
+    """Whether nothing ran on the GPU."""
+    busy = tally.mean("utilization_ratio")
+    if busy is None or config.idle_ratio < busy < config.busy_ratio:
+        return None, []
+    if busy >= config.busy_ratio:
+        return False, []
+    facts = [
+        Fact(
+            name="utilization",
+            value=busy,
+            unit="ratio",
+            rule=f"idle up to {config.idle_ratio:.0%}, for at least {config.idle.suspect_s / 60:g} min",
+            advice="find what the job waits for, or end it",
+        )
+    ]
+    used = tally.last.get("fb_used_bytes")
+    if used is not None:
+        facts.append(Fact(name="memory_held", value=used / 2**30, unit="GiB", rule="held meanwhile", severity="info"))
+    return True, facts
+
+
+class Replays:
+    """PCIe replays of the last minute."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, float]] = []
+
+    def look(self, at_s: float, tally: Tally, config: Config) -> Look:
+        """Whether transfers are repeated more often than a good link needs."""
+        count = tally.last.get("pcie_replays")
+        if count is None:
+            return None, []
+        if self.seen and (count < self.seen[-1][1] or not 0 <= at_s - self.seen[-1][0] <= config.gap_s):
+            self.seen = []
+        self.seen.append((at_s, count))
+        while len(self.seen) > 2 and self.seen[1][0] <= at_s - 60.0:
+            del self.seen[0]
+        span_s = at_s - self.seen[0][0]
+        if span_s < 60.0:
+            return None, []
+        rate = (count - self.seen[0][1]) * 60.0 / span_s
+        if rate <= config.replays_per_min:
+            return False, []
+        fact = Fact(
+            name="pcie_replays",
+            value=rate,
+            unit="a minute",
+            peers=config.replays_per_min,
+            rule=f"more than {config.replays_per_min:g} a minute (DCGM's health check)",
+            says=f"{rate:.0f} PCIe replays a minute",
+            advice="reseat the card and its riser; check the slot",
+        )
+        return True, [fact]

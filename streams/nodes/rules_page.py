@@ -1,0 +1,139 @@
+"""The rules as a page to read: docs/gpu-rules.md is made from the table.
+
+Rule of this file: pure text. What the page says of a rule is what the code does with it.
+"""
+
+from collections.abc import Iterable
+
+from .bands import Band
+from .node_config import Config
+from .relations import MULTI_GPU_APART, PROFILES, RELATIONS
+from .rules import BLANK_FROM, NAMES, span
+from .table import METRICS, QUOTIENTS, WRONG_IDS, Metric
+from .xids import SILENT, XIDS
+
+_HEAD = f"""\
+# GPU rules: how the numbers of a GPU are read
+
+Made from `streams/nodes/table.py`, `bands.py`, `relations.py` and `xids.py` by `make docs`. Names, ids and units are
+those of NVIDIA's field headers (DCGM 4.6) and dcgm-exporter's default-counters.csv (May 2026). Many guides repeat wrong
+ones: `reading(name, value)` and `assess(sample)` in `streams/nodes/rules.py` accept them and put them right.
+
+- A metric that is not exported is *not measured*: it has no reading, and it is never taken for 0.
+- Blanks are dropped: DCGM's begin at {BLANK_FROM:.0f} for fractions and at 0x7ffffffffffffff0 for whole numbers.
+- The table reads a number. Findings take more: how long it lasts, who uses the GPU, and what it was before
+  ([findings.md](findings.md)).
+"""
+
+
+def page() -> str:
+    """The page."""
+    parts = [_HEAD, "## Metrics\n", _table(("id", "metric", "unit", "exported", "our column", "notes"), _metrics())]
+    parts += ["## Other names\n", _table(("name", "real name", "factor to our unit", ""), _aliases())]
+    parts += [
+        "Ids that guides give to the wrong thing: "
+        + ", ".join(f"{wrong} for {what} (it is {right})" for wrong, what, right in WRONG_IDS)
+        + ".\n"
+    ]
+    parts += ["## Readings\n", _table(("number", "range", "reading", "advice"), _bands())]
+    parts += ["Made of several metrics:\n", _table(("number", "is", "notes"), _quotients())]
+    parts += ["## Relations\n", _table(("reading", "holds where", "advice"), _relations())]
+    parts += ["## Where a healthy job lies\n", _table(("job", "number", "from", "to"), _profiles())]
+    parts += [f"The GPUs of one job should be busy within {MULTI_GPU_APART:.0%} of each other.\n"]
+    parts += ["## XIDs\n", _table(("XID", "speaks of", "by itself", "meaning", "what to do"), _xids())]
+    parts += [
+        f"Silent, because they only accompany others: {', '.join(str(code) for code in sorted(SILENT) if code)}.\n"
+    ]
+    parts += [
+        "## From rules to findings\n",
+        _table(("finding", "when", "suspected, confirmed, over after"), _findings()),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _metrics() -> Iterable[tuple[object, ...]]:
+    for metric in METRICS:
+        yield metric.field_id, f"`{metric.name}`", _units(metric), metric.listed, _code(metric.column), metric.note
+
+
+def _units(metric: Metric) -> str:
+    if metric.dcgm_unit and metric.factor != 1.0:
+        return f"{metric.dcgm_unit}, here {metric.unit}"
+    return metric.dcgm_unit or metric.unit
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _aliases() -> Iterable[tuple[object, ...]]:
+    for metric in METRICS:
+        for alias in metric.aliases:
+            origin = "in guides; DCGM has no such name" if alias.wrong else "DCGM's own"
+            yield f"`{alias.name}`", f"`{metric.name}`", f"{alias.factor:g}", origin
+
+
+def _bands() -> Iterable[tuple[object, ...]]:
+    told: set[str] = set()
+    for named in NAMES.values():
+        if named.column not in told and named.bands:
+            told.add(named.column)
+            yield from _rows(named.column, named.unit, named.bands)
+
+
+def _rows(name: str, unit: str, bands: tuple[Band, ...]) -> Iterable[tuple[object, ...]]:
+    low = 0.0
+    for band in bands:
+        word = f"**{band.word}**" if band.tone == "critical" else band.word
+        yield f"`{name}`", span(low, band.below, unit), word, band.advice
+        low = band.below
+
+
+def _quotients() -> Iterable[tuple[object, ...]]:
+    return ((f"`{one.name}`", one.formula, one.note) for one in QUOTIENTS)
+
+
+def _relations() -> Iterable[tuple[object, ...]]:
+    for one in RELATIONS:
+        yield one.word, " and ".join(f"`{name}` {sign} {bound:g}" for name, sign, bound in one.terms), one.advice
+
+
+def _profiles() -> Iterable[tuple[object, ...]]:
+    for profile in PROFILES:
+        for name, (low, high) in profile.ranges.items():
+            yield profile.name, f"`{name}`", f"{low:g}", f"{high:g}"
+
+
+def _xids() -> Iterable[tuple[object, ...]]:
+    for code, entry in XIDS.items():
+        alone = "proof" if entry.proof else "the program's own fault as a rule" if entry.part == "program" else "a sign"
+        yield code, entry.part, f"{alone}, {entry.severity}", entry.meaning, entry.advice
+
+
+def _findings() -> Iterable[tuple[object, ...]]:
+    config = Config()
+    rows = (
+        ("device_fault, cause throttling", f"slowdown by heat or power supply in {config.throttled_share:.0%} of the "
+         "samples; the power cap is none", config.throttled),
+        ("device_fault", "PCIe generation or width below the card's own while at least "
+         f"{config.loaded_ratio:.0%} busy", config.link),
+        ("device_fault", f"more than {config.replays_per_min:g} PCIe replays a minute", config.replays),
+        ("idle_device", f"at most {config.idle_ratio:.0%} busy while a job holds the GPU", config.idle),
+        ("out_of_memory_risk", f"more than {config.memory_ratio:.0%} used and rising: full within half an hour at the "
+         "pace of two minutes, or within six at the pace of half an hour; of a GPU or of the host", config.memory),
+        ("load_imbalance", f"GPUs of one job here more than {config.apart_ratio:.0%} apart, means of "
+         f"{config.apart_window_s:g} s, beyond their noise", config.apart),
+    )  # fmt: skip
+    yield (
+        "device_fault",
+        "an XID; memory errors that rise, pages retired, rows remapped; a GPU that is lost",
+        (f"at once; over after {config.fault_calm_s / 60:g} min of answers without another sign"),
+    )
+    for kind, when, lasting in rows:
+        yield kind, when, f"{lasting.suspect_s:g} s, {lasting.confirm_s:g} s, {lasting.recover_s:g} s"

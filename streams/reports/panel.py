@@ -1,0 +1,196 @@
+"""The panel that closes a run: some ten lines of verdict, reason, next step and cost, for each job.
+
+Rule of this file: pure words over a summary. It judges nothing; a number it cannot know is left out, never made up.
+"""
+
+import statistics
+
+from paceline.events import OVERLAYS, Cause, Finding
+
+from ..jobs.config import Config
+from .summary import JobSummary, Summary
+
+_WIDTH = 9
+_SHOWN = 3
+#: What to do about a confirmed cause, in the order in which an engineer would try it.
+NEXT: dict[Cause, str] = {
+    "worker_compute": "run the same step on that rank's device alone: slow there too means the device (clocks, power, "
+    "other users of it), fast means its code path or its share of the data",
+    "input_pipeline": "give that rank's DataLoader more workers or prefetching, and look at the disk or network it "
+    "reads from",
+    "garbage_collection": "gc.freeze() after set-up, or gc.disable() and gc.collect() on every rank at the same step",
+    "cpu_contention": "find what else runs on that rank's cores (top, taskset -p PID); pin the ranks apart or move the "
+    "other load",
+    "throttling": "look at that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and at what "
+    "shares its power or air",
+    "memory_pressure": "free memory on that node (free -m, smem): fewer loader workers, no other jobs, no swap",
+    "link": "check that node's cable, switch port and NIC counters (ip -s link, ethtool -S)",
+}
+_UNKNOWN_NEXT = "record a minute with paceline run --record and compare that rank's phases with a peer's"
+_WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading"}
+
+
+def panel(summary: Summary) -> str:
+    """The panel of every job in ``summary``, worst finding first within a job."""
+    nodes = _nodes(summary)
+    if not summary.jobs and not nodes:
+        return "paceline: nothing was heard of any job; was a torch.distributed job or an optimizer step run?"
+    return "\n".join([*(line for job in summary.jobs.values() for line in _job(job)), *nodes])
+
+
+def _nodes(summary: Summary) -> list[str]:
+    """What was found on nodes, the gravest first: each in its own sentence."""
+    order = ("critical", "warning", "info")
+    found = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
+    lines = ["paceline: nodes"] if found else []
+    for finding in found[:_SHOWN]:
+        lines.append(_row("Verdict", _sentence(finding)))
+    if len(found) > _SHOWN:
+        lines.append(_row("", f"and {len(found) - _SHOWN} more: paceline analyze RECORDING --json"))
+    return lines
+
+
+def _sentence(finding: Finding) -> str:
+    return f"{finding.kind.replace('_', ' ')} ({finding.state}): {finding.summary}"
+
+
+def _job(job: JobSummary) -> list[str]:
+    ranks = len(job.nodes)
+    median = job.median_step_s
+    length = f", median step {_ms(median)}" if median is not None else ""
+    head = (
+        f"paceline: job {job.job}, {ranks} {_plural('rank', ranks)}, {job.steps} {_plural('step', job.steps)}{length}"
+    )
+    found = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
+    named = [finding for finding in found if finding.revision > 1 or finding.state != "suspected"]
+    ranks_named = [finding for finding in named if finding.kind == "straggler"]
+    wholes = [finding for finding in named if finding.kind != "straggler"]
+    body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
+    if any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes):
+        body = []  # a job that stands still is held back by that
+    body += [_row("Also" if body else "Verdict", _sentence(finding)) for finding in wholes[:_SHOWN]]
+    if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
+        more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
+        body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
+    return [head, *body, *_time(job), _heard(job)]
+
+
+def _finding(finding: Finding) -> list[str]:
+    who = f"rank {finding.ranks[0]}" if finding.ranks else "nobody"
+    where = f" on {finding.nodes[0]}" if finding.nodes else ""
+    until = "until" if finding.state == "recovered" else "to"
+    cause = finding.cause.replace("_", " ")
+    lines = [
+        _row(
+            "Verdict",
+            f"{who}{where} held the job back, steps {finding.first_step} {until} {finding.last_step}: {cause} "
+            f"({finding.state}, {finding.confidence:.0%} sure)",
+        )
+    ]
+    lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
+    cost = finding.cost
+    lines.append(_row("Next", NEXT.get(finding.cause, _UNKNOWN_NEXT)))
+    lines.append(
+        _row(
+            "Cost",
+            f"{cost.lost_s:.1f} s lost, {cost.throughput_lost_ratio:.0%} of the throughput while it lasted, "
+            f"{cost.gpu_hours:.4f} device-hours",
+        )
+    )
+    return lines
+
+
+def _why(finding: Finding) -> list[str]:
+    by_name = {evidence.name: evidence for evidence in finding.evidence}
+    own = by_name.get("own_time")
+    if own is None or own.peers is None:
+        return [finding.summary]
+    parts = [
+        f"{name.removeprefix('excess_').replace('_', ' ')} +{_ms(evidence.value)}"
+        for name, evidence in by_name.items()
+        if name.startswith("excess_")
+    ]
+    first = f"works {_ms(own.value)} a step, its peers {_ms(own.peers)}" + (f" ({', '.join(parts)})" if parts else "")
+    late = by_name.get("lateness")
+    lines = [first]
+    if late is not None:
+        cleared = f"; cleared: {', '.join(finding.exonerated)}" if finding.exonerated else ""
+        lines.append(f"peers wait {_ms(late.value)} a step for it{cleared}")
+    return lines
+
+
+def _nobody(job: JobSummary) -> list[str]:
+    missing = _too_little(job)
+    if missing:
+        return [_row("Verdict", f"not enough to judge: {missing}")]
+    own = _own_s(job)
+    lines = [_row("Verdict", f"nobody holds this job back: {len(own) or len(job.nodes)} ranks compared")]
+    if own:
+        median = statistics.median(own.values())
+        worst = max(own, key=lambda rank: own[rank])
+        lines.append(
+            _row("Why", f"median rank works {_ms(median)} a step, the slowest, rank {worst}, {_ms(own[worst])}")
+        )
+    return lines
+
+
+def _too_little(job: JobSummary) -> str | None:
+    """What a verdict would need more of."""
+    config = Config()
+    if len(job.nodes) < 2:
+        return f"{len(job.nodes)} rank heard, comparing takes 2"
+    least = config.warmup_steps + config.confirm_ticks
+    if job.rank_steps and job.steps < least:
+        length = config.confirm_ticks * config.tick_s
+        return f"{job.steps} steps heard, a verdict takes {least} and {length:g} s of training"
+    if not job.rank_steps and not job.collectives:
+        return "no steps and no collectives were heard"
+    return None
+
+
+def _own_s(job: JobSummary) -> dict[int, float]:
+    """Mean seconds a step that each rank worked, without waiting for others."""
+    own = {}
+    for rank, phases in job.phase_s.items():
+        steps = job.timed_steps.get(rank, 0)
+        if steps:
+            work = sum(value for name, value in phases.items() if name != "communication" and name not in OVERLAYS)
+            own[rank] = work / steps
+    return own
+
+
+def _time(job: JobSummary) -> list[str]:
+    """Where the median rank's time went, largest first."""
+    ratios: dict[str, list[float]] = {}
+    for rank, phases in job.phase_s.items():
+        whole = job.step_s.get(rank, 0.0)
+        if whole > 0:
+            for name, value in phases.items():
+                ratios.setdefault(name, []).append(value / whole)
+    medians = {name: statistics.median(values) for name, values in ratios.items() if name not in OVERLAYS}
+    shown = [
+        f"{_WORDS.get(name, name)} {ratio:.0%}"
+        for name, ratio in sorted(medians.items(), key=lambda item: -item[1])
+        if ratio >= 0.01
+    ]
+    return [_row("Time", "median rank: " + ", ".join(shown))] if shown else []
+
+
+def _heard(job: JobSummary) -> str:
+    coverage = job.ledger.coverage()
+    expected = max(coverage.ranks_expected, job.world_size or 0)
+    heard = max(coverage.ranks_heard, len(job.nodes))
+    notes = f"; {'; '.join(coverage.notes)}" if coverage.notes else ""
+    return _row("Heard", f"{heard} of {expected or heard} ranks, {coverage.events_missing} messages missing{notes}")
+
+
+def _row(title: str, text: str) -> str:
+    return f"  {title:<{_WIDTH}}{text}"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def _plural(word: str, count: int) -> str:
+    return word if count == 1 else word + "s"

@@ -1,0 +1,157 @@
+"""What some steps of a job amount to: per rank, and for the median and the worst rank. Never an average over ranks.
+
+Rule of this file: arithmetic on arrays; it knows no clock and keeps nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from paceline.events import JobWindow, RankWindow
+
+from ..robust import nanmedian
+from .open_steps import COLUMNS, Floats, Ring, Whole
+
+_WAIT = COLUMNS.index("communication")
+#: At most so many rank windows a job and second of window: the worst ones of a larger job.
+MOST_RANK_WINDOWS = 100
+
+
+@dataclass
+class Part:
+    """The steps ``first_step`` to ``last_step``, by slot: additive sums, and medians of the parts it was made of."""
+
+    first_step: int
+    last_step: int
+    count: Whole
+    step_sum_s: Floats
+    phase_sum_s: Floats
+    medians_s: list[Floats]
+    per_step_s: Floats
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return dict(vars(self))
+
+
+def part(ring: Ring, steps: int) -> Part:
+    """The first ``steps`` open steps of ``ring``."""
+    step_s = ring.step_s[:steps]
+    present = ~np.isnan(step_s)
+    return Part(
+        first_step=ring.base,
+        last_step=ring.base + steps - 1,
+        count=present.sum(axis=0).astype(np.int64),
+        step_sum_s=np.where(present, step_s, 0.0).sum(axis=0),
+        phase_sum_s=(ring.phase_s[:steps] * present[:, :, None]).sum(axis=0),
+        medians_s=[median(step_s, axis=0)],
+        per_step_s=median(step_s, axis=1),
+    )
+
+
+def merge(left: Part, right: Part) -> Part:
+    """Both parts as one; ``right`` is the later and may know more ranks."""
+    more = right.count.size - left.count.size
+    return Part(
+        first_step=left.first_step,
+        last_step=right.last_step,
+        count=np.pad(left.count, (0, more)) + right.count,
+        step_sum_s=np.pad(left.step_sum_s, (0, more)) + right.step_sum_s,
+        phase_sum_s=np.pad(left.phase_sum_s, ((0, more), (0, 0))) + right.phase_sum_s,
+        medians_s=left.medians_s + right.medians_s,
+        per_step_s=np.concatenate([left.per_step_s, right.per_step_s]),
+    )
+
+
+def median(values: Floats, axis: int) -> Floats:
+    """The median along ``axis`` of those measured; NaN where none was."""
+    some = ~np.isnan(values).all(axis=axis)
+    if values.size and some.all():
+        return np.asarray(nanmedian(values, axis), dtype=np.float64)
+    found = np.full(values.shape[1 - axis], np.nan)
+    kept = values[:, some] if axis == 0 else values[some]
+    if kept.size:
+        found[some] = nanmedian(kept, axis)
+    return found
+
+
+def windows(found: Part, ring: Ring, common: dict[str, Any]) -> list[RankWindow | JobWindow]:
+    """The windows that say what ``found`` holds. ``common`` has their cluster, job, attempt, start and length."""
+    speaking = np.flatnonzero(found.count)
+    if not speaking.size:
+        return []
+    count = found.count[speaking]
+    mean_s = found.phase_sum_s[speaking] / count[:, None]
+    step_s = found.step_sum_s[speaking] / count
+    own_s = step_s - mean_s[:, _WAIT]
+    seen = ring.seen[speaking]
+    ranks = np.array(ring.ranks, dtype=np.int64)[speaking]
+    worst_first = np.lexsort((ranks, -own_s))
+    job = _job_window(found, common, ranks, mean_s, step_s, own_s, seen, int(ranks[worst_first[0]]))
+    most = int(MOST_RANK_WINDOWS * common["length_s"])
+    chosen = worst_first[:most]
+    chosen = chosen[np.argsort(ranks[chosen])]
+    return [*_rank_windows(found, ring, common, speaking[chosen], mean_s[chosen]), job]
+
+
+def _job_window(
+    found: Part,
+    common: dict[str, Any],
+    ranks: Whole,
+    mean_s: Floats,
+    step_s: Floats,
+    own_s: Floats,
+    seen: np.ndarray[Any, np.dtype[np.bool_]],
+    worst: int,
+) -> JobWindow:
+    per_step = found.per_step_s[~np.isnan(found.per_step_s)]
+    waits = (mean_s[:, _WAIT] / np.maximum(step_s, 1e-12))[seen[:, _WAIT]]
+    phases = {
+        name: _micro(float(np.median(mean_s[seen[:, index], index])))
+        for index, name in enumerate(COLUMNS)
+        if seen[:, index].any()
+    }
+    return JobWindow(
+        **common,
+        ranks=len(ranks),
+        steps=int(per_step.size),
+        first_step=found.first_step,
+        last_step=found.last_step,
+        step_median_s=_micro(float(np.median(per_step))),
+        step_p95_s=_micro(float(np.quantile(per_step, 0.95))),
+        own_median_s=_micro(float(np.median(own_s))),
+        own_worst_s=_micro(float(own_s.max())),
+        worst_rank=worst,
+        wait_ratio=_micro(float(np.median(waits))) if waits.size else None,
+        phase_median_s=phases,
+    )
+
+
+def _rank_windows(
+    found: Part, ring: Ring, common: dict[str, Any], slots: Whole, mean_s: Floats
+) -> list[RankWindow | JobWindow]:
+    ranks = ring.ranks
+    width = found.count.size
+    padded = [np.pad(one, (0, width - one.size), constant_values=np.nan) for one in found.medians_s]
+    medians = median(np.stack(padded)[:, slots], axis=0).round(6).tolist()
+    seen = ring.seen[slots].tolist()
+    counts = found.count[slots].tolist()
+    means = mean_s.round(6).tolist()
+    return [
+        RankWindow(
+            **common,
+            node=ring.nodes[slot],
+            rank=ranks[slot],
+            steps=counts[row],
+            first_step=found.first_step,
+            last_step=found.last_step,
+            step_median_s=medians[row],
+            phase_mean_s={name: means[row][at] for at, name in enumerate(COLUMNS) if seen[row][at]},
+        )
+        for row, slot in enumerate(slots.tolist())
+    ]
+
+
+def _micro(value: float) -> float:
+    return round(value, 6)

@@ -1,0 +1,218 @@
+"""Windows of one node's samples: each GPU's, or the host's.
+
+Rule of this file: a node has one clock, and a window closes when a later sample of the same subject arrives. What was
+not measured (None) is left out of mean and maximum; it never counts as 0. One second would only repeat the samples,
+which are on their own topic, so windows begin at 10 s.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow
+
+from ..coverage import Ledger
+from ..snapshots import pack, unpack
+
+LENGTHS_S = (10.0, 60.0)
+#: GPUs a node may have; more subjects than this are not believed.
+MOST_SUBJECTS = 256
+_LAYOUT = 1
+#: NVML's clock-event reasons that take speed away: power cap, slowdown, thermal, power brake.
+_THROTTLING = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+
+DEVICE_COLUMNS = (
+    "utilization_ratio",
+    "memory_controller_ratio",
+    "sm_active_ratio",
+    "tensor_active_ratio",
+    "dram_active_ratio",
+    "fb_used_bytes",
+    "fb_total_bytes",
+    "power_w",
+    "power_limit_w",
+    "energy_j",
+    "temperature_celsius",
+    "memory_temperature_celsius",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "pcie_rx_bytes_per_s",
+    "pcie_tx_bytes_per_s",
+    "pcie_replays",
+    "nvlink_rx_bytes_per_s",
+    "nvlink_tx_bytes_per_s",
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "remapped_rows",
+)
+HOST_COLUMNS = (
+    "cpu_ratio",
+    "cpu_steal_ratio",
+    "cpu_frequency_mhz",
+    "load1",
+    "pressure_cpu_ratio",
+    "pressure_memory_ratio",
+    "pressure_io_ratio",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "swap_used_bytes",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "network_rx_bytes_per_s",
+    "network_tx_bytes_per_s",
+    "tcp_retransmits",
+)
+Row = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Tally:
+    """One subject's open window."""
+
+    def __init__(self, number: int, width: int) -> None:
+        self.number = number
+        self.samples = 0
+        self.count = np.zeros(width)
+        self.sum = np.zeros(width)
+        self.max = np.full(width, np.nan)
+
+    def add(self, row: Row) -> None:
+        """Count one sample in."""
+        self.samples += 1
+        self.count += ~np.isnan(row)
+        self.sum += np.nan_to_num(row)
+        self.max = np.fmax(self.max, row)
+
+    def summary(self, names: tuple[str, ...]) -> tuple[dict[str, float], dict[str, float]]:
+        """Mean and maximum of each column that was measured."""
+        measured = np.flatnonzero(self.count).tolist()
+        mean = {names[at]: float(self.sum[at] / self.count[at]) for at in measured}
+        return mean, {names[at]: float(self.max[at]) for at in measured}
+
+
+class SampleWindows:
+    """Windows of one (cluster, node)."""
+
+    columns: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.open: dict[tuple[str, float], Tally] = {}
+
+    def _tally(self, subject: str, at_s: float, row: Row) -> list[tuple[float, Tally]]:
+        """Count one sample in; the windows that it completes."""
+        done = []
+        for length_s in LENGTHS_S:
+            number = int(at_s // length_s)
+            tally = self.open.get((subject, length_s))
+            # A clock set back a little keeps the window open; one set back for good starts anew.
+            if tally is None or number > tally.number or number < tally.number - 1:
+                if tally is not None:
+                    done.append((length_s, tally))
+                elif len(self.open) >= MOST_SUBJECTS * len(LENGTHS_S):
+                    self.ledger.note("subjects beyond the limit")
+                    continue
+                tally = self.open[subject, length_s] = Tally(number, len(row))
+            tally.add(row)
+        return done
+
+    def snapshot(self) -> bytes:
+        """The whole state, compressed."""
+        tallies = [[*key, dict(vars(tally))] for key, tally in self.open.items()]
+        return pack({"layout": _LAYOUT, "ledger": self.ledger.snapshot(), "open": tallies})
+
+    def _load(self, data: bytes) -> None:
+        state = unpack(data)
+        if state.get("layout") != _LAYOUT:
+            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
+        self.ledger = Ledger.restore(state["ledger"])
+        for subject, length_s, values in state["open"]:
+            tally = self.open[subject, length_s] = Tally(values["number"], 0)
+            vars(tally).update(values)
+
+
+class DeviceWindows(SampleWindows):
+    """A window a GPU: mean and maximum of what it measured, and the share of samples in which it was throttled."""
+
+    columns = (*DEVICE_COLUMNS, "throttled_ratio")
+
+    def update(self, event: DeviceSamples) -> list[DeviceWindow]:
+        """Take in one batch; the windows that it completes."""
+        if not self.ledger.admit(event.producer, event.sequence):
+            return []
+        found = []
+        throttled = [None if mask is None else float(mask & _THROTTLING != 0) for mask in event.throttle_reasons]
+        rows = _rows(*(getattr(event, name) for name in DEVICE_COLUMNS), throttled)
+        for device, time_s, row in zip(event.device, event.time_s, rows, strict=True):
+            if not 0 <= device < len(event.uuids):
+                self.ledger.note("rows of an unnamed device")
+                continue
+            for length_s, tally in self._tally(event.uuids[device], event.t0_s + time_s, row):
+                mean, most = tally.summary(self.columns)
+                found.append(
+                    DeviceWindow(
+                        cluster=event.cluster,
+                        start_s=tally.number * length_s,
+                        length_s=length_s,
+                        node=event.node,
+                        device=event.uuids[device],
+                        samples=tally.samples,
+                        mean=mean,
+                        max=most,
+                    )
+                )
+        return found
+
+    @classmethod
+    def restore(cls, data: bytes) -> "DeviceWindows":
+        """The decision that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no snapshot of this version.
+        """
+        made = cls()
+        made._load(data)
+        return made
+
+
+class HostWindows(SampleWindows):
+    """A window a host: mean and maximum of what it measured."""
+
+    columns = HOST_COLUMNS
+
+    def update(self, event: HostSamples) -> list[HostWindow]:
+        """Take in one batch; the windows that it completes."""
+        if not self.ledger.admit(event.producer, event.sequence):
+            return []
+        found = []
+        rows = _rows(*(getattr(event, name) for name in HOST_COLUMNS))
+        for time_s, row in zip(event.time_s, rows, strict=True):
+            for length_s, tally in self._tally("", event.t0_s + time_s, row):
+                mean, most = tally.summary(self.columns)
+                found.append(
+                    HostWindow(
+                        cluster=event.cluster,
+                        start_s=tally.number * length_s,
+                        length_s=length_s,
+                        node=event.node,
+                        samples=tally.samples,
+                        mean=mean,
+                        max=most,
+                    )
+                )
+        return found
+
+    @classmethod
+    def restore(cls, data: bytes) -> "HostWindows":
+        """The decision that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no snapshot of this version.
+        """
+        made = cls()
+        made._load(data)
+        return made
+
+
+def _rows(*columns: list[Any]) -> Row:
+    """Rows x columns, NaN where not measured."""
+    return np.array(columns, dtype=np.float64).T

@@ -1,0 +1,175 @@
+"""The open steps of one job: seconds by step, rank and phase, in arrays that slide along with the steps.
+
+Rule of this file: it stores and never judges. Steps count upward on every rank alike, which is what ranks have in
+common; their clocks are not, so a start time is only ever compared with others of the same rank.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
+
+from ..row_arrays import OP_INDEX, UNKNOWN, op_rows
+
+Floats = npt.NDArray[np.float64]
+Whole = npt.NDArray[np.int64]
+
+#: The columns of a summary: the words of the rows but the last, which is the whole step.
+COLUMNS = PHASES + OVERLAYS
+_STEP = OP_INDEX[STEP]
+#: No more open steps than this, and no more open cells (steps x ranks): what bounds the memory of one job.
+MOST_STEPS = 4096
+MOST_CELLS = 500_000
+MOST_STEP = 2**53
+#: So many messages in a row must lie beyond the room for open steps before it is given up for them.
+JUMP_MESSAGES = 3
+
+
+class Ring:
+    """Seconds of each open step (rows), rank (slots, in order of appearance) and phase."""
+
+    def __init__(self) -> None:
+        self.base = -1
+        self.closed = -1
+        self.used = 0
+        self.dropped = 0
+        self.beyond = 0
+        self.slot: dict[int, int] = {}
+        self.nodes: list[str] = []
+        self._allocate(0, 0)
+        self.seen = np.zeros((0, len(COLUMNS)), dtype=bool)
+        self.last_step: Whole = np.zeros(0, dtype=np.int64)
+        self.newest_s: Floats = np.zeros(0)
+
+    def _allocate(self, steps: int, ranks: int) -> None:
+        self.phase_s = np.zeros((steps, ranks, len(COLUMNS)))
+        self.step_s = np.full((steps, ranks), np.nan)
+        self.start_s = np.full((steps, ranks), np.nan)
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks heard, by slot."""
+        return list(self.slot)
+
+    @property
+    def most_steps(self) -> int:
+        """How many steps may be open at once."""
+        return int(min(MOST_STEPS, max(8, MOST_CELLS // max(1, len(self.slot)))))
+
+    def update(self, batches: Sequence[OpTimings]) -> Whole:
+        """Take in the rows of a few batches; the slots they speak for."""
+        slots = np.concatenate([self._slots(batch) for batch in batches])
+        rank, step, column, _, start, duration = op_rows(batches)
+        if not self.slot:
+            return slots
+        known = np.fromiter(self.slot, dtype=np.int64)
+        order = np.argsort(known)
+        place = order[np.minimum(np.searchsorted(known, rank, sorter=order), known.size - 1)]
+        good = (step >= 0) & (step < MOST_STEP) & (duration >= 0) & np.isfinite(start) & (column != UNKNOWN)
+        good &= known[place] == rank
+        if good.any():
+            self._add(step[good], place[good], column[good], duration[good], start[good])
+        return slots
+
+    def _slots(self, batch: OpTimings) -> Whole:
+        new = [rank for rank in dict.fromkeys(batch.ranks) if rank not in self.slot]
+        if new:
+            for rank in new:
+                self.slot[rank] = len(self.slot)
+                self.nodes.append(batch.node)
+            more = len(new)
+            self.phase_s = np.pad(self.phase_s, ((0, 0), (0, more), (0, 0)))
+            self.step_s = np.pad(self.step_s, ((0, 0), (0, more)), constant_values=np.nan)
+            self.start_s = np.pad(self.start_s, ((0, 0), (0, more)), constant_values=np.nan)
+            self.seen = np.pad(self.seen, ((0, more), (0, 0)))
+            self.last_step = np.pad(self.last_step, (0, more), constant_values=-1)
+            self.newest_s = np.pad(self.newest_s, (0, more), constant_values=-np.inf)
+        return np.array([self.slot[rank] for rank in batch.ranks], dtype=np.int64)
+
+    def _add(self, step: Whole, slot: Whole, column: Whole, duration: Floats, start: Floats) -> None:
+        self._reserve(int(step.min()), int(step.max()))
+        index = step - self.base
+        fits = (index >= 0) & (index < len(self.step_s))
+        self.dropped += int(fits.size - fits.sum())
+        index, slot, column, duration, start = index[fits], slot[fits], column[fits], duration[fits], start[fits]
+        if not index.size:
+            return
+        self.used = max(self.used, int(index.max()) + 1)
+        whole = column == _STEP
+        phase = ~whole
+        np.add.at(self.phase_s, (index[phase], slot[phase], column[phase]), duration[phase])
+        self.seen[slot[phase], column[phase]] = True
+        self.step_s[index[whole], slot[whole]] = duration[whole]
+        self.start_s[index[whole], slot[whole]] = start[whole]
+        np.maximum.at(self.last_step, slot[whole], index[whole] + self.base)
+        np.maximum.at(self.newest_s, slot[whole], start[whole])
+
+    def _reserve(self, low: int, high: int) -> None:
+        """Make room for steps ``low`` to ``high``, as far as they are not closed and not too many."""
+        if self.base < 0:
+            self.base = low
+        low = max(low, self.closed + 1)
+        newest = self.base + self.used
+        if low < self.base and newest - low <= self.most_steps:
+            self._resize(self.base - low, 0)
+            self.base = low
+        if low <= newest + self.most_steps:
+            self.beyond = 0
+        elif self.beyond + 1 < JUMP_MESSAGES:  # One odd message must not silence all the others.
+            self.beyond += 1
+            return
+        else:  # A long gap: what is open will never be completed.
+            self.drop(self.used)
+            self.base = newest = low
+        length = min(max(high + 1, newest) - self.base, self.most_steps)
+        if length > len(self.step_s):
+            self._resize(0, max(length, min(2 * len(self.step_s), self.most_steps)) - len(self.step_s))
+
+    def _resize(self, before: int, after: int) -> None:
+        self.phase_s = np.pad(self.phase_s, ((before, after), (0, 0), (0, 0)))
+        self.step_s = np.pad(self.step_s, ((before, after), (0, 0)), constant_values=np.nan)
+        self.start_s = np.pad(self.start_s, ((before, after), (0, 0)), constant_values=np.nan)
+        self.used += before
+
+    def drop(self, steps: int) -> None:
+        """Close the first ``steps`` open steps."""
+        spare = max(16, 2 * (self.used - steps))
+        self.phase_s = np.pad(self.phase_s[steps : self.used], ((0, spare), (0, 0), (0, 0)))
+        self.step_s = np.pad(self.step_s[steps : self.used], ((0, spare), (0, 0)), constant_values=np.nan)
+        self.start_s = np.pad(self.start_s[steps : self.used], ((0, spare), (0, 0)), constant_values=np.nan)
+        self.base += steps
+        self.used -= steps
+        self.closed = self.base - 1
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {
+            "base": self.base,
+            "closed": self.closed,
+            "dropped": self.dropped,
+            "beyond": self.beyond,
+            "ranks": self.ranks,
+            "nodes": list(self.nodes),
+            "phase_s": self.phase_s[: self.used],
+            "step_s": self.step_s[: self.used],
+            "start_s": self.start_s[: self.used],
+            "seen": self.seen,
+            "last_step": self.last_step,
+            "newest_s": self.newest_s,
+        }
+
+    @classmethod
+    def restore(cls, data: dict[str, Any]) -> "Ring":
+        """The ring that ``snapshot`` described."""
+        ring = cls()
+        ring.base, ring.closed = data["base"], data["closed"]
+        ring.dropped, ring.beyond = data["dropped"], data["beyond"]
+        ring.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
+        ring.nodes = list(data["nodes"])
+        ring.phase_s, ring.step_s, ring.start_s = data["phase_s"], data["step_s"], data["start_s"]
+        ring.used = len(ring.step_s)
+        ring.seen, ring.last_step, ring.newest_s = data["seen"], data["last_step"], data["newest_s"]
+        return ring

@@ -1,0 +1,57 @@
+"""Training: a model learns made-up jobs and is scored by jobs it never saw."""
+
+import numpy as np
+import pytest
+
+from forecaster.job_kinds.recordings import Recording
+from forecaster.job_kinds.train import fit, gathered, leave_one_out, macro_f1, main, said, variations
+
+
+def job(name, kind, random, seconds=60):
+    """A made-up job of five samples a second: idle, or busy with a write every now and then."""
+    busy = kind == "batch_inference"
+    size = seconds * 5
+    series = {
+        "cpu_ratio": (0.8 + 0.1 * random.random(size)) if busy else 0.01 * (random.random(size) > 0.98),
+        "memory_used_bytes": np.full(size, 1e9) + 1e4 * random.random(size),
+        "disk_read_bytes_per_s": np.zeros(size),
+        "disk_write_bytes_per_s": 1e5 * busy * random.random(size),
+        "voluntary_switches_per_s": 20.0 * busy * random.random(size),
+    }
+    return Recording(name, kind, 0.2, series)
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    random = np.random.default_rng(1)
+    return [job(f"{kind}{at}", kind, random) for at in range(3) for kind in ("idle", "batch_inference")]
+
+
+def test_jobs_are_judged_by_models_that_never_saw_them(jobs):
+    """Every job is right, and no model's examples hold a window of its own."""
+    judged = leave_one_out(jobs)
+    assert macro_f1([(one.recording.kind, said(one, one.recording)) for one in judged]) == 1.0
+    for one in judged:
+        own = one.model.standardised(gathered([one.recording]).features)
+        assert one.model.distance(own).min() > 0
+
+
+def test_training_is_repeatable(jobs):
+    """The same jobs and seed give the same weights."""
+
+    def trained():
+        random = np.random.default_rng(3)
+        return fit(gathered(variations(jobs, random)), gathered(jobs), random).weights
+
+    assert np.array_equal(trained(), trained())
+
+
+def test_macro_f1_weighs_kinds_alike():
+    """Nine of one kind right and the only one of another wrong is far from 0.9."""
+    assert macro_f1([("a", "a")] * 9 + [("b", "unknown")]) == 0.5
+
+
+def test_a_folder_without_recordings_is_one_line_and_status_2(tmp_path, capsys):
+    """No traceback."""
+    assert main([str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,140 @@
+"""PyTorch profiler traces: a real one, made here, and small ones by hand."""
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from importers.kineto import read
+from importers.notes import Notes, SourceError
+from importers.op_rows import OPS
+from importers.traces import Traces
+from paceline import wire
+from paceline.events import PHASES
+
+
+def seconds(rank):
+    """Seconds by step and op."""
+    found = {}
+    for step, op, duration in zip(
+        rank.rows.step.tolist(), rank.rows.op.tolist(), rank.rows.duration.tolist(), strict=True
+    ):
+        found.setdefault(step, {}).setdefault(OPS[op], 0.0)
+        found[step][OPS[op]] += duration
+    return found
+
+
+def real(number):
+    """A trace that traces/make.py made."""
+    with gzip.open(Path(__file__).parent / "traces" / f"rank{number}.json.gz") as stream:
+        return read(stream, f"rank{number}.json", Notes())
+
+
+def event(name, start_ms, length_ms, cat="cpu_op", tid=1, **args):
+    span = {"ph": "X", "name": name, "cat": cat, "ts": start_ms * 1e3, "dur": length_ms * 1e3, "tid": tid, "pid": 1}
+    return span | {"args": args}
+
+
+def trace(*events, rank=0, **more):
+    about = {"backend": "nccl", "rank": rank, "world_size": 2}
+    return io.BytesIO(json.dumps({"distributedInfo": about, "traceEvents": events, **more}).encode())
+
+
+HOST = (
+    event("ProfilerStep#7", 0, 100, "user_annotation"),
+    event("enumerate(DataLoader)#x.__next__", 0, 10, "user_annotation"),
+    event("aten::linear", 15, 20),
+    event("aten::addmm", 16, 18),
+    event("autograd::engine::evaluate_function: AddmmBackward0", 40, 20),
+    event("gloo:all_reduce", 45, 35, "user_annotation", tid=2),
+    event("Optimizer.step#SGD.step", 80, 10, "user_annotation"),
+)
+
+
+def test_phases_of_a_host_trace():
+    """Each stretch of a step is one phase; the collective counts where nothing else runs; all add up to the step."""
+    found = seconds(read(trace(*HOST), "t.json", Notes()))[7]
+    want = {"data": 10, "prepare": 5, "forward": 20, "backward": 20, "communication": 20, "optimizer": 10, "step": 100}
+    assert {name: found[name] * 1e3 for name in want} == pytest.approx(want)
+    assert sum(found[name] for name in PHASES if name in found) == pytest.approx(found["step"])
+
+
+def test_phases_of_a_device_trace():
+    """With kernels, a phase is the time of the kernels its operators launched, and NCCL's are communication."""
+    spans = [
+        event("ProfilerStep#0", 0, 100, "user_annotation"),
+        event("aten::linear", 0, 5),
+        event("cudaLaunchKernel", 1, 1, "cuda_runtime", correlation=1),
+        event("gemm", 10, 30, "kernel", tid=7, correlation=1),
+        event("autograd::engine::evaluate_function: AddmmBackward0", 6, 5, tid=3),
+        event("cudaLaunchKernel", 7, 1, "cuda_runtime", tid=3, correlation=2),
+        event("gemm", 40, 30, "kernel", tid=7, correlation=2),
+        event(
+            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 60, 30, "kernel", tid=8, correlation=3, dtype="Float",
+            **{"Group size": 2, "In msg nelems": 1000, "Process Group Name": "0", "Seq": 41},
+        ),
+    ]  # fmt: skip
+    rank = read(trace(*spans), "t.json", Notes())
+    found = seconds(rank)[0]
+    assert {name: found[name] * 1e3 for name in ("forward", "backward", "communication")} == pytest.approx(
+        {"forward": 30, "backward": 30, "communication": 20}
+    )
+    (call,) = rank.calls
+    assert (call.operation, call.group, call.size, call.bytes, call.sequence) == ("all_reduce", "0", 2, 4000, 41)
+
+
+def test_steps_without_marks_are_cut_by_the_optimizer():
+    """Without ProfilerStep marks a step is what lies between two optimizer steps, and that is said."""
+    spans = [event("Optimizer.step#SGD.step", start, 5, "user_annotation") for start in (10, 50, 90)]
+    notes = Notes()
+    found = seconds(read(trace(*spans), "t.json", notes))
+    assert [found[step]["step"] for step in (0, 1)] == pytest.approx([0.04, 0.04])
+    assert notes.remarks
+
+
+def test_rank_from_the_name_of_the_file():
+    """A trace without distributedInfo is of the rank that its name says; without either it is refused."""
+    bare = json.dumps({"traceEvents": HOST}).encode()
+    assert read(io.BytesIO(bare), "trace-rank3.json", Notes()).rank == 3
+    with pytest.raises(SourceError, match="rank"):
+        read(io.BytesIO(bare), "trace.json", Notes())
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"traceEvents": 3}', b'{"distributedInfo": {"rank": 0}}'])
+def test_no_trace_is_refused(data):
+    """Bytes that are no trace, or one without steps, raise the error that is shown."""
+    with pytest.raises(SourceError):
+        read(io.BytesIO(data), "t.json", Notes())
+
+
+def test_ranks_meet_in_one_recording():
+    """Traces of two ranks make sound messages; a rank that is missing is named, one that comes twice refused."""
+    notes = Notes()
+    traces = Traces("job", notes)
+    traces.add(read(trace(*HOST, rank=1), "b", notes), "b")
+    with pytest.raises(SourceError, match="rank 1"):
+        traces.add(read(trace(*HOST, rank=1), "c", notes), "c")
+    events = [wire.decode(m.topic, wire.encode(m.event)) for m in traces.messages()]
+    assert {type(event).__name__ for event in events} == {"OpTimings", "CollectiveTimings"}
+    assert any("no trace of rank 0" in line for line in notes.lines())
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_real_trace(number):
+    """Traces that torch.profiler made of a gloo run: five steps each, and phases that add up to them."""
+    found = seconds(real(number))
+    assert sorted(found) == [22, 23, 24, 25, 26]
+    for parts in found.values():
+        assert min(parts["forward"], parts["backward"], parts["data"], parts["optimizer"]) > 0
+        assert sum(parts[name] for name in PHASES if name in parts) == pytest.approx(parts["step"], rel=0.02)
+
+
+def test_the_late_rank_of_a_real_trace_works_longer_and_waits_less():
+    """Rank 1 slept 20 ms before each forward and computed more; rank 0 waited for it in the all-reduce."""
+    (fast, slow) = (seconds(real(number)) for number in (0, 1))
+    for step in fast:
+        assert slow[step]["prepare"] > 0.019
+        assert slow[step]["forward"] > 2 * fast[step]["forward"]
+        assert fast[step]["communication"] > 5 * slow[step]["communication"]

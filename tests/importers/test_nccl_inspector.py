@@ -1,0 +1,108 @@
+"""NCCL Inspector's files, in the formats before and since 4.3."""
+
+import io
+import json
+
+import pytest
+
+from importers.nccl_inspector import Inspector
+from importers.notes import Notes, SourceError
+from paceline import wire
+
+
+def context(rank, time_us, ranks=4, comm="0xabc", pid=None):
+    header = {"id": comm, "comm_name": "unknown", "rank": rank, "n_ranks": ranks, "nnodes": 1}
+    metadata = {
+        "inspector_output_format_version": "v4.3",
+        "git_rev": "",
+        "dump_timestamp_us": time_us,
+        "hostname": "node-a",
+        "pid": 100 + rank if pid is None else pid,
+    }
+    return {"header": header, "metadata": metadata}
+
+
+def collective(number, exec_us, start_us=None, operation="AllReduce"):
+    found = {
+        "coll": operation,
+        "coll_algo": "RING",
+        "coll_proto": "LL",
+        "coll_sn": number,
+        "coll_msg_size_bytes": 1 << 20,
+        "coll_exec_time_us": exec_us,
+        "coll_timing_source": "kernel_gpu",
+        "coll_algobw_gbs": 1.5,
+        "coll_busbw_gbs": 2.5,
+    }
+    if start_us is not None:
+        found["event_trace_ts"] = {"coll_start_ts": start_us, "coll_stop_ts": start_us + 5, "kernel_events": []}
+    return {"coll_perf": found}
+
+
+def stream(*objects):
+    return io.BytesIO(b"".join(json.dumps(one).encode() + b"\n" for one in objects))
+
+
+def load(*files):
+    notes = Notes()
+    found = Inspector("job", notes)
+    for file in files:
+        found.survey(file)
+        file.seek(0)
+    for file in files:
+        found.read(file)
+    events = [wire.decode(m.topic, wire.encode(m.event)) for m in found.messages()]
+    return events, notes
+
+
+def test_operations_belong_to_the_marker_before_them():
+    """Since format 4.3 operations have no header: rank, host and group are the last marker's."""
+    events, notes = load(
+        stream(
+            context(2, 10_000_000) | {"dump_stats": {"coll_records": 2, "coll_dropped_since_last_dump": 7}},
+            collective(5, 900, 8_000_000),
+            collective(6, 800, 9_500_000),
+            {"p2p_perf": {"p2p": "Send"}},
+            {"proxy_trace": {}},
+        )
+    )
+    rows = [(r, q, w) for event in events for r, q, w in zip(event.rank, event.seq, event.wait_s, strict=True)]
+    assert rows == [(2, 5, 0.0009), (2, 6, 0.0008)]
+    assert {event.node for event in events} == {"node-a"}
+    assert not any(event.phases for event in events)
+    assert notes.dropped == {"overwritten in NCCL Inspector's ring": 7, "point to point operations": 1}
+
+
+def test_every_record_may_carry_its_own_header():
+    """Before 4.3 each operation has header and metadata of its own."""
+    events, _ = load(stream(*(context(1, 1_000_000 * n) | collective(n, 100) for n in range(1, 4))))
+    assert [seq for event in events for seq in event.seq] == [1, 2, 3]
+
+
+def test_ranks_of_sub_groups_are_those_of_the_job():
+    """A process that is rank 0 of a small communicator keeps its rank in the largest; functions count apart."""
+    events, _ = load(
+        stream(
+            context(0, 5_000_000, 2, "0x1", pid=9) | collective(1, 10, 4_000_000),
+            context(3, 6_000_000, 4, "0x2", pid=9) | collective(1, 10, 5_500_000),
+            context(3, 6_000_000, 4, "0x2", pid=9) | collective(1, 10, 5_600_000, "AllGather"),
+        )
+    )
+    assert {rank for event in events for rank in event.rank} == {3}
+    groups = {(group, size) for event in events for group, size in zip(event.groups, event.group_sizes, strict=True)}
+    assert groups == {("0x1 all_reduce", 2), ("0x2 all_reduce", 4), ("0x2 all_gather", 4)}
+
+
+def test_dirt_is_counted():
+    """Lines that are none, and collectives with impossible numbers, are counted."""
+    events, notes = load(stream(context(0, 10**7) | {"dump_stats": {}}, collective(1, -5), collective(2, 5), [1], "x"))
+    assert sum(len(event.rank) for event in events) == 1
+    assert sum(notes.dropped.values()) == 3
+
+
+def test_files_without_collectives_or_of_two_jobs_are_refused():
+    """Nothing to import, and the same rank twice, are errors on one line."""
+    with pytest.raises(SourceError, match="no collective"):
+        load(stream({"a": 1}))
+    with pytest.raises(SourceError, match="same rank"):
+        load(*(stream(context(0, 10**7, pid=pid) | collective(1, 5)) for pid in (1, 2)))

@@ -1,0 +1,254 @@
+"""Generic timelines: whatever the table's form, words and dirt, the same rows come out; what cannot is counted."""
+
+import csv
+import io
+import json
+from collections import defaultdict
+from datetime import UTC, datetime
+
+import pytest
+
+from importers.aliases import op_of
+from importers.notes import Notes, SourceError
+from importers.op_rows import messages
+from importers.op_timeline import Timeline, Wishes
+from paceline import wire
+from paceline.events import OpTimings
+from simulator.job import Job
+from simulator.spec import Spec
+
+HEAD = ["rank", "step", "op", "start", "duration"]
+
+
+def table(rows, head=HEAD):
+    """Rows as CSV."""
+    text = io.StringIO()
+    csv.writer(text).writerows([head, *rows])
+    return io.BytesIO(text.getvalue().encode())
+
+
+def load(stream, kind="csv", **wishes):
+    """Seconds by (rank, step) and op, the messages, and the notes."""
+    notes = Notes()
+    timeline = Timeline(Wishes(**wishes), notes)
+    timeline.read(stream, kind, "table")
+    found = list(messages(*timeline.rows()))
+    seconds = defaultdict(lambda: defaultdict(float))
+    for message in found:
+        event = wire.decode(message.topic, wire.encode(message.event))
+        for rank, step, op, duration in zip(event.rank, event.step, event.op, event.duration_s, strict=True):
+            seconds[rank, step][event.ops[op]] += duration
+    return seconds, found, notes
+
+
+def simulated(spec):
+    """A simulated pipeline job as a table, without steps of its own."""
+    for message in Job(spec).messages():
+        if isinstance(event := message.event, OpTimings):
+            for rank, step, op, batch, start, seconds in zip(
+                event.rank, event.step, event.op, event.microbatch, event.start_s, event.duration_s, strict=True
+            ):
+                if event.ops[op] != "step":
+                    yield *spec.place(rank)[::2], rank, step, f"{event.ops[op]}-x", event.t0_s + start, seconds, batch
+
+
+def test_a_job_survives_the_way_through_a_table():
+    """Phases, places and micro-batches of a simulated pipeline come back from its timeline."""
+    spec = Spec(ranks=8, pp=4, steps=6)
+    rows = list(simulated(spec))
+    stream = table(rows, ["dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "mb_id"])
+    seconds, found, notes = load(stream)
+    assert not notes.dropped
+    assert len(seconds) == 8 * 6
+    want = sum(row[6] for row in rows if row[2] == 5 and row[3] == 3 and row[4] == "backward-x")
+    assert seconds[5, 3]["backward"] == pytest.approx(want, abs=1e-4)
+    assert all(parts["step"] > parts["forward"] + parts["backward"] for parts in seconds.values())
+    (first, *_) = found
+    places = dict(zip(first.event.ranks, zip(first.event.dp, first.event.pp, strict=True), strict=True))
+    assert places == {rank: spec.place(rank)[::2] for rank in range(8)}
+    assert set(first.event.microbatch) == {-1, *range(8)}
+
+
+def test_communication_is_what_no_work_hides():
+    """A collective that runs beside compute counts only where nothing else runs; the step spans all rows."""
+    rows = [[0, 0, "F", 0.0, 4.0], [0, 0, "all-reduce", 3.0, 3.0], [0, 0, "send", 5.5, 1.0], [0, 0, "opt", 6.2, 1.0]]
+    seconds, *_ = load(table(rows))
+    assert dict(seconds[0, 0]) == pytest.approx({"forward": 4.0, "communication": 2.2, "optimizer": 1.0, "step": 7.2})
+
+
+def test_every_form_of_table_gives_the_same(tmp_path):
+    """CSV with semicolons, JSON Lines and Parquet of the same rows give the same messages."""
+    pyarrow = pytest.importorskip("pyarrow", reason="comes with the page's extra")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [[r, s, "fwd", s + r / 100, 0.5] for s in range(3) for r in range(2)]
+    want = load(table(rows))[0]
+    semicolons = io.BytesIO("\n".join(";".join(map(str, row)) for row in [HEAD, *rows]).encode())
+    lines = io.BytesIO(b"".join(json.dumps(dict(zip(HEAD, row, strict=True))).encode() + b"\n" for row in rows))
+    parquet.write_table(pyarrow.table(dict(zip(HEAD, map(list, zip(*rows, strict=True)), strict=True))), tmp_path / "t")
+    assert load(semicolons)[0] == want
+    assert load(lines, "jsonl")[0] == want
+    assert load(io.BytesIO((tmp_path / "t").read_bytes()), "parquet")[0] == want
+
+
+def test_starts_may_be_dates_and_categories_words(tmp_path):
+    """Parquet with timestamps, dictionary-encoded ops and missing micro-batches, and ISO times in CSV, are read."""
+    pyarrow = pytest.importorskip("pyarrow", reason="comes with the page's extra")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    when = [datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in range(4)]
+    columns = {
+        "rank": [0] * 4,
+        "step": [0, 0, 1, 1],
+        "optype": pyarrow.array(["forward-compute", "forward-send"] * 2).dictionary_encode(),
+        "mb_id": pyarrow.array([0, None, 1, None]),
+        "start_ts": when,
+        "duration": [500.0] * 4,
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t")
+    seconds, found, _ = load(io.BytesIO((tmp_path / "t").read_bytes()), "parquet", unit="ms")
+    assert dict(seconds[0, 1]) == pytest.approx({"forward": 0.5, "communication": 0.5, "step": 1.5})
+    assert found[0].event.t0_s == pytest.approx(when[0].timestamp())
+    assert {number for message in found for number in message.event.microbatch} == {-1, 0, 1}
+    rows = [[0, s, "f", when[s].isoformat(), 0.5] for s in range(4)]
+    assert load(table(rows))[1][0].event.t0_s == pytest.approx(when[0].timestamp())
+
+
+def test_columns_are_mapped_and_times_scaled():
+    """Columns with names of their own are mapped; times in milliseconds become seconds."""
+    head = ["who", "n", "kind", "began", "took"]
+    chosen = {"rank": "who", "step": "n", "op": "kind", "start": "began", "duration": "took"}
+    seconds, *_ = load(table([[3, 7, "f", 1000, 250]], head), columns=chosen, unit="ms", ops={})
+    assert seconds[3, 7]["forward"] == pytest.approx(0.25)
+
+
+def test_rank_from_place():
+    """Without a rank it follows from stage and dp, and that is said."""
+    rows = [[dp, stage, 0, "f", 0.0, 1.0] for stage in range(2) for dp in range(3)]
+    seconds, _, notes = load(table(rows, ["dp", "stage", *HEAD[1:]]))
+    assert sorted(rank for rank, _ in seconds) == list(range(6))
+    assert any("stage x 3 + dp" in line for line in notes.lines())
+
+
+def test_without_starts_the_order_of_the_file_counts():
+    """Without starts, rows of a rank follow each other, ranks meet at each step, and that is said."""
+    rows = [[r, s, op, d] for r in range(2) for s in range(2) for op, d in (("f", 1.0 + r), ("b", 2.0))]
+    seconds, found, notes = load(table(rows, ["rank", "step", "op", "duration"]))
+    assert seconds[0, 0]["step"] == pytest.approx(3.0)
+    assert seconds[1, 1]["step"] == pytest.approx(4.0)
+    starts = {
+        (event.rank[i], event.step[i]): event.t0_s + event.start_s[i]
+        for event in (message.event for message in found)
+        for i in range(len(event.rank))
+        if event.ops[event.op[i]] == "step"
+    }
+    assert starts == pytest.approx({(0, 0): 0.0, (1, 0): 0.0, (0, 1): 4.0, (1, 1): 4.0})
+    assert any("no start" in line for line in notes.lines())
+
+
+def test_dirt_is_left_out_and_counted():
+    """Missing, negative, absurd, double and torn rows are counted by what is wrong; the rest is imported."""
+    good = [0, 0, "forward", 0.0, 1.0]
+    bad = [
+        ["", 0, "forward", 1, 1],
+        [0, "nan", "forward", 2, 1],
+        [0, 0, "", 3, 1],
+        [0, 0, "forward", 4, "NaN"],
+        [0, 0, "forward", 5, -1],
+        [0, 0, "forward", 6, 1e9],
+        [-1, 0, "forward", 7, 1],
+        [0.5, 0, "forward", 8, 1],
+        [0, -3, "forward", 9, 1],
+        [2**40, 0, "forward", 9, 1],
+        [0, 0, "forward", "", 1],
+        good,
+        [0, 0, "forward"],
+    ]
+    seconds, _, notes = load(table([good, *bad]))
+    assert {key: dict(parts) for key, parts in seconds.items()} == {(0, 0): {"forward": 1.0, "step": 1.0}}
+    assert sum(notes.dropped.values()) == len(bad)
+
+
+def test_zero_durations_and_pauses_stay():
+    """Durations of 0 and a checkpoint of half a minute are rows like others."""
+    rows = [[0, 0, "recv", 0.0, 0.0], [0, 0, "f", 0.0, 1.0], [0, 0, "checkpoint", 1.0, 30.0]]
+    seconds, _, notes = load(table(rows))
+    assert seconds[0, 0]["step"] == pytest.approx(31.0)
+    assert not notes.dropped
+
+
+@pytest.mark.parametrize(("unit", "scale", "likely"), [("s", 1e4, "us"), ("ns", 1.0, "s")])
+def test_a_wrong_unit_is_said(unit, scale, likely):
+    """Steps of hours or nanoseconds bring a remark that names a likelier unit."""
+    rows = [[0, s, "f", s * scale * 0.9, 0.9 * scale] for s in range(4)]
+    notes = load(table(rows), unit=unit)[2]
+    assert any(f"--time-unit {likely}" in line or f" {likely}?" in line for line in notes.lines())
+
+
+def test_rows_of_many_days_are_refused_with_the_likely_unit():
+    """Microseconds read as seconds leave no row, and the error says which unit it may be."""
+    rows = [[0, s, "f", s * 1e6, 2e5] for s in range(4)]
+    with pytest.raises(SourceError, match=r"is it --time-unit .*us"):
+        load(table(rows))
+
+
+def test_named_ranks_are_numbered():
+    """Ranks that are names get numbers, and that is said."""
+    seconds, _, notes = load(table([["gpu-a", 0, "f", 0, 1], ["gpu-b", 0, "f", 0, 1]]))
+    assert sorted(seconds) == [(0, 0), (1, 0)]
+    assert any("gpu-a" in line for line in notes.lines())
+
+
+def test_unknown_ops_are_other_and_said():
+    """An op that no table knows counts as other, with a remark; the user's own word wins."""
+    seconds, _, notes = load(table([[0, 0, "frobnicate", 0, 1], [0, 0, "zap", 1, 1]]), ops={"zap": "data"})
+    assert (seconds[0, 0]["other"], seconds[0, 0]["data"]) == (1.0, 1.0)
+    assert any("frobnicate" in line and "zap" not in line for line in notes.lines())
+
+
+@pytest.mark.parametrize(
+    ("head", "says"),
+    [
+        (["rank", "step", "duration"], "which column is the op"),
+        (["step", "op", "duration"], "no rank, dp or stage"),
+        (["rank", "op", "duration"], "which column is the step"),
+    ],
+)
+def test_a_missing_column_is_named(head, says):
+    """What is not there is named with the option that mends it and the columns there are."""
+    with pytest.raises(SourceError, match=says):
+        load(table([[0] * len(head)], head))
+
+
+def test_nothing_usable_is_an_error():
+    """A table of nothing but dirt says so."""
+    with pytest.raises(SourceError, match="no row can be used"):
+        load(table([["", "", "", "", ""]]))
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xfe\x00garbage", b'{"a": 1}\n[1]\n'])
+def test_no_table_is_an_error(data):
+    """Bytes that are no such table raise the error that is shown, whatever the form."""
+    for kind in ("csv", "jsonl", "parquet"):
+        with pytest.raises(SourceError):
+            load(io.BytesIO(data), kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("forward-compute", "forward"),
+        ("FWD", "forward"),
+        ("backward_recv", "communication"),
+        ("params-all-gather", "communication"),
+        ("AllReduce", "communication"),
+        ("layernorm-grads-all-reduce", "communication"),
+        ("optimizer-clip-main-grad", "optimizer"),
+        ("B", "backward"),
+        ("DataLoader.next", "data"),
+        ("ckpt_save", "checkpoint"),
+        ("train_step", "step"),
+        ("cpu_wait", "cpu_wait"),
+    ],
+)
+def test_words(name, op):
+    """Names of ops as tools write them mean what they should."""
+    assert op_of(name, {}) == op

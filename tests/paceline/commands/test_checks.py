@@ -1,0 +1,88 @@
+"""What ``paceline doctor`` finds, and the mend it names."""
+
+import json
+import sys
+
+import pytest
+
+from paceline import topics
+from paceline.commands import checks, doctor
+from paceline.kafka.clients import BrokerSettings
+
+TABLE = {topic.name: topic.partitions for topic in topics.TOPICS}
+
+
+def status(found: list[checks.Check]) -> list[str]:
+    return [check.status for check in found]
+
+
+def test_topics_as_in_the_table_are_well():
+    """One line, no mend."""
+    assert status(checks.compare(TABLE)) == ["ok"]
+
+
+def test_a_missing_topic_is_a_warning_and_named():
+    """It will be made by whoever needs it first, so nothing fails."""
+    found = checks.compare({name: count for name, count in TABLE.items() if name != topics.OP.name})
+    assert (status(found), "op" in found[0].says) == (["warn"], True)
+
+
+def test_another_partition_count_fails_with_the_way_out():
+    """A topic that the broker made by itself has one partition, and streams cannot join it."""
+    found = checks.compare({**TABLE, topics.OP.name: 1})
+    assert (status(found), topics.OP.name in found[0].mend) == (["fail"], True)
+
+
+def test_foreign_topics_are_nobodys_business():
+    """Other topics on the same Kafka are not mentioned."""
+    assert status(checks.compare({**TABLE, "orders": 3})) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (BrokerSettings(), "ok"),
+        (BrokerSettings(brokers=("kafka-1:9092",)), "warn"),
+        (BrokerSettings(brokers=("kafka-1:9092",), security_protocol="SASL_PLAINTEXT"), "warn"),
+        (BrokerSettings(brokers=("kafka-1:9092",), security_protocol="SASL_SSL"), "ok"),
+    ],
+)
+def test_an_open_network_is_warned_of(settings: BrokerSettings, expected: str):
+    """In the clear is well on this machine alone."""
+    assert checks.login(settings).status == expected
+
+
+def test_without_nvml_gpus_are_not_measured_and_nothing_fails(monkeypatch: pytest.MonkeyPatch):
+    """A node without the package is told how to get it."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    found = checks.nvml()
+    assert (found.status, "paceline[collectors]" in found.mend) == ("warn", True)
+
+
+def test_a_healthy_broker_gives_status_0(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]):
+    """Every line is readable by a program, and none fails."""
+    code = doctor.main(["--json", "--brokers", broker.address])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["name"] for row in rows} >= {"python", "nvml", "broker", "login", "advertised", "topics", "clock"}
+    assert (code, [row for row in rows if row["status"] == "fail"]) == (0, [])
+
+
+@pytest.mark.bus
+def test_the_clock_is_measured_against_the_brokers_stamp(apache_kafka: object):
+    """On one machine the offset is within what the measurement can tell."""
+    offset_s, uncertain_s = checks.clock_offset(apache_kafka.settings)
+    assert abs(offset_s) <= uncertain_s
+
+
+def test_no_broker_gives_status_1_and_the_mend(capsys: pytest.CaptureFixture[str]):
+    """The line names the address, the cause and what to start."""
+    assert doctor.main(["--brokers", "127.0.0.1:1"]) == 1
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert all(part in last for part in ("fail", "127.0.0.1:1", "connection refused", "paceline up"))
+
+
+def test_a_wrong_setting_is_a_failed_check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """The doctor does not give up on what it is asked to find."""
+    monkeypatch.setenv("PACELINE_SECURITY_PROTOCOL", "TLS")
+    assert doctor.main([]) == 1
+    assert "PACELINE_SECURITY_PROTOCOL" in capsys.readouterr().out.splitlines()[-1]

@@ -1,0 +1,117 @@
+"""A real login: TLS and SCRAM-SHA-512 against Apache Kafka, right and wrong."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from paceline import events, topics
+from paceline.delivery.publisher import Publisher
+from paceline.kafka import clients
+from paceline.kafka.clients import BrokerSettings, BusError
+
+pytestmark = pytest.mark.bus
+
+PROPERTIES = """
+listener.security.protocol.map=CLIENT:SASL_SSL,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=CLIENT
+sasl.enabled.mechanisms=SCRAM-SHA-512
+sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512
+listener.name.client.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \
+username="admin" password="admin-secret";
+ssl.keystore.type=PEM
+ssl.keystore.location={store}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:admin;User:ANONYMOUS
+"""
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An authority, a broker's certificate by it, and another authority that signed nothing."""
+    folder = tmp_path_factory.mktemp("certificates")
+    (folder / "san").write_text("subjectAltName=IP:127.0.0.1\n")
+    new = "openssl req -newkey rsa:2048 -nodes -days 2"
+    for command in (
+        f"{new} -x509 -keyout ca.key -out ca.pem -subj /CN=authority",
+        f"{new} -x509 -keyout other.key -out other.pem -subj /CN=other",
+        "openssl req -newkey rsa:2048 -nodes -keyout broker.key -out broker.csr -subj /CN=broker",
+        "openssl x509 -req -in broker.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile san -out broker.pem",
+    ):
+        subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+    parts = ("broker.key", "broker.pem", "ca.pem")
+    (folder / "store.pem").write_text("".join((folder / part).read_text() for part in parts))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def secured(certificates: Path, new_apache_kafka: Callable[..., object]) -> Iterator[BrokerSettings]:
+    """Settings that are right for a node with TLS, two users and no rights but the administrator's."""
+    properties = certificates / "extra.properties"
+    properties.write_text(PROPERTIES.format(store=certificates / "store.pem", authority=certificates / "ca.pem"))
+    node = new_apache_kafka(EXTRA_PROPERTIES=str(properties), SCRAM_USERS="admin=admin-secret guest=guest-secret")
+    settings = BrokerSettings(
+        brokers=(node.address,),
+        security_protocol="SASL_SSL",
+        ssl_cafile=str(certificates / "ca.pem"),
+        sasl_username="admin",
+        sasl_password="admin-secret",
+    )
+    node.start(settings)
+    return settings
+
+
+def test_the_right_password_opens_everything(secured: BrokerSettings):
+    """Topics are made and an event is delivered over TLS with a login."""
+    clients.wait_for_broker(secured, 60)
+    clients.ensure_topics(secured)
+    publisher = Publisher(secured, client_id="test")
+    publisher.publish(topics.DEADLETTER, event())
+    assert publisher.close(60).sent == 1
+
+
+def test_a_wrong_password_is_said_at_once(secured: BrokerSettings):
+    """The line names the user and the variables, not the password, and nobody waits for the deadline."""
+    with pytest.raises(BusError, match=r"login refused for user 'admin'.*PACELINE_SASL_PASSWORD") as caught:
+        clients.wait_for_broker(replace(secured, sasl_password="wr0ng"), 1000)
+    assert "wr0ng" not in str(caught.value)
+
+
+def test_an_untrusted_broker_gets_no_password(secured: BrokerSettings, certificates: Path):
+    """A certificate of another authority ends the connection before the login."""
+    with pytest.raises(BusError, match=r"not trusted.*PACELINE_SSL_CAFILE"):
+        clients.wait_for_broker(replace(secured, ssl_cafile=str(certificates / "other.pem")), 1000)
+
+
+def test_plain_text_to_a_tls_port_points_to_the_protocol(secured: BrokerSettings):
+    """Who forgot TLS is told so, and which variable to set."""
+    with pytest.raises(BusError, match="speaks TLS; set PACELINE_SECURITY_PROTOCOL"):
+        clients.wait_for_broker(BrokerSettings(brokers=secured.brokers), 60)
+
+
+def test_a_mechanism_the_broker_does_not_offer_is_named(secured: BrokerSettings):
+    """PLAIN where only SCRAM is offered."""
+    with pytest.raises(BusError, match="PACELINE_SASL_MECHANISM"):
+        clients.wait_for_broker(replace(secured, sasl_mechanism="PLAIN"), 60)
+
+
+def test_a_user_without_rights_stops_nobody(secured: BrokerSettings):
+    """An event that may not be written is shed, counted, and told once, with the user and the topic."""
+    clients.ensure_topics(secured)
+    told: list[str] = []
+    guest = replace(secured, sasl_username="guest", sasl_password="guest-secret")
+    publisher = Publisher(guest, client_id="test", on_warning=told.append)
+    for _ in range(3):
+        publisher.publish(topics.DEADLETTER, event())
+    stats = publisher.close(60)
+    assert (stats.sent, stats.shed, len(told)) == (0, 3, 1)
+    assert "guest" in told[0]
+    assert topics.DEADLETTER.name in told[0]
+
+
+def event() -> events.DeadLetter:
+    return events.DeadLetter(reason="r", topic="t", partition=0, offset=0, time_s=0.0, excerpt="")

@@ -1,0 +1,236 @@
+"""The sidecar as a process: it takes reports, survives garbage, and ends when told."""
+
+import importlib.util
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline import topics, wire
+from paceline.events import CollectiveTimings, JobDescribed, LinkSample, OpTimings, PeerLink, RankCondition
+from paceline.recording import Line, read
+from paceline.training.messages import Bye, LinkReport
+
+_spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
+assert _spec is not None
+assert _spec.loader is not None
+rank = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(rank)
+
+PATIENCE_S = 60.0
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Wait for ``what``, with a deadline."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+class Sidecar:
+    """A running sidecar that records."""
+
+    def __init__(self, folder: Path, *options: str, record: str | None = None) -> None:
+        self.path = folder / "own" / "ranks"
+        self.recording = record or str(folder / "run.jsonl")
+        command = ["--socket", str(self.path), "--record", self.recording, "--quiet", "--job", "made-up", *options]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "paceline.sidecar.server", *command],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environ | {"PACELINE_NODE": "n1"},
+        )
+        until(lambda: self.path.exists() or self.process.poll() is not None)
+
+    def speaker(self) -> "rank.Speaker":
+        return rank.Speaker(str(self.path))
+
+    def recorded(self, kind: type) -> list[object]:
+        lines = (line for line in read(self.recording) if isinstance(line, Line))
+        found = (wire.decode(topics.resolve(line.topic), line.value) for line in lines)
+        return [event for event in found if isinstance(event, kind)]
+
+    def end(self, word: bytes = b"") -> str:
+        """Hang up, and what it said on standard error."""
+        _, said = self.process.communicate(word, timeout=PATIENCE_S)
+        return said.decode()
+
+
+@pytest.fixture
+def sidecar(tmp_path: Path) -> Iterator[Sidecar]:
+    made = Sidecar(tmp_path)
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
+def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> None:
+    """Rows sent just before the parent hangs up are in the file, and so is the command's exit status."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    for step in range(50):
+        speaker.say(rank.step(step))
+    speaker.say(Bye(ended_s=time.time()))
+    speaker.close()
+    assert sidecar.end(b"exit 7\n") == ""
+    steps = [step for event in sidecar.recorded(OpTimings) for step in sorted(set(event.step))]
+    assert steps == list(range(50))
+    last = sidecar.recorded(JobDescribed)[-1]
+    assert (last.job, last.node, last.exit_status) == ("made-up", "n1", 7)
+    assert last.ended_s is not None
+
+
+def test_the_connections_of_a_rank_are_passed_on(sidecar: Sidecar) -> None:
+    """With what their interface is rated at, which nobody knows of loopback."""
+    peer = PeerLink(local="127.0.0.1:4000", remote="127.0.0.1:5000", rtt_s=0.0001)
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    link = LinkReport(2, 0.0001, 0, [peer])
+    speaker.say(msgspec.structs.replace(rank.step(0), link=link))
+    speaker.say(Bye(ended_s=time.time()))
+    speaker.close()
+    assert sidecar.end() == ""
+    links = [link for event in sidecar.recorded(CollectiveTimings) for link in event.links]
+    assert links == [LinkSample(rank=0, connections=2, rtt_s=0.0001, retransmits=0, peers=[peer])]
+
+
+def test_the_socket_is_for_our_user_alone(sidecar: Sidecar) -> None:
+    """Its folder admits nobody else."""
+    assert stat.S_IMODE(sidecar.path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"x", os.urandom(1000), b"\xc1" * 60_000, b"\x81" * 50_000, rank.encoder.encode(rank.step(0))],
+    ids=["short", "random", "long", "nested", "marks before hello"],
+)
+def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sidecar, garbage: bytes) -> None:
+    """The others' rows arrive, and the count is told at the end."""
+    bad, good = sidecar.speaker(), sidecar.speaker()
+    good.say(rank.hello())
+    bad.say(garbage)
+    bad.socket.settimeout(PATIENCE_S)
+    assert bad.socket.recv(1) == b""
+    good.say(rank.step(3))
+    good.close()
+    said = sidecar.end()
+    bad.close()
+    assert "1 connections were dropped" in said
+    assert [set(event.step) for event in sidecar.recorded(OpTimings)] == [{0}]
+
+
+@pytest.mark.parametrize(
+    "mark", [(1, 99, None), (1, -5, None), (1, 33, None), (1, 33, 7), (1, 0, 7), (1, 38, ("g",) * 6)]
+)
+def test_a_mark_that_cannot_be_drops_the_connection(sidecar: Sidecar, mark: tuple[int, int, object]) -> None:
+    """It may decode, but no timeline could use it."""
+    import msgspec
+
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(msgspec.msgpack.encode({"type": "marks", "marks": [mark], "offset_ns": 0}))
+    speaker.close()
+    assert "dropped" in sidecar.end()
+
+
+def test_a_rank_that_stands_in_a_collective_is_told(sidecar: Sidecar) -> None:
+    """A hang shows in nothing else: no row comes out of it."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.stuck(5))
+    until(lambda: Path(sidecar.recording).exists() and bool(sidecar.recorded(CollectiveTimings)))
+    (first, *_) = sidecar.recorded(CollectiveTimings)
+    assert [(found.rank, found.seq, found.operation) for found in first.open] == [(0, 5, "all_reduce")]
+    assert first.now_s - first.open[0].start_s > 5
+    speaker.close()
+
+
+def test_rows_come_with_what_the_node_did_to_the_rank(sidecar: Sidecar) -> None:
+    """Once a second; what this machine does not measure is None."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    steps = iter(range(1000))
+
+    def conditions() -> list[RankCondition]:
+        speaker.say(rank.step(next(steps)))
+        return [found for event in sidecar.recorded(OpTimings) for found in event.conditions]
+
+    until(lambda: Path(sidecar.recording).exists() and bool(conditions()))
+    (first, *_) = conditions()
+    assert (first.rank, first.span_s, first.throttle_reasons) == (0, 0.0, None)
+    speaker.close()
+
+
+def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar) -> None:
+    """A rank that is still connected does not hold it up."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.step(1))
+    until(lambda: Path(sidecar.recording).exists() and bool(sidecar.recorded(JobDescribed)))
+    sidecar.process.send_signal(signal.SIGTERM)
+    sidecar.process.wait(PATIENCE_S)
+    speaker.close()
+    assert [set(event.step) for event in sidecar.recorded(OpTimings)] == [{0}]
+
+
+def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
+    """The terminal sends it to everybody; the last rows come after it."""
+    sidecar.process.send_signal(signal.SIGINT)
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.step(2))
+    speaker.close()
+    sidecar.end()
+    assert [set(event.step) for event in sidecar.recorded(OpTimings)] == [{0}]
+
+
+def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path) -> None:
+    """The recording ends; the socket stays open."""
+    made = Sidecar(tmp_path, record="/dev/full")
+    speaker = made.speaker()
+    speaker.say(rank.hello())
+    for step in range(100):
+        speaker.say(rank.step(step))
+    speaker.close()
+    said = made.end().splitlines()
+    assert len(said) == 1
+    assert "No space left" in said[0]
+    assert made.process.returncode == 0
+
+
+def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path) -> None:
+    """The way of a script that watches itself: nobody is there to hang up."""
+    made = Sidecar(tmp_path, "--until-empty")
+    speaker = made.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.step(0))
+    speaker.close()
+    made.process.wait(PATIENCE_S)
+    assert made.end() == ""
+    assert len(made.recorded(OpTimings)) == 1
+
+
+def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar, tmp_path: Path) -> None:
+    """Ranks of a node may all try to start it: one wins, the others end in peace."""
+    second = subprocess.run(
+        [sys.executable, "-m", "paceline.sidecar.server", "--socket", str(sidecar.path)],
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert second.returncode == 0
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.say(rank.step(0))
+    speaker.close()
+    sidecar.end()
+    assert len(sidecar.recorded(OpTimings)) == 1

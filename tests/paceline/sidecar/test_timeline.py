@@ -1,0 +1,259 @@
+"""The timeline: marks in, rows out; every nanosecond of a step goes to exactly one phase."""
+
+import random
+
+import pytest
+
+from paceline.sidecar.open_collectives import Ledger
+from paceline.sidecar.rank_rows import Rows
+from paceline.sidecar.timeline import Timeline
+from paceline.training import marks
+from paceline.training.marks import (
+    BACKWARD,
+    CHECKPOINT,
+    COMMUNICATION,
+    DATA,
+    EVALUATION,
+    FORWARD,
+    ISSUED,
+    LEAVE,
+    OPTIMIZER,
+    READY,
+    REDUCER,
+    STEP,
+)
+
+MS = 1_000_000
+
+
+class Run:
+    """Feeds a timeline in milliseconds and reads its rows back."""
+
+    def __init__(self) -> None:
+        self.rows = Rows()
+        self.timeline = Timeline(self.rows, Ledger(self.rows))
+        self.now = 1000
+
+    def at(self, ms: float, kind: int, payload: object = None) -> "Run":
+        self.now = 1000 + ms
+        self.timeline.feed(int(self.now * MS), kind, payload)
+        return self
+
+    def span(self, start: float, end: float, op: int, payload: object = None) -> "Run":
+        return self.at(start, op, payload).at(end, LEAVE + op)
+
+    def steps(self) -> list[dict[str, float]]:
+        """Milliseconds by phase (and micro-batch) of each step that has been closed."""
+        self.timeline.feed(int(self.now * MS), marks.QUEUED, None)
+        found: dict[int, dict[str, float]] = {}
+        for report in filter(None, [self.rows.take(0)]):
+            for step, op, microbatch, duration in zip(
+                report.step, report.op, report.microbatch, report.duration_s, strict=True
+            ):
+                name = op if microbatch < 0 else f"{op} {microbatch}"
+                found.setdefault(step, {})[name] = round(duration * 1e3, 6)
+        return [found[step] for step in sorted(found)]
+
+
+def test_phases_of_a_plain_ddp_step() -> None:
+    """Fetching, the way to the model, forward, backward, the wait for gradients and the optimizer are told apart."""
+    run = Run().span(0, 2, DATA).span(3, 7, FORWARD).at(8, BACKWARD)
+    run.at(12, ISSUED, ("default", 2, 0, "all_reduce", 64, REDUCER)).at(14, READY)
+    run.at(20, LEAVE + BACKWARD).span(21, 24, OPTIMIZER)
+    assert run.steps() == []
+    run.at(25, DATA)
+    assert run.steps() == [
+        {
+            "data": 2,
+            "prepare": 1,
+            "forward": 4,
+            "other": 2,
+            "backward": 6,
+            "communication": 6,
+            "optimizer": 3,
+            "step": 24,
+        }
+    ]
+
+
+def test_backward_without_a_reducer_is_all_backward() -> None:
+    """Under no_sync nothing is issued, so nothing after the last gradient counts as waiting."""
+    run = Run().span(0, 4, FORWARD).at(4, BACKWARD).at(8, READY).at(9, LEAVE + BACKWARD).span(9, 10, OPTIMIZER)
+    run.timeline.end()
+    assert run.steps() == [{"forward": 4, "backward": 5, "optimizer": 1, "step": 10}]
+
+
+def test_microbatches_are_numbered() -> None:
+    """With several forwards and backwards before the optimizer, their rows carry the micro-batch."""
+    run = Run()
+    for index in range(3):
+        run.span(10 * index, 10 * index + 4, FORWARD).span(10 * index + 4, 10 * index + 10, BACKWARD)
+    run.span(30, 31, OPTIMIZER).timeline.end()
+    (step,) = run.steps()
+    assert step == {
+        **{f"forward {index}": 4 for index in range(3)},
+        **{f"backward {index}": 6 for index in range(3)},
+        "optimizer": 1,
+        "step": 31,
+    }
+
+
+def test_two_losses_on_one_forward_are_one_microbatch() -> None:
+    """A second backward with no forward between is no new micro-batch."""
+    run = Run().span(0, 4, FORWARD).span(4, 6, BACKWARD).span(6, 9, BACKWARD).span(9, 10, OPTIMIZER)
+    run.timeline.end()
+    assert run.steps() == [{"forward": 4, "backward": 5, "optimizer": 1, "step": 10}]
+
+
+def test_optimizers_in_a_row_are_one_step() -> None:
+    """What two optimizers do one after the other, with an exchange between them, is one step."""
+    run = Run().span(0, 4, FORWARD).span(4, 6, BACKWARD).span(6, 7, OPTIMIZER).span(8, 9, COMMUNICATION)
+    run.span(9, 11, OPTIMIZER).at(12, DATA)
+    assert run.steps() == [{"forward": 4, "backward": 2, "optimizer": 3, "other": 1, "communication": 1, "step": 11}]
+
+
+def test_time_after_the_optimizer_belongs_to_the_next_step() -> None:
+    """Clearing gradients and logging happen in the step to come."""
+    run = Run()
+    for start in (0, 20):
+        run.span(start, start + 4, FORWARD).span(start + 4, start + 9, BACKWARD).span(start + 9, start + 10, OPTIMIZER)
+    run.timeline.end()
+    assert [step["step"] for step in run.steps()] == [10, 20]
+
+
+def test_forward_of_an_unwrapped_model_is_the_time_before_backward() -> None:
+    """Where no wrapper announces a forward, it lasts from the data until backward."""
+    run = Run().span(0, 2, DATA).span(7, 12, BACKWARD).span(13, 15, COMMUNICATION).span(15, 16, OPTIMIZER)
+    run.timeline.end()
+    assert run.steps() == [
+        {"data": 2, "forward": 5, "backward": 5, "other": 1, "communication": 2, "optimizer": 1, "step": 16}
+    ]
+
+
+def test_evaluation_takes_its_data_with_it() -> None:
+    """Fetches before and between evaluating forwards are evaluation, though they ran with gradients on."""
+    run = Run().span(0, 4, FORWARD).span(4, 6, BACKWARD).span(6, 7, OPTIMIZER)
+    for start in (10, 20, 30):
+        run.span(start, start + 2, DATA).span(start + 3, start + 8, EVALUATION)
+    run.span(40, 42, DATA).span(43, 47, FORWARD).span(47, 49, BACKWARD).span(49, 50, OPTIMIZER).timeline.end()
+    assert run.steps()[1] == {
+        "other": 5,
+        "evaluation": 28,
+        "data": 2,
+        "prepare": 1,
+        "forward": 4,
+        "backward": 2,
+        "optimizer": 1,
+        "step": 43,
+    }
+
+
+def test_waiting_inside_an_evaluation_is_communication() -> None:
+    """The innermost span counts: a rank that waits for others in an evaluation waits."""
+    run = Run().span(0, 4, FORWARD).span(4, 6, BACKWARD).span(6, 7, OPTIMIZER)
+    run.at(7, EVALUATION).span(8, 11, COMMUNICATION).at(12, LEAVE + EVALUATION)
+    run.span(12, 13, FORWARD).span(13, 14, BACKWARD).span(14, 15, OPTIMIZER).timeline.end()
+    step = run.steps()[1]
+    assert (step["evaluation"], step["communication"]) == (2, 3)
+
+
+def test_activations_computed_again_are_backward() -> None:
+    """A forward inside a backward is part of it."""
+    run = Run().span(0, 4, FORWARD).at(4, BACKWARD).span(5, 7, FORWARD).at(9, LEAVE + BACKWARD).span(9, 10, OPTIMIZER)
+    run.timeline.end()
+    assert run.steps() == [{"forward": 4, "backward": 5, "optimizer": 1, "step": 10}]
+
+
+def test_a_closure_inside_an_optimizer_keeps_its_phases() -> None:
+    """An optimizer that runs forward and backward itself is one step with all three phases."""
+    run = Run().at(0, OPTIMIZER).span(1, 4, FORWARD).span(4, 8, BACKWARD).at(10, LEAVE + OPTIMIZER).at(11, DATA)
+    assert run.steps() == [{"optimizer": 3, "forward": 3, "backward": 4, "step": 10}]
+
+
+def test_an_optimizer_inside_backward_ends_the_step_after_it() -> None:
+    """Optimizers fused into backward end the step when backward returns."""
+    run = Run().span(0, 4, FORWARD).at(4, BACKWARD).span(5, 6, OPTIMIZER).span(7, 8, OPTIMIZER)
+    run.at(9, LEAVE + BACKWARD).at(10, DATA)
+    assert run.steps() == [{"forward": 4, "backward": 3, "optimizer": 2, "step": 9}]
+
+
+def test_a_forward_that_raised_does_not_swallow_what_follows() -> None:
+    """After a forward that never ended, the next fetch starts afresh."""
+    run = Run().at(0, FORWARD).span(5, 6, DATA).span(6, 8, FORWARD).span(8, 9, BACKWARD).span(9, 10, OPTIMIZER)
+    run.timeline.end()
+    assert run.steps() == [{"forward": 7, "data": 1, "backward": 1, "optimizer": 1, "step": 10}]
+
+
+def test_a_compiled_optimizer_is_the_time_after_the_exchange() -> None:
+    """It is not heard of: a step then ends with the first new work after gradients were exchanged."""
+    run = Run()
+    for start in (0, 20):
+        run.span(start, start + 2, FORWARD).span(start + 2, start + 5, BACKWARD).span(start + 5, start + 7, FORWARD)
+        run.at(start + 7, BACKWARD).at(start + 8, ISSUED, ("default", 2, 0, "all_reduce", 64, REDUCER))
+        run.at(start + 10, LEAVE + BACKWARD).at(start + 11, marks.COMPILED)
+    run.at(40, FORWARD)
+    expected = {"forward 0": 2, "backward 0": 3, "forward 1": 2, "backward 1": 1, "communication": 2, "optimizer": 10}
+    assert run.steps() == [{**expected, "step": 20}, {**expected, "step": 20}]
+
+
+def test_explicit_steps_take_over() -> None:
+    """Once step() is called, it alone ends steps, and what precedes it belongs to the step it ends."""
+    run = Run().span(0, 2, DATA).span(2, 4, OPTIMIZER).at(6, STEP)
+    run.span(6, 7, DATA).span(7, 9, OPTIMIZER).span(9, 12, FORWARD).span(12, 13, OPTIMIZER).at(14, STEP)
+    assert run.steps() == [
+        {"data": 2, "optimizer": 2, "other": 2, "step": 6},
+        {"data": 1, "optimizer": 3, "forward": 3, "other": 1, "step": 8},
+    ]
+
+
+def test_collections_of_garbage_overlay_the_step_they_ran_in() -> None:
+    """A collection after the optimizer counts for the next step; it adds to no phase."""
+    run = Run().at(0, FORWARD).at(1, marks.GC_START).at(2, marks.GC_STOP).at(4, LEAVE + FORWARD)
+    run.span(4, 5, OPTIMIZER).at(6, marks.GC_START).at(9, marks.GC_STOP)
+    run.span(10, 11, FORWARD).span(11, 12, OPTIMIZER).timeline.end()
+    assert [step["gc"] for step in run.steps()] == [1, 3]
+
+
+def test_waiting_for_a_processor_overlays_own_work_only() -> None:
+    """Run-queue time goes to the work since the last reading, never to the time spent waiting for others."""
+    run = Run().at(0, marks.QUEUED, 1 * MS).span(0, 4, FORWARD).span(4, 9, COMMUNICATION)
+    run.span(9, 10, BACKWARD).span(10, 11, OPTIMIZER).span(11, 13, FORWARD).at(13, marks.QUEUED, 5 * MS)
+    run.span(13, 14, OPTIMIZER).at(14, marks.QUEUED, 25 * MS).timeline.end()
+    assert [step["cpu_wait"] for step in run.steps()] == [3, 2]
+
+
+def test_a_kernel_that_does_not_count_waiting_for_a_processor() -> None:
+    """No row: not measured is not zero."""
+    run = Run().at(0, marks.QUEUED, None).span(0, 4, FORWARD).span(4, 5, OPTIMIZER).at(6, DATA)
+    assert run.at(7, marks.QUEUED, None).steps() == [{"forward": 4, "optimizer": 1, "step": 5}]
+
+
+def test_nothing_is_reported_of_a_step_that_never_ended() -> None:
+    """A process that stops in the middle of a step says nothing of it."""
+    run = Run().span(0, 4, FORWARD).at(4, BACKWARD)
+    run.timeline.end()
+    assert run.steps() == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_phases_add_up_to_the_step(seed: int) -> None:
+    """Whatever happens, in whatever order, the phases of a step are disjoint and make up all of it."""
+    chance, run, now, opened = random.Random(seed), Run(), 0.0, []
+    spans = [DATA, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOINT]
+    instants = [READY, ISSUED]
+    for _ in range(400):
+        now += chance.random() * chance.choice([0, 1, 5])
+        draw = chance.random()
+        if draw < 0.45 and len(opened) < 4:
+            opened.append(chance.choice(spans))
+            run.at(now, opened[-1])
+        elif draw < 0.85 and opened:
+            run.at(now, LEAVE + opened.pop(chance.choice([-1, -1, -1, 0])))
+        else:
+            run.at(now, chance.choice(instants), ("default", 2, 0, "all_reduce", 64, chance.randrange(3)))
+    run.timeline.end()
+    steps = run.steps()
+    assert steps
+    for step in steps:
+        whole = step.pop("step")
+        assert sum(step.values()) == pytest.approx(whole, rel=1e-6, abs=1e-4)

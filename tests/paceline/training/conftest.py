@@ -1,0 +1,170 @@
+"""A sidecar's socket that only listens, and a way to run training scripts against it."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from paceline.sidecar.decode import Account, fault_in
+from paceline.sidecar.rank_rows import Report
+from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks, decoder
+
+ROOT = Path(__file__).parents[3]
+SCRIPTS = Path(__file__).parent / "scripts"
+BOOTSTRAP = ROOT / "paceline" / "training" / "bootstrap"
+
+
+class Phase(NamedTuple):
+    step: int
+    op: str
+    microbatch: int
+    start_s: float
+    duration_s: float
+
+
+class Collective(NamedTuple):
+    step: int
+    seq: int
+    group: str
+    group_size: int
+    operation: str
+    bytes: int
+    start_s: float
+    duration_s: float
+    wait_s: float
+
+
+class Heard:
+    """What one rank said on one connection."""
+
+    def __init__(self) -> None:
+        self.hello: Hello | None = None
+        self.bye: Bye | None = None
+        self.account = Account()
+        self.phases: list[Phase] = []
+        self.collectives: list[Collective] = []
+        self.links: list[LinkReport] = []
+        self.lost = 0
+        self.sizes: list[int] = []
+
+    def take(self, data: bytes) -> None:
+        message = decoder.decode(data)
+        self.sizes.append(len(data))
+        if isinstance(message, Hello):
+            self.hello = message
+        elif isinstance(message, Bye):
+            self.bye = message
+            self._add(self.account.end())
+        elif isinstance(message, Marks):
+            assert fault_in(message) is None
+            self.lost += message.lost
+            self.links += [message.link] if message.link is not None else []
+            self._add(self.account.hear(message))
+
+    def _add(self, report: Report | None) -> None:
+        if report is None:
+            return
+        self.phases += map(Phase, report.step, report.op, report.microbatch, report.start_s, report.duration_s)
+        names = ("step", "seq", "group", "group_size", "operation", "bytes", "start_s", "duration_s", "wait_s")
+        self.collectives += map(Collective, *(getattr(report, f"c_{name}") for name in names))
+
+    def steps(self) -> list[dict[str, float]]:
+        """Seconds by phase of each step; rows of micro-batches are ``op index``."""
+        found: dict[int, dict[str, float]] = defaultdict(dict)
+        for row in self.phases:
+            found[row.step][row.op if row.microbatch < 0 else f"{row.op} {row.microbatch}"] = row.duration_s
+        return [found[step] for step in sorted(found)]
+
+
+class Listener:
+    """Listens at ``path``; ``heard`` holds what came, one entry a connection, in order of their rank once closed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.heard: list[Heard] = []
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(path))
+        self._listener.listen(16)
+        self._acceptor = threading.Thread(target=self._accept)
+        self._acceptor.start()
+
+    def _accept(self) -> None:
+        while True:
+            connection, _ = self._listener.accept()
+            if not self.path.exists():  # the knock of ``close``
+                connection.close()
+                return
+            self._threads.append(threading.Thread(target=self._hear, args=(connection,)))
+            self._threads[-1].start()
+
+    def _hear(self, connection: socket.socket) -> None:
+        heard = Heard()
+        self.heard.append(heard)
+        with connection:
+            while data := connection.recv(1 << 20):
+                heard.take(data)
+
+    def close(self) -> None:
+        if self._listener.fileno() < 0:
+            return
+        knock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        other = self.path.with_suffix(".closing")
+        self.path.rename(other)
+        with knock:
+            knock.connect(str(other))
+            self._acceptor.join()
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+        self.heard.sort(key=lambda heard: heard.hello.rank if heard.hello else -1)
+
+    def run(
+        self, *command: str, environ: dict[str, str] | None = None, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a Python command with the probe in it and hear it out."""
+        own = {SOCKET_VARIABLE: str(self.path), "PYTHONPATH": str(BOOTSTRAP), "OMP_NUM_THREADS": "1"}
+        done = run_python(*command, environ={**own, **(environ or {})}, timeout=timeout)
+        self.close()
+        return done
+
+
+def run_python(*command: str, environ: dict[str, str], timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run ``python command``; its output is captured."""
+    whole = {**os.environ, "OMP_NUM_THREADS": "1", **environ}
+    return subprocess.run(
+        [sys.executable, *command], env=whole, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+@pytest.fixture(scope="session")
+def python() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs ``python command`` with no probe in it."""
+    return run_python
+
+
+@pytest.fixture(scope="session")
+def scripts() -> Path:
+    """The folder of training scripts."""
+    return SCRIPTS
+
+
+@pytest.fixture(scope="module")
+def new_listener(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Listener]]:
+    """Makes listeners at sockets of their own; they are closed in the end."""
+    made: list[Listener] = []
+
+    def make() -> Listener:
+        made.append(Listener(tmp_path_factory.mktemp("socket") / "ranks.sock"))
+        return made[-1]
+
+    yield make
+    for listener in made:
+        listener.close()

@@ -1,0 +1,116 @@
+"""The verdicts from collectives alone."""
+
+import msgspec
+import pytest
+
+from paceline.events import LinkSample, PeerLink
+from streams.jobs.job_diagnosis import Diagnosis
+
+
+def judge(batches):
+    """The verdicts on ranks: these jobs do little but wait, and are bound by their communication as well."""
+    diagnosis = Diagnosis()
+    found = [finding for batch in batches for finding in diagnosis.update(batch)]
+    return [finding for finding in found if finding.kind == "straggler"]
+
+
+def test_the_rank_with_the_shortest_wait_is_the_late_one(collective_batches):
+    """Without phases the late rank is named by its group, with the cause unknown."""
+    findings = judge(collective_batches(8, 120, {5: 0.04}))
+    assert {tuple(finding.ranks) for finding in findings} == {(5,)}
+    assert [finding.state for finding in findings[:2]] == ["suspected", "confirmed"]
+    assert findings[0].group == "default"
+    assert findings[0].cause == "unknown"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_healthy_collectives_accuse_nobody(collective_batches, seed):
+    """Noise in arrivals is no lateness."""
+    assert judge(collective_batches(8, 200, {}, seed=seed)) == []
+
+
+def test_jobs_that_send_phases_are_judged_by_them(collective_batches):
+    """Collectives of a job with phases give no second verdict on the same rank."""
+    batches = [msgspec.structs.replace(batch, phases=True) for batch in collective_batches(4, 120, {1: 0.05})]
+    assert judge(batches) == []
+
+
+def test_missing_and_repeated_sequence_numbers_are_noted(collective_batches):
+    """Holes and repeats in the numbering change no name and show in the coverage."""
+    batches = collective_batches(4, 150, {2: 0.05})
+    names = ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s")
+    for index, batch in enumerate(batches):
+        columns = {name: list(getattr(batch, name)) for name in names}
+        for column in columns.values():
+            column.append(column[3])  # repeated
+            del column[10]  # missing
+        batches[index] = msgspec.structs.replace(batch, **columns)
+    findings = judge(batches)
+    assert {tuple(finding.ranks) for finding in findings} == {(2,)}
+    assert any("repeated" in note for note in findings[0].coverage.notes)
+
+
+def with_links(batches, rtt_of):
+    for number, batch in enumerate(batches):
+        links = [
+            LinkSample(rank=rank, connections=3, rtt_s=rtt_of(rank, number), retransmits=0) for rank in batch.ranks
+        ]
+        slow = [max(rtt_of(rank, number) for rank in batch.ranks) * 8] * len(batch.wait_s)
+        yield msgspec.structs.replace(batch, phases=True, links=links, wait_s=slow)
+
+
+def test_a_slow_link_is_named_by_its_round_trip(collective_batches):
+    """The rank that is far from every peer while all wait has the slow link."""
+    batches = with_links(collective_batches(4, 300, {}), lambda rank, n: 0.02 if rank == 3 and n >= 10 else 0.0001)
+    findings = judge(batches)
+    assert {(tuple(finding.ranks), finding.cause) for finding in findings} == {((3,), "link")}
+    assert findings[-1].state == "confirmed"
+
+
+def test_equal_links_accuse_nobody(collective_batches):
+    """Round trips that are long for everybody are the network's nature, not one rank's fault."""
+    assert judge(with_links(collective_batches(4, 300, {}), lambda rank, n: 0.01)) == []
+
+
+def in_a_ring(rank, rtt_of, size=4):
+    """What ``rank`` tells of a ring in which each sends to the next, beside an idle connection that was once fast."""
+    to, origin = (rank + 1) % size, (rank - 1) % size
+    return LinkSample(
+        rank=rank,
+        connections=3,
+        rtt_s=0.00003,
+        retransmits=0,
+        peers=[
+            PeerLink(local=f"10.0.0.{rank}:7{to}", remote=f"10.0.0.{to}:9{rank}", rtt_s=rtt_of(rank, to)),
+            PeerLink(local=f"10.0.0.{rank}:9{origin}", remote=f"10.0.0.{origin}:7{rank}"),
+        ],
+    )
+
+
+def ring_batches(batches, rtt_of):
+    for number, batch in enumerate(batches):
+        links = [in_a_ring(rank, lambda a, b, n=number: rtt_of(a, b, n)) for rank in batch.ranks]
+        yield msgspec.structs.replace(batch, phases=True, links=links, wait_s=[1.0] * len(batch.wait_s))
+
+
+def split(batches, size=4):
+    """The same batches from a node for each rank."""
+    for number, batch in enumerate(batches):
+        for place in range(size):
+            yield msgspec.structs.replace(
+                batch,
+                producer=f"node-{place}",
+                sequence=number,
+                ranks=[place],
+                world_sizes=[size],
+                links=[batch.links[place]],
+            )
+
+
+@pytest.mark.parametrize("spread", [list, split])
+def test_a_slow_link_in_a_ring_is_told_from_its_neighbours(collective_batches, spread):
+    """Who sends into the slow rank sees a slow connection too, but has a fast one on its other side."""
+    slow = ring_batches(collective_batches(4, 300, {}), lambda a, b, n: 0.02 if 2 in (a, b) and n >= 10 else 0.0001)
+    findings = judge(spread(slow))
+    assert {(tuple(finding.ranks), finding.cause) for finding in findings} == {((2,), "link")}
+    assert findings[-1].state == "confirmed"

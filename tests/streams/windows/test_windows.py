@@ -1,0 +1,137 @@
+"""Windows: what they say of a job, and that no two clocks are ever mixed."""
+
+import msgspec
+import pytest
+
+from paceline.events import DeviceWindow, JobWindow, RankWindow
+from streams.windows.job_windows import PATIENCE_S, JobWindows
+from streams.windows.node_windows import DeviceWindows, HostWindows
+
+
+def said(decision, events):
+    return [found for event in events for found in decision.update(event)]
+
+
+def job_windows(found, length_s=1.0):
+    return [one for one in found if isinstance(one, JobWindow) and one.length_s == length_s]
+
+
+def rank_windows(found, length_s=1.0):
+    return [one for one in found if isinstance(one, RankWindow) and one.length_s == length_s]
+
+
+def test_every_second_of_a_run_has_its_window(make_training):
+    """Windows of 1 s, 10 s and 60 s are aligned, follow each other and lose no step."""
+    found = said(JobWindows(), make_training(seconds=70))
+    assert [one.start_s for one in job_windows(found)] == [1_700_000_000.0 + second for second in range(69)]
+    assert sum(one.steps for one in job_windows(found)) == 690
+    assert [one.start_s % 10 for one in job_windows(found, 10.0)] == [0.0] * 6
+    assert [one.start_s % 60 for one in job_windows(found, 60.0)] == [0.0]
+    assert {one.rank for one in rank_windows(found, 60.0)} == {0, 1, 2, 3}
+
+
+def test_the_worst_rank_is_named_and_the_median_is_not_moved_by_it(make_training):
+    """One slow rank shows as the worst; the median rank's own time stays what it is."""
+    window = job_windows(said(JobWindows(), make_training(seconds=5, slow=2, slow_from_s=0)))[-1]
+    assert window.worst_rank == 2
+    assert window.own_median_s == pytest.approx(0.07, rel=0.05)
+    assert window.own_worst_s > 1.3 * window.own_median_s
+    assert window.step_median_s == pytest.approx(0.13)
+
+
+@pytest.mark.parametrize("skew_s", [-7200.3, 0.0, 5.5, 86_400.7])
+def test_clocks_apart_by_hours_change_no_duration(make_training, skew_s):
+    """The second node's clock may be anywhere: the windows are the same, on the first node's clock."""
+    assert said(JobWindows(), make_training(seconds=12, skew_s=skew_s)) == said(JobWindows(), make_training(seconds=12))
+
+
+def test_nodes_that_arrive_in_another_order_give_the_same_windows(make_training):
+    """Messages of two nodes may interleave in any way that keeps each node's order."""
+    events = make_training(seconds=12)
+    late = [event for event in events if event.node == "node-1"]
+    early = [event for event in events if event.node == "node-0"]
+    shifted = [*early[:4], *(one for pair in zip(early[4:], late, strict=False) for one in pair), *late[8:]]
+    assert sorted(map(msgspec.json.encode, said(JobWindows(), shifted))) == sorted(
+        map(msgspec.json.encode, said(JobWindows(), events))
+    )
+
+
+def test_a_rank_that_never_speaks_delays_the_windows_but_does_not_stop_them(make_training):
+    """A silent rank is waited for, then no longer; what the others did is told."""
+    found = job_windows(said(JobWindows(), make_training(seconds=40, silent=(3,))))
+    assert {one.ranks for one in found} == {3}
+    assert len(found) > 40 - PATIENCE_S - 3
+
+
+@pytest.mark.parametrize("quiet", ["node-0", "node-1"])
+def test_a_node_that_falls_silent_does_not_stop_the_windows(make_training, quiet):
+    """Also where it was the one whose clock the windows followed."""
+    events = make_training(seconds=60, skew_s=1000.0)
+    kept = [event for event in events if event.node != quiet or event.sequence < 20]
+    found = job_windows(said(JobWindows(), kept))
+    assert found[-1].ranks == 2
+    assert found[-1].last_step > 450
+
+
+def test_a_phase_of_zero_seconds_is_told_and_one_not_measured_is_not(make_training):
+    """0.0 is a value; a phase that a producer never tells is left out."""
+    events = [
+        msgspec.structs.replace(
+            event, duration_s=[0.0 if op == 0 else value for op, value in zip(event.op, event.duration_s, strict=True)]
+        )
+        for event in make_training(seconds=5)
+    ]
+    window = rank_windows(said(JobWindows(), events))[0]
+    assert window.phase_mean_s["data"] == 0.0
+    assert "checkpoint" not in window.phase_mean_s
+
+
+def test_without_communication_the_waiting_is_unknown(make_training):
+    """A job whose waiting is not measured has no wait ratio, not one of 0."""
+    events = [
+        msgspec.structs.replace(event, ops=["data", "forward", "backward", "optimizer", "my_own_op", "step"])
+        for event in make_training(seconds=5)
+    ]
+    assert job_windows(said(JobWindows(), events))[0].wait_ratio is None
+
+
+def test_a_long_gap_in_the_steps_is_survived(make_training):
+    """After an outage of many steps the windows go on with the steps there are."""
+    events = make_training(seconds=30)
+    far = [
+        msgspec.structs.replace(event, step=[step + 50_000 for step in event.step]) if event.sequence > 10 else event
+        for event in events
+    ]
+    found = job_windows(said(JobWindows(), far))
+    assert found[-1].first_step > 50_000
+
+
+def test_a_large_job_tells_only_its_worst_ranks_every_second(make_training):
+    """At most a hundred rank windows a second; the job's window is over all ranks all the same."""
+    found = said(JobWindows(), make_training(ranks=150, nodes=2, seconds=4, step_s=0.5, slow=149, slow_from_s=0))
+    ranks = {one.rank for one in rank_windows(found) if one.start_s == 1_700_000_000.0}
+    assert len(ranks) == 100
+    assert 149 in ranks
+    assert job_windows(found)[0].ranks == 150
+
+
+def test_a_device_window_is_mean_and_maximum_of_what_was_measured(make_device_samples):
+    """Zero counts, None does not; a column that is never measured is not there."""
+    found = said(DeviceWindows(), make_device_samples(utilization_ratio=[0.0, 1.0], power_w=[None, 250.0]))
+    first = {one.device: one for one in found if one.length_s == 10.0 and one.start_s == 1_700_000_000.0}
+    assert first["GPU-a"].mean == {"utilization_ratio": 0.0}
+    assert first["GPU-b"].mean == {"utilization_ratio": 1.0, "power_w": 250.0}
+    assert first["GPU-a"].samples == 10
+    assert isinstance(first["GPU-a"], DeviceWindow)
+
+
+def test_idle_is_no_throttling(make_device_samples):
+    """Of the clock-event reasons only those count that take speed away."""
+    found = said(DeviceWindows(), make_device_samples(throttle_reasons=[0x1, 0x40]))
+    assert [one.mean["throttled_ratio"] for one in found[:2]] == [0.0, 1.0]
+
+
+def test_a_host_window_leaves_out_what_was_not_measured(make_host_samples):
+    """Only measured columns are in it."""
+    found = said(HostWindows(), make_host_samples(cpu_ratio=[0.0]))
+    assert found[0].mean == {"cpu_ratio": 0.0}
