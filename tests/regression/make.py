@@ -13,20 +13,54 @@ from typing import Any
 
 T0_S = 1_700_000_000.0
 GIB = 2**30
-FLOATS = (
-    "utilization_ratio memory_controller_ratio sm_active_ratio tensor_active_ratio dram_active_ratio power_w "
-    "power_limit_w energy_j temperature_celsius memory_temperature_celsius sm_clock_mhz memory_clock_mhz "
-    "pcie_rx_bytes_per_s pcie_tx_bytes_per_s nvlink_rx_bytes_per_s nvlink_tx_bytes_per_s"
-).split()
-COUNTS = (
-    "fb_used_bytes fb_total_bytes throttle_reasons pcie_generation pcie_width pcie_replays ecc_corrected "
-    "ecc_uncorrected retired_pages remapped_rows xid"
-).split()
-HOST = (
-    "cpu_ratio cpu_steal_ratio cpu_frequency_mhz load1 pressure_cpu_ratio pressure_memory_ratio pressure_io_ratio "
-    "memory_used_bytes memory_total_bytes swap_used_bytes disk_read_bytes_per_s disk_write_bytes_per_s "
-    "network_rx_bytes_per_s network_tx_bytes_per_s tcp_retransmits"
-).split()
+FLOATS = [
+    "utilization_ratio",
+    "memory_controller_ratio",
+    "sm_active_ratio",
+    "tensor_active_ratio",
+    "dram_active_ratio",
+    "power_w",
+    "power_limit_w",
+    "energy_j",
+    "temperature_celsius",
+    "memory_temperature_celsius",
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "pcie_rx_bytes_per_s",
+    "pcie_tx_bytes_per_s",
+    "nvlink_rx_bytes_per_s",
+    "nvlink_tx_bytes_per_s",
+]
+COUNTS = [
+    "fb_used_bytes",
+    "fb_total_bytes",
+    "throttle_reasons",
+    "pcie_generation",
+    "pcie_width",
+    "pcie_replays",
+    "ecc_corrected",
+    "ecc_uncorrected",
+    "retired_pages",
+    "remapped_rows",
+    "xid",
+]
+HOST = [
+    "cpu_ratio",
+    "cpu_steal_ratio",
+    "cpu_frequency_mhz",
+    "load1",
+    "pressure_cpu_ratio",
+    "pressure_memory_ratio",
+    "pressure_io_ratio",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "swap_used_bytes",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "network_rx_bytes_per_s",
+    "network_tx_bytes_per_s",
+    "tcp_retransmits",
+]
 THERMAL, POWER_CAP, POWER_BRAKE, HARDWARE, SOFTWARE_THERMAL = 0x40, 0x4, 0x80, 0x8, 0x20
 
 
@@ -114,9 +148,7 @@ def host(seconds: int, used: Callable[[int], float]) -> Iterator[dict[str, Any]]
         columns: dict[str, Any] = {name: [None] for name in HOST}
         columns |= {"memory_used_bytes": [int(used(second))], "memory_total_bytes": [256 * GIB]}
         columns |= {"swap_used_bytes": [GIB], "cpu_ratio_per_core": [[]], "time_s": [0.25]}
-        yield line(
-            "paceline.host.v1", {"sequence": second, "node": "node-1", "t0_s": T0_S + second, **columns}
-        )
+        yield line("paceline.host.v1", {"sequence": second, "node": "node-1", "t0_s": T0_S + second, **columns})
 
 
 def faults(second: int, gpu: int) -> dict[str, Any]:
@@ -132,7 +164,7 @@ def faults(second: int, gpu: int) -> dict[str, Any]:
 
 
 def throttling(second: int, gpu: int) -> dict[str, Any]:
-    """A reason a GPU from second 60 on: power cap, heat by software, power brake, and hardware in every other second."""
+    """A reason a GPU from second 60 on: power cap, heat by software, power brake, hardware in every other second."""
     mask = [POWER_CAP, SOFTWARE_THERMAL, POWER_BRAKE | HARDWARE, HARDWARE if second % 2 else 0][gpu]
     return {"throttle_reasons": mask, "sm_clock_mhz": 1350.0} if second >= 60 and mask else {}
 
