@@ -7,10 +7,11 @@ import contextlib
 import hashlib
 import io
 import json
-import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from streams.analyze import main as analyze
 
@@ -69,15 +70,27 @@ def differences(name: str, before: Output, now: Output) -> list[str]:
 def _fields(old: str | None, new: str | None) -> list[str]:
     if old is None or new is None:
         one = json.loads(old or new or "")
-        return [f" {one['id']} r{one['revision']} is {'new' if old is None else 'gone'}: {one['summary']}"]
-    was, now = json.loads(old), json.loads(new)
+        return [f" ({one['id']} r{one['revision']}) is {'new' if old is None else 'gone'}: {one['summary']}"]
+    was, now = dict(_leaves("", json.loads(old))), dict(_leaves("", json.loads(new)))
     where = f" ({was['id']} r{was['revision']})"
     told = [
-        f"{where}, {field}: was {was.get(field)!r}, is {now.get(field)!r}"
+        f"{where}, {field}: was {was.get(field, 'absent')}, is {now.get(field, 'absent')}"
         for field in {**was, **now}
-        if was.get(field) != now.get(field) or (field in was) != (field in now)
+        if was.get(field) != now.get(field)
     ]
     return told or [f"{where}: the same fields, written otherwise"]
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Each field with its path, as in ``evidence.own_time.value``; what has a name goes by it."""
+    if isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _leaves(f"{path}.{name}" if path else name, inner)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, inner in enumerate(value):
+            yield from _leaves(f"{path}.{inner.get('name', number)}", inner)
+    else:
+        yield path, value if isinstance(value, str) else json.dumps(value)
 
 
 def rewrite() -> None:
@@ -106,4 +119,4 @@ def _text(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(rewrite())
+    rewrite()

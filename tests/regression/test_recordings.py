@@ -1,6 +1,7 @@
 """Every stored recording is judged as it was when its findings were stored, byte by byte."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,22 @@ def test_nothing_is_stored_for_a_recording_that_is_gone():
     assert outputs == windows == set(rewrite.RECORDINGS)
 
 
+def said(*findings):
+    """What was printed for findings that cost ``findings`` seconds."""
+    lines = [
+        json.dumps({"id": "straggler-1", "revision": number, "summary": "Rank 2.", "cost": {"lost_s": lost_s}}) + "\n"
+        for number, lost_s in enumerate(findings, 1)
+    ]
+    return rewrite.Output("".join(lines), "", "")
+
+
 def test_a_difference_names_finding_and_field():
     """One changed number is told with the finding it is in, the field, and both values."""
-    before = rewrite.stored("compute")
-    changed = before.findings.replace('"severity":"info"', '"severity":"critical"', 1)
-    (line,) = rewrite.differences("compute", before, rewrite.Output(changed, before.words, before.windows))
-    assert "finding 5 (straggler-" in line
-    assert "severity: was 'info', is 'critical'" in line
+    assert rewrite.differences("job", said(1.0, 2.0), said(1.0, 2.5)) == [
+        "job, finding 2 (straggler-1 r2), cost.lost_s: was 2.0, is 2.5"
+    ]
+
+
+def test_a_finding_too_many_is_one_line():
+    """What is new or gone is told by its summary, not field by field."""
+    assert rewrite.differences("job", said(1.0), said(1.0, 2.0)) == ["job, finding 2 (straggler-1 r2) is new: Rank 2."]
