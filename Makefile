@@ -40,6 +40,10 @@ lint: env  ## ruff, mypy, import-linter
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+.PHONY: regression
+regression: env  ## write anew what the analysis says of each recording in tests/regression
+	@$(BIN)/python tests/regression/rewrite.py
+
 .PHONY: docs
 docs: env  ## write docs/events.md, docs/schemas and docs/asyncapi.json from the contract
 	@$(BIN)/python docs/generate.py
