@@ -5,7 +5,6 @@ stale. So everything is looked for among what is ``current``, by its exact words
 """
 
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -27,6 +26,7 @@ PATIENCE_MS = 120_000
 #: The card of the pretend job's one finding, and what it says.
 CARD = ".st-key-finding-straggler-demo-0-2-60"
 VERDICT = "Straggler: rank 2, slow computation on the worker"
+CURRENT = "[data-testid=stElementContainer][data-stale=false]:not([data-retained])"
 
 pytestmark = [pytest.mark.browser, pytest.mark.bus]
 
@@ -88,7 +88,7 @@ def serve(tmp_path, until, free_port):
 
 def current(tab, scope=""):
     """Elements that are shown and not left over from before the page was drawn anew, all or those in ``scope``."""
-    return tab.locator(f"{scope} [data-testid=stElementContainer][data-stale=false]:not([data-retained])").filter(visible=True)
+    return tab.locator(f"{scope} {CURRENT}").filter(visible=True)
 
 
 def shows(tab, words, scope=""):
