@@ -1,7 +1,10 @@
-"""Brokers for tests: the embedded one and Apache Kafka, started once a session; and a way to start one to be killed.
+"""What all tests stand on: clean surroundings, a way to wait, ports, and brokers.
 
-A test that takes ``broker`` runs on both. Where Java or Maven are missing, Apache Kafka is skipped by name; in CI
-nothing may be skipped.
+Rules of this file: before the first test is collected, whatever the session inherited is put to what a fresh login
+has (``pytest_sessionstart``), and every program a test starts inherits that: no test has to do it again. A test waits
+on a condition (``until``), with no deadline of its own. A test that takes ``broker`` runs on the embedded broker and
+on Apache Kafka, which the session shares: its topics hold other tests' messages, so a test looks for its own job or
+key. Where Java or Maven are missing, Apache Kafka is skipped by name; in CI nothing may be skipped.
 """
 
 import contextlib
@@ -9,11 +12,12 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import pytest
 
@@ -23,10 +27,48 @@ with warnings.catch_warnings():
     from paceline import child
     from paceline.kafka import clients, embedded
 
+T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
 KAFKA = ROOT / "deploy" / "kafka" / "kafka.sh"
-#: A first start on a fresh machine fetches 60 MB.
-READY_S = 170.0
+#: How long a condition may take to come true on a machine that is busy, a first fetch of Kafka's 60 MB included;
+#: shorter than pytest's own timeout.
+PATIENCE_S = 240.0
+#: Variables that change what a program does: settings, schedulers and launchers around us, screen and site.
+FOREIGN_PREFIXES = ("PACELINE_", "SLURM", "TORCHELASTIC_", "KUBERNETES_", "OTEL_", "STREAMLIT_", "LC_", "XDG_")
+FOREIGN = {"RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR"}
+FOREIGN |= {"MASTER_PORT", "NODE_NAME", "POD_NAMESPACE", "LANGUAGE", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
+FOREIGN |= {"PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "DISPLAY", "WAYLAND_DISPLAY", "PYTHONWARNINGS"}
+FOREIGN |= {"PYTHONOPTIMIZE", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONSAFEPATH"}
+FOREIGN |= {"PORT", "DATA", "HEAP", "LOG_LEVEL", "EXTRA_PROPERTIES", "SCRAM_USERS"}  # what kafka.sh reads
+OURS = {"LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
+#: Maven keeps what it has fetched there.
+INHERITED_HOME = os.environ.get("HOME", "/")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Signals, environment, home and umask as after a fresh login, whoever started the tests and from where."""
+    _reset_signals()
+    for name in [name for name in os.environ if name in FOREIGN or name.startswith(FOREIGN_PREFIXES)]:
+        del os.environ[name]
+    home = tempfile.TemporaryDirectory(prefix="paceline-tests-", ignore_cleanup_errors=True)
+    session.config.add_cleanup(home.cleanup)
+    session.config.add_cleanup(_reserved.close)
+    os.environ.update(OURS, HOME=home.name)
+    for name in ("no_proxy", "NO_PROXY"):  # A proxy is for fetching Kafka; what the tests start is on this machine.
+        os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1,localhost"]))
+    time.tzset()
+    os.umask(0o022)
+
+
+def _reset_signals() -> None:
+    """A shell that is not interactive starts what is in the background with SIGINT ignored, nohup with SIGHUP.
+
+    Both go on to every child. Python itself ignores SIGPIPE and SIGXFSZ, and puts them back for its children.
+    """
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
+    for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,7 +81,7 @@ class ApacheKafka:
 
     def __init__(self, folder: Path, environ: dict[str, str] | None = None) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = _free_port()
         self.environ = environ or {}
         self.process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
@@ -55,6 +97,7 @@ class ApacheKafka:
     def start(self, settings: clients.BrokerSettings | None = None) -> "ApacheKafka":
         """Start it and wait until it lets ``settings`` in (default: in the clear)."""
         own = {"PORT": str(self.port), "DATA": str(self.folder / "data"), "HEAP": "256m", **self.environ}
+        own["HOME"] = INHERITED_HOME
         self._log = (self.folder / "kafka.log").open("ab")
         self.process = child.spawn([str(KAFKA)], self._log, {**os.environ, **own})
         self._wait(settings or self.settings)
@@ -79,7 +122,7 @@ class ApacheKafka:
             self._log.close()
 
     def _wait(self, settings: clients.BrokerSettings) -> None:
-        end = time.monotonic() + READY_S
+        end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if self.process is not None and self.process.poll() is not None:
                 self._did_not_start()
@@ -97,16 +140,33 @@ class ApacheKafka:
         pytest.fail(f"Apache Kafka did not start: {reason}")
 
 
-def free_port() -> int:
-    """A port that nobody listens on, below those the kernel hands out."""
-    for candidate in range(30_000 + os.getpid() % 1500, 32_700):
-        with socket.socket() as probe:
-            try:
+_reserved = contextlib.ExitStack()
+
+
+def _free_port() -> int:
+    """A port that nobody listens on, below those the kernel hands out, and that no other test run is given either.
+
+    From the answer until a program listens there, seconds go by: an abstract Unix socket keeps the number meanwhile,
+    for as long as this process lives.
+    """
+    for candidate in range(30_000, 32_700):
+        reservation = socket.socket(socket.AF_UNIX)
+        try:
+            reservation.bind(f"\0paceline-test-port-{candidate}")
+            with socket.socket() as probe:
                 probe.bind(("127.0.0.1", candidate))
-            except OSError:
-                continue
-            return candidate
+        except OSError:
+            reservation.close()
+            continue
+        _reserved.enter_context(reservation)
+        return candidate
     raise RuntimeError("no free port")
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    """Gives a port of 127.0.0.1 for a program that is started later."""
+    return _free_port
 
 
 @pytest.fixture(scope="session")
@@ -152,14 +212,15 @@ def broker(request: pytest.FixtureRequest) -> clients.BrokerSettings:
     return settings
 
 
-@pytest.fixture
-def until() -> Callable[..., None]:
-    """Waits until a condition holds, asking again and again, and fails after a deadline."""
+@pytest.fixture(scope="session")
+def until() -> Callable[[Callable[[], T]], T]:
+    """Waits until a condition holds, asking again and again, and gives what it said; fails after ``PATIENCE_S``."""
 
-    def wait(condition: Callable[[], object], deadline_s: float = 60.0) -> None:
-        end = time.monotonic() + deadline_s
-        while not condition():
+    def wait(condition: Callable[[], T]) -> T:
+        end = time.monotonic() + PATIENCE_S
+        while not (said := condition()):
             assert time.monotonic() < end, "the condition did not come true in time"
             time.sleep(0.02)
+        return said
 
     return wait

@@ -39,11 +39,10 @@ def run(until):
         thread = threading.Thread(target=agent.run, args=(stop,))
         thread.start()
         try:
-            until(lambda: enough(sink), 20)
+            until(lambda: enough(sink))
         finally:
             stop.set()
-            thread.join(10)
-        assert not thread.is_alive()
+            thread.join()
         return sink
 
     return start
@@ -88,7 +87,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_host(run):
         release = threading.Event()
 
         def nvmlDeviceGetUtilizationRates(self, gpu):  # noqa: N802
-            self.release.wait(30)
+            self.release.wait()
             return super().nvmlDeviceGetUtilizationRates(gpu)
 
     nvml = Hanging(1, now=time.monotonic)

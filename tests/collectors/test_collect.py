@@ -14,7 +14,6 @@ from paceline.topics import DEVICE, HOST, NODE, resolve
 
 pytestmark = pytest.mark.e2e
 COMMAND = [sys.executable, "-m", "collectors"]
-ENVIRON = {key: value for key, value in os.environ.items() if not key.startswith("PACELINE_")}
 
 
 @pytest.fixture
@@ -23,9 +22,7 @@ def collect():
     with contextlib.ExitStack() as running:
 
         def start(*argv, **options):
-            process = subprocess.Popen(
-                [*COMMAND, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRON, **options
-            )
+            process = subprocess.Popen([*COMMAND, *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
             running.enter_context(process)
             running.callback(process.kill)
             return process
@@ -45,7 +42,7 @@ def events(lines):
 def test_once_on_this_machine(collect):
     """With no broker and whatever GPUs are here, one sample of the host and the inventory come out, status 0."""
     process = collect("--stdout", "--once", "--interval", "0.2", "--node", "here")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate()
     found = events(out.splitlines(keepends=True))
 
     assert process.returncode == 0
@@ -56,7 +53,7 @@ def test_once_on_this_machine(collect):
 def test_simulated_gpus_are_published(collect):
     """A run of a second with simulated GPUs is a recording that decodes, device rows included."""
     process = collect("--stdout", "--seconds", "2", "--simulate", "2", "--interval", "0.1")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     found = events(out.splitlines(keepends=True))
 
     assert (process.returncode, err) == (0, b"")
@@ -67,7 +64,7 @@ def test_simulated_gpus_are_published(collect):
 def test_no_driver_is_one_log_line(collect):
     """Without a driver there is exactly one line on standard error, structured, and it says what is missing."""
     process = collect("--stdout", "--seconds", "2")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     if not err:
         pytest.skip("a driver is here")
 
@@ -82,7 +79,7 @@ def test_a_signal_ends_it_in_good_order(collect, number):
     process = collect("--stdout", "--simulate", "1")
     first = process.stdout.readline()
     process.send_signal(number)
-    rest, _ = process.communicate(timeout=30)
+    rest, _ = process.communicate()
 
     assert process.returncode == 0
     assert events([first, *rest.splitlines(keepends=True)])
@@ -96,14 +93,14 @@ def test_a_reader_that_leaves_ends_it(collect):
     process.stdout.close()
     err = process.stderr.read()
 
-    assert process.wait(30) == 0
+    assert process.wait() == 0
     assert err == b""
 
 
 def test_no_broker_does_not_stop_it(collect):
     """With nobody at the brokers' address it runs to its end, says so once, and ends with status 0."""
     process = collect("--seconds", "2", "--simulate", "1", "--brokers", "127.0.0.1:9")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
 
     assert process.returncode == 0
     assert err.count(b"127.0.0.1:9") >= 1
@@ -114,9 +111,8 @@ def test_a_wrong_setting_is_one_line():
     """A wrong setting: one line with its name, and status 2, through the `paceline` command."""
     done = subprocess.run(
         [sys.executable, "-m", "paceline", "collect", "--once"],
-        env=ENVIRON | {"PACELINE_BROKERS": "nowhere"},
+        env={**os.environ, "PACELINE_BROKERS": "nowhere"},
         capture_output=True,
-        timeout=60,
         check=False,
     )
 
@@ -128,7 +124,7 @@ def test_a_wrong_setting_is_one_line():
 def test_it_reaches_the_bus(collect, broker):
     """What it publishes is on the topics, under the node's key, in order."""
     process = collect("--seconds", "3", "--simulate", "2", "--node", "bus-test", "--brokers", broker.address)
-    _, err = process.communicate(timeout=90)
+    _, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
 
     with contextlib.closing(clients.consumer(broker, DEVICE, NODE, HOST, from_beginning=True)) as reader:

@@ -8,7 +8,7 @@ NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 def test_without_counters_the_throughput_is_measured_beside(sample, nvml, gpus, until):
     """A card without PCIe byte counters is measured by the blocking call, in another thread."""
     nvml.gpus[0].refuse["NVML_FI_DEV_PCIE_COUNT_RX_BYTES"] = NOT_SUPPORTED
-    until(lambda: sample(0.0)[0]["pcie_rx_bytes_per_s"] == 2e9, 10)
+    until(lambda: sample(0.0)[0]["pcie_rx_bytes_per_s"] == 2e9)
 
     assert sample(0.0)[0]["pcie_tx_bytes_per_s"] == 5e8
     assert not [column for column in gpus.not_measured() if column.startswith("pcie_rx")]
@@ -21,7 +21,7 @@ def test_without_either_it_is_not_measured(sample, nvml, gpus, until):
         "nvmlDeviceGetPcieThroughput": pynvml.NVML_ERROR_NO_PERMISSION,
     }
     sample()
-    until(lambda: sample(0.0) and "pcie_rx_bytes_per_s[0]" in gpus.not_measured(), 10)
+    until(lambda: sample(0.0) and "pcie_rx_bytes_per_s[0]" in gpus.not_measured())
 
     assert sample(0.0)[0]["pcie_rx_bytes_per_s"] is None
     assert gpus.not_measured()["pcie_rx_bytes_per_s[0]"] == "no permission"
@@ -31,7 +31,7 @@ def test_an_old_reading_is_no_value(nvml, clock, until):
     """A reading that the thread has not renewed for seconds is not passed off as the present."""
     nvml.nvmlInit()
     throughput = Throughput(nvml, clock)
-    until(lambda: throughput.take(0, nvml.gpus[0])[0] == (2e9, 5e8), 10)
+    until(lambda: throughput.take(0, nvml.gpus[0])[0] == (2e9, 5e8))
     throughput.close()
     clock.now_s += OLDEST_S + 1
 

@@ -20,7 +20,6 @@ def run(script: Path, *arguments: str, **environ: str) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )
 
 

@@ -153,10 +153,10 @@ def test_health_and_metrics(client: httpx.Client) -> None:
 def test_a_slow_question_does_not_hold_up_the_probes(client: httpx.Client, address: str) -> None:
     """Forecasts are made off the event loop."""
     question = {"values": [1.0, 2.0] * 2000, "interval_s": 1.0, "horizon": 86_400, "quantiles": [0.5]}
-    thread = threading.Thread(target=lambda: httpx.post(f"{address}/v1/forecast", json=question, timeout=60))
+    thread = threading.Thread(target=lambda: httpx.post(f"{address}/v1/forecast", json=question, timeout=None))
     thread.start()
     began = time.monotonic()
     assert client.get("/healthz").status_code == 200
     answered_s = time.monotonic() - began
-    thread.join(60)
+    thread.join()
     assert answered_s < time.monotonic() - began + 1.0

@@ -1,9 +1,9 @@
 """Back-fill from a real Prometheus, filled with DCGM's metrics by promtool."""
 
-import socket
+import contextlib
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from shutil import which
 
 import httpx
@@ -32,7 +32,9 @@ def metrics(now_s: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, float]]:
+def prometheus(
+    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], until: Callable[..., None]
+) -> Iterator[tuple[str, float]]:
     """A server's address, and the time up to which it was filled."""
     if which("prometheus") is None:
         pytest.skip("no prometheus here; mend: sudo apt-get install prometheus")
@@ -42,26 +44,25 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
     (folder / "prometheus.yml").write_text("global: {}\n")
     make = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(folder / "metrics"), str(folder / "data")]
     subprocess.run(make, check=True, capture_output=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [
         "prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}", "--storage.tsdb.retention.time=10y",
     ]  # fmt: skip
     with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log, stdout=log) as process:
         address = f"http://127.0.0.1:{port}"
-        end = time.monotonic() + 60
-        while True:
-            try:
-                if httpx.get(f"{address}/-/ready").status_code == 200:
-                    break
-            except httpx.TransportError:
-                assert time.monotonic() < end, (folder / "log").read_text()[-2000:]
-            time.sleep(0.1)
-        yield address, float(now_s)
-        process.terminate()
-        process.wait(30)
+
+        def ready() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()[-2000:]
+            with contextlib.suppress(httpx.TransportError):
+                return httpx.get(f"{address}/-/ready").status_code == 200
+            return False
+
+        try:
+            until(ready)
+            yield address, float(now_s)
+        finally:
+            process.terminate()
 
 
 @pytest.mark.e2e

@@ -64,10 +64,10 @@ def test_it_answers_without_a_broker_and_stops_when_told(start: Start, until: Ca
     until(lambda: answers(address))
     question = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2}
     assert len(httpx.post(f"{address}/v1/forecast", json=question).json()["values"]) == 2
-    batch = httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=120)
+    batch = httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=None)
     assert len(batch.json()["answers"]) == 100
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait() == 0
 
 
 @pytest.mark.e2e

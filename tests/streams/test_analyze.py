@@ -13,7 +13,7 @@ from streams.processor import Processor
 
 def analyze(*arguments, stdin=None):
     command = [sys.executable, "-m", "streams.analyze", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=120)
+    return subprocess.run(command, input=stdin, capture_output=True)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 def streams(*arguments, **environ):
     command = [sys.executable, "-m", "paceline", "streams", *arguments]
-    return subprocess.run(command, capture_output=True, timeout=120, env={**os.environ, **environ}, text=True)
+    return subprocess.run(command, capture_output=True, env={**os.environ, **environ}, text=True)
 
 
 def test_help_has_examples():

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,34 +15,24 @@ from paceline.events import JobDescribed, OpTimings
 from paceline.recording import Line, read
 
 RANK = Path(__file__).parents[1] / "training" / "rank.py"
-PATIENCE_S = 90.0
 #: Nothing listens here.
 NOWHERE = "127.0.0.1:1"
 
 
-def until(what: Callable[[], bool]) -> None:
-    """Wait for ``what``, with a deadline."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not what():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-
-
 def start(*arguments: str, folder: Path, environ: dict[str, str] | None = None) -> "subprocess.Popen[str]":
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PACELINE_", "SLURM"))}
     return subprocess.Popen(
         [sys.executable, "-m", "paceline", "run", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         cwd=folder,
-        env=clean | {"TMPDIR": str(folder)} | (environ or {}),
+        env={**os.environ, "TMPDIR": str(folder)} | (environ or {}),
     )
 
 
 def run(*arguments: str, folder: Path, environ: dict[str, str] | None = None) -> tuple[int, str, str]:
     process = start(*arguments, folder=folder, environ=environ)
-    out, err = process.communicate(timeout=PATIENCE_S)
+    out, err = process.communicate()
     return process.returncode, out, err
 
 
@@ -119,17 +108,17 @@ def test_signals_reach_the_command_once(tmp_path: Path, number: signal.Signals) 
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
-    process.communicate(timeout=PATIENCE_S)
+    process.communicate()
     assert process.returncode == 41
 
 
-def test_a_killed_sidecar_is_one_line_and_the_command_goes_on(tmp_path: Path) -> None:
+def test_a_killed_sidecar_is_one_line_and_the_command_goes_on(tmp_path: Path, until: Callable[..., bool]) -> None:
     """It ends with its own status."""
     process = start("--no-panel", "--record", str(tmp_path / "run.jsonl"), *speak(150, 5), folder=tmp_path)
     until(lambda: (tmp_path / "run.jsonl").exists() and (tmp_path / "run.jsonl").stat().st_size > 0)
     (sidecar,) = children(process.pid, "paceline.sidecar.server")
     os.kill(sidecar, signal.SIGKILL)
-    _, err = process.communicate(timeout=PATIENCE_S)
+    _, err = process.communicate()
     assert process.returncode == 5
     assert len([line for line in err.splitlines() if line.startswith("paceline: the sidecar ended early")]) == 1
 
@@ -174,7 +163,7 @@ def test_no_command_is_told_with_an_example(tmp_path: Path) -> None:
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     """No folder of ours in the temporary one, and no process."""
     process = start("--no-panel", *speak(5), folder=tmp_path)
-    process.communicate(timeout=PATIENCE_S)
+    process.communicate()
     assert list(tmp_path.glob("paceline-*")) == []
 
 
@@ -185,10 +174,10 @@ def test_a_grandchild_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> 
     assert process.stdout is not None
     daemon = int(process.stdout.readline())
     try:
-        assert process.wait(PATIENCE_S) == 0
+        assert process.wait() == 0
     finally:
         os.kill(daemon, signal.SIGKILL)
-        process.communicate(timeout=PATIENCE_S)
+        process.communicate()
 
 
 @pytest.mark.e2e
@@ -208,10 +197,7 @@ def test_a_users_folder_called_like_a_service_is_not_ours(tmp_path: Path) -> Non
     work.mkdir()
     recording = work / "run.jsonl"
     command = ["paceline", "run", "--record", str(recording), *speak(10)]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
     program = str(Path(sys.executable).with_name("paceline"))
-    done = subprocess.run(
-        [program, *command[1:]], cwd=tmp_path, env=clean, capture_output=True, timeout=PATIENCE_S, check=False
-    )
+    done = subprocess.run([program, *command[1:]], cwd=tmp_path, capture_output=True, check=False)
     assert b"the wrong one" not in done.stderr
     assert recording.stat().st_size > 0

@@ -148,15 +148,17 @@ def test_a_driver_that_hangs_holds_nobody_up(nvml, tmp_path):
 
     def hang(uuid):
         entered.set()
-        release.wait(30)
+        release.wait()
         raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
 
     nvml.nvmlDeviceGetHandleByUUID = hang
     conditions = Conditions(Gauges(lambda: nvml), tmp_path)
     conditions.sample({0: (1, "GPU-x")}, 1000.0)
-    assert entered.wait(10)
-    found = conditions.sample({0: (1, "GPU-x")}, 1001.0)
-    release.set()
+    try:
+        assert entered.wait()
+        found = conditions.sample({0: (1, "GPU-x")}, 1001.0)
+    finally:
+        release.set()
     conditions.close()
 
     assert found[0].throttle_reasons is None

@@ -1,7 +1,6 @@
 """Explicit phases and steps, and watching from inside a script."""
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,14 +59,11 @@ def test_without_a_sidecar_or_watch_the_calls_do_nothing(python: Callable[..., A
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_watching_starts_a_sidecar(python: Callable[..., Any], tmp_path: Path) -> None:
+def test_watching_starts_a_sidecar(python: Callable[..., Any], tmp_path: Path, until: Callable[..., bool]) -> None:
     """With no ``paceline run``, the script's own sidecar writes the recording; it ends when the script has."""
     record = tmp_path / "run.jsonl"
     own = {"PACELINE_SOCKET": "", "PYTHONPATH": "", "XDG_RUNTIME_DIR": str(tmp_path)}
     done = python("-c", WATCHED, str(record), environ=own)
     assert done.returncode == 0, done.stderr
-    deadline = time.monotonic() + 30
-    while steps_in(record) != set(range(10)):
-        assert time.monotonic() < deadline, steps_in(record)
-        time.sleep(0.05)
+    until(lambda: steps_in(record) == set(range(10)))
     assert (tmp_path / f"paceline-{Path(record).stat().st_uid}").stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,41 @@
+"""Tests do not depend on who starts them: signals, environment, home, umask and folder are put right first."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+#: What a program started by a test is given.
+INHERITED = """
+import json, os, time
+state = dict(line.split(":", 1) for line in open("/proc/self/status"))
+ignored, blocked, umask = int(state["SigIgn"], 16), int(state["SigBlk"], 16), os.umask(0)
+print(json.dumps([ignored, blocked, umask, time.tzname[0], dict(os.environ)]))
+"""
+#: Signals that Python ignores in every process of its own.
+PYTHONS = sum(1 << number - 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
+
+
+def test_a_program_inherits_nothing_of_the_session() -> None:
+    """No signal is ignored or blocked, no setting of ours or of a scheduler is there, and home is not the user's."""
+    done = subprocess.run([sys.executable, "-c", INHERITED], capture_output=True, check=True)
+    ignored, blocked, umask, zone, environ = json.loads(done.stdout)
+    assert (ignored & ~PYTHONS, blocked) == (0, 0)
+    assert (umask, zone) == (0o022, "UTC")
+    assert not [name for name in environ if name.startswith(("PACELINE_", "SLURM_", "LC_"))]
+    assert not (Path(environ["HOME"]) / ".streamlit").exists()
+
+
+def test_so_it_is_in_hostile_surroundings(tmp_path: Path) -> None:
+    """In the background of a shell that is not interactive, under nohup, in a job of Slurm, in another folder."""
+    hostile = {"PACELINE_BROKERS": "nowhere", "SLURM_JOB_ID": "7", "LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu"}
+    hostile |= {"HOME": str(tmp_path), "PYTHONWARNINGS": "error"}
+    (tmp_path / ".streamlit").mkdir()
+    this = f"{__file__}::{test_a_program_inherits_nothing_of_the_session.__name__}"
+    pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", str(ROOT / "pyproject.toml"), this]
+    shell = ["sh", "-c", 'trap "" INT TERM HUP QUIT USR1; umask 077; cd /; exec "$@"', "sh", *pytest]
+    done = subprocess.run(shell, env={**os.environ, **hostile}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
