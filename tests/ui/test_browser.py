@@ -154,7 +154,7 @@ def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
 
 
 def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, serve, rehearsal):
-    """A reader of the details is not interrupted by the next refresh, nor by the next revision."""
+    """A reader of the details is not interrupted by the next refresh, the next revision, or a notice."""
     publish(own_broker.address, [*rehearsal.timings(time.time(), 0, 50), rehearsal.finding(1, 49, "confirmed")])
     _, url = serve(own_broker.address)
     tab.goto(url)
@@ -165,6 +165,9 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, ser
     shows(tab, coverage, CARD)
     publish(own_broker.address, [rehearsal.finding(2, 60, "confirmed")])
     expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
+    shows(tab, coverage, CARD)
+    publish(own_broker.address, rehearsal.described(time.time() - 60, ended_s=time.time(), exit_status=0))
+    expect(current(tab).get_by_role("status").get_by_text(re.compile("This job ended"))).to_have_count(1)
     shows(tab, coverage, CARD)
 
 
