@@ -53,8 +53,9 @@ def tab(chromium):
 
 
 @pytest.fixture
-def own_broker():
-    with embedded.start() as running:
+def own_broker(free_port):
+    """A broker to stop: on a port that the kernel gives to no client meanwhile."""
+    with embedded.start(free_port()) as running:
         yield running
 
 
@@ -107,7 +108,7 @@ def publish(address, numbered):
     for topic, event in numbered:
         key = wire.key_of(topic, event)
         client.send(topic.name, wire.encode(event), key=key.encode() if key else None)
-    client.flush(20)
+    client.flush()
     client.close()
 
 
