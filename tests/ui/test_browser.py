@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
@@ -43,14 +44,17 @@ def chromium():
 
 @pytest.fixture
 def tab(chromium):
-    """A browser tab; errors of the page's own scripts fail the test."""
+    """A browser tab; errors of the page's own scripts fail the test, and so does a request to any other host."""
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(PATIENCE_MS)
-    errors = []
+    errors, asked = [], []
     page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
     yield page
     page.close()
     assert errors == []
+    assert [url for url in asked if urlsplit(url).hostname not in (None, "127.0.0.1")] == []
 
 
 @pytest.fixture
@@ -138,6 +142,24 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     expect(notice.get_by_text(re.compile(r"connection refused"))).to_have_count(1)
     shows(tab, VERDICT, CARD)
     assert tab.evaluate("window.neverReloaded") is True
+
+
+def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, rehearsal):
+    """Every request of a full page goes to the page's own server; its icon comes with it."""
+    asked = []
+    tab.on("request", lambda request: asked.append(urlsplit(request.url)))
+    tab.on("websocket", lambda socket: asked.append(urlsplit(socket.url)))
+    publish(own_broker.address, [*rehearsal.described(time.time()), *rehearsal.timings(time.time(), 0, 50)])
+    publish(
+        own_broker.address, [rehearsal.finding(1, 49, "confirmed", first_step=10), *rehearsal.machines(time.time())]
+    )
+    _, url = serve(own_broker.address)
+    tab.goto(url)
+    shows(tab, VERDICT, CARD)
+    shows_a_heatmap(tab)
+    tab.locator("link[rel~=icon][href^='data:image/svg+xml']").wait_for(state="attached")
+    assert {each.scheme for each in asked} == {"http", "ws"}
+    assert {each.netloc for each in asked} == {urlsplit(url).netloc}
 
 
 def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
