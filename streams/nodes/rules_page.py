@@ -145,7 +145,7 @@ def _findings() -> Iterable[tuple[object, ...]]:
     config = Config()
     rows = (
         ("device_fault, cause throttling", f"slowdown by heat or power supply in {config.throttled_share:.0%} of the "
-         "samples; the power cap is none", config.throttled),
+         "samples; the power cap is no fault", config.throttled),
         ("device_fault", "PCIe generation or width below the card's own while at least "
          f"{config.loaded_ratio:.0%} busy", config.link),
         ("device_fault", f"more than {config.replays_per_min:g} PCIe replays a minute", config.replays),
