@@ -48,9 +48,8 @@ def page(sources: Mapping[str, str]) -> str:
     parts += ["For who asks `against(job, sample)` in `streams/nodes/rules.py`; no finding rests on these ranges.\n"]
     parts += [f"The GPUs of one job should be busy within {MULTI_GPU_APART:.0%} of each other.\n"]
     parts += ["## XIDs\n", _table(("XID", "speaks of", "by itself", "meaning", "what to do"), _xids())]
-    parts += [
-        f"Silent, because they only accompany others: {', '.join(str(code) for code in sorted(SILENT) if code)}.\n"
-    ]
+    silent = ", ".join(str(code) for code in sorted(SILENT) if code)
+    parts += [f"Silent, because they only accompany others or are tests: {silent}.\n"]
     parts += [
         "## From rules to findings\n",
         _table(("finding", "when", "suspected, confirmed, over after"), _findings()),
