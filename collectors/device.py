@@ -19,6 +19,13 @@ from .xid import Xids
 #: Seconds until a lost device is tried again.
 LOST_RETRY_S = 30.0
 BLANK = "the driver gives no value"
+_XID_COLUMNS = ("xid",)
+#: Column -> what fills it, read off the questions that are asked; docs/gpu-rules.md says by it which rules are fed.
+SOURCES: dict[str, str] = {
+    **{column: "NVML collector" for probe in PROBES for column in probe.columns},
+    **dict.fromkeys(gpm.COLUMNS, "NVML collector, from Hopper on"),
+    **dict.fromkeys(_XID_COLUMNS, "NVML collector"),
+}
 
 Row = dict[str, Value]
 
@@ -38,7 +45,7 @@ class Device:
         self._throughput = throughput
         self._gpm = Gpm()
         self._xids = Xids()
-        self._xid_probe = Probe(("xid",), (self._xids.ask,))
+        self._xid_probe = Probe(_XID_COLUMNS, (self._xids.ask,))
         self._probes = (*PROBES, Probe(gpm.COLUMNS, (self._gpm.ask,)))
         self._lost_until_s = 0.0
         self._rates: dict[str, Rate] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from paceline.gpu.dcgm import FP64_BLANK, exported
+from paceline.gpu.dcgm import exported, measured
 from paceline.schema import unit_of
 
 from .history import SAMPLES, Subject
@@ -95,11 +95,9 @@ def _range(
         query = f"avg_over_time({metric.name}[{step_s:g}s])"
         asked = {"query": query, "start": f"{begin_s + step_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:g}"}
         for row in _answer(client, asked):
-            points = [(float(at) - step_s, float(text)) for at, text in row["values"]]
-            points = [
-                (at, value * metric.factor) for at, value in points if math.isfinite(value) and value < FP64_BLANK
-            ]
-            yield dict(row["metric"]), [at for at, _ in points], [value for _, value in points]
+            points = [(float(at) - step_s, measured(float(text))) for at, text in row["values"]]
+            kept = [(at, value * metric.factor) for at, value in points if value is not None]
+            yield dict(row["metric"]), [at for at, _ in kept], [value for _, value in kept]
         begin_s = until_s
 
 
