@@ -61,9 +61,9 @@ class Reserve:
     def read(self, limit_messages: int) -> list[Message]:
         """The oldest messages kept; see ``Spool.read``."""
         with self._lock:
-            found = [] if self._spool is None else self._spool.read(limit_messages)
+            messages = [] if self._spool is None else self._spool.read(limit_messages)
             self._count()
-            return found
+            return messages
 
     def done(self, count: int) -> None:
         """Forget the first ``count`` of what was read."""

@@ -173,7 +173,7 @@ class Publisher:
         with self._lock:
             if not self._outbox and not self._closing:
                 self._lock.wait(1.0)
-            self._on_the_way = self._outbox.take(_BATCH_BYTES, _BATCH_MESSAGES)
+            self._on_the_way = self._outbox.pop(_BATCH_BYTES, _BATCH_MESSAGES)
             batch = self._on_the_way
         if not batch:
             return
@@ -249,7 +249,7 @@ class Publisher:
         """Move the outbox to the spool, oldest first, as far as it goes; say where events wait."""
         while True:
             with self._lock:
-                batch = self._outbox.take(_BATCH_BYTES, _BATCH_MESSAGES) if self._reserve.usable else []
+                batch = self._outbox.pop(_BATCH_BYTES, _BATCH_MESSAGES) if self._reserve.usable else []
                 self._on_the_way = batch
             kept = self._reserve.keep(batch)
             with self._lock:
@@ -263,7 +263,7 @@ class Publisher:
     def _put_away(self) -> None:
         """The end: what is left goes to the spool, else it is lost and counted."""
         with self._lock:
-            rest = [*self._on_the_way, *self._outbox.take(sys.maxsize, sys.maxsize)]
+            rest = [*self._on_the_way, *self._outbox.pop(sys.maxsize, sys.maxsize)]
             self._on_the_way = []
         kept = self._reserve.keep(rest)
         with self._lock:

@@ -126,7 +126,7 @@ class Courier:
         except errors.KafkaError as error:
             waiting.fail(self._explain(error))
             return False
-        waiting.add(index, message, future, self._reason)
+        waiting.expect(index, message, future, self._reason)
         return True
 
     def _no_metadata(self, index: int, message: Message, waiting: "_Waiting") -> bool:
@@ -174,7 +174,7 @@ class _Waiting:
         with self.lock:
             self.outcome.failure = error
 
-    def add(
+    def expect(
         self, index: int, message: Message, future: object, reason: Callable[[Message, BaseException], str]
     ) -> None:
         with self.lock:
