@@ -1,4 +1,4 @@
-"""The reserve: a spool that may be missing, full or broken, and never raises.
+"""The fallback: a spool that may be missing, full or broken, and never raises.
 
 Rule of this file: it turns a spool's errors into a count of what was kept and a sentence about where events wait. Its
 numbers may be read from any thread.
@@ -14,7 +14,7 @@ from paceline.delivery.spool import SUFFIX, Spool, SpoolError
 _MIB = 1024 * 1024
 
 
-class Reserve:
+class Fallback:
     """The spool in ``folder`` if there is to be one; opened when first needed."""
 
     def __init__(self, folder: Path | None, limit_bytes: int) -> None:
