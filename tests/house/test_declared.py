@@ -10,7 +10,7 @@ import pytest
 from paceline import topics
 from paceline.settings import SETTINGS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 DEPLOYED = sorted(
     [*ROOT.glob("docker-compose.yml"), *(path for path in ROOT.glob("deploy/*") if path.is_file()), *PAGES]
@@ -73,6 +73,29 @@ def test_links_between_pages_lead_somewhere() -> None:
         if not (page.parent / link).exists()
     ]
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_paths_named_in_pages_exist(page: Path) -> None:
+    """A path of this repository that a page names in code is there; CONTRIBUTING says by such where to change what."""
+    tops = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")))
+    spans = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    named = {path for span in spans for path in re.findall(rf"(?<![\w./-])(?:{tops})/[\w./-]*", span)}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def test_modules_started_by_name_exist() -> None:
+    """What a page or the Makefile starts by `python -m` is there."""
+    started = words(
+        r"-m ((?:paceline|collectors|streams|forecaster|ui|importers|simulator|experiments)[a-z_.]*)",
+        [ROOT / "Makefile", *PAGES],
+    )
+    files = {name: ROOT / name.replace(".", "/") for name in started}
+    assert {
+        name
+        for name, path in files.items()
+        if not path.with_suffix(".py").exists() and not (path / "__main__.py").exists()
+    } == set()
 
 
 def test_ci_runs_the_command_of_the_readme() -> None:
