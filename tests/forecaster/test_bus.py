@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from forecaster.consumer import Follower
+from forecaster.consumer import EventConsumer
 from forecaster.memory import Memory
-from forecaster.publisher import Herald
+from forecaster.models import network
+from forecaster.models.registry import registry
+from forecaster.publisher import ForecastPublisher
 from paceline import topics, wire
 from paceline.events import DeviceWindow, Forecast, JobProfile, JobWindow
 from paceline.kafka import clients
@@ -45,13 +47,13 @@ def follow(broker: clients.BrokerSettings, until: Until) -> Callable[[], context
     @contextlib.contextmanager
     def following():  # type: ignore[no-untyped-def]
         memory = Memory()
-        follower = Follower(broker, memory)
-        follower.start()
+        consumer = EventConsumer(broker, memory)
+        consumer.start()
         try:
-            until(lambda: follower.waits() is None)
+            until(lambda: consumer.waits() is None)
             yield memory
         finally:
-            follower.stop()
+            consumer.stop()
 
     return following
 
@@ -67,8 +69,8 @@ def test_it_learns_publishes_and_recovers(
     with follow() as memory:
         until(lambda: memory.find(key) is not None and len(memory.find(key).values) == 30)  # type: ignore[union-attr]
         assert memory.counts.undecodable >= 1
-        herald = Herald(broker, memory)
-        herald.start()
+        publisher = ForecastPublisher(broker, memory, registry(network.shipped()))
+        publisher.start()
         try:
             found: dict[str, Forecast | JobProfile] = {}
             reading = clients.consumer(broker, topics.FORECAST, topics.PROFILE, from_beginning=True)
@@ -83,7 +85,7 @@ def test_it_learns_publishes_and_recovers(
 
                 until(arrived)
         finally:
-            herald.stop()
+            publisher.stop()
         published = found[key]
         assert isinstance(published, Forecast)
         assert published.values[0] == sorted(published.values[0])

@@ -63,7 +63,7 @@ def test_a_job_has_a_profile(client: httpx.Client, memory: Memory) -> None:
         last_step=199, step_median_s=0.5, step_p95_s=0.6, own_median_s=0.4, own_worst_s=0.5, worst_rank=1,
         wait_ratio=None, phase_median_s={},
     )  # fmt: skip
-    memory.take(window)
+    memory.update(window)
     found = client.get("/v1/jobs/team/resnet/profile", params={"total_steps": 1200}).json()
     assert found["kind"] == "training"
     assert found["end_s"] == pytest.approx(600.0)

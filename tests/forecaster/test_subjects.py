@@ -62,10 +62,10 @@ def test_full_memory_is_not_free() -> None:
 def test_a_job_has_its_gpus_while_it_runs() -> None:
     """JobDescribed says where a job runs; when it has ended the GPUs are nobody's."""
     subjects = Subjects()
-    subjects.job(job())
+    subjects.on_job(job())
     assert values(subjects, device("g0", 0.0))["c/job/j/gpu_busy_ratio"] == 0.0
     assert values(subjects, device("g0", 0.0))["c/cluster/free_gpus"] == 0.0
-    subjects.job(job(ended_s=900.0))
+    subjects.on_job(job(ended_s=900.0))
     assert "c/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, start_s=1200.0))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecaster.job_kinds import KINDS, classify
+from forecaster.job_kinds import JOB_KINDS, classify
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -15,7 +15,7 @@ DATA = Path(__file__).parent.parent / "data"
 @pytest.fixture(scope="module")
 def recorded():
     """Kind -> series of 50 s at five samples a second."""
-    series = {kind: defaultdict(list) for kind in KINDS}
+    series = {kind: defaultdict(list) for kind in JOB_KINDS}
     with (DATA / "jobs_5hz.csv").open() as file:
         for row in csv.DictReader(file):
             kind = row.pop("kind")
@@ -28,7 +28,7 @@ def at_one_hertz(series):
     return {name: np.reshape(column, (-1, 5)).mean(axis=1).tolist() for name, column in series.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", JOB_KINDS)
 def test_a_recorded_job_is_told(recorded, kind):
     """Each of the six kinds, with probabilities that add up to one."""
     found = classify(recorded[kind], interval_s=0.2)
@@ -37,13 +37,13 @@ def test_a_recorded_job_is_told(recorded, kind):
     assert found.probability == max(found.probabilities.values())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", JOB_KINDS)
 def test_a_job_sampled_once_a_second_is_the_same_job(recorded, kind):
     """Coarser samples give the same answer."""
     assert classify(at_one_hertz(recorded[kind]), interval_s=1.0).kind == kind
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", JOB_KINDS)
 @pytest.mark.parametrize("factor", [0.35, 2.8])
 def test_a_faster_or_slower_machine_does_not_change_the_kind(recorded, kind, factor):
     """All rates and the memory times ``factor``; the processor cannot be busier than it was."""
