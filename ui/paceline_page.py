@@ -2,6 +2,7 @@
 
 Rule of this file: it builds the one real reader and hands it to the screen. Streamlit puts this folder first on
 sys.path, so no module of it may be named like a library; it runs this file as ``__main__``: no relative imports here.
+The browser is sent nowhere but here: icon, fonts and scripts are this page's own.
 """
 
 import os
@@ -9,9 +10,9 @@ import os
 import streamlit as st
 
 from paceline.kafka.clients import BrokerSettings
-
-from .reader import Reader
-from .screens import job
+from ui.reader import Reader
+from ui.screens import job
+from ui.theme import ICON
 
 
 @st.cache_resource(show_spinner=False)
@@ -22,5 +23,5 @@ def reader() -> Reader:
     return made
 
 
-st.set_page_config(page_title="Paceline", page_icon=":material/speed:", layout="wide")
+st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
 job.show(reader().snapshot)

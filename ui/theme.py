@@ -1,4 +1,4 @@
-"""Colours and Streamlit's options: one dark theme, scales that colour-blind readers can tell apart.
+"""Colours, icon and Streamlit's options: one dark theme, scales that colour-blind readers can tell apart.
 
 Rule of this file: data only.
 """
@@ -32,6 +32,14 @@ PHASE_COLOURS = {
 }
 
 STATE_COLOURS = {"confirmed": SLOW, "suspected": CAUTION, "recovered": GOOD}
+
+#: The page's own icon: four ranks' steps, one of them longer. Streamlit fetches its named icons from other hosts.
+ICON = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
+<rect width="32" height="32" rx="7" fill="{PANEL}"/>
+<g stroke-width="4" stroke-linecap="round">
+<path d="M7 7h9M7 13h9M7 25h9" stroke="{FAST}"/>
+<path d="M7 19h18" stroke="{SLOW}"/>
+</g></svg>"""
 
 OPTIONS: dict[str, object] = {
     "browser.gatherUsageStats": False,

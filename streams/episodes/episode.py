@@ -50,7 +50,7 @@ def finding_id(cluster: str, job: str, attempt: int, kind: str, subject: str, fi
     """The id of an episode: a function of what it is about, so every replay gives the same.
 
     >>> finding_id("default", "demo", 0, "straggler", "rank 2", 61)
-    'straggler-2ed6e0d49fb9b07f'
+    'straggler-0ebee0f92a8738f4'
     """
     text = "\x1f".join((cluster, job, str(attempt), kind, subject, str(first_step)))
     return f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
@@ -43,19 +44,23 @@ def chromium():
 
 @pytest.fixture
 def tab(chromium):
-    """A browser tab; errors of the page's own scripts fail the test."""
+    """A browser tab; errors of the page's own scripts fail the test, and so does a request to any other host."""
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(PATIENCE_MS)
-    errors = []
+    errors, asked = [], []
     page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
     yield page
     page.close()
     assert errors == []
+    assert [url for url in asked if urlsplit(url).hostname not in (None, "127.0.0.1")] == []
 
 
 @pytest.fixture
-def own_broker():
-    with embedded.start() as running:
+def own_broker(free_port):
+    """A broker to stop: on a port that the kernel gives to no client meanwhile."""
+    with embedded.start(free_port()) as running:
         yield running
 
 
@@ -108,7 +113,7 @@ def publish(address, numbered):
     for topic, event in numbered:
         key = wire.key_of(topic, event)
         client.send(topic.name, wire.encode(event), key=key.encode() if key else None)
-    client.flush(20)
+    client.flush()
     client.close()
 
 
@@ -139,6 +144,24 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     assert tab.evaluate("window.neverReloaded") is True
 
 
+def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, rehearsal):
+    """Every request of a full page goes to the page's own server; its icon comes with it."""
+    asked = []
+    tab.on("request", lambda request: asked.append(urlsplit(request.url)))
+    tab.on("websocket", lambda socket: asked.append(urlsplit(socket.url)))
+    publish(own_broker.address, [*rehearsal.described(time.time()), *rehearsal.timings(time.time(), 0, 50)])
+    publish(
+        own_broker.address, [rehearsal.finding(1, 49, "confirmed", first_step=10), *rehearsal.machines(time.time())]
+    )
+    _, url = serve(own_broker.address)
+    tab.goto(url)
+    shows(tab, VERDICT, CARD)
+    shows_a_heatmap(tab)
+    tab.locator("link[rel~=icon][href^='data:image/svg+xml']").wait_for(state="attached")
+    assert {each.scheme for each in asked} == {"http", "ws"}
+    assert {each.netloc for each in asked} == {urlsplit(url).netloc}
+
+
 def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
     """The page never scrolls sideways."""
     publish(own_broker.address, [*rehearsal.described(time.time()), *rehearsal.timings(time.time(), 0, 50)])
@@ -155,7 +178,7 @@ def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
 
 
 def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, serve, rehearsal):
-    """A reader of the details is not interrupted by the next refresh, nor by the next revision."""
+    """A reader of the details is not interrupted by the next refresh, the next revision, or a notice."""
     publish(own_broker.address, [*rehearsal.timings(time.time(), 0, 50), rehearsal.finding(1, 49, "confirmed")])
     _, url = serve(own_broker.address)
     tab.goto(url)
@@ -166,6 +189,9 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, ser
     shows(tab, coverage, CARD)
     publish(own_broker.address, [rehearsal.finding(2, 60, "confirmed")])
     expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
+    shows(tab, coverage, CARD)
+    publish(own_broker.address, rehearsal.described(time.time() - 60, ended_s=time.time(), exit_status=0))
+    expect(current(tab).get_by_role("status").get_by_text(re.compile("This job ended"))).to_have_count(1)
     shows(tab, coverage, CARD)
 
 

@@ -10,7 +10,7 @@ import pytest
 from paceline import topics
 from paceline.settings import SETTINGS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 DEPLOYED = sorted(
     [*ROOT.glob("docker-compose.yml"), *(path for path in ROOT.glob("deploy/*") if path.is_file()), *PAGES]
@@ -36,6 +36,19 @@ def test_imports_keep_the_contracts() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+def test_nvml_is_imported_in_one_place() -> None:
+    """Elsewhere it is an object that is handed over; the simulated driver is made of its structs."""
+    allowed = {"paceline/gpu/driver.py", "collectors/simulated.py"}
+    pending = {"paceline/commands/checks.py"}  # being mended
+    code = [
+        path
+        for top in ("paceline", "collectors", "streams", "forecaster", "ui")
+        for path in ROOT.glob(f"{top}/**/*.py")
+    ]
+    importing = words(r"(?m)^\s*(?:import|from) pynvml\b", code)
+    assert {path for paths in importing.values() for path in paths} - pending == allowed
 
 
 def test_tests_are_no_package() -> None:
@@ -73,6 +86,29 @@ def test_links_between_pages_lead_somewhere() -> None:
         if not (page.parent / link).exists()
     ]
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_paths_named_in_pages_exist(page: Path) -> None:
+    """A path of this repository that a page names in code is there; CONTRIBUTING says by such where to change what."""
+    tops = "|".join(sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")))
+    spans = re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8"))
+    named = {path for span in spans for path in re.findall(rf"(?<![\w./-])(?:{tops})/[\w./-]*", span)}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
+def test_modules_started_by_name_exist() -> None:
+    """What a page or the Makefile starts by `python -m` is there."""
+    started = words(
+        r"-m ((?:paceline|collectors|streams|forecaster|ui|importers|simulator|experiments)[a-z_.]*)",
+        [ROOT / "Makefile", *PAGES],
+    )
+    files = {name: ROOT / name.replace(".", "/") for name in started}
+    assert {
+        name
+        for name, path in files.items()
+        if not path.with_suffix(".py").exists() and not (path / "__main__.py").exists()
+    } == set()
 
 
 def test_ci_runs_the_command_of_the_readme() -> None:
