@@ -72,7 +72,7 @@ def test_it_learns_publishes_and_recovers(
         publisher = ForecastPublisher(broker, memory, registry(network.shipped()))
         publisher.start()
         try:
-            found: dict[str, Forecast | JobProfile] = {}
+            events: dict[str, Forecast | JobProfile] = {}
             reading = clients.consumer(broker, topics.FORECAST, topics.PROFILE, from_beginning=True)
             with contextlib.closing(reading) as client:
 
@@ -80,18 +80,18 @@ def test_it_learns_publishes_and_recovers(
                     for partition, records in client.poll(timeout_ms=200).items():
                         for record in records:
                             event = wire.decode(topics.BY_NAME[partition.topic], record.value)
-                            found[record.key.decode()] = event
-                    return {key, "learned/cluster/gpu_busy_ratio", "learned-job"} <= set(found)
+                            events[record.key.decode()] = event
+                    return {key, "learned/cluster/gpu_busy_ratio", "learned-job"} <= set(events)
 
                 until(arrived)
         finally:
             publisher.stop()
-        published = found[key]
+        published = events[key]
         assert isinstance(published, Forecast)
         assert published.values[0] == sorted(published.values[0])
         assert published.node == "n"
-        assert isinstance(found["learned-job"], JobProfile)
-        assert found["learned-job"].kind == "training"
+        assert isinstance(events["learned-job"], JobProfile)
+        assert events["learned-job"].kind == "training"
         before = memory.find(key)
     with follow() as again:
         after = again.find(key)

@@ -15,9 +15,9 @@ LEVELS = np.arange(1, 10) / 10
 
 def test_irregular_times_take_the_nearest_place() -> None:
     """Jitter moves a sample by less than half an interval."""
-    found, interval_s = gridded(np.arange(5.0), np.array([0.0, 9.8, 20.3, 29.9, 40.1]), 10.0)
+    grid, interval_s = gridded(np.arange(5.0), np.array([0.0, 9.8, 20.3, 29.9, 40.1]), 10.0)
     assert interval_s == 10.0
-    assert found.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert grid.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize("times", [[0.0, 0.0], [10.0, 0.0], [0.0, 1.0, 2.0, 1e12]])
@@ -50,16 +50,16 @@ def test_moments_leave_history_before_and_values_after(samples: int, horizon: in
 
 def test_a_back_test_scores_who_could_take_part() -> None:
     """A model that is unsuited has no loss; the naive one has."""
-    found = backtest.run(Series.of(np.arange(100.0), 60.0), 5, LEVELS, {"naive": naive, "seasonal": seasonal_naive})
-    assert set(found.losses) == {"naive"}
-    assert found.moments == backtest.MOMENTS
+    test = backtest.run(Series.of(np.arange(100.0), 60.0), 5, LEVELS, {"naive": naive, "seasonal": seasonal_naive})
+    assert set(test.losses) == {"naive"}
+    assert test.moments == backtest.MOMENTS
 
 
 def test_weights_add_up_and_follow_the_losses() -> None:
     """The better member speaks louder, and all of them together once."""
-    found = ensemble.weights(["a", "b"], {"a": 1.0, "b": 2.0})
-    assert sum(found.values()) == pytest.approx(1.0)
-    assert found["a"] > 4 * found["b"]
+    shares = ensemble.weights(["a", "b"], {"a": 1.0, "b": 2.0})
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["a"] > 4 * shares["b"]
 
 
 def test_who_was_not_tried_is_not_heard() -> None:
@@ -70,9 +70,9 @@ def test_who_was_not_tried_is_not_heard() -> None:
 
 def test_perfect_members_share_the_weight() -> None:
     """A loss of zero divides nothing."""
-    found = ensemble.weights(["a", "b", "c"], {"a": 0.0, "b": 0.0, "c": 1.0})
-    assert found["a"] == found["b"]
-    assert found["c"] < 1e-6
+    shares = ensemble.weights(["a", "b", "c"], {"a": 0.0, "b": 0.0, "c": 1.0})
+    assert shares["a"] == shares["b"]
+    assert shares["c"] < 1e-6
 
 
 def test_narrow_intervals_are_widened() -> None:
@@ -109,8 +109,8 @@ def test_when_memory_is_full() -> None:
     """Early is when one in ten futures is there, the median when half of them are; never is None."""
     levels = np.array([0.1, 0.5, 0.9])
     values = np.array([[10.0 + step, 20.0 + step, 30.0 + step] for step in range(20)])
-    found = exceedance(values, levels, 35.0, 60.0)
-    assert (found.early_s, found.median_s) == (6 * 60.0, 16 * 60.0)
+    full = exceedance(values, levels, 35.0, 60.0)
+    assert (full.early_s, full.median_s) == (6 * 60.0, 16 * 60.0)
     assert exceedance(values, levels, 1000.0, 60.0) == exceedance(values, levels, 1000.0, 1.0)
     assert exceedance(values, levels, 1000.0, 60.0).median_s is None
 

@@ -42,11 +42,11 @@ class TestEveryModel:
         """Horizon x levels, ascending once sorted as the ensemble does; or a reason."""
         asked = context_of(SHAPES[shape])
         try:
-            found = MEMBERS[name](asked)
+            quantiles = MEMBERS[name](asked)
         except UnsuitedError:
             return
-        assert found.shape == (20, len(LEVELS))
-        assert np.isfinite(found).all()
+        assert quantiles.shape == (20, len(LEVELS))
+        assert np.isfinite(quantiles).all()
 
     def test_it_changes_nothing(self, name: str, shape: str) -> None:
         """The series is only read."""
@@ -90,15 +90,15 @@ def test_a_model_without_its_weights_says_so(name: str, reason: str) -> None:
 
 def test_a_line_goes_on() -> None:
     """The trend model follows memory that fills up at a steady rate."""
-    found = MEMBERS["trend"](context_of(np.arange(300.0)))
-    np.testing.assert_allclose(found[:, 2], np.arange(300.0, 320.0), atol=1e-6)
+    quantiles = MEMBERS["trend"](context_of(np.arange(300.0)))
+    np.testing.assert_allclose(quantiles[:, 2], np.arange(300.0, 320.0), atol=1e-6)
 
 
 def test_a_season_comes_again() -> None:
     """The seasonal naive model repeats the newest season exactly where the series does."""
     values = np.tile(np.arange(24.0), 10)
-    found = MEMBERS["seasonal_naive"](context_of(values))
-    np.testing.assert_allclose(found[:, 2], np.arange(20.0))
+    quantiles = MEMBERS["seasonal_naive"](context_of(values))
+    np.testing.assert_allclose(quantiles[:, 2], np.arange(20.0))
 
 
 def test_the_network_is_shipped() -> None:

@@ -137,7 +137,7 @@ CHECKS = [not_a_server_error, response_schema_conformance, status_code_conforman
 def test_the_interface_keeps_its_word(address: str) -> None:
     """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
-    operations = [found.ok() for found in schema.get_all_operations()]
+    operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 12
     for operation in operations:
 

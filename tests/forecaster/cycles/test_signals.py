@@ -105,8 +105,8 @@ def test_nothing_to_find_is_said(record):
 def test_a_cycle_shorter_than_the_samples_can_show_is_refused():
     """A wave of 1.02 s sampled every 2 s looks like a wave of 51 s; at 2.3 samples a cycle nothing is claimed."""
     record = dips(2.3, 400, np.random.default_rng(6), width=0.5)
-    found = find_cycle(record, interval_s=2.0).period_s
-    assert found is None or found > 3.6 * 2.0
+    period_s = find_cycle(record, interval_s=2.0).period_s
+    assert period_s is None or period_s > 3.6 * 2.0
 
 
 @pytest.mark.parametrize(
