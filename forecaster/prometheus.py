@@ -111,10 +111,10 @@ def _answer(client: httpx.Client, asked: dict[str, str]) -> list[dict[str, list[
     except httpx.InvalidURL as error:
         raise BackfillError(f"--prometheus {where}: {error}") from error
     try:
-        found = response.json()
-        if found["status"] != "success":
-            raise BackfillError(f"Prometheus at {where}: {found.get('error', 'no reason given')}")
-        rows: list[dict[str, list[list[str]]]] = found["data"]["result"]
+        answer = response.json()
+        if answer["status"] != "success":
+            raise BackfillError(f"Prometheus at {where}: {answer.get('error', 'no reason given')}")
+        rows: list[dict[str, list[list[str]]]] = answer["data"]["result"]
     except (ValueError, KeyError, TypeError) as error:
         said = f"status {response.status_code}, no answer of a Prometheus"
         raise BackfillError(f"Prometheus at {where}: {said}; check --prometheus") from error
