@@ -14,8 +14,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import pynvml
+from paceline.gpu.driver import real
 
+pynvml = real()
 GIB = 1024**3
 
 

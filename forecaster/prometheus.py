@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import httpx
 
+from paceline.gpu.dcgm import FP64_BLANK, exported
+from paceline.schema import unit_of
+
 from .history import SAMPLES, Subject
 from .memory import Memory
-from .subjects import JOBS_S, NODES_S
+from .subjects import DEVICE, JOBS_S, NODES_S
 
-#: DCGM's blank: from here on a number means *not measured*.
-BLANK = 140_737_488_355_328.0
-MIB = 1024.0 * 1024.0
 #: Prometheus answers at most 11,000 points a series.
 POINTS = 10_000
 TIMEOUT_S = 30.0
@@ -35,16 +35,10 @@ class Metric:
 
 
 #: Per GPU; of several names of one thing the later ones are DCGM 4.6's.
-DEVICES = (
-    Metric("DCGM_FI_PROF_SM_ACTIVE", "sm_active_ratio", "ratio, 0 to 1", 1.0, 1.0),
-    Metric("DCGM_FI_PROF_SM_UTIL_RATIO", "sm_active_ratio", "ratio, 0 to 1", 1.0, 1.0),
-    Metric("DCGM_FI_DEV_GPU_UTIL", "utilization_ratio", "ratio, 0 to 1", 0.01, 1.0),
-    Metric("DCGM_FI_DEV_GPU_UTIL_RATIO", "utilization_ratio", "ratio, 0 to 1", 0.01, 1.0),
-    Metric("DCGM_FI_DEV_FB_USED", "fb_used_bytes", "bytes", MIB),
-    Metric("DCGM_FI_DEV_POWER_USAGE", "power_w", "W"),
-    Metric("DCGM_FI_DEV_BOARD_POWER_WATTS", "power_w", "W"),
-    Metric("DCGM_FI_DEV_GPU_TEMP", "temperature_celsius", "°C"),
-    Metric("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "temperature_celsius", "°C"),
+DEVICES = tuple(
+    Metric(name, column, unit_of(column), factor, 1.0 if column.endswith("_ratio") else None)
+    for column in DEVICE
+    for name, factor in exported(column)
 )
 #: Per job, by the label ``training_job``.
 JOBS = (
@@ -102,7 +96,9 @@ def _range(
         asked = {"query": query, "start": f"{begin_s + step_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:g}"}
         for row in _answer(client, asked):
             points = [(float(at) - step_s, float(text)) for at, text in row["values"]]
-            points = [(at, value * metric.factor) for at, value in points if math.isfinite(value) and value < BLANK]
+            points = [
+                (at, value * metric.factor) for at, value in points if math.isfinite(value) and value < FP64_BLANK
+            ]
             yield dict(row["metric"]), [at for at, _ in points], [value for _, value in points]
         begin_s = until_s
 

@@ -6,6 +6,7 @@ Rule of this file: data and its text form.
 from dataclasses import dataclass
 
 from paceline.events import Cause, FindingKind
+from paceline.gpu import throttle
 
 #: What each kind of fault should be found as.
 EXPECTED: dict[str, tuple[FindingKind, Cause]] = {
@@ -20,7 +21,12 @@ EXPECTED: dict[str, tuple[FindingKind, Cause]] = {
     "slowdown": ("slowdown", "unknown"),
 }
 #: NVML's clock-event reasons, by the word that asks for them.
-REASONS = {"thermal": 0x20 | 0x40, "power": 0x4, "brake": 0x80, "hardware": 0x8}
+REASONS = {
+    "thermal": throttle.SOFTWARE_THERMAL.bit | throttle.HARDWARE_THERMAL.bit,
+    "power": throttle.POWER_CAP.bit,
+    "brake": throttle.POWER_BRAKE.bit,
+    "hardware": throttle.HARDWARE_SLOWDOWN.bit,
+}
 #: How long a hanging job goes on saying where it stands.
 HANG_S = 60.0
 

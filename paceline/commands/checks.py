@@ -15,6 +15,7 @@ from typing import Literal
 import msgspec
 from kafka import errors as kafka_errors
 
+from paceline.gpu import driver
 from paceline.kafka import clients, errors
 from paceline.kafka.clients import BrokerSettings, BusError
 from paceline.topics import TOPICS
@@ -54,29 +55,25 @@ def versions() -> list[Check]:
 def nvml() -> Check:
     """Whether this machine's GPUs can be asked."""
     try:
-        import pynvml
+        binding = driver.real()
     except ModuleNotFoundError:
         mend = "pip install 'paceline[collectors]' where there are GPUs"
         return Check("nvml", "warn", "nvidia-ml-py is not installed: GPUs are not measured here", mend)
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
+        binding.nvmlInit()
+    except binding.NVMLError as error:
         mend = "install NVIDIA's driver, or nothing where there is no GPU"
         return Check("nvml", "warn", f"{error}: GPUs are not measured here", mend)
     try:
-        names = [
-            pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByIndex(n)) for n in range(pynvml.nvmlDeviceGetCount())
-        ]
-        return Check("nvml", "ok", f"{len(names)} GPU ({', '.join(sorted(set(names)))}), driver {_driver(pynvml)}")
-    except pynvml.NVMLError as error:
+        gpus = [binding.nvmlDeviceGetHandleByIndex(index) for index in range(binding.nvmlDeviceGetCount())]
+        names = ", ".join(sorted({binding.nvmlDeviceGetName(gpu) for gpu in gpus}))
+        version = binding.nvmlSystemGetDriverVersion()
+        return Check("nvml", "ok", f"{len(gpus)} GPU ({names}), driver {version}")
+    except binding.NVMLError as error:
         return Check("nvml", "warn", f"a GPU does not answer: {error}", "run nvidia-smi; look for Xid lines in dmesg")
     finally:
-        with contextlib.suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
-
-
-def _driver(pynvml: object) -> str:
-    return str(pynvml.nvmlSystemGetDriverVersion())  # type: ignore[attr-defined]
+        with contextlib.suppress(binding.NVMLError):
+            binding.nvmlShutdown()
 
 
 def brokers(settings: BrokerSettings) -> list[Check]:

@@ -59,7 +59,7 @@ class Watchers:
                 options = [*options, "--events-fd", str(writer)]
             options = [*options, "--quiet"] if quiet else options
             fds = (writer,) if panel else ()
-            self._sidecar = _python("paceline.sidecar.server", *options, stdin=subprocess.PIPE, fds=fds)
+            self._sidecar = _python("paceline.sidecar", *options, stdin=subprocess.PIPE, fds=fds)
             self._await_socket()
         finally:
             for end in (reader, writer):

@@ -1,1 +1,1 @@
-"""What NVML answers about a GPU, for every process of ours that asks: questions, answers, readings, refusals."""
+"""GPUs: what NVML answers about one, for every process of ours that asks, and every fact that is NVIDIA's."""

@@ -3,11 +3,11 @@
 Rule of this file: pure functions from a raw answer to a value or None.
 """
 
+from paceline.gpu.dcgm import INT64_BLANK
 from paceline.wire import finite
 
-#: NVML's "no value here", for 32 and 64 bit answers, and DCGM's blanks, which drivers let through at times.
+#: NVML's "no value here", for 32 and 64 bit answers; drivers let DCGM's blanks through at times.
 _BLANK = {0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF}
-_BLANK_FROM = 0x7FFFFFFFFFFFFFF0
 
 Value = int | float | None
 
@@ -18,7 +18,7 @@ def whole(raw: int | None) -> int | None:
     >>> whole(0), whole(7), whole(0xFFFFFFFF), whole(-1)
     (0, 7, None, None)
     """
-    if raw is None or raw < 0 or raw in _BLANK or raw >= _BLANK_FROM:
+    if raw is None or raw < 0 or raw in _BLANK or raw >= INT64_BLANK:
         return None
     return int(raw)
 
@@ -29,7 +29,7 @@ def scaled(raw: float | None, factor: float) -> float | None:
     >>> scaled(350_000, 1e-3), scaled(0xFFFFFFFF, 1e-3)
     (350.0, None)
     """
-    if raw is None or raw < 0 or raw in _BLANK or raw >= _BLANK_FROM:
+    if raw is None or raw < 0 or raw in _BLANK or raw >= INT64_BLANK:
         return None
     value = finite(float(raw) * factor)
     return None if value is None else round(value, 6)

@@ -1,7 +1,7 @@
-"""Builds a sidecar's parts from its options and the environment: the one place where they meet.
+"""Builds a sidecar's parts from its options and the environment.
 
-Rule of this file: what cannot be built is left out with one line of warning; a sidecar with no sink at all still
-listens, so that no rank ever waits.
+Rule of this file: it is imported once ranks can connect, for the Kafka client takes a while to load. What cannot be
+built is left out with one line of warning; a sidecar with no sink at all still listens, so that no rank ever waits.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping
 
+from paceline.delivery.publisher import Publisher
 from paceline.identity import node_of
 from paceline.kafka.clients import BrokerSettings
 from paceline.kafka.errors import split
@@ -22,8 +23,6 @@ class BusSink:
     """The bus, through a publisher that queues and spools."""
 
     def __init__(self, settings: BrokerSettings, node: str, warn: Warn) -> None:
-        from paceline.delivery.publisher import Publisher
-
         self._publisher = Publisher(settings, client_id=f"paceline-sidecar-{node}", on_warning=warn)
 
     def put(self, outgoing: Outgoing) -> None:

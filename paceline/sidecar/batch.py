@@ -19,8 +19,8 @@ from paceline.events import (
     RankCondition,
     RankPlace,
 )
-from paceline.sidecar.rank_rows import Report
-from paceline.sidecar.vocabulary import LONGEST_WORD, CollectiveRows, OpRows
+from paceline.sidecar.columns import LONGEST_WORD, CollectiveColumns, OpColumns
+from paceline.sidecar.rank_rows import CollectiveRow, OpRow, Report
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 from paceline.training.messages import Hello
 
@@ -61,8 +61,8 @@ class _Job:
     exit_status: int | None = None
     phases: bool = False
     lost: int = 0
-    ops: OpRows = field(default_factory=OpRows)
-    collectives: CollectiveRows = field(default_factory=CollectiveRows)
+    ops: OpColumns = field(default_factory=OpColumns)
+    collectives: CollectiveColumns = field(default_factory=CollectiveColumns)
     links: dict[int, LinkSample] = field(default_factory=dict)
     conditions: list[RankCondition] = field(default_factory=list)
     open: list[OpenCollective] = field(default_factory=list)
@@ -79,8 +79,8 @@ class _Job:
 class Batcher:
     """Ranks' messages in, events out.
 
-    ``join`` when a rank says hello, ``add`` for each report, ``leave`` when it goes; ``tick`` returns what is due and
-    ``end`` all the rest. A sidecar may see several jobs and attempts; each is numbered by a producer of its own.
+    ``join`` when a rank says hello, ``update`` for each report, ``leave`` when it goes; ``tick`` returns what is due
+    and ``end`` all the rest. A sidecar may see several jobs and attempts; each is numbered by a producer of its own.
     """
 
     def __init__(self, origin: Origin, fallback_job: str = "") -> None:
@@ -91,7 +91,7 @@ class Batcher:
         self.unfit_rows = 0
 
     def join(self, hello: Hello) -> tuple[str, int]:
-        """A rank has joined. Returns the job and attempt it belongs to, which ``add`` and ``leave`` want back."""
+        """A rank has joined. Returns the job and attempt it belongs to, which ``update`` and ``leave`` want back."""
         name = hello.job or self._fallback or f"{self._origin.node}-unnamed"
         key = (name, hello.attempt)
         job = self._jobs.get(key)
@@ -104,12 +104,12 @@ class Batcher:
         job.described, job.ended_s = False, None
         return key
 
-    def add(self, key: tuple[str, int], rank: int, report: Report) -> None:
+    def update(self, key: tuple[str, int], rank: int, report: Report) -> None:
         """What ``rank`` measured since its last report."""
         job = self._jobs[key]
         job.lost += report.lost
-        self._add_ops(job, rank, report)
-        self._add_collectives(job, rank, report)
+        self._append_ops(job, rank, report.ops)
+        self._append_collectives(job, rank, report.collectives)
         if report.link is not None and math.isfinite(report.link.rtt_s):
             job.links[rank] = LinkSample(rank=rank, **report.link._asdict())
 
@@ -126,10 +126,10 @@ class Batcher:
         job = self._jobs[key]
         job.conditions = (job.conditions + conditions)[-MOST_CONDITIONS:]
 
-    def stand(self, key: tuple[str, int], found: list[OpenCollective], now_s: float) -> None:
-        """Ranks that stand in a collective at ``now_s``: it goes out even where no rows do."""
+    def update_open(self, key: tuple[str, int], collectives: list[OpenCollective], now_s: float) -> None:
+        """The collectives that ranks stand in at ``now_s``: they go out even where no rows do."""
         job = self._jobs[key]
-        job.open, job.open_s = found, now_s
+        job.open, job.open_s = collectives, now_s
 
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""
@@ -143,7 +143,7 @@ class Batcher:
         due = self._due_s is None or now_s >= self._due_s
         if due:
             self._due_s = now_s + FLUSH_AFTER_S
-        return self._take(everything=due)
+        return self._drain(everything=due)
 
     def end(self, now_s: float, exit_status: int | None = None) -> list[Outgoing]:
         """All that is left. ``exit_status`` is the command's, if known: it goes to the job that joined last."""
@@ -153,10 +153,10 @@ class Batcher:
         for job in list(self._jobs.values())[-1:]:
             job.exit_status = exit_status
             job.described = job.described and exit_status is None
-        return self._take(everything=True)
+        return self._drain(everything=True)
 
-    def _take(self, *, everything: bool) -> list[Outgoing]:
-        taken: list[Outgoing] = []
+    def _drain(self, *, everything: bool) -> list[Outgoing]:
+        outgoing: list[Outgoing] = []
         for job in self._jobs.values():
             described = []
             if everything and not job.described:
@@ -166,120 +166,78 @@ class Batcher:
                 self._close_ops(job)
                 self._close_collectives(job)
             # Who is in the job comes before its rows, that it has ended after them.
-            taken += job.ready + described if job.ended_s is not None else described + job.ready
+            outgoing += job.ready + described if job.ended_s is not None else described + job.ready
             job.ready = []
-        return taken
+        return outgoing
 
-    def _add_ops(self, job: _Job, rank: int, report: Report) -> None:
-        columns = (report.step, report.op, report.microbatch, report.start_s, report.duration_s)
-        for step, op, microbatch, start_s, duration_s in zip(*columns, strict=True):
-            if not math.isfinite(start_s + duration_s):
+    def _append_ops(self, job: _Job, rank: int, rows: list[OpRow]) -> None:
+        for row in rows:
+            if not math.isfinite(row.start_s + row.duration_s):
                 self.unfit_rows += 1
                 continue
             if job.ops.full():
                 self._close_ops(job)
             job.phases = True
-            job.ops.rows.append((rank, step, job.ops.ops.index(op), microbatch, start_s, duration_s))
+            job.ops.append(rank, row)
 
-    def _add_collectives(self, job: _Job, rank: int, report: Report) -> None:
-        numbers = (report.c_step, report.c_seq, report.c_bytes, report.c_start_s, report.c_duration_s, report.c_wait_s)
-        words = (report.c_group, report.c_group_size, report.c_operation)
-        for (step, seq, size, *times), (group, group_size, operation) in zip(
-            zip(*numbers, strict=True), zip(*words, strict=True), strict=True
-        ):
-            if not math.isfinite(sum(times)):
+    def _append_collectives(self, job: _Job, rank: int, rows: list[CollectiveRow]) -> None:
+        for row in rows:
+            if not math.isfinite(row.start_s + row.duration_s + row.wait_s):
                 self.unfit_rows += 1
                 continue
             if job.collectives.full():
                 self._close_collectives(job)
-            rows = job.collectives
-            index = rows.groups.index(group)
-            if index == len(rows.group_sizes):
-                rows.group_sizes.append(group_size)
-            start_s, duration_s, wait_s = times
-            where = rows.operations.index(operation)
-            rows.rows.append((rank, step, seq, index, where, size, start_s, duration_s, wait_s))
-
-    def _speakers(self, job: _Job, rows: list[Any]) -> list[int]:
-        return sorted(job.alive | {row[0] for row in rows})
-
-    def _places(self, job: _Job, speakers: list[int], dimension: str) -> list[int]:
-        """The ranks' places in ``dimension``; nothing where nobody has one."""
-        found = [getattr(job.hello[rank], dimension) for rank in speakers]
-        return [-1 if place is None else place for place in found] if any(p is not None for p in found) else []
+            job.collectives.append(rank, row)
 
     def _close_ops(self, job: _Job) -> None:
-        rows, job_ops, job.ops = job.ops.rows, job.ops.ops.words, OpRows()
-        if not rows:
+        columns, job.ops = job.ops.fields(), OpColumns()
+        if not columns:
             return
-        speakers = self._speakers(job, rows)
-        rank, step, op, microbatch, start_s, duration_s = map(list, zip(*rows, strict=True))
-        t0_s = float(math.floor(min(start_s)))
+        speakers = sorted(job.alive.union(columns["rank"]))
         event = OpTimings(
-            cluster=self._origin.cluster,
-            producer=job.producer,
-            sequence=job.sequence(OP),
-            job=job.name,
-            attempt=job.attempt,
-            node=self._origin.node,
-            t0_s=t0_s,
+            **self._head(job, OP),
+            **columns,
             ranks=speakers,
-            world_sizes=[job.hello[r].world_size for r in speakers],
-            devices=[job.hello[r].device[:LONGEST_WORD] for r in speakers],
-            ops=job_ops,
-            rank=rank,
-            step=step,
-            op=op,
-            microbatch=microbatch,
-            start_s=[round(value - t0_s, 6) for value in start_s],
-            duration_s=[round(value, 6) for value in duration_s],
+            world_sizes=[job.hello[rank].world_size for rank in speakers],
+            devices=[job.hello[rank].device[:LONGEST_WORD] for rank in speakers],
             lost=job.lost,
-            dp=self._places(job, speakers, "dp"),
-            tp=self._places(job, speakers, "tp"),
-            pp=self._places(job, speakers, "pp"),
+            dp=_places([job.hello[rank].dp for rank in speakers]),
+            tp=_places([job.hello[rank].tp for rank in speakers]),
+            pp=_places([job.hello[rank].pp for rank in speakers]),
             conditions=job.conditions,
         )
         job.lost, job.conditions = 0, []
         job.ready.append(Outgoing(OP, wire.key_of(OP, event), event))
 
     def _close_collectives(self, job: _Job) -> None:
-        batch, job.collectives = job.collectives, CollectiveRows()
-        if not batch.rows and job.open_s is None:
+        columns, job.collectives = job.collectives.fields(job.open_s), CollectiveColumns()
+        if not columns:
             return
-        speakers = self._speakers(job, batch.rows)
-        columns = map(list, zip(*batch.rows, strict=True)) if batch.rows else ([] for _ in range(9))
-        rank, step, seq, group, operation, size, start_s, duration_s, wait_s = columns
-        t0_s = float(math.floor(min(start_s, default=job.open_s or 0.0)))
+        speakers = sorted(job.alive.union(columns["rank"]))
         event = CollectiveTimings(
-            cluster=self._origin.cluster,
-            producer=job.producer,
-            sequence=job.sequence(COLLECTIVE),
-            job=job.name,
-            attempt=job.attempt,
-            node=self._origin.node,
+            **self._head(job, COLLECTIVE),
+            **columns,
+            ranks=speakers,
+            world_sizes=[job.hello[rank].world_size for rank in speakers],
             backend=job.hello[speakers[0]].backend[:LONGEST_WORD],
             phases=job.phases,
-            t0_s=t0_s,
-            ranks=speakers,
-            world_sizes=[job.hello[r].world_size for r in speakers],
-            groups=batch.groups.words,
-            group_sizes=batch.group_sizes,
-            operations=batch.operations.words,
-            rank=rank,
-            step=step,
-            seq=seq,
-            group=group,
-            operation=operation,
-            bytes=size,
-            start_s=[round(value - t0_s, 6) for value in start_s],
-            duration_s=[round(value, 6) for value in duration_s],
-            wait_s=[round(value, 6) for value in wait_s],
-            links=[job.links[r] for r in sorted(job.links)],
+            links=[job.links[rank] for rank in sorted(job.links)],
             open=job.open,
             now_s=job.open_s,
         )
         job.links, job.open, job.open_s = {}, [], None
         job.ready.append(Outgoing(COLLECTIVE, wire.key_of(COLLECTIVE, event), event))
+
+    def _head(self, job: _Job, topic: Topic) -> dict[str, Any]:
+        """What every message of ``job`` says of where it comes from, with its number."""
+        return {
+            "cluster": self._origin.cluster,
+            "producer": job.producer,
+            "sequence": job.sequence(topic),
+            "job": job.name,
+            "attempt": job.attempt,
+            "node": self._origin.node,
+        }
 
     def _describe(self, job: _Job) -> Outgoing:
         joined = [job.hello[rank] for rank in sorted(job.hello)]
@@ -298,12 +256,7 @@ class Batcher:
             for hello in joined
         ]
         event = JobDescribed(
-            cluster=self._origin.cluster,
-            producer=job.producer,
-            sequence=job.sequence(JOB),
-            job=job.name,
-            attempt=job.attempt,
-            node=self._origin.node,
+            **self._head(job, JOB),
             world_size=first.world_size,
             backend=first.backend[:LONGEST_WORD],
             framework=first.framework[:LONGEST_WORD],
@@ -315,3 +268,8 @@ class Batcher:
             labels=first.labels,
         )
         return Outgoing(JOB, wire.key_of(JOB, event), event)
+
+
+def _places(places: list[int | None]) -> list[int]:
+    """The ranks' places in one dimension; nothing where nobody has one."""
+    return [-1 if place is None else place for place in places] if any(p is not None for p in places) else []

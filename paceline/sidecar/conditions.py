@@ -6,23 +6,32 @@ cannot be read is None.
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from paceline.events import RankCondition
-from paceline.sidecar.gpu_readings import Gauges, Reading
+from paceline.sidecar.gpu_readings import GpuReadings, Reading
 from paceline.sidecar.process import Pressures, Process, group_mount, pressures
 
 _WHOLE = ("throttle_reasons", "fb_used_bytes", "fb_total_bytes")
 _DEVICE = (*_WHOLE, "sm_clock_mhz", "sm_clock_max_mhz", "utilization_ratio", "temperature_celsius")
 
 
+class _Rank(NamedTuple):
+    """A rank's process, when it was sampled last, and its control group."""
+
+    process: Process
+    sampled_s: float
+    group: str | None
+
+
 class Conditions:
     """Samples the ranks of this node; it remembers what it needs of the sample before."""
 
-    def __init__(self, gauges: Gauges | None = None, proc: Path = Path("/proc")) -> None:
-        self._gauges = gauges or Gauges()
+    def __init__(self, gpus: GpuReadings | None = None, proc: Path = Path("/proc")) -> None:
+        self._gpus = gpus or GpuReadings()
         self._proc = proc
         self._mount = group_mount(proc)
-        self._known: dict[int, tuple[Process, float, str | None]] = {}
+        self._ranks: dict[int, _Rank] = {}
         self._turn = 0
 
     def sample(self, ranks: Mapping[int, tuple[int, str]], now_s: float) -> list[RankCondition]:
@@ -31,16 +40,16 @@ class Conditions:
         ``now_s`` is Unix time. The first sample of a rank has a span of 0 and no count. A device is a GPU's UUID, as in
         ``Hello``; ``cpu`` has none of a GPU's columns.
         """
-        self._known = {rank: known for rank, known in self._known.items() if rank in ranks}
+        self._ranks = {rank: seen for rank, seen in self._ranks.items() if rank in ranks}
         self._turn += 1
-        devices = {device: self._gauges.take(device) for _, device in ranks.values()}
-        self._gauges.start()
+        devices = {device: self._gpus.drain(device) for _, device in ranks.values()}
+        self._gpus.start()
         groups: dict[str | None, Pressures] = {}
-        found = []
+        conditions = []
         for place, (rank, (pid, device)) in enumerate(ranks.items()):
             thorough = place == self._turn % len(ranks)
-            found.append(self._condition(rank, pid, devices[device], groups, now_s, thorough))
-        return found
+            conditions.append(self._condition(rank, pid, devices[device], groups, now_s, thorough))
+        return conditions
 
     def _condition(
         self,
@@ -51,8 +60,8 @@ class Conditions:
         now_s: float,
         thorough: bool,
     ) -> RankCondition:
-        process, before_s, group = self._process(rank, pid, now_s)
-        self._known[rank] = (process, now_s, group)
+        process, before_s, group = self._rank(rank, pid, now_s)
+        self._ranks[rank] = _Rank(process, now_s, group)
         if group not in groups:
             folder = None if group is None or self._mount is None else self._mount / group
             groups[group] = pressures(folder, self._proc)
@@ -69,20 +78,20 @@ class Conditions:
             pressure_io_ratio=io,
         )
 
-    def _process(self, rank: int, pid: int, now_s: float) -> tuple[Process, float, str | None]:
-        known = self._known.get(rank)
-        if known is not None and known[0].pid == pid and known[0].is_same():
-            return known
+    def _rank(self, rank: int, pid: int, now_s: float) -> _Rank:
+        seen = self._ranks.get(rank)
+        if seen is not None and seen.process.pid == pid and seen.process.is_same():
+            return seen
         process = Process(pid, self._proc)
-        return process, now_s, process.group()
+        return _Rank(process, now_s, process.group())
 
     def close(self) -> None:
         """Give everything back to the driver."""
-        self._gauges.close()
+        self._gpus.close()
 
 
 def _columns(device: Reading | None) -> dict[str, int | float | None]:
     if device is None:
         return {}
-    found = {name: device.get(name) for name in _DEVICE}
-    return found | {name: None if (value := found[name]) is None else int(value) for name in _WHOLE}
+    columns = {name: device.get(name) for name in _DEVICE}
+    return columns | {name: None if (value := columns[name]) is None else int(value) for name in _WHOLE}

@@ -7,7 +7,7 @@ never exceeds it; time spent waiting for other ranks takes none.
 
 from typing import NamedTuple
 
-from paceline.sidecar.rank_rows import CPU_WAIT, WHOLE, Rows
+from paceline.sidecar.rank_rows import CPU_WAIT, WHOLE, RankRows
 
 
 class Phase(NamedTuple):
@@ -19,7 +19,7 @@ class Phase(NamedTuple):
     duration: int
 
 
-class _Held(NamedTuple):
+class _ClosedStep(NamedTuple):
     step: int
     start: int
     end: int
@@ -28,12 +28,12 @@ class _Held(NamedTuple):
     waited: int
 
 
-class Closing:
-    """Takes closed steps and readings; adds the rows of a step once both are there."""
+class ClosedSteps:
+    """Keeps closed steps until a reading comes; then adds the rows of a step once both are there."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RankRows) -> None:
         self._rows = rows
-        self._held: list[_Held] = []
+        self._steps: list[_ClosedStep] = []
         self._reading: int | None = None
         #: Of the open step: work since the last reading, and the waiting that earlier readings told.
         self._work = 0
@@ -45,28 +45,28 @@ class Closing:
 
     def close(self, step: int, start: int, end: int, phases: list[Phase]) -> None:
         """``step`` is over."""
-        self._held.append(_Held(step, start, end, phases, max(self._work, 0), self._waited))
+        self._steps.append(_ClosedStep(step, start, end, phases, max(self._work, 0), self._waited))
         self._work = self._waited = 0
 
     def read(self, waited_so_far: int | None) -> None:
         """The run queue has been read; None where the kernel does not count."""
-        known = waited_so_far is not None and self._reading is not None
-        waited = waited_so_far - self._reading if known else 0  # type: ignore[operator]
+        before = self._reading
+        waited = 0 if waited_so_far is None or before is None else waited_so_far - before
         self._reading = waited_so_far
         self._work = max(self._work, 0)
-        work = self._work + sum(held.work for held in self._held)
+        work = self._work + sum(closed.work for closed in self._steps)
         share = min(max(waited, 0) / work, 1.0) if work else 0.0
         self._waited += int(self._work * share)
         self._work = 0
         self.release(share)
 
     def release(self, share: float = 0.0) -> None:
-        """Add the rows of what is held."""
-        for held in self._held:
-            for phase in held.phases:
-                self._rows.phase(held.step, *phase)
-            waited = held.waited + int(held.work * share)
+        """Add the rows of what is closed."""
+        for closed in self._steps:
+            for phase in closed.phases:
+                self._rows.append_phase(closed.step, *phase)
+            waited = closed.waited + int(closed.work * share)
             if waited:
-                self._rows.phase(held.step, CPU_WAIT, -1, held.start, waited)
-            self._rows.phase(held.step, WHOLE, -1, held.start, held.end - held.start)
-        self._held = []
+                self._rows.append_phase(closed.step, CPU_WAIT, -1, closed.start, waited)
+            self._rows.append_phase(closed.step, WHOLE, -1, closed.start, closed.end - closed.start)
+        self._steps = []

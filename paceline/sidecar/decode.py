@@ -1,10 +1,10 @@
-"""The account of one rank: the marks it sends in, its rows out.
+"""Decodes what one rank sends: marks in, rows out.
 
 Rule of this file: pure, and safe from whatever a rank sends: marks that cannot be are refused before they are used.
 """
 
-from paceline.sidecar.open_collectives import Ledger
-from paceline.sidecar.rank_rows import Collective, Report, Rows
+from paceline.sidecar.open_collectives import OpenCollectives
+from paceline.sidecar.rank_rows import Collective, RankRows, Report
 from paceline.sidecar.timeline import Timeline
 from paceline.training import marks
 from paceline.training.messages import Marks
@@ -30,29 +30,28 @@ def fault_in(message: Marks) -> str | None:
     return None
 
 
-class Account:
+class MarkDecoder:
     """One rank's time, told mark by mark."""
 
     def __init__(self) -> None:
-        self._rows = Rows()
-        self._ledger = Ledger(self._rows)
-        self._timeline = Timeline(self._rows, self._ledger)
-        self._offset_ns = 0
+        self._rows = RankRows()
+        self._collectives = OpenCollectives(self._rows)
+        self._timeline = Timeline(self._rows, self._collectives)
 
-    def hear(self, message: Marks) -> Report | None:
+    def decode(self, message: Marks) -> Report | None:
         """Take in what the rank wrote down; what has become of it so far."""
-        self._offset_ns, self._timeline.device_clock = message.offset_ns, message.on_device
+        self._rows.offset_ns, self._timeline.device_clock = message.offset_ns, message.on_device
         feed = self._timeline.feed
         for time_ns, kind, payload in message.marks:
             feed(time_ns, kind, payload)
-        return self._rows.take(self._offset_ns, message.link, message.lost)
+        return self._rows.drain(message.link, message.lost)
 
     def end(self) -> Report | None:
         """Nothing will follow: what the last step comes to."""
         self._timeline.end()
-        return self._rows.take(self._offset_ns)
+        return self._rows.drain()
 
     def open(self, before_s: float) -> list[tuple[Collective, float]]:
         """The collectives issued before ``before_s`` (Unix time) whose result is not there yet, with when they were."""
-        found = [(collective, (collective.start + self._offset_ns) / 1e9) for collective in self._ledger.open()]
-        return [(collective, start_s) for collective, start_s in found if start_s < before_s]
+        started = [(one, (one.start + self._rows.offset_ns) / 1e9) for one in self._collectives.open()]
+        return [(collective, start_s) for collective, start_s in started if start_s < before_s]

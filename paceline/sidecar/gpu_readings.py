@@ -1,7 +1,7 @@
 """The GPUs of a node's ranks, as the driver sees them, read by a thread of its own.
 
 Rule of this file: whoever asks never waits. A driver whose GPU has fallen off the bus may hold a call for minutes: then
-the last reading grows old and is told no more. No driver, no binding or no such GPU is None, and looked for again.
+the last reading grows old and is no longer told. No driver, no binding or no such GPU is None, and looked for again.
 """
 
 import threading
@@ -37,7 +37,7 @@ _MEANS = ("utilization_ratio", "sm_clock_mhz")
 Reading = dict[str, Value]
 
 
-class _Gauge:
+class _Device:
     """One device: what was read since it was last asked for."""
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class _Gauge:
         self._told: list[tuple[float, Reading]] = []
         self._lock = threading.Lock()
 
-    def add(self, at_s: float, reading: Reading) -> None:
+    def append(self, at_s: float, reading: Reading) -> None:
         # Two or three; more only while nobody asks.
         with self._lock:
             self._readings = [*self._readings[-20:], (at_s, reading)]
 
-    def take(self, now_s: float) -> Reading | None:
+    def drain(self, now_s: float) -> Reading | None:
         with self._lock:
             fresh, self._readings = self._readings, []
         # Nothing new between two hurried samples: the one before is told again.
@@ -62,13 +62,13 @@ class _Gauge:
 
 
 def _merged(readings: list[Reading]) -> Reading:
-    found = dict(readings[-1])
+    merged = dict(readings[-1])
     for column in _MEANS:
-        known = [value for reading in readings if (value := reading.get(column)) is not None]
-        found[column] = round(sum(known) / len(known), 4) if known else None
+        seen = [value for reading in readings if (value := reading.get(column)) is not None]
+        merged[column] = round(sum(seen) / len(seen), 4) if seen else None
     masks = [int(mask) for reading in readings if (mask := reading.get("throttle_reasons")) is not None]
-    found["throttle_reasons"] = None if not masks else _union(masks)
-    return found
+    merged["throttle_reasons"] = None if not masks else _union(masks)
+    return merged
 
 
 def _union(masks: list[int]) -> int:
@@ -78,29 +78,29 @@ def _union(masks: list[int]) -> int:
     return mask
 
 
-class Gauges:
+class GpuReadings:
     """Reads the devices that are asked for. ``load`` gives the NVML-like object."""
 
     def __init__(self, load: Callable[[], Any] = driver.real, clock: Callable[[], float] = time.monotonic) -> None:
         self._load = load
         self._clock = clock
-        self._gauges: dict[str, _Gauge] = {}
+        self._devices: dict[str, _Device] = {}
         self._nvml: Any = None
         self._look_s = float("-inf")
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def take(self, device: str) -> Reading | None:
-        """What ``device`` (``GPU-…``, ``MIG-…``, ``cuda:N``) went through since the last time; None where unknown."""
-        if not device.startswith(("GPU-", "MIG-", "cuda")):
+    def drain(self, name: str) -> Reading | None:
+        """What device ``GPU-…``, ``MIG-…`` or ``cuda:N`` went through since the last time; None where unknown."""
+        if not name.startswith(("GPU-", "MIG-", "cuda")):
             return None
-        gauge = self._gauges.setdefault(device, _Gauge())
-        return gauge.take(self._clock())
+        device = self._devices.setdefault(name, _Device())
+        return device.drain(self._clock())
 
     def start(self) -> None:
         """Begin to read in the background, once a device has been asked for."""
-        if self._gauges and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="gauges", daemon=True)
+        if self._devices and self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="gpu-readings", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
@@ -116,12 +116,12 @@ class Gauges:
             self._nvml = self._connect()
         if self._nvml is None:
             return
-        for name, gauge in list(self._gauges.items()):
-            if gauge.answers is None and now_s >= gauge.look_s:
-                gauge.look_s = now_s + LOOK_AGAIN_S
-                gauge.answers = self._open(name)
-            if gauge.answers is not None:
-                self._ask(gauge, gauge.answers, now_s)
+        for name, device in list(self._devices.items()):
+            if device.answers is None and now_s >= device.look_s:
+                device.look_s = now_s + LOOK_AGAIN_S
+                device.answers = self._open(name)
+            if device.answers is not None:
+                self._ask(device, device.answers, now_s)
 
     def _connect(self) -> Any:
         try:
@@ -145,16 +145,16 @@ class Gauges:
         except driver.errors(self._nvml):
             return None
 
-    def _ask(self, gauge: _Gauge, answers: Answers, now_s: float) -> None:
+    def _ask(self, device: _Device, answers: Answers, now_s: float) -> None:
         reading: Reading = {}
         for question in QUESTIONS:
             values = answers.ask(question, now_s)
             if answers.lost is not None:
-                gauge.answers = None
+                device.answers = None
                 return
             if values is not None:
                 reading |= zip(question.columns, values, strict=True)
-        gauge.add(self._clock(), reading)
+        device.append(self._clock(), reading)
 
     def close(self) -> None:
         """Stop reading; a thread that hangs in the driver is left behind."""

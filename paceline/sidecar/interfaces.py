@@ -22,25 +22,27 @@ class Interfaces:
     def __init__(self, net: Path = Path("/sys/class/net"), ipv6: Path = Path("/proc/net/if_inet6")) -> None:
         self._net = net
         self._ipv6 = ipv6
-        self._known: dict[str, float | None] = {}
+        self._speeds: dict[str, float | None] = {}
 
     def rated_bytes_per_s(self, address: str) -> float | None:
         """Bytes a second, one way, of the interface with ``address``; None where that is not known."""
-        if address not in self._known:
-            self._known = {found: self._speed(name) for name, found in self._addresses()}
-            self._known.setdefault(address, None)
-        return self._known[address]
+        if address not in self._speeds:
+            self._speeds = {own: self._speed(name) for name, own in self._addresses()}
+            self._speeds.setdefault(address, None)
+        return self._speeds[address]
 
     def _addresses(self) -> list[tuple[str, str]]:
         """Name and address of every interface."""
         names = [name for _, name in socket.if_nameindex()]
-        found = [(name, address) for name in names if (address := _ipv4(name)) is not None]
+        addresses = [(name, address) for name in names if (address := _ipv4(name)) is not None]
         try:
             lines = self._ipv6.read_text().splitlines()
         except OSError:
-            return found
+            return addresses
         words = [line.split() for line in lines]
-        return found + [(line[-1], str(ipaddress.IPv6Address(int(line[0], 16)))) for line in words if len(line) == 6]
+        return addresses + [
+            (line[-1], str(ipaddress.IPv6Address(int(line[0], 16)))) for line in words if len(line) == 6
+        ]
 
     def _speed(self, name: str) -> float | None:
         if not any((self._net / name / folder).exists() for folder in ("device", "bonding")):

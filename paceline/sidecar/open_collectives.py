@@ -1,4 +1,4 @@
-"""The ledger of collectives: from the moment one is issued until its result is there, with the time stood waiting.
+"""Open collectives: from the moment one is issued until its result is there, with the time stood waiting.
 
 Rule of this file: pure; times are integer nanoseconds. A collective ends in one of five ways: the synchronous call that
 issued it returns; its work, or a functional collective, has been waited for; the backward pass in which the gradient
@@ -6,7 +6,7 @@ reducer issued it returns; native code issued it and saw to it, by the next thin
 and it is closed when the step after its own ends.
 """
 
-from paceline.sidecar.rank_rows import Collective, Rows
+from paceline.sidecar.rank_rows import Collective, RankRows
 from paceline.training.marks import FUNCTIONAL, NATIVE
 from paceline.training.messages import Issued
 
@@ -14,10 +14,10 @@ from paceline.training.messages import Issued
 MOST_OPEN = 4096
 
 
-class Ledger:
+class OpenCollectives:
     """Told what happens to collectives, it adds a row for each that has ended."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: RankRows) -> None:
         self._rows = rows
         self._open: dict[Collective, None] = {}
         self._works: dict[int, Collective] = {}
@@ -28,24 +28,24 @@ class Ledger:
 
     def issue(self, t: int, step: int, payload: Issued, *, call: bool, backward: bool) -> None:
         """One has been issued: by a synchronous ``call``, by the reducer during ``backward``, or to be waited for."""
-        found = Collective(step, t, payload)
+        collective = Collective(step, t, payload)
         if call:
-            self._call.append(found)
+            self._call.append(collective)
             return
         if backward:
-            self._backward.append(found)
+            self._backward.append(collective)
             return
-        if found.origin == NATIVE:
-            self.native.append(found)
+        if collective.origin == NATIVE:
+            self.native.append(collective)
             return
-        self._latest = found
-        self._open[found] = None
+        self._latest = collective
+        self._open[collective] = None
         if len(self._open) > MOST_OPEN:
             self._close(next(iter(self._open)), t)
 
     def open(self) -> list[Collective]:
         """Those whose result is not there yet, oldest first."""
-        return sorted([*self._call, *self._backward, *self.native, *self._open], key=lambda found: found.start)
+        return sorted([*self._call, *self._backward, *self.native, *self._open], key=lambda one: one.start)
 
     def bind(self, work: int) -> None:
         """The one issued last is the work with this id."""
@@ -55,18 +55,18 @@ class Ledger:
 
     def waited(self, start: int, end: int, work: int | None) -> None:
         """The rank stood in a synchronous call, or waiting for ``work``, from ``start`` to ``end``."""
-        for found in self._call:
-            found.start = min(found.start, max(start, 0))
+        for collective in self._call:
+            collective.start = min(collective.start, max(start, 0))
         if self._call:
             self._call[-1].wait = end - start
-            for found in self._call:
-                self._rows.collective(found, max(end - found.start, 0))
+            for collective in self._call:
+                self._rows.append_collective(collective, max(end - collective.start, 0))
             self._call = []
             return
         if work == FUNCTIONAL and self.native:
             functional = self.native.pop()
             functional.wait = end - start
-            self._rows.collective(functional, max(end - functional.start, 0))
+            self._rows.append_collective(functional, max(end - functional.start, 0))
             return
         awaited = self._works.pop(work, None) if work is not None else None
         if awaited is not None and awaited in self._open:
@@ -75,25 +75,25 @@ class Ledger:
 
     def moved_on(self, t: int) -> None:
         """Python is heard again at ``t``: what native code issued before is done."""
-        for found in self.native:
-            self._rows.collective(found, max(t - found.start, 0))
+        for collective in self.native:
+            self._rows.append_collective(collective, max(t - collective.start, 0))
         self.native = []
 
     def backward_ended(self, end: int, wait: int) -> None:
         """Backward has returned, the last ``wait`` nanoseconds of it spent waiting for gradients of other ranks."""
         if self._backward:
             self._backward[-1].wait = wait
-        for found in self._backward:
-            self._rows.collective(found, max(end - found.start, 0))
+        for collective in self._backward:
+            self._rows.append_collective(collective, max(end - collective.start, 0))
         self._backward = []
 
     def step_ended(self, step: int, end: int) -> None:
         """``step`` has ended: what an earlier one issued and nobody has waited for ends here."""
-        for found in [found for found in self._open if found.step < step]:
-            self._close(found, end)
+        for collective in [collective for collective in self._open if collective.step < step]:
+            self._close(collective, end)
         if len(self._works) > MOST_OPEN:
-            self._works = {work: found for work, found in self._works.items() if found in self._open}
+            self._works = {work: collective for work, collective in self._works.items() if collective in self._open}
 
-    def _close(self, found: Collective, end: int) -> None:
-        del self._open[found]
-        self._rows.collective(found, max(end - found.start, 0))
+    def _close(self, collective: Collective, end: int) -> None:
+        del self._open[collective]
+        self._rows.append_collective(collective, max(end - collective.start, 0))

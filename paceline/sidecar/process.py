@@ -33,31 +33,31 @@ class Process:
         """Major faults of the tree since the last call; None the first time, and where the process has gone.
 
         A process seen for the first time counts from then on. ``thorough`` looks for children of every thread, which
-        a process with hundreds of them makes dear; else only those of the main thread are new.
+        a process with hundreds of them makes expensive; else only those of the main thread are new.
         """
-        found: dict[int, tuple[int, int]] = {}
+        faults: dict[int, tuple[int, int]] = {}
         new = 0
         for pid in self._tree(thorough):
             stat = _stat(self._proc / str(pid))
             if stat is None:
                 continue
-            found[pid] = stat
+            faults[pid] = stat
             before = self._faults.get(pid)
             if before is not None and before[0] == stat[0]:
                 new += max(stat[1] - before[1], 0)
-        begun, self._begun = self._begun, self.pid in found
-        self._faults = found
+        begun, self._begun = self._begun, self.pid in faults
+        self._faults = faults
         return new if begun and self._begun else None
 
     def _tree(self, thorough: bool) -> list[int]:
-        found = dict.fromkeys([self.pid, *self._children(self.pid, thorough), *self._faults])
+        tree = dict.fromkeys([self.pid, *self._children(self.pid, thorough), *self._faults])
         if thorough:
-            waiting = [pid for pid in found if pid != self.pid]
-            while waiting and len(found) < MOST_PROCESSES:
-                below = [pid for pid in self._children(waiting.pop(), thorough) if pid not in found]
-                found |= dict.fromkeys(below)
+            waiting = [pid for pid in tree if pid != self.pid]
+            while waiting and len(tree) < MOST_PROCESSES:
+                below = [pid for pid in self._children(waiting.pop(), thorough) if pid not in tree]
+                tree |= dict.fromkeys(below)
                 waiting += below
-        return list(found)[:MOST_PROCESSES]
+        return list(tree)[:MOST_PROCESSES]
 
     def _children(self, pid: int, thorough: bool) -> list[int]:
         tasks = self._proc / str(pid) / "task"

@@ -1,10 +1,9 @@
-"""Rows: what one rank measured since its last report, column by column, until a report takes them.
+"""Rows: what one rank measured since its last report, until the next report takes them along.
 
-Rule of this file: pure. Times come in as integer nanoseconds of one monotonic clock; ``offset_ns`` makes
-them Unix time.
+Rule of this file: pure. Times come in as integer nanoseconds of the rank's clock and leave as Unix seconds.
 """
 
-import msgspec
+from typing import NamedTuple
 
 from paceline.events import OVERLAYS, PHASES, STEP
 from paceline.training.messages import Issued, LinkReport
@@ -13,26 +12,35 @@ _NAMES = (*PHASES, *OVERLAYS, STEP)
 GC, CPU_WAIT, WHOLE = len(PHASES), len(PHASES) + 1, len(PHASES) + 2
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank measured: op rows and collective rows, as in the events, but with words and absolute times.
+class OpRow(NamedTuple):
+    """One op row as the event has it, but with its word and in Unix time."""
 
-    Times ``*_s`` are Unix seconds; the batch builds the vocabularies. ``lost`` counts marks that never arrived.
-    """
+    step: int
+    op: str
+    microbatch: int
+    start_s: float
+    duration_s: float
 
-    step: list[int]
-    op: list[str]
-    microbatch: list[int]
-    start_s: list[float]
-    duration_s: list[float]
-    c_step: list[int]
-    c_seq: list[int]
-    c_group: list[str]
-    c_group_size: list[int]
-    c_operation: list[str]
-    c_bytes: list[int]
-    c_start_s: list[float]
-    c_duration_s: list[float]
-    c_wait_s: list[float]
+
+class CollectiveRow(NamedTuple):
+    """One collective row as the event has it, but with its words and in Unix time."""
+
+    step: int
+    seq: int
+    group: str
+    group_size: int
+    operation: str
+    bytes: int
+    start_s: float
+    duration_s: float
+    wait_s: float
+
+
+class Report(NamedTuple):
+    """What a rank measured since its last report. ``lost`` counts marks that never arrived."""
+
+    ops: list[OpRow]
+    collectives: list[CollectiveRow]
     link: LinkReport | None = None
     lost: int = 0
 
@@ -47,52 +55,27 @@ class Collective:
         self.group, self.size, self.seq, self.operation, self.bytes, self.origin = payload
 
 
-class Rows:
-    """Collects finished rows. ``phase`` and ``collective`` add one; ``take`` gives away what there is as reports."""
+class RankRows:
+    """Collects one rank's finished rows; ``drain`` gives away what there is."""
 
     def __init__(self) -> None:
-        self._phases: list[tuple[int, int, int, int, int]] = []
-        self._collectives: list[tuple[Collective, int]] = []
+        #: Makes the rank's clock Unix time.
+        self.offset_ns = 0
+        self._ops: list[OpRow] = []
+        self._collectives: list[CollectiveRow] = []
 
-    def phase(self, step: int, op: int, microbatch: int, start: int, duration: int) -> None:
+    def append_phase(self, step: int, op: int, microbatch: int, start: int, duration: int) -> None:
         """A phase, an overlay or (``WHOLE``) the row that closes the step."""
-        self._phases.append((step, op, microbatch, start, duration))
+        self._ops.append(OpRow(step, _NAMES[op], microbatch, (start + self.offset_ns) / 1e9, duration / 1e9))
 
-    def collective(self, found: Collective, duration: int) -> None:
+    def append_collective(self, done: Collective, duration: int) -> None:
         """A collective whose result is there."""
-        self._collectives.append((found, duration))
+        start_s = (done.start + self.offset_ns) / 1e9
+        words = (done.group, done.size, done.operation, done.bytes)
+        self._collectives.append(CollectiveRow(done.step, done.seq, *words, start_s, duration / 1e9, done.wait / 1e9))
 
-    def take(self, offset_ns: int, link: LinkReport | None = None, lost: int = 0) -> Report | None:
-        """What there is, with times made absolute by ``offset_ns``; None where there is nothing to say."""
-        phases, self._phases = self._phases, []
-        collectives, self._collectives = self._collectives, []
-        if not (phases or collectives or link is not None or lost):
-            return None
-        return _report(phases, collectives, offset_ns, link, lost)
-
-
-def _report(
-    phases: list[tuple[int, int, int, int, int]],
-    collectives: list[tuple[Collective, int]],
-    offset_ns: int,
-    link: LinkReport | None,
-    lost: int,
-) -> Report:
-    return Report(
-        step=[row[0] for row in phases],
-        op=[_NAMES[row[1]] for row in phases],
-        microbatch=[row[2] for row in phases],
-        start_s=[(row[3] + offset_ns) / 1e9 for row in phases],
-        duration_s=[row[4] / 1e9 for row in phases],
-        c_step=[row.step for row, _ in collectives],
-        c_seq=[row.seq for row, _ in collectives],
-        c_group=[row.group for row, _ in collectives],
-        c_group_size=[row.size for row, _ in collectives],
-        c_operation=[row.operation for row, _ in collectives],
-        c_bytes=[row.bytes for row, _ in collectives],
-        c_start_s=[(row.start + offset_ns) / 1e9 for row, _ in collectives],
-        c_duration_s=[duration / 1e9 for _, duration in collectives],
-        c_wait_s=[row.wait / 1e9 for row, _ in collectives],
-        link=link,
-        lost=lost,
-    )
+    def drain(self, link: LinkReport | None = None, lost: int = 0) -> Report | None:
+        """What there is; None where there is nothing to say."""
+        report = Report(self._ops, self._collectives, link, lost)
+        self._ops, self._collectives = [], []
+        return report if report.ops or report.collectives or link is not None or lost else None

@@ -1,18 +1,15 @@
-"""The sidecar: one small process a node that takes what the ranks wrote down and passes it on as events.
+"""The sidecar's server: takes what the ranks of a node wrote down and passes it on as events.
 
 Rule of this file: the door. It never asks anything of a rank, never blocks one, and survives whatever arrives: a
-connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, on SIGTERM, or (with
-``--until-empty``) when all ranks have left; what is buffered goes out within a bounded time.
+connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, when it is stopped,
+or (``until_empty``) when all ranks have left; what is buffered goes out within a bounded time.
 """
 
-import argparse
 import fcntl
 import math
 import os
 import selectors
-import signal
 import socket
-import sys
 import time
 from pathlib import Path
 
@@ -20,12 +17,13 @@ import msgspec
 
 from paceline.events import OpenCollective
 from paceline.sidecar.batch import Batcher, Outgoing
+from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.conditions import Conditions
-from paceline.sidecar.decode import Account, fault_in
+from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.interfaces import Interfaces
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
-from paceline.sidecar.vocabulary import LONGEST_WORD
+from paceline.terminal import say
 from paceline.training.messages import Bye, Hello, Marks, decoder
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
@@ -42,26 +40,26 @@ FIRST_RANK_S = 120.0
 LAST_RANK_S = 1.0
 
 
-class Rank:
-    """One connection, and who speaks on it once it has said hello."""
+class _Rank:
+    """Who speaks on a connection, once it has said hello, and what has come of its marks."""
 
     def __init__(self) -> None:
         self.rank = -1
         self.job: tuple[str, int] | None = None
-        self.account = Account()
+        self.decoder = MarkDecoder()
 
     def standing(self, before_s: float) -> list[OpenCollective]:
         """The collectives this rank has been in since ``before_s`` (Unix time)."""
         return [
             OpenCollective(
                 rank=self.rank,
-                group=found.group[:LONGEST_WORD],
-                group_size=found.size,
-                seq=found.seq,
-                operation=found.operation[:LONGEST_WORD],
+                group=collective.group[:LONGEST_WORD],
+                group_size=collective.size,
+                seq=collective.seq,
+                operation=collective.operation[:LONGEST_WORD],
                 start_s=start_s,
             )
-            for found, start_s in self.account.open(before_s)[:MOST_STANDING]
+            for collective, start_s in self.decoder.open(before_s)[:MOST_STANDING]
         ]
 
 
@@ -77,7 +75,7 @@ class Sidecar:
         self._conditions: dict[tuple[str, int], Conditions] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
-        self._ranks: dict[socket.socket, Rank] = {}
+        self._ranks: dict[socket.socket, _Rank] = {}
         self._ending = False
         self._exit_status: int | None = None
         self._word = b""
@@ -133,9 +131,9 @@ class Sidecar:
         for rank in self._ranks.values():
             if rank.job is not None:
                 standing.setdefault(rank.job, []).extend(rank.standing(time.time() - STANDING_S))
-        for key, found in standing.items():
-            if found:
-                self._batcher.stand(key, found, time.time())
+        for key, collectives in standing.items():
+            if collectives:
+                self._batcher.update_open(key, collectives, time.time())
 
     def _pass_on(self, outgoing: list[Outgoing]) -> None:
         for sink in self._sinks:
@@ -154,7 +152,7 @@ class Sidecar:
         except OSError:
             return  # The rank gave up before we came to it.
         connection.setblocking(False)
-        self._ranks[connection] = Rank()
+        self._ranks[connection] = _Rank()
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(connection))
 
     def _receive(self, connection: socket.socket) -> None:
@@ -174,7 +172,7 @@ class Sidecar:
                 self._hang_up(connection)
                 return
 
-    def _understand(self, rank: Rank, data: bytes) -> bool:
+    def _understand(self, rank: _Rank, data: bytes) -> bool:
         """Take one message; whether it was one."""
         try:
             message = decoder.decode(data)
@@ -191,24 +189,24 @@ class Sidecar:
             if fault_in(message) is not None:
                 return False
             try:
-                self._add(rank, rank.account.hear(message))
+                self._update(rank, rank.decoder.decode(message))
             except Exception as error:  # One rank's oddity must not end the timing of the others.
-                warn(f"rank {rank.rank} is timed no more: {type(error).__name__}: {error}; training goes on")
+                say(f"rank {rank.rank} is no longer timed: {type(error).__name__}: {error}; training goes on")
                 return False
         elif isinstance(message, Bye):
             self._leave(rank)
         return True
 
-    def _add(self, rank: Rank, report: Report | None) -> None:
+    def _update(self, rank: _Rank, report: Report | None) -> None:
         if rank.job is not None and report is not None:
             if report.link is not None and report.link.peers:
                 rated = self._interfaces.rated_bytes_per_s(report.link.peers[0].local.rpartition(":")[0])
-                report = msgspec.structs.replace(report, link=report.link._replace(rated_bytes_per_s=rated))
-            self._batcher.add(rank.job, rank.rank, report)
+                report = report._replace(link=report.link._replace(rated_bytes_per_s=rated))
+            self._batcher.update(rank.job, rank.rank, report)
 
-    def _leave(self, rank: Rank) -> None:
+    def _leave(self, rank: _Rank) -> None:
         if rank.job is not None:
-            self._add(rank, rank.account.end())
+            self._update(rank, rank.decoder.end())
             self._batcher.leave(rank.job, rank.rank, time.time())
 
     def _hang_up(self, connection: socket.socket) -> None:
@@ -239,61 +237,11 @@ def listen(path: Path) -> socket.socket | None:
     except BlockingIOError:
         os.close(lock)
         return None
-    path.unlink(missing_ok=True)
+    # The path appears once it can be connected to: whoever waits for it must not come between bind and listen.
+    unready = Path(f"{path}~")
+    unready.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-    listener.bind(str(path))
+    listener.bind(str(unready))
     listener.listen(512)
+    unready.rename(path)
     return listener
-
-
-def arguments(argv: list[str]) -> argparse.Namespace:
-    """The sidecar's options."""
-    parser = argparse.ArgumentParser(prog="python -m paceline.sidecar.server", description=__doc__)
-    parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
-    parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
-    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
-    parser.add_argument("--job", default="", help="id of the job where the ranks name none")
-    parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
-    parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
-    parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
-    return parser.parse_args(argv)
-
-
-def warn(text: str) -> None:
-    """One line to the user, whose terminal may be gone."""
-    try:
-        print(f"paceline: {text}", file=sys.stderr, flush=True)
-    except OSError:
-        return
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run a sidecar until it is told to end."""
-    options = arguments(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle: it tells us when.
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 10))
-    try:
-        listener = listen(options.socket)
-    except OSError as error:
-        warn(f"cannot listen at {options.socket}: {error.strerror}; training goes on without timings")
-        return 1
-    if listener is None:
-        return 0
-    # Ranks can connect from here on; the clients that the sinks need take a while to import.
-    from paceline.sidecar.assembly import build
-
-    batcher, sinks = build(options, dict(os.environ), warn)
-    sidecar = Sidecar(listener, batcher, sinks, until_empty=options.until_empty)
-    signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
-    if not options.until_empty:
-        sidecar.follow(sys.stdin.fileno())
-    sidecar.run()
-    options.socket.unlink(missing_ok=True)
-    if sidecar.dropped_connections:
-        warn(f"{sidecar.dropped_connections} connections were dropped: what they sent was no timing")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,11 +12,12 @@ steps. The times of a phase within a step (and
 micro-batch) are summed into one row that starts where the phase first began.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
-from paceline.sidecar.cpu_wait import Closing, Phase
-from paceline.sidecar.open_collectives import Ledger
-from paceline.sidecar.rank_rows import GC, Rows
+from paceline.sidecar.cpu_wait import ClosedSteps, Phase
+from paceline.sidecar.open_collectives import OpenCollectives
+from paceline.sidecar.rank_rows import GC, RankRows
 from paceline.training import marks
 from paceline.training.marks import (
     BACKWARD,
@@ -40,15 +41,23 @@ _SAME_STEP = (OPTIMIZER, COMMUNICATION)
 _DEEPEST = 64
 
 
+@dataclass(slots=True)
+class _Sum:
+    """A phase of the open step: when it first began, and its time so far."""
+
+    start: int
+    duration: int
+
+
 class Timeline:
     """One rank's time. ``feed`` it every mark in order; ``end`` closes a step that nothing will follow.
 
     ``device_clock`` says that spans are timed on a device: host instants then bound no phase.
     """
 
-    def __init__(self, rows: Rows, ledger: Ledger, *, device_clock: bool = False) -> None:
-        self._closing = Closing(rows)
-        self._ledger = ledger
+    def __init__(self, rows: RankRows, collectives: OpenCollectives, *, device_clock: bool = False) -> None:
+        self._closed = ClosedSteps(rows)
+        self._collectives = collectives
         self.device_clock = device_clock
         self.step = 0
         self._explicit = False
@@ -73,7 +82,7 @@ class Timeline:
         self._instants = {
             marks.READY: self._ready,
             marks.ISSUED: self._issued,
-            marks.BOUND: lambda t, payload: self._ledger.bind(payload),
+            marks.BOUND: lambda t, payload: self._collectives.bind(payload),
             marks.STEP: self._step_called,
             marks.GC_START: self._gc_started,
             marks.GC_STOP: self._gc_stopped,
@@ -82,15 +91,15 @@ class Timeline:
         }
 
     def _clear(self) -> None:
-        self._sums: dict[tuple[int, int], list[int]] = {}
+        self._sums: dict[tuple[int, int], _Sum] = {}
         self._microbatch = 0
         self._backward_done = False
         self._forward_seen = False
 
     def feed(self, t: int, kind: int, payload: Any = None) -> None:
         """Take one mark."""
-        if self._ledger.native and kind < marks.READY and payload != marks.FUNCTIONAL:
-            self._ledger.moved_on(t)
+        if self._collectives.native and kind < marks.READY and payload != marks.FUNCTIONAL:
+            self._collectives.moved_on(t)
         if kind < LEAVE:
             self._enter(t, kind, payload)
         elif kind < marks.READY:
@@ -105,7 +114,7 @@ class Timeline:
         elif self._due and self._compiled and not self._stack:
             self._settle(OPTIMIZER)
             self._close(self._last)
-        self._closing.release()
+        self._closed.release()
 
     # --- spans ---
 
@@ -166,7 +175,7 @@ class Timeline:
         while self._stack.pop()[0] != op:
             pass
         if op == COMMUNICATION:
-            self._ledger.waited(self._wait_start, t, self._wait_for)
+            self._collectives.waited(self._wait_start, t, self._wait_for)
         elif op == OPTIMIZER:
             self._stepped_inside = True
         if op == BACKWARD or (self._late is not None and not self._stack):
@@ -180,9 +189,9 @@ class Timeline:
 
     def _backward_left(self, t: int) -> None:
         late = sum(duration for _, duration in self._late or [])
-        self._closing.worked(-late if self._reduced else 0)
+        self._closed.worked(-late if self._reduced else 0)
         self._late_is(COMMUNICATION if self._reduced else BACKWARD)
-        self._ledger.backward_ended(t, late if self._reduced else 0)
+        self._collectives.backward_ended(t, late if self._reduced else 0)
         self._backward_done = True
         self._exchanges |= self._exchanged
         self._due = self._exchanged or not self._exchanges
@@ -208,7 +217,7 @@ class Timeline:
         label = self._stack[-1][1] if self._stack else GAP
         base = self._stack[0][0] if self._stack else GAP
         if label != COMMUNICATION:
-            self._closing.worked(t - start)
+            self._closed.worked(t - start)
         if base in (GAP, DATA, COMMUNICATION):
             self._pending.append((start, t - start, label))
         elif label == BACKWARD and self._late is not None:
@@ -242,11 +251,11 @@ class Timeline:
 
     def _add(self, op: int, start: int, duration: int) -> None:
         key = (op, self._microbatch if op in _PER_MICROBATCH else -1)
-        found = self._sums.get(key)
-        if found is None:
-            self._sums[key] = [start, duration]
+        phase = self._sums.get(key)
+        if phase is None:
+            self._sums[key] = _Sum(start, duration)
         else:
-            found[1] += duration
+            phase.duration += duration
 
     def _close(self, end: int) -> None:
         """The step ends at ``end``; what is pending came after it."""
@@ -254,11 +263,11 @@ class Timeline:
             return
         single = self._microbatch == 0
         phases = [
-            Phase(op, -1 if single else microbatch, start, duration)
-            for (op, microbatch), (start, duration) in self._sums.items()
+            Phase(op, -1 if single else microbatch, phase.start, phase.duration)
+            for (op, microbatch), phase in self._sums.items()
         ]
-        self._closing.close(self.step, self._start, end, phases)
-        self._ledger.step_ended(self.step, end)
+        self._closed.close(self.step, self._start, end, phases)
+        self._collectives.step_ended(self.step, end)
         self.step += 1
         self._start, self._boundary, self._settled = end, None, GAP
         self._due = False
@@ -282,7 +291,7 @@ class Timeline:
         call = COMMUNICATION in opened
         self._exchanged |= BACKWARD in opened
         reducer = not call and payload[5] == marks.REDUCER and BACKWARD in opened
-        self._ledger.issue(t, self.step if self._start is not None else -1, payload, call=call, backward=reducer)
+        self._collectives.issue(t, self.step if self._start is not None else -1, payload, call=call, backward=reducer)
         if reducer:
             self._reduced = True
             if not self.device_clock:
@@ -313,4 +322,4 @@ class Timeline:
             self._add(GC, start, t - start)
 
     def _queue_read(self, t: int, payload: int | None) -> None:
-        self._closing.read(payload)
+        self._closed.read(payload)

@@ -66,7 +66,7 @@ def _socket_path() -> Path:
 
 
 def _start_sidecar(path: Path, record: str | None) -> None:
-    command = [sys.executable, "-m", "paceline.sidecar.server", "--socket", str(path), "--until-empty"]
+    command = [sys.executable, "-m", "paceline.sidecar", "--socket", str(path), "--until-empty"]
     command += [f"--job={made_up(sys.argv[:1], time.time(), secrets.token_hex(2))}"]
     command += [f"--record={Path(record).absolute()}"] if record else []
     environ = {name: value for name, value in os.environ.items() if name != SOCKET_VARIABLE}

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paceline.events import Cause, RankCondition
+from paceline.gpu import throttle
 
 from ..robust import Array
 from .causes import Verdict
@@ -18,16 +19,6 @@ from .causes import Verdict
 _KEPT = 32
 _BACK_S = 8.0
 _LEAST_S = 2.0
-#: NVML's clock-event reasons that slow a GPU down, the gravest first (nvml.h): bit and word. Idle, application clocks,
-#: sync boost and display clocks are no faults.
-REASONS: tuple[tuple[int, str], ...] = (
-    (0x40, "hardware thermal slowdown"),
-    (0x80, "external power brake"),
-    (0x8, "hardware slowdown"),
-    (0x20, "software thermal slowdown"),
-    (0x4, "power cap"),
-)
-_SLOWING = 0x40 | 0x80 | 0x8 | 0x20 | 0x4
 #: Share of the samples in which a reason must have been there.
 _OFTEN = 0.5
 #: A clock this much below the peers' is slower; a power cap that all GPUs hit alike explains nothing.
@@ -72,7 +63,7 @@ class Circumstances:
             return None
         table = np.array(rows)
         masks = table[:, 2][~np.isnan(table[:, 2])].astype(np.int64)
-        slowing = masks & _SLOWING
+        slowing = masks & throttle.SLOWING
         span = float(table[:, 1].sum())
         faults = table[:, 4]
         return View(
@@ -89,7 +80,7 @@ class Circumstances:
         if not rows:
             return False
         _, _, mask, _, faults, stalled, _ = rows[-1]
-        slowed = not np.isnan(mask) and bool(int(mask) & _SLOWING)
+        slowed = not np.isnan(mask) and bool(int(mask) & throttle.SLOWING)
         return slowed or faults > 0 or stalled > 0
 
     def explains(self, rank: int, peers: Iterable[int], back_s: float) -> bool:
@@ -137,11 +128,6 @@ class Circumstances:
         """Take the state that ``snapshot`` described."""
         self.kept = {rank: [tuple(row) for row in rows] for rank, rows in data["kept"]}
         self.ends_s = data["ends"]
-
-
-def reason(mask: int) -> str:
-    """The gravest reason in ``mask``, in words."""
-    return next((word for bit, word in REASONS if mask & bit), "throttling")
 
 
 def _cause(own: View, others: list[View]) -> Cause | None:

@@ -7,10 +7,10 @@ import math
 from typing import NamedTuple
 
 from paceline.events import Cause, Cost, Coverage, Evidence, Finding, Severity
+from paceline.gpu import throttle
 
 from ..episodes.episode import Episode, finding_id
 from .config import Config
-from .rank_conditions import reason
 
 _CAUSES: dict[Cause, str] = {
     "worker_compute": "its own computing",
@@ -184,7 +184,7 @@ def _around(seen: dict[str, float]) -> list[Evidence]:
             continue
         peers = seen.get(f"around:peers_{name}", math.nan)
         if name == "throttled":
-            rule = f"{reason(mask)}: {rule}"
+            rule = f"{throttle.in_words(mask)}: {rule}"
         out.append(number(shown, value, unit, None if math.isnan(peers) else peers, rule))
     return out
 
@@ -202,7 +202,7 @@ def _by_work(episode: Episode, node: str) -> str:
 def _cause(episode: Episode) -> str:
     words = _CAUSES.get(episode.cause, episode.cause)
     mask = int(episode.evidence.get("around:mask", 0.0))
-    return f"{words} ({reason(mask)})" if episode.cause == "throttling" and mask else words
+    return f"{words} ({throttle.in_words(mask)})" if episode.cause == "throttling" and mask else words
 
 
 def _back(episode: Episode, rank: int, node: str) -> str | None:

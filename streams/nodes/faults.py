@@ -6,15 +6,17 @@ and one that is seen for the first time is where counting begins. Nothing that i
 
 from typing import Any, NamedTuple
 
+from paceline.gpu.dcgm import ECC_DBE_VOLATILE
+from paceline.gpu.xids import SILENT, Part, xid
+
 from .gpu_rows import Row
 from .node_config import Config
 from .tracker import Fact
-from .xids import SILENT, Part, xid
 
 #: A counter that leaps by more is damaged, not counting.
 _MOST_RISE = 2**31
 _RULE_XID = "NVIDIA's list of XID errors"
-_RULE_UNCORRECTED = "any error that could not be corrected is critical (DCGM_FI_DEV_ECC_DBE_VOL_TOTAL)"
+_RULE_UNCORRECTED = f"any error that could not be corrected is critical ({ECC_DBE_VOLATILE})"
 _RULE_ASIDE = "counted by the driver; a reset makes it take effect (NVIDIA, memory error management)"
 
 

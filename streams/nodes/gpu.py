@@ -5,6 +5,8 @@ Rule of this file: it joins the signs, the looks and the watches of one GPU, and
 
 from typing import Any
 
+from paceline.gpu.xids import PARTS
+
 from ..episodes.lifecycle import Signal
 from . import detectors
 from .detectors import Look, Rated
@@ -14,11 +16,9 @@ from .node_config import Config
 from .tally import Tally
 from .tracker import Fact, Seat, Spell, Watch
 from .trend import Trend
-from .xids import Part
 
 #: What a look is about; the rest, the parts that faults speak of, follow from signs.
 _LOOKS = ("throttling", "link", "replays", "idle", "memory")
-_PARTS: tuple[Part, ...] = ("memory", "bus", "nvlink", "driver", "program")
 #: Signs that are no proof by themselves confirm a fault when there are so many of them in an episode.
 _SIGNS = 3
 
@@ -41,7 +41,7 @@ class Gpu:
             "memory": Watch("out_of_memory_risk", f"memory {uuid}", "memory_pressure", config, config.memory),
         } | {
             f"fault {part}": Watch("device_fault", f"{part} {uuid}", "unknown", config, config.throttled)
-            for part in _PARTS
+            for part in PARTS
         }
 
     def row(self, row: Row, lost: str | None, seat: Seat) -> list[Spell]:
@@ -54,7 +54,7 @@ class Gpu:
             sure = proof or (part != "program" and self.signs[part] >= _SIGNS)
             signal: Signal = "persistent" if sure else "late"
             found.append(self.watches[f"fault {part}"].move(row.at_s, signal, [fact], seat, row.at_s))
-        for part in _PARTS:
+        for part in PARTS:
             watch = self.watches[f"fault {part}"]
             quiet = row.answered and watch.spell is not None and part not in struck
             if quiet and watch.spell and row.at_s - watch.spell.last_s >= self.config.fault_calm_s:

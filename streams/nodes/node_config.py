@@ -6,6 +6,8 @@ Rule of this file: numbers only. Where the table of rules has the number, it is 
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from paceline.gpu.dcgm import MOST_PCIE_REPLAYS_PER_MIN, MOST_RETIRED_PAGES
+
 from .relations import MULTI_GPU_APART
 from .rules import bound
 
@@ -48,14 +50,14 @@ class Config:
     #: An idle link trains down to save power, so width and generation are judged only while the GPU is this busy.
     loaded_ratio: float = 0.5
     link: Lasting = _SOON
-    #: DCGM's health check (DCGM_LIMIT_MAX_PCIREPLAY_RATE).
-    replays_per_min: float = 8.0
+    #: DCGM's health check.
+    replays_per_min: float = float(MOST_PCIE_REPLAYS_PER_MIN)
     replays: Lasting = _REPLAYS
     #: Corrected errors are a sign when they go on: so many rises within an hour.
     corrected_rises: int = 2
     corrected_within_s: float = 3600.0
-    #: DCGM's limit of retired pages (DCGM_LIMIT_MAX_RETIRED_PAGES); NVIDIA replaces a card from there.
-    retired_most: int = 60
+    #: DCGM's limit of retired pages; NVIDIA replaces a card from there.
+    retired_most: int = MOST_RETIRED_PAGES
     #: Idle below the first, busy from the second; in between nothing is said of a look.
     idle_ratio: float = 0.03
     busy_ratio: float = 0.10

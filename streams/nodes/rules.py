@@ -3,16 +3,15 @@
 Rule of this file: pure. A blank, a NaN or what is not measured has no reading; nothing is guessed from its absence.
 """
 
-import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from paceline.gpu.dcgm import FIELDS, measured
+from paceline.gpu.link_rates import PCIE_LANE_BYTES_PER_S
+
 from .bands import INF, Band, Tone
 from .relations import PROFILES, RELATIONS, Relation
-from .table import METRICS, PCIE_LANE_BYTES_PER_S, QUOTIENTS
-
-#: DCGM's blanks (no value, not found, not supported, no permission) begin here; those of whole numbers lie above.
-BLANK_FROM = 140737488355328.0
+from .table import BANDS, QUOTIENTS
 
 Sample = Mapping[str, float | None]
 
@@ -30,7 +29,7 @@ class Reading(NamedTuple):
 
 
 class _Named(NamedTuple):
-    """A name by which a metric may come: its column, or "" for one without, and the factor to the column's unit."""
+    """A name by which a number may come: its column, or "" for one without, and the factor to the column's unit."""
 
     column: str
     factor: float
@@ -39,34 +38,21 @@ class _Named(NamedTuple):
 
 
 def _names() -> dict[str, _Named]:
-    found: dict[str, _Named] = {}
-    for metric in METRICS:
-        column = metric.column or metric.name
-        if metric.column and metric.column not in found:
-            found[metric.column] = _Named(column, 1.0, metric.unit, metric.bands)
-        found[metric.name] = _Named(column, metric.factor, metric.unit, metric.bands)
-        for alias in metric.aliases:
-            found[alias.name] = _Named(column, alias.factor, metric.unit, metric.bands)
+    names: dict[str, _Named] = {}
+    for field in FIELDS:
+        column = field.column or field.name
+        bands = BANDS.get(column, ())
+        if field.column and field.column not in names:
+            names[field.column] = _Named(column, 1.0, field.unit, bands)
+        names[field.name] = _Named(column, field.factor, field.unit, bands)
+        for alias in field.aliases:
+            names[alias.name] = _Named(column, alias.factor, field.unit, bands)
     for quotient in QUOTIENTS:
-        found[quotient.name] = _Named(quotient.name, 1.0, "ratio", quotient.bands)
-    return found
+        names[quotient.name] = _Named(quotient.name, 1.0, "ratio", BANDS[quotient.name])
+    return names
 
 
 NAMES = _names()
-
-
-def measured(value: float | None) -> float | None:
-    """``value``, or None where it is DCGM's blank, no number, or negative (none of these metrics can be).
-
-    >>> measured(42), measured(0.0), measured(140737488355328.0), measured(0x7FFFFFFFFFFFFFF0), measured(float("nan"))
-    (42.0, 0.0, None, None, None)
-    """
-    if value is None:
-        return None
-    number = float(value)
-    if not math.isfinite(number) or number < 0.0 or number >= BLANK_FROM:
-        return None
-    return number
 
 
 def reading(metric: str, value: float | None) -> Reading | None:

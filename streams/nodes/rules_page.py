@@ -5,12 +5,14 @@ Rule of this file: pure text. What the page says of a rule is what the code does
 
 from collections.abc import Iterable
 
+from paceline.gpu.dcgm import FIELDS, FP64_BLANK, WRONG_IDS, Field
+from paceline.gpu.xids import SILENT, XIDS
+
 from .bands import Band
 from .node_config import Config
 from .relations import MULTI_GPU_APART, PROFILES, RELATIONS
-from .rules import BLANK_FROM, NAMES, span
-from .table import METRICS, QUOTIENTS, WRONG_IDS, Metric
-from .xids import SILENT, XIDS
+from .rules import NAMES, span
+from .table import QUOTIENTS
 
 _HEAD = f"""\
 # GPU rules: how the numbers of a GPU are read
@@ -20,7 +22,7 @@ those of NVIDIA's field headers (DCGM 4.6) and dcgm-exporter's default-counters.
 ones: `reading(name, value)` and `assess(sample)` in `streams/nodes/rules.py` accept them and put them right.
 
 - A metric that is not exported is *not measured*: it has no reading, and it is never taken for 0.
-- Blanks are dropped: DCGM's begin at {BLANK_FROM:.0f} for fractions and at 0x7ffffffffffffff0 for whole numbers.
+- Blanks are dropped: DCGM's begin at {FP64_BLANK:.0f} for fractions and at 0x7ffffffffffffff0 for whole numbers.
 - The table reads a number. Findings take more: how long it lasts, who uses the GPU, and what it was before
   ([findings.md](findings.md)).
 """
@@ -58,14 +60,14 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
 
 
 def _metrics() -> Iterable[tuple[object, ...]]:
-    for metric in METRICS:
-        yield metric.field_id, f"`{metric.name}`", _units(metric), metric.listed, _code(metric.column), metric.note
+    for field in FIELDS:
+        yield field.field_id, f"`{field.name}`", _units(field), field.listed, _code(field.column), field.note
 
 
-def _units(metric: Metric) -> str:
-    if metric.dcgm_unit and metric.factor != 1.0:
-        return f"{metric.dcgm_unit}, here {metric.unit}"
-    return metric.dcgm_unit or metric.unit
+def _units(field: Field) -> str:
+    if field.dcgm_unit and field.factor != 1.0:
+        return f"{field.dcgm_unit}, here {field.unit}"
+    return field.dcgm_unit or field.unit
 
 
 def _code(text: str) -> str:
@@ -73,10 +75,10 @@ def _code(text: str) -> str:
 
 
 def _aliases() -> Iterable[tuple[object, ...]]:
-    for metric in METRICS:
-        for alias in metric.aliases:
+    for field in FIELDS:
+        for alias in field.aliases:
             origin = "in guides; DCGM has no such name" if alias.wrong else "DCGM's own"
-            yield f"`{alias.name}`", f"`{metric.name}`", f"{alias.factor:g}", origin
+            yield f"`{alias.name}`", f"`{field.name}`", f"{alias.factor:g}", origin
 
 
 def _bands() -> Iterable[tuple[object, ...]]:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from paceline.events import DeviceSamples
+from paceline.gpu.dcgm import measured
 
 from ..nodes.node_config import MOST_DEVICES
-from ..nodes.rules import Reading, assess, measured
+from ..nodes.rules import Reading, assess
 
 #: Columns whose mean says something; of counts and of what the link is, the highest does.
 MEANS = (

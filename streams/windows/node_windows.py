@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow
+from paceline.gpu import throttle
 
 from ..coverage import Ledger
 from ..snapshots import pack, unpack
@@ -18,8 +19,6 @@ LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
 _LAYOUT = 1
-#: NVML's clock-event reasons that take speed away: power cap, slowdown, thermal, power brake.
-_THROTTLING = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 DEVICE_COLUMNS = (
     "utilization_ratio",
@@ -140,7 +139,7 @@ class DeviceWindows(SampleWindows):
         if not self.ledger.admit(event.producer, event.sequence):
             return []
         found = []
-        throttled = [None if mask is None else float(mask & _THROTTLING != 0) for mask in event.throttle_reasons]
+        throttled = [None if mask is None else float(mask & throttle.SLOWING != 0) for mask in event.throttle_reasons]
         rows = _rows(*(getattr(event, name) for name in DEVICE_COLUMNS), throttled)
         for device, time_s, row in zip(event.device, event.time_s, rows, strict=True):
             if not 0 <= device < len(event.uuids):

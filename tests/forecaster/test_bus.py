@@ -29,13 +29,13 @@ def send(settings: clients.BrokerSettings, cluster: str, minutes: int) -> None:
             )  # fmt: skip
             client.send(topics.WINDOW.name, wire.encode(window), key=b"n")
         step = JobWindow(
-            cluster=cluster, start_s=now_s, length_s=1.0, job="j", attempt=0, ranks=2, steps=2, first_step=0,
+            cluster=cluster, start_s=now_s, length_s=1.0, job="learned-job", attempt=0, ranks=2, steps=2, first_step=0,
             last_step=1, step_median_s=0.5, step_p95_s=0.6, own_median_s=0.4, own_worst_s=0.5, worst_rank=1,
             wait_ratio=None, phase_median_s={},
         )  # fmt: skip
-        client.send(topics.WINDOW.name, wire.encode(step), key=b"j")
-        client.send(topics.WINDOW.name, b"{torn", key=b"j")
-        client.flush(timeout=30)
+        client.send(topics.WINDOW.name, wire.encode(step), key=b"learned-job")
+        client.send(topics.WINDOW.name, b"{torn", key=b"learned-job")
+        client.flush()
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_it_learns_publishes_and_recovers(
                         for record in records:
                             event = wire.decode(topics.BY_NAME[partition.topic], record.value)
                             found[record.key.decode()] = event
-                    return {key, "learned/cluster/gpu_busy_ratio", "j"} <= set(found)
+                    return {key, "learned/cluster/gpu_busy_ratio", "learned-job"} <= set(found)
 
                 until(arrived)
         finally:
@@ -88,8 +88,8 @@ def test_it_learns_publishes_and_recovers(
         assert isinstance(published, Forecast)
         assert published.values[0] == sorted(published.values[0])
         assert published.node == "n"
-        assert isinstance(found["j"], JobProfile)
-        assert found["j"].kind == "training"
+        assert isinstance(found["learned-job"], JobProfile)
+        assert found["learned-job"].kind == "training"
         before = memory.find(key)
     with follow() as again:
         after = again.find(key)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from forecaster.memory import Memory
-from forecaster.prometheus import BLANK, BackfillError, backfill
+from forecaster.prometheus import BackfillError, backfill
+from paceline.gpu.dcgm import FP64_BLANK
 
 MINUTES = 180
 
@@ -26,7 +27,7 @@ def metrics(now_s: int) -> str:
         at = now_s - (MINUTES - minute) * 60 + 30
         rows["used"].append(f"DCGM_FI_DEV_FB_USED{labels} {1000 + minute} {at}")
         if not 60 <= minute < 70:
-            rows["util"].append(f"DCGM_FI_DEV_GPU_UTIL{labels} {BLANK if minute == 80 else 50} {at}")
+            rows["util"].append(f"DCGM_FI_DEV_GPU_UTIL{labels} {FP64_BLANK if minute == 80 else 50} {at}")
         rows["step"].append(f'paceline_step_seconds{{training_job="resnet"}} 0.5 {at}')
     return "\n".join([lines[0], *rows["used"], lines[1], *rows["util"], lines[2], *rows["step"], "# EOF"]) + "\n"
 

@@ -45,19 +45,20 @@ def test_wrong_options_cost_one_line(options, capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.bus
-def test_a_job_can_be_put_on_the_bus(broker):
+def test_a_job_can_be_put_on_the_bus(broker, until):
     """Every message of the job reaches the brokers under its key, and decodes as its topic's event."""
     job = f"job-{secrets.token_hex(4)}"
     options = ["--job", job, "--ranks", "4", "--steps", "12", "--step-s", "0.2", "--collectives", "0"]
     assert main([*options, "--brokers", broker.address, "--speed", "0"]) == 0
     steps = set()
     with contextlib.closing(clients.consumer(broker, topics.OP, from_beginning=True, client_id="test")) as consumer:
-        for _ in range(100):
+
+        def complete():
             for found in consumer.poll(timeout_ms=500).values():
                 for message in found:
                     if message.key == job.encode():
                         event = wire.decode(topics.OP, message.value)
-                        steps |= set(zip(event.rank, event.step, strict=True))
-            if len(steps) == 4 * 12:
-                break
-    assert len(steps) == 4 * 12
+                        steps.update(zip(event.rank, event.step, strict=True))
+            return len(steps) == 4 * 12
+
+        until(complete)

@@ -58,8 +58,9 @@ def tab(chromium):
 
 
 @pytest.fixture
-def own_broker():
-    with embedded.start() as running:
+def own_broker(free_port):
+    """A broker to stop: on a port that the kernel gives to no client meanwhile."""
+    with embedded.start(free_port()) as running:
         yield running
 
 
@@ -112,7 +113,7 @@ def publish(address, numbered):
     for topic, event in numbered:
         key = wire.key_of(topic, event)
         client.send(topic.name, wire.encode(event), key=key.encode() if key else None)
-    client.flush(20)
+    client.flush()
     client.close()
 
 
@@ -177,7 +178,7 @@ def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
 
 
 def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, serve, rehearsal):
-    """A reader of the details is not interrupted by the next refresh, nor by the next revision."""
+    """A reader of the details is not interrupted by the next refresh, the next revision, or a notice."""
     publish(own_broker.address, [*rehearsal.timings(time.time(), 0, 50), rehearsal.finding(1, 49, "confirmed")])
     _, url = serve(own_broker.address)
     tab.goto(url)
@@ -188,6 +189,9 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, ser
     shows(tab, coverage, CARD)
     publish(own_broker.address, [rehearsal.finding(2, 60, "confirmed")])
     expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
+    shows(tab, coverage, CARD)
+    publish(own_broker.address, rehearsal.described(time.time() - 60, ended_s=time.time(), exit_status=0))
+    expect(current(tab).get_by_role("status").get_by_text(re.compile("This job ended"))).to_have_count(1)
     shows(tab, coverage, CARD)
 
 

@@ -12,8 +12,9 @@ pytestmark = pytest.mark.bus
 
 
 @pytest.fixture
-def own_broker():
-    with embedded.start() as running:
+def own_broker(free_port):
+    """A broker to stop: on a port that the kernel gives to no client meanwhile."""
+    with embedded.start(free_port()) as running:
         yield running
 
 
@@ -34,7 +35,7 @@ def publish(settings, numbered):
     client = producer(settings, "test")
     for topic, event in numbered:
         client.send(topic.name, event if isinstance(event, bytes) else wire.encode(event))
-    client.flush(20)
+    client.flush()
     client.close()
 
 

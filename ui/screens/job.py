@@ -32,8 +32,9 @@ def _body(source: Source, paused: bool) -> None:
     if (st.session_state.get("mode") == "Paused") != paused:
         st.rerun()  # Only a whole run of the script changes how often the fragment runs.
     said = notice(snapshot, wanted)
-    if said:
-        summary.draw_notice(said)
+    with st.container():  # Always there: a notice that comes or goes moves nothing below it, and no open card closes.
+        if said:
+            summary.draw_notice(said)
     if snapshot.job is None:
         if snapshot.link.state != "lost":
             if snapshot.node_findings:

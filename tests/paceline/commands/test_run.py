@@ -116,7 +116,7 @@ def test_a_killed_sidecar_is_one_line_and_the_command_goes_on(tmp_path: Path, un
     """It ends with its own status."""
     process = start("--no-panel", "--record", str(tmp_path / "run.jsonl"), *speak(150, 5), folder=tmp_path)
     until(lambda: (tmp_path / "run.jsonl").exists() and (tmp_path / "run.jsonl").stat().st_size > 0)
-    (sidecar,) = children(process.pid, "paceline.sidecar.server")
+    (sidecar,) = children(process.pid, "paceline.sidecar")
     os.kill(sidecar, signal.SIGKILL)
     _, err = process.communicate()
     assert process.returncode == 5

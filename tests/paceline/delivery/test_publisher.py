@@ -147,11 +147,11 @@ def test_the_next_process_delivers_what_the_last_one_spooled(
 
 @pytest.mark.bus
 def test_an_outage_of_the_embedded_broker_costs_nothing_published_during_it(
-    tmp_path: Path, warnings: list[str], until: Until
+    tmp_path: Path, warnings: list[str], until: Until, free_port: Callable[[], int]
 ):
     """Stopped and started again, it has forgotten all it had (memory only); what came later arrives in order."""
     mark = uuid.uuid4().hex
-    broker = embedded.start()
+    broker = embedded.start(free_port())
     settings = BrokerSettings().with_brokers(broker.address)
     publisher = Publisher(settings, client_id="test", spool_dir=tmp_path, on_warning=warnings.append)
     publish(publisher, range(100), mark)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from paceline import topics, wire
 from paceline.events import CollectiveTimings, JobDescribed, OpTimings
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
-from paceline.sidecar.rank_rows import Report
-from paceline.sidecar.vocabulary import LONGEST_WORD, MOST_ROWS
+from paceline.sidecar.columns import LONGEST_WORD, MOST_ROWS
+from paceline.sidecar.rank_rows import CollectiveRow, OpRow, Report
 from paceline.training.messages import Hello, LinkReport
 
 ORIGIN = Origin("default", "n1", "p")
@@ -34,26 +34,16 @@ def hello(rank: int, **changes: object) -> Hello:
     return msgspec.structs.replace(made, **changes)
 
 
-def report(steps: list[int], *, collectives: bool = False, **changes: object) -> Report:
-    count = len(steps)
-    c = steps if collectives else []
-    made = Report(
-        step=steps,
-        op=["step"] * count,
-        microbatch=[-1] * count,
-        start_s=[1000.0 + step for step in steps],
-        duration_s=[0.5] * count,
-        c_step=c,
-        c_seq=c,
-        c_group=["world"] * len(c),
-        c_group_size=[2] * len(c),
-        c_operation=["all_reduce"] * len(c),
-        c_bytes=[4096] * len(c),
-        c_start_s=[1000.25 + step for step in c],
-        c_duration_s=[0.2] * len(c),
-        c_wait_s=[0.1] * len(c),
-    )
-    return msgspec.structs.replace(made, **changes)
+def op_row(step: int, **changes: object) -> OpRow:
+    return OpRow(step, "step", -1, 1000.0 + step, 0.5)._replace(**changes)
+
+
+def collective_row(step: int, **changes: object) -> CollectiveRow:
+    return CollectiveRow(step, step, "world", 2, "all_reduce", 4096, 1000.25 + step, 0.2, 0.1)._replace(**changes)
+
+
+def report(steps: list[int], *, collectives: bool = False) -> Report:
+    return Report([op_row(step) for step in steps], [collective_row(step) for step in steps if collectives])
 
 
 def of(kind: type, outgoing: list[Outgoing]) -> list[Outgoing]:
@@ -66,7 +56,7 @@ def test_a_node_sends_one_message_a_second_for_all_its_ranks() -> None:
     keys = [batcher.join(hello(rank)) for rank in (0, 1)]
     batcher.tick(0.0)
     for rank in (0, 1):
-        batcher.add(keys[rank], rank, report([0, 1]))
+        batcher.update(keys[rank], rank, report([0, 1]))
     assert of(OpTimings, batcher.tick(0.5)) == []
     (sent,) = of(OpTimings, batcher.tick(1.0))
     assert sent.key == "j"
@@ -78,7 +68,7 @@ def test_times_are_offsets_exact_to_a_microsecond() -> None:
     batcher = Batcher(ORIGIN)
     key = batcher.join(hello(0))
     start = 1_795_257_388.123456
-    batcher.add(key, 0, report([7], start_s=[start], duration_s=[0.0123456789]))
+    batcher.update(key, 0, Report([op_row(7, start_s=start, duration_s=0.0123456789)], []))
     (sent,) = of(OpTimings, batcher.end(2000.0))
     assert sent.event.t0_s + sent.event.start_s[0] == pytest.approx(start, abs=1e-6)
     assert sent.event.duration_s == [0.012346]
@@ -90,7 +80,7 @@ def test_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     key = batcher.join(hello(0))
     sent: list[Outgoing] = []
     for second in range(5):
-        batcher.add(key, 0, report([second], collectives=second % 2 == 0))
+        batcher.update(key, 0, report([second], collectives=second % 2 == 0))
         sent += batcher.tick(float(second))
     assert [item.event.sequence for item in of(OpTimings, sent)] == [0, 1, 2, 3, 4]
     assert [item.event.sequence for item in of(CollectiveTimings, sent)] == [0, 1, 2]
@@ -100,11 +90,11 @@ def test_the_description_comes_before_the_rows_and_the_end_after_them() -> None:
     """Whoever reads in order knows the ranks before their rows, and hears of the end last."""
     batcher = Batcher(ORIGIN)
     key = batcher.join(hello(0))
-    batcher.add(key, 0, report([0]))
+    batcher.update(key, 0, report([0]))
     first = batcher.tick(0.0)
     assert [type(item.event) for item in first] == [JobDescribed, OpTimings]
     assert first[0].key == "j/n1"
-    batcher.add(key, 0, report([1]))
+    batcher.update(key, 0, report([1]))
     batcher.leave(key, 0, 1234.0)
     last = batcher.end(1235.0, 3)
     assert [type(item.event) for item in last] == [OpTimings, JobDescribed]
@@ -116,7 +106,7 @@ def test_attempts_of_a_job_are_numbered_apart() -> None:
     batcher = Batcher(ORIGIN)
     keys = [batcher.join(hello(0, attempt=attempt)) for attempt in (0, 1)]
     for key in keys:
-        batcher.add(key, 0, report([0]))
+        batcher.update(key, 0, report([0]))
     sent = of(OpTimings, batcher.end(2000.0))
     assert [item.event.sequence for item in sent] == [0, 0]
     assert len({item.event.producer for item in sent}) == 2
@@ -138,16 +128,13 @@ def test_a_message_stays_under_900_kilobytes(wide: int, word: str) -> None:
     batcher = Batcher(ORIGIN)
     key = batcher.join(hello(0))
     count = MOST_ROWS
-    full = report(
-        [wide] * count,
-        collectives=True,
-        op=[f"{index:03d}{word}" for index in range(count)],
-        c_bytes=[wide] * count,
-        c_group=[f"{index:03d}{word}" for index in range(count)],
-        start_s=[1e9 + 0.123457] * count,
-        duration_s=[1234.123457] * count,
+    words = [f"{index:03d}{word}" for index in range(count)]
+    times = {"start_s": 1e9 + 0.123457, "duration_s": 1234.123457}
+    full = Report(
+        [op_row(wide, op=op, **times) for op in words],
+        [collective_row(wide, bytes=wide, group=group) for group in words],
     )
-    batcher.add(key, 0, full)
+    batcher.update(key, 0, full)
     sent = batcher.end(2000.0)
     assert max(len(wire.encode(item.event)) for item in sent) < 900_000
     assert sum(len(item.event.rank) for item in of(OpTimings, sent)) == count
@@ -167,7 +154,7 @@ def test_rows_of_a_rank_keep_their_order(reports: list[tuple[int, list[int], boo
     keys = {rank: batcher.join(hello(rank, world_size=4)) for rank in range(4)}
     sent: list[Outgoing] = []
     for second, (rank, steps, collectives) in enumerate(reports):
-        batcher.add(keys[rank], rank, report(steps, collectives=collectives))
+        batcher.update(keys[rank], rank, report(steps, collectives=collectives))
         sent += batcher.tick(second / 3)
     sent += batcher.end(2000.0)
     for rank in range(4):
@@ -185,7 +172,7 @@ def test_what_is_not_finite_is_dropped_and_counted() -> None:
     """NaN cannot travel as JSON: the row goes, the others stay."""
     batcher = Batcher(ORIGIN)
     key = batcher.join(hello(0))
-    batcher.add(key, 0, report([0, 1], duration_s=[math.nan, 0.5], link=LinkReport(1, math.inf, 0)))
+    batcher.update(key, 0, Report([op_row(0, duration_s=math.nan), op_row(1)], [], LinkReport(1, math.inf, 0)))
     (sent,) = of(OpTimings, batcher.end(2000.0))
     assert sent.event.step == [1]
     assert batcher.unfit_rows == 1
@@ -195,15 +182,11 @@ def test_collectives_say_whether_phases_come_too() -> None:
     """A rank with collectives alone is told from one whose op rows carry the verdict."""
     batcher = Batcher(replace(ORIGIN, producer="q"))
     key = batcher.join(hello(0))
-    batcher.add(key, 0, report([], c_step=[], collectives=False))
-    batcher.add(key, 0, msgspec.structs.replace(report([0], collectives=True), **_no_ops()))
+    batcher.update(key, 0, report([]))
+    batcher.update(key, 0, Report([], [collective_row(0)]))
     (sent,) = of(CollectiveTimings, batcher.tick(0.0))
     assert sent.event.phases is False
     assert sent.topic is topics.COLLECTIVE
-    batcher.add(key, 0, report([1], collectives=True))
+    batcher.update(key, 0, report([1], collectives=True))
     (sent,) = of(CollectiveTimings, batcher.tick(2.0))
     assert sent.event.phases is True
-
-
-def _no_ops() -> dict[str, list[object]]:
-    return {name: [] for name in ("step", "op", "microbatch", "start_s", "duration_s")}

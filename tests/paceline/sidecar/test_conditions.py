@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from paceline.sidecar.conditions import Conditions
-from paceline.sidecar.gpu_readings import Gauges
+from paceline.sidecar.gpu_readings import GpuReadings
 
 PRESSURE = "some avg10={} avg60=0.00 avg300=0.00 total=1\n"
 
@@ -47,7 +47,7 @@ def kernel(tmp_path):
 
 @pytest.fixture
 def conditions(kernel):
-    made = Conditions(Gauges(load=_no_binding), kernel.root)
+    made = Conditions(GpuReadings(load=_no_binding), kernel.root)
     yield made
     made.close()
 

@@ -1,11 +1,11 @@
-"""A rank's account: marks in, rows out, whatever the marks say."""
+"""Decoding a rank's marks: marks in, rows out, whatever the marks say."""
 
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.sidecar.decode import Account, fault_in
+from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.training import marks
 from paceline.training.messages import Marks
 
@@ -26,27 +26,29 @@ def message(*found: tuple[int, int, object]) -> Marks:
 @given(st.lists(any_mark, max_size=60))
 def test_no_sequence_of_sound_marks_is_too_odd(found: list[tuple[int, int, object]]) -> None:
     """In any order, at any time, left open or closed twice: rows come out or none, with numbers in them."""
-    account = Account()
+    decoder = MarkDecoder()
     said = message(*(mark for mark in found if fault_in(message(mark)) is None))
-    for report in filter(None, [account.hear(said), account.end()]):
-        assert all(map(math.isfinite, report.duration_s + report.c_duration_s + report.c_wait_s))
+    for report in filter(None, [decoder.decode(said), decoder.end()]):
+        times = [row.duration_s for row in report.ops]
+        times += [time for row in report.collectives for time in (row.duration_s, row.wait_s)]
+        assert all(map(math.isfinite, times))
 
 
 def test_a_collective_that_nobody_finishes_is_open() -> None:
     """It is told with the time it was issued, and no more once its result is there."""
-    account = Account()
+    decoder = MarkDecoder()
     issue = (2 * MS, marks.ISSUED, ISSUED)
-    account.hear(message((0, marks.FORWARD, None), (1 * MS, marks.COMMUNICATION, None), issue))
-    ((found, start_s),) = account.open(before_s=1.0)
+    decoder.decode(message((0, marks.FORWARD, None), (1 * MS, marks.COMMUNICATION, None), issue))
+    ((found, start_s),) = decoder.open(before_s=1.0)
     assert (found.group, found.seq, start_s) == ("world", 7, 0.002)
-    assert account.open(before_s=0.001) == []
-    account.hear(message((5 * MS, marks.LEAVE + marks.COMMUNICATION, None)))
-    assert account.open(before_s=1.0) == []
+    assert decoder.open(before_s=0.001) == []
+    decoder.decode(message((5 * MS, marks.LEAVE + marks.COMMUNICATION, None)))
+    assert decoder.open(before_s=1.0) == []
 
 
 def test_spans_that_are_never_closed_do_not_pile_up() -> None:
     """A phase that is entered again and again is taken for lost."""
-    account = Account()
+    decoder = MarkDecoder()
     for start in range(0, 10_000, 500):
-        account.hear(message(*((t * MS, marks.OTHER, None) for t in range(start, start + 500))))
-    assert len(account._timeline._stack) < 100
+        decoder.decode(message(*((t * MS, marks.OTHER, None) for t in range(start, start + 500))))
+    assert len(decoder._timeline._stack) < 100

@@ -7,7 +7,7 @@ import pytest
 
 from collectors.simulated import SimulatedNvml
 from paceline.sidecar.conditions import Conditions
-from paceline.sidecar.gpu_readings import LOOK_AGAIN_S, OLDEST_S, Gauges
+from paceline.sidecar.gpu_readings import LOOK_AGAIN_S, OLDEST_S, GpuReadings
 
 
 class Clock:
@@ -31,77 +31,77 @@ def nvml(clock):
 
 
 @pytest.fixture
-def gauges(nvml, clock):
-    made = Gauges(lambda: nvml, clock)
+def readings(nvml, clock):
+    made = GpuReadings(lambda: nvml, clock)
     yield made
     made.close()
 
 
-def asked(gauges, device):
+def asked(readings, device):
     """What ``device`` reads, once it has been asked for."""
-    gauges.take(device)
-    gauges.read()
-    return gauges.take(device)
+    readings.drain(device)
+    readings.read()
+    return readings.drain(device)
 
 
-def test_a_gpu_is_read_by_its_uuid(gauges, nvml):
+def test_a_gpu_is_read_by_its_uuid(readings, nvml):
     """Clock, maximum, utilisation, temperature, memory and reasons of the GPU asked for."""
     nvml.gpus[1].state |= {"throttle": 0x40, "utilization": 42}
-    found = asked(gauges, nvml.gpus[1].uuid)
+    found = asked(readings, nvml.gpus[1].uuid)
 
     assert (found["throttle_reasons"], found["sm_clock_mhz"], found["sm_clock_max_mhz"]) == (0x40, 1200.0, 1980.0)
     assert (found["utilization_ratio"], found["fb_total_bytes"]) == (0.42, 80 * 1024**3)
     assert found["temperature_celsius"] > 0
 
 
-def test_a_reason_seen_once_in_the_span_is_told(gauges, nvml):
+def test_a_reason_seen_once_in_the_span_is_told(readings, nvml):
     """Throttling that came and went between two samples is in the mask; the sample after does not repeat it."""
     uuid = nvml.gpus[0].uuid
     masks = []
-    gauges.take(uuid)
+    readings.drain(uuid)
     for mask in (0, 0x4, 0x40):
         nvml.gpus[0].state["throttle"] = mask
-        gauges.read()
-    masks.append(gauges.take(uuid)["throttle_reasons"])
+        readings.read()
+    masks.append(readings.drain(uuid)["throttle_reasons"])
     nvml.gpus[0].state["throttle"] = 0
-    gauges.read()
-    masks.append(gauges.take(uuid)["throttle_reasons"])
+    readings.read()
+    masks.append(readings.drain(uuid)["throttle_reasons"])
 
     assert masks == [0x44, 0]
 
 
-def test_an_old_reading_is_not_told(gauges, nvml, clock):
+def test_an_old_reading_is_not_told(readings, nvml, clock):
     """A driver that has not answered for seconds leaves the columns empty."""
     uuid = nvml.gpus[0].uuid
-    asked(gauges, uuid)
+    asked(readings, uuid)
     clock.now_s += OLDEST_S + 0.1
 
-    assert gauges.take(uuid) is None
+    assert readings.drain(uuid) is None
 
 
-def test_what_a_card_refuses_is_missing_alone(gauges, nvml):
+def test_what_a_card_refuses_is_missing_alone(readings, nvml):
     """One refused call costs its column."""
     nvml.gpus[0].refuse["nvmlDeviceGetTemperature"] = pynvml.NVML_ERROR_NOT_SUPPORTED
-    found = asked(gauges, nvml.gpus[0].uuid)
+    found = asked(readings, nvml.gpus[0].uuid)
 
     assert "temperature_celsius" not in found
     assert found["sm_clock_mhz"] == 1755.0
 
 
-def test_a_lost_gpu_comes_back_when_it_answers(gauges, nvml, clock):
+def test_a_lost_gpu_comes_back_when_it_answers(readings, nvml, clock):
     """While a GPU is lost it has no reading; it is looked for again after a minute."""
     uuid = nvml.gpus[0].uuid
-    asked(gauges, uuid)
+    asked(readings, uuid)
     nvml.gpus[0].lost = pynvml.NVML_ERROR_GPU_IS_LOST
     clock.now_s += LOOK_AGAIN_S
-    assert asked(gauges, uuid) is None
+    assert asked(readings, uuid) is None
     nvml.gpus[0].lost = None
     clock.now_s += LOOK_AGAIN_S
 
-    assert asked(gauges, uuid) is not None
+    assert asked(readings, uuid) is not None
 
 
-def test_an_unknown_gpu_is_looked_for_rarely(gauges, nvml, clock):
+def test_an_unknown_gpu_is_looked_for_rarely(readings, nvml, clock):
     """A UUID that the driver does not know costs one call a minute."""
     calls = []
 
@@ -111,7 +111,7 @@ def test_an_unknown_gpu_is_looked_for_rarely(gauges, nvml, clock):
 
     nvml.nvmlDeviceGetHandleByUUID = unknown
     for _ in range(5):
-        asked(gauges, "GPU-none")
+        asked(readings, "GPU-none")
         clock.now_s += 1.0
 
     assert calls == ["GPU-none"]
@@ -122,22 +122,22 @@ def test_a_bare_number_is_sure_with_one_gpu_alone(clock, count, known):
     """CUDA's own numbering is not NVML's: ``cuda:0`` is read only where there is one GPU."""
     nvml = SimulatedNvml(count, now=clock)
 
-    assert (asked(Gauges(lambda: nvml, clock), "cuda:0") is not None) is known
+    assert (asked(GpuReadings(lambda: nvml, clock), "cuda:0") is not None) is known
 
 
-def test_a_driver_that_comes_late_is_found(nvml, clock, gauges):
+def test_a_driver_that_comes_late_is_found(nvml, clock, readings):
     """Without a driver there is no reading; once it is there, there is."""
     nvml.init_error = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
-    assert asked(gauges, nvml.gpus[0].uuid) is None
+    assert asked(readings, nvml.gpus[0].uuid) is None
     nvml.init_error = None
     clock.now_s += LOOK_AGAIN_S
 
-    assert asked(gauges, nvml.gpus[0].uuid) is not None
+    assert asked(readings, nvml.gpus[0].uuid) is not None
 
 
-def test_the_blocking_call_is_never_made(gauges, nvml):
+def test_the_blocking_call_is_never_made(readings, nvml):
     """The call that blocks 20 ms is not among the questions."""
-    asked(gauges, nvml.gpus[0].uuid)
+    asked(readings, nvml.gpus[0].uuid)
 
     assert "nvmlDeviceGetPcieThroughput" not in {call for call, _ in nvml.calls}
 
@@ -152,7 +152,7 @@ def test_a_driver_that_hangs_holds_nobody_up(nvml, tmp_path):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
 
     nvml.nvmlDeviceGetHandleByUUID = hang
-    conditions = Conditions(Gauges(lambda: nvml), tmp_path)
+    conditions = Conditions(GpuReadings(lambda: nvml), tmp_path)
     conditions.sample({0: (1, "GPU-x")}, 1000.0)
     try:
         assert entered.wait()
@@ -164,15 +164,15 @@ def test_a_driver_that_hangs_holds_nobody_up(nvml, tmp_path):
     assert found[0].throttle_reasons is None
 
 
-def test_the_columns_of_a_rank_are_its_gpus(gauges, nvml, tmp_path):
+def test_the_columns_of_a_rank_are_its_gpus(readings, nvml, tmp_path):
     """Each rank is told with the GPU it named; a rank on the CPU has none."""
     nvml.gpus[0].state |= {"throttle": 0x8}
     ranks = {0: (1, nvml.gpus[0].uuid), 1: (1, nvml.gpus[1].uuid), 2: (1, "cpu")}
     for _, device in ranks.values():
-        gauges.take(device)
-    gauges.read()
-    gauges.start = lambda: None
-    found = Conditions(gauges, tmp_path).sample(ranks, 1000.0)
+        readings.drain(device)
+    readings.read()
+    readings.start = lambda: None
+    found = Conditions(readings, tmp_path).sample(ranks, 1000.0)
 
     assert [one.throttle_reasons for one in found] == [0x8, 0, None]
     assert found[0].fb_used_bytes == nvml.gpus[0].state["used_bytes"]

@@ -1,7 +1,7 @@
-"""The ledger of collectives: from issue to result, with the time stood waiting."""
+"""Open collectives: from issue to result, with the time stood waiting."""
 
-from paceline.sidecar.open_collectives import MOST_OPEN, Ledger
-from paceline.sidecar.rank_rows import Rows
+from paceline.sidecar.open_collectives import MOST_OPEN, OpenCollectives
+from paceline.sidecar.rank_rows import RankRows
 from paceline.training.marks import FUNCTIONAL, NATIVE, PYTHON, REDUCER
 from paceline.training.messages import LinkReport
 
@@ -10,102 +10,101 @@ def issued(seq: int, origin: int = PYTHON) -> tuple[str, int, int, str, int, int
     return ("default", 4, seq, "all_reduce", 1024, origin)
 
 
-def told(rows: Rows) -> list[tuple[int, int, int, int]]:
+def told(rows: RankRows) -> list[tuple[int, int, int, int]]:
     """Number, start, duration and wait of each row, in nanoseconds."""
     return [
         (seq, round(start * 1e9), round(duration * 1e9), round(wait * 1e9))
-        for report in filter(None, [rows.take(0)])
-        for seq, start, duration, wait in zip(
-            report.c_seq, report.c_start_s, report.c_duration_s, report.c_wait_s, strict=True
-        )
+        for report in filter(None, [rows.drain()])
+        for _, seq, _, _, _, _, start, duration, wait in report.collectives
     ]
 
 
 def test_a_synchronous_call_is_all_wait() -> None:
     """From the call until it returns, the rank stood still."""
-    rows = Rows()
-    ledger = Ledger(rows)
-    ledger.issue(105, 3, issued(0), call=True, backward=False)
-    ledger.waited(100, 150, None)
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.issue(105, 3, issued(0), call=True, backward=False)
+    collectives.waited(100, 150, None)
     assert told(rows) == [(0, 100, 50, 50)]
 
 
 def test_a_work_ends_when_it_has_been_waited_for() -> None:
     """An asynchronous collective overlaps with work; only the time in its wait is waiting."""
-    rows = Rows()
-    ledger = Ledger(rows)
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
     for seq, work in ((0, 11), (1, 12)):
-        ledger.issue(100 + seq, 3, issued(seq), call=False, backward=False)
-        ledger.bind(work)
-    ledger.waited(180, 190, 12)
-    ledger.waited(190, 191, 11)
+        collectives.issue(100 + seq, 3, issued(seq), call=False, backward=False)
+        collectives.bind(work)
+    collectives.waited(180, 190, 12)
+    collectives.waited(190, 191, 11)
     assert told(rows) == [(1, 101, 89, 10), (0, 100, 91, 1)]
 
 
 def test_the_reducers_buckets_end_with_backward() -> None:
     """Buckets overlap with backward; the exposed wait goes to the last, which all were waiting for."""
-    rows = Rows()
-    ledger = Ledger(rows)
-    ledger.issue(100, 3, issued(0, REDUCER), call=False, backward=True)
-    ledger.issue(140, 3, issued(1, REDUCER), call=False, backward=True)
-    ledger.backward_ended(200, 45)
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.issue(100, 3, issued(0, REDUCER), call=False, backward=True)
+    collectives.issue(140, 3, issued(1, REDUCER), call=False, backward=True)
+    collectives.backward_ended(200, 45)
     assert told(rows) == [(0, 100, 100, 0), (1, 140, 60, 45)]
 
 
 def test_a_functional_collective_ends_with_its_wait() -> None:
     """Functional collectives have no handle: the wait is for the one issued last."""
-    rows = Rows()
-    ledger = Ledger(rows)
-    ledger.issue(100, 3, issued(0, NATIVE), call=False, backward=False)
-    ledger.waited(110, 130, FUNCTIONAL)
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.issue(100, 3, issued(0, NATIVE), call=False, backward=False)
+    collectives.waited(110, 130, FUNCTIONAL)
     assert told(rows) == [(0, 100, 30, 20)]
 
 
 def test_what_native_code_saw_to_ends_when_python_is_heard_again() -> None:
     """Nobody can tell how long it waited; it was done by then."""
-    rows = Rows()
-    ledger = Ledger(rows)
-    ledger.issue(100, 3, issued(0, NATIVE), call=False, backward=False)
-    ledger.moved_on(120)
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.issue(100, 3, issued(0, NATIVE), call=False, backward=False)
+    collectives.moved_on(120)
     assert told(rows) == [(0, 100, 20, 0)]
 
 
 def test_what_nobody_waits_for_ends_with_the_next_step() -> None:
     """It stays open during its own step and the next."""
-    rows = Rows()
-    ledger = Ledger(rows)
-    ledger.issue(100, 3, issued(0), call=False, backward=False)
-    ledger.step_ended(3, 150)
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.issue(100, 3, issued(0), call=False, backward=False)
+    collectives.step_ended(3, 150)
     assert told(rows) == []
-    ledger.step_ended(4, 190)
+    collectives.step_ended(4, 190)
     assert told(rows) == [(0, 100, 90, 0)]
 
 
 def test_collectives_that_nobody_waits_for_are_bounded() -> None:
-    """A script that never waits and never steps does not grow the ledger."""
-    rows = Rows()
-    ledger = Ledger(rows)
+    """A script that never waits and never steps does not fill the memory."""
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
     for seq in range(MOST_OPEN + 10):
-        ledger.issue(seq, 0, issued(seq), call=False, backward=False)
+        collectives.issue(seq, 0, issued(seq), call=False, backward=False)
     assert [seq for seq, *_ in told(rows)] == list(range(10))
 
 
 def test_what_was_lost_is_told_once() -> None:
     """A report that carries nothing else still says so."""
-    report = Rows().take(1_000_000_000, LinkReport(2, 0.001, 3), 7)
+    report = RankRows().drain(LinkReport(2, 0.001, 3), 7)
     assert report is not None
-    assert (report.link, report.lost, report.step) == (LinkReport(2, 0.001, 3), 7, [])
+    assert (report.link, report.lost, report.ops) == (LinkReport(2, 0.001, 3), 7, [])
 
 
 def test_times_become_unix_seconds() -> None:
     """The offset between the clocks is added to starts, not to durations."""
-    rows = Rows()
-    rows.phase(0, 2, -1, 500_000_000, 250_000_000)
-    report = rows.take(1_700_000_000_000_000_000)
+    rows = RankRows()
+    rows.offset_ns = 1_700_000_000_000_000_000
+    rows.append_phase(0, 2, -1, 500_000_000, 250_000_000)
+    report = rows.drain()
     assert report is not None
-    assert (report.start_s, report.duration_s, report.op) == ([1_700_000_000.5], [0.25], ["forward"])
+    assert report.ops == [(0, "forward", -1, 1_700_000_000.5, 0.25)]
 
 
 def test_nothing_to_say_is_no_report() -> None:
     """Silence costs no message."""
-    assert Rows().take(0) is None
+    assert RankRows().drain() is None

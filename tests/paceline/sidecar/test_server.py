@@ -33,7 +33,7 @@ class Sidecar:
         self.recording = record or str(folder / "run.jsonl")
         command = ["--socket", str(self.path), "--record", self.recording, "--quiet", "--job", "made-up", *options]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "paceline.sidecar.server", *command],
+            [sys.executable, "-m", "paceline.sidecar", *command],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "PACELINE_NODE": "n1"},
@@ -210,7 +210,7 @@ def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path, until: Calla
 def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar, tmp_path: Path) -> None:
     """Ranks of a node may all try to start it: one wins, the others end in peace."""
     second = subprocess.run(
-        [sys.executable, "-m", "paceline.sidecar.server", "--socket", str(sidecar.path)],
+        [sys.executable, "-m", "paceline.sidecar", "--socket", str(sidecar.path)],
         stdin=subprocess.DEVNULL,
         check=False,
     )

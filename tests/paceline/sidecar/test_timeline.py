@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from paceline.sidecar.open_collectives import Ledger
-from paceline.sidecar.rank_rows import Rows
+from paceline.sidecar.open_collectives import OpenCollectives
+from paceline.sidecar.rank_rows import RankRows
 from paceline.sidecar.timeline import Timeline
 from paceline.training import marks
 from paceline.training.marks import (
@@ -30,8 +30,8 @@ class Run:
     """Feeds a timeline in milliseconds and reads its rows back."""
 
     def __init__(self) -> None:
-        self.rows = Rows()
-        self.timeline = Timeline(self.rows, Ledger(self.rows))
+        self.rows = RankRows()
+        self.timeline = Timeline(self.rows, OpenCollectives(self.rows))
         self.now = 1000
 
     def at(self, ms: float, kind: int, payload: object = None) -> "Run":
@@ -46,10 +46,8 @@ class Run:
         """Milliseconds by phase (and micro-batch) of each step that has been closed."""
         self.timeline.feed(int(self.now * MS), marks.QUEUED, None)
         found: dict[int, dict[str, float]] = {}
-        for report in filter(None, [self.rows.take(0)]):
-            for step, op, microbatch, duration in zip(
-                report.step, report.op, report.microbatch, report.duration_s, strict=True
-            ):
+        for report in filter(None, [self.rows.drain()]):
+            for step, op, microbatch, _, duration in report.ops:
                 name = op if microbatch < 0 else f"{op} {microbatch}"
                 found.setdefault(step, {})[name] = round(duration * 1e3, 6)
         return [found[step] for step in sorted(found)]

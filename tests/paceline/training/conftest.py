@@ -8,37 +8,16 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from paceline.sidecar.decode import Account, fault_in
-from paceline.sidecar.rank_rows import Report
+from paceline.sidecar.decode import MarkDecoder, fault_in
+from paceline.sidecar.rank_rows import CollectiveRow, OpRow, Report
 from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks, decoder
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
 BOOTSTRAP = ROOT / "paceline" / "training" / "bootstrap"
-
-
-class Phase(NamedTuple):
-    step: int
-    op: str
-    microbatch: int
-    start_s: float
-    duration_s: float
-
-
-class Collective(NamedTuple):
-    step: int
-    seq: int
-    group: str
-    group_size: int
-    operation: str
-    bytes: int
-    start_s: float
-    duration_s: float
-    wait_s: float
 
 
 class Heard:
@@ -47,9 +26,9 @@ class Heard:
     def __init__(self) -> None:
         self.hello: Hello | None = None
         self.bye: Bye | None = None
-        self.account = Account()
-        self.phases: list[Phase] = []
-        self.collectives: list[Collective] = []
+        self.decoder = MarkDecoder()
+        self.phases: list[OpRow] = []
+        self.collectives: list[CollectiveRow] = []
         self.links: list[LinkReport] = []
         self.lost = 0
         self.sizes: list[int] = []
@@ -61,19 +40,18 @@ class Heard:
             self.hello = message
         elif isinstance(message, Bye):
             self.bye = message
-            self._add(self.account.end())
+            self._add(self.decoder.end())
         elif isinstance(message, Marks):
             assert fault_in(message) is None
             self.lost += message.lost
             self.links += [message.link] if message.link is not None else []
-            self._add(self.account.hear(message))
+            self._add(self.decoder.decode(message))
 
     def _add(self, report: Report | None) -> None:
         if report is None:
             return
-        self.phases += map(Phase, report.step, report.op, report.microbatch, report.start_s, report.duration_s)
-        names = ("step", "seq", "group", "group_size", "operation", "bytes", "start_s", "duration_s", "wait_s")
-        self.collectives += map(Collective, *(getattr(report, f"c_{name}") for name in names))
+        self.phases += report.ops
+        self.collectives += report.collectives
 
     def steps(self) -> list[dict[str, float]]:
         """Seconds by phase of each step; rows of micro-batches are ``op index``."""

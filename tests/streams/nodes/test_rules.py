@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from collectors.columns import DEVICE_COLUMNS
 from streams.nodes import rules
 from streams.nodes.relations import PROFILES, RELATIONS
-from streams.nodes.table import METRICS, QUOTIENTS
+from streams.nodes.table import BANDS, QUOTIENTS
 
 MIB = 1024**2
 EXPORTED = {
@@ -150,17 +149,21 @@ def test_a_job_outside_of_its_profile():
 
 
 def test_the_table_holds_together():
-    """One row a field, names used once, columns that the events have, bands that rise to infinity."""
-    ids = [metric.field_id for metric in METRICS]
-    names = [metric.name for metric in METRICS] + [alias.name for metric in METRICS for alias in metric.aliases]
-    extra = {"fb_free_bytes", "memory_ratio", "sm_occupancy_ratio"}
-
-    assert len(set(ids)) == len(ids)
-    assert len(set(names)) == len(names)
-    assert {metric.column for metric in METRICS if metric.column} - extra <= set(DEVICE_COLUMNS)
-    for bands in [metric.bands for metric in METRICS] + [one.bands for one in QUOTIENTS]:
+    """Bands are of names that there are, and rise to infinity; every quotient has its bands."""
+    assert set(BANDS) <= set(rules.NAMES)
+    assert {quotient.name for quotient in QUOTIENTS} <= set(BANDS)
+    for bands in BANDS.values():
         assert [band.below for band in bands] == sorted(band.below for band in bands)
-        assert not bands or bands[-1].below == math.inf
+        assert bands[-1].below == math.inf
+
+
+@pytest.mark.parametrize("quotient", QUOTIENTS, ids=lambda quotient: quotient.name)
+def test_a_quotient_is_made_of_the_columns_it_names(quotient):
+    """With all of them it is there; without one of the two sides it is not measured."""
+    sample = dict.fromkeys(quotient.columns, 1.0)
+    assert rules.columns(sample)[quotient.name] > 0.0
+    assert quotient.name not in rules.columns({quotient.columns[0]: 1.0})
+    assert quotient.name not in rules.columns({quotient.columns[-1]: 1.0})
 
 
 def test_relations_and_profiles_use_known_numbers():

@@ -1,8 +1,8 @@
 from pathlib import Path
 
+from paceline.gpu.dcgm import FIELDS
+from paceline.gpu.xids import XIDS
 from streams.nodes import rules_page
-from streams.nodes.table import METRICS
-from streams.nodes.xids import XIDS
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -15,7 +15,7 @@ def test_the_page_is_up_to_date():
 def test_every_metric_alias_and_code_is_on_the_page():
     """Nothing that the code reads is left unsaid."""
     text = rules_page.page()
-    names = [metric.name for metric in METRICS] + [alias.name for metric in METRICS for alias in metric.aliases]
+    names = [field.name for field in FIELDS] + [alias.name for field in FIELDS for alias in field.aliases]
 
     assert [name for name in names if f"`{name}`" not in text] == []
     assert [code for code in XIDS if f"| {code} |" not in text] == []

@@ -4,11 +4,13 @@ Rule of this file: data, from NVIDIA's "XID Errors" catalogue. A code that is no
 guessed. Most XIDs accuse no hardware: the program did something that it may not.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from paceline.events import Severity
 
+#: What a code speaks of: a part of the machine, or the program that runs on it.
 Part = Literal["memory", "bus", "nvlink", "driver", "program"]
+PARTS: tuple[Part, ...] = get_args(Part)
 
 
 class Xid(NamedTuple):

@@ -1,0 +1,266 @@
+"""DCGM's fields: each with its names, its unit, what is a blank, and which of our columns it fills.
+
+Rule of this file: data, from NVIDIA's field headers (DCGM 4.6) and dcgm-exporter's default-counters.csv (May 2026). How
+a number is to be read is the business of those who judge. Fields of no column of ours are here too, so that their
+names are known.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Listed = Literal["by default", "off by default", "never listed"]
+
+MIB = 1024.0**2
+#: The blanks (no value, not found, not supported, no permission) of fractions and of whole numbers begin here. An
+#: exporter writes both as fractions, so that above the first of them no number is one.
+FP64_BLANK = 140737488355328.0
+INT64_BLANK = 0x7FFFFFFFFFFFFFF0
+#: Limits of DCGM's health checks: DCGM_LIMIT_MAX_PCIREPLAY_RATE, a minute, and DCGM_LIMIT_MAX_RETIRED_PAGES.
+MOST_PCIE_REPLAYS_PER_MIN = 8
+MOST_RETIRED_PAGES = 60
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another name of a field. ``factor`` takes its unit to the column's; ``wrong``: guides use it, DCGM does not."""
+
+    name: str
+    factor: float
+    wrong: bool = False
+
+
+@dataclass(frozen=True)
+class Field:
+    """One DCGM field: where it stands in our samples (``column``), and its unit there.
+
+    ``factor`` takes DCGM's unit to ours. ``column`` is "" where our samples have no such column.
+    """
+
+    field_id: int
+    name: str
+    column: str
+    unit: str
+    factor: float = 1.0
+    dcgm_unit: str = ""
+    listed: Listed = "by default"
+    aliases: tuple[Alias, ...] = ()
+    note: str = ""
+
+
+#: Fields that are spoken of by name elsewhere.
+ECC_DBE_VOLATILE = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
+ECC_SBE_AGGREGATE = "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"
+ECC_DBE_AGGREGATE = "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"
+GRAPHICS_ENGINE_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+
+FIELDS = (
+    Field(100, "DCGM_FI_DEV_SM_CLOCK", "sm_clock_mhz", "MHz", dcgm_unit="MHz"),
+    Field(101, "DCGM_FI_DEV_MEM_CLOCK", "memory_clock_mhz", "MHz", dcgm_unit="MHz"),
+    Field(
+        112,
+        "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
+        "throttle_reasons",
+        "bit mask",
+        listed="never listed",
+        aliases=(Alias("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", 1.0),),
+        note="0x4 power cap, 0x8 hardware slowdown, 0x20/0x40 thermal (software/hardware), 0x80 power brake",
+    ),
+    Field(140, "DCGM_FI_DEV_MEMORY_TEMP", "memory_temperature_celsius", "°C", dcgm_unit="°C"),
+    Field(
+        150,
+        "DCGM_FI_DEV_GPU_TEMP",
+        "temperature_celsius",
+        "°C",
+        dcgm_unit="°C",
+        aliases=(Alias("DCGM_FI_DEV_GPU_TEMP_CELSIUS", 1.0),),
+    ),
+    Field(
+        155,
+        "DCGM_FI_DEV_POWER_USAGE",
+        "power_w",
+        "W",
+        dcgm_unit="W",
+        aliases=(Alias("DCGM_FI_DEV_BOARD_POWER_WATTS", 1.0),),
+    ),
+    Field(156, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "energy_j", "J", factor=1e-3, dcgm_unit="mJ since boot"),
+    Field(160, "DCGM_FI_DEV_POWER_MGMT_LIMIT", "power_limit_w", "W", dcgm_unit="W", listed="off by default"),
+    Field(
+        200,
+        "DCGM_FI_DEV_PCIE_TX_THROUGHPUT",
+        "pcie_tx_bytes_per_s",
+        "bytes/s",
+        factor=1e3,
+        dcgm_unit="KB/s",
+        listed="off by default",
+        note="deprecated; DCGM 4.6 answers NOT_SUPPORTED",
+    ),
+    Field(
+        201,
+        "DCGM_FI_DEV_PCIE_RX_THROUGHPUT",
+        "pcie_rx_bytes_per_s",
+        "bytes/s",
+        factor=1e3,
+        dcgm_unit="KB/s",
+        listed="off by default",
+        note="deprecated; DCGM 4.6 answers NOT_SUPPORTED",
+    ),
+    Field(
+        202,
+        "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
+        "pcie_replays",
+        "replays",
+        dcgm_unit="retries",
+        note=f"more than {MOST_PCIE_REPLAYS_PER_MIN} a minute is too many (DCGM's health check)",
+    ),
+    Field(
+        203,
+        "DCGM_FI_DEV_GPU_UTIL",
+        "utilization_ratio",
+        "ratio",
+        factor=0.01,
+        dcgm_unit="%",
+        aliases=(Alias("DCGM_FI_DEV_GPU_UTIL_RATIO", 0.01),),
+        note="share of time in which some kernel ran; the 4.6 name says ratio and still counts to 100",
+    ),
+    Field(
+        204,
+        "DCGM_FI_DEV_MEM_COPY_UTIL",
+        "memory_controller_ratio",
+        "ratio",
+        factor=0.01,
+        dcgm_unit="%",
+    ),
+    Field(206, "DCGM_FI_DEV_ENC_UTIL", "", "ratio", factor=0.01, dcgm_unit="%"),
+    Field(207, "DCGM_FI_DEV_DEC_UTIL", "", "ratio", factor=0.01, dcgm_unit="%"),
+    Field(
+        230,
+        "DCGM_FI_DEV_XID_ERRORS",
+        "xid",
+        "XID",
+        aliases=(Alias("DCGM_FI_DEV_XID_ERROR", 1.0),),
+        note="the last XID, not a count: see the table of codes",
+    ),
+    Field(250, "DCGM_FI_DEV_FB_TOTAL", "fb_total_bytes", "bytes", factor=MIB, dcgm_unit="MiB", listed="never listed"),
+    Field(251, "DCGM_FI_DEV_FB_FREE", "fb_free_bytes", "bytes", factor=MIB, dcgm_unit="MiB"),
+    Field(252, "DCGM_FI_DEV_FB_USED", "fb_used_bytes", "bytes", factor=MIB, dcgm_unit="MiB"),
+    Field(253, "DCGM_FI_DEV_FB_RESERVED", "", "bytes", factor=MIB, dcgm_unit="MiB"),
+    Field(
+        254,
+        "DCGM_FI_DEV_FB_USED_PERCENT",
+        "memory_ratio",
+        "ratio",
+        listed="off by default",
+        aliases=(Alias("DCGM_FI_DEV_FB_USED_RATIO", 1.0),),
+    ),
+    Field(310, "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", "ecc_corrected", "errors", listed="off by default"),
+    Field(311, ECC_DBE_VOLATILE, "ecc_uncorrected", "errors", listed="off by default"),
+    Field(312, ECC_SBE_AGGREGATE, "", "errors", listed="off by default"),
+    Field(313, ECC_DBE_AGGREGATE, "", "errors", listed="off by default"),
+    Field(
+        449,
+        "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
+        "",
+        "",
+        note="its unit is ambiguous (MB/s by DCGM's own tag): not read; fields 1011 and 1012 are",
+    ),
+    Field(
+        1001,
+        GRAPHICS_ENGINE_ACTIVE,
+        "",
+        "ratio",
+        aliases=(Alias("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", 1.0),),
+    ),
+    Field(
+        1002,
+        "DCGM_FI_PROF_SM_ACTIVE",
+        "sm_active_ratio",
+        "ratio",
+        listed="off by default",
+        aliases=(Alias("DCGM_FI_PROF_SM_UTIL_RATIO", 1.0),),
+    ),
+    Field(
+        1003,
+        "DCGM_FI_PROF_SM_OCCUPANCY",
+        "sm_occupancy_ratio",
+        "ratio",
+        listed="off by default",
+        aliases=(
+            Alias("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", 1.0),
+            Alias("DCGM_FI_DEV_SM_OCCUPANCY", 0.01, wrong=True),
+        ),
+        note="the wrong name is written with percent",
+    ),
+    Field(
+        1004,
+        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
+        "tensor_active_ratio",
+        "ratio",
+        aliases=(
+            Alias("DCGM_FI_PROF_TENSOR_UTIL_RATIO", 1.0),
+            Alias("DCGM_FI_DEV_TENSOR_ACTIVE", 0.01, wrong=True),
+        ),
+        note="the wrong name is written with percent",
+    ),
+    Field(
+        1005,
+        "DCGM_FI_PROF_DRAM_ACTIVE",
+        "dram_active_ratio",
+        "ratio",
+        aliases=(Alias("DCGM_FI_PROF_DRAM_UTIL_RATIO", 1.0),),
+    ),
+    Field(1009, "DCGM_FI_PROF_PCIE_TX_BYTES", "pcie_tx_bytes_per_s", "bytes/s", note="device to host"),
+    Field(1010, "DCGM_FI_PROF_PCIE_RX_BYTES", "pcie_rx_bytes_per_s", "bytes/s", note="host to device"),
+    Field(
+        1011,
+        "DCGM_FI_PROF_NVLINK_TX_BYTES",
+        "nvlink_tx_bytes_per_s",
+        "bytes/s",
+        listed="never listed",
+        aliases=(Alias("DCGM_FI_DEV_NVLink_TX_THROUGHPUT", 1.0, wrong=True),),
+    ),
+    Field(
+        1012,
+        "DCGM_FI_PROF_NVLINK_RX_BYTES",
+        "nvlink_rx_bytes_per_s",
+        "bytes/s",
+        listed="never listed",
+        aliases=(Alias("DCGM_FI_DEV_NVLink_RX_THROUGHPUT", 1.0, wrong=True),),
+    ),
+)
+
+#: Ids that guides give to the wrong thing -> what they mean by it, and the id that it really has.
+WRONG_IDS = (
+    (155, "utilisation", 203),
+    (150, "memory utilisation", 204),
+    (100, "memory used", 252),
+    (203, "power", 155),
+    (252, "temperature", 150),
+)
+
+
+def measured(value: float | None) -> float | None:
+    """``value``, or None where it is DCGM's blank, no number, or negative (none of these fields can be).
+
+    >>> measured(42), measured(0.0), measured(140737488355328.0), measured(0x7FFFFFFFFFFFFFF0), measured(float("nan"))
+    (42.0, 0.0, None, None, None)
+    """
+    if value is None:
+        return None
+    number = float(value)
+    if not math.isfinite(number) or number < 0.0 or number >= FP64_BLANK:
+        return None
+    return number
+
+
+def exported(column: str) -> Iterator[tuple[str, float]]:
+    """The names under which DCGM exports ``column``, older first, each with the factor to the column's unit.
+
+    >>> list(exported("utilization_ratio"))
+    [('DCGM_FI_DEV_GPU_UTIL', 0.01), ('DCGM_FI_DEV_GPU_UTIL_RATIO', 0.01)]
+    """
+    for field in FIELDS:
+        if field.column == column:
+            yield field.name, field.factor
+            yield from ((alias.name, alias.factor) for alias in field.aliases if not alias.wrong)

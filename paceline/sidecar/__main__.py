@@ -1,0 +1,58 @@
+"""``python -m paceline.sidecar``: builds the sidecar's parts once and runs it until it is told to end.
+
+Rule of this file: ranks can connect within a moment of the start; whatever takes longer to import comes after that.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from paceline.sidecar.server import Sidecar, listen
+from paceline.terminal import say
+
+
+def arguments(argv: list[str]) -> argparse.Namespace:
+    """The sidecar's options."""
+    parser = argparse.ArgumentParser(prog="python -m paceline.sidecar", description=__doc__)
+    parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
+    parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
+    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    parser.add_argument("--job", default="", help="id of the job where the ranks name none")
+    parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
+    parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
+    parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a sidecar until it is told to end."""
+    options = arguments(sys.argv[1:] if argv is None else argv)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle: it tells us when.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 10))
+    try:
+        listener = listen(options.socket)
+    except OSError as error:
+        say(f"cannot listen at {options.socket}: {error.strerror}; training goes on without timings")
+        return 1
+    if listener is None:
+        return 0
+    # Ranks can connect from here on; the clients that the sinks need take a while to import.
+    from paceline.sidecar.assembly import build
+
+    batcher, sinks = build(options, dict(os.environ), say)
+    sidecar = Sidecar(listener, batcher, sinks, until_empty=options.until_empty)
+    signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
+    if not options.until_empty:
+        sidecar.follow(sys.stdin.fileno())
+    sidecar.run()
+    options.socket.unlink(missing_ok=True)
+    if sidecar.dropped_connections:
+        say(f"{sidecar.dropped_connections} connections were dropped: what they sent was no timing")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

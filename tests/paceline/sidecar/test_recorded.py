@@ -1,0 +1,60 @@
+"""What two ranks of a real run sent becomes, byte for byte, the events stored beside it."""
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from paceline import wire
+from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.decode import MarkDecoder
+from paceline.training.messages import Bye, Hello, Message
+
+RECORDED = Path(__file__).parent / "recorded"
+#: Between two messages, on the clock of the batcher.
+EVERY_S = 0.05
+
+
+class Sent(msgspec.Struct):
+    """One message, and the connection that it came on."""
+
+    connection: int
+    message: Message
+
+
+class Speaker:
+    """One connection."""
+
+    def __init__(self, batcher: Batcher, hello: Hello) -> None:
+        self.batcher, self.rank, self.key, self.decoder = batcher, hello.rank, batcher.join(hello), MarkDecoder()
+
+    def say(self, message: Message) -> None:
+        report = self.decoder.end() if isinstance(message, Bye) else self.decoder.decode(message)
+        if report is not None:
+            self.batcher.update(self.key, self.rank, report)
+        if isinstance(message, Bye):
+            self.batcher.leave(self.key, self.rank, message.ended_s)
+
+
+def published() -> list[Outgoing]:
+    """The events of the recorded messages."""
+    batcher, speakers, outgoing = Batcher(Origin("default", "n1", "p")), {}, []
+    for number, line in enumerate((RECORDED / "messages.jsonl").read_bytes().splitlines()):
+        sent = msgspec.json.decode(line, type=Sent)
+        if isinstance(sent.message, Hello):
+            speakers[sent.connection] = Speaker(batcher, sent.message)
+        else:
+            speakers[sent.connection].say(sent.message)
+        outgoing += batcher.tick(number * EVERY_S)
+    return outgoing + batcher.end(2e9, 0)
+
+
+def test_recorded_messages_become_the_same_events():
+    """Topic, key and bytes of every event are as they were published when the messages were recorded."""
+    expected = (RECORDED / "events.jsonl").read_bytes().splitlines()
+    events = [
+        b'{"topic":%s,"key":%s,"value":%s}'
+        % (json.dumps(item.topic.name).encode(), json.dumps(item.key).encode(), wire.encode(item.event))
+        for item in published()
+    ]
+    assert events == expected
