@@ -35,6 +35,7 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.e2e
 def test_a_recording_makes_weights(recording: Path, tmp_path: Path) -> None:
     """What is written is read again by the service and answers in ascending quantiles."""
     out = tmp_path / "network.npz"

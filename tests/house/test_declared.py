@@ -58,6 +58,15 @@ def test_settings_are_declared() -> None:
     assert {name: files for name, files in used.items() if name not in declared} == {}
 
 
+def test_settings_are_explained() -> None:
+    """Every setting stands in the table of the page on deploying."""
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    explained = {
+        name for row in re.findall(r"^\| (`PACELINE_.*?) \|", page, re.M) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert explained == {setting.name for setting in SETTINGS}
+
+
 def test_topics_are_declared() -> None:
     """Compose, images and pages name only topics that the table declares."""
     used = words(r"\bpaceline\.[a-z]+\.v[0-9]+\b", DEPLOYED)
