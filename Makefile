@@ -29,12 +29,16 @@ test: env system lint  ## everything that needs no GPU: lint, all tests, the bui
 	@PYTHONPATH=tests/plugins $(BIN)/python -m pytest -p no_skips -m 'not gpu' $(ARGS)
 	@deploy/wheel-test.sh
 
+.PHONY: check
+check: lint  ## while you work: lint and the tests that need no broker, browser or training run (ARGS='-k name')
+	@$(BIN)/python -m pytest -q -m 'not (bus or browser or e2e or network or gpu)' $(ARGS)
+
 .PHONY: system
 system:
 	@deploy/system-packages.sh
 
 .PHONY: lint
-lint: env  ## ruff, mypy, import-linter
+lint: env  ## ruff, mypy, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -71,8 +75,8 @@ bench-streams: bench-env  ## rows per second and delay through broker and Faust,
 	@$(BIN)/python -m experiments.throughput $(ARGS)
 
 .PHONY: bench-forecasting
-bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=../shared/data, ARGS='--write')
-	@$(BIN)/python -m experiments.forecasting --data $(or $(DATA),../shared/data) $(ARGS)
+bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=FOLDER, ARGS='--write')
+	@$(BIN)/python -m experiments.forecasting $(if $(DATA),--data $(DATA)) $(ARGS)
 
 .PHONY: bench-overhead
 bench-overhead: env  ## what `paceline run` costs a training run

@@ -5,9 +5,11 @@ Rule of this file: pure. A look is yes, no, or None where the numbers do not tel
 
 from typing import NamedTuple
 
+from paceline.gpu import throttle
+
 from .node_config import Config
 from .rules import reading
-from .tally import SLOWDOWNS, Tally
+from .tally import Tally
 from .tracker import Fact
 
 
@@ -30,7 +32,8 @@ def throttling(tally: Tally, rated: Rated, config: Config) -> Look:
     share = tally.slowed / known
     if share < config.throttled_share:
         return False, []
-    why = SLOWDOWNS[max(tally.slowdowns, key=lambda bit: (tally.slowdowns[bit], bit))]
+    most = max(tally.slowdowns.values())
+    why = throttle.in_words(sum(bit for bit, count in tally.slowdowns.items() if count == most))
     facts = [
         Fact(
             name="throttled",

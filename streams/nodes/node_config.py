@@ -43,8 +43,7 @@ class Config:
     fault_calm_s: float = 600.0
     #: After an episode, a new one of the same kind may not be suspected for so long.
     cooldown_s: float = 60.0
-    #: Hardware or thermal slowdown in this share of a look's samples. The power cap is no slowdown: it is usual under
-    #: full load (NVIDIA's clock-event reasons).
+    #: A reason that is a fault (paceline.gpu.throttle) in this share of a look's samples: not the power cap.
     throttled_share: float = 0.5
     throttled: Lasting = _SOON
     #: An idle link trains down to save power, so width and generation are judged only while the GPU is this busy.

@@ -35,6 +35,7 @@ def recording(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.e2e
 def test_a_recording_makes_weights(recording: Path, tmp_path: Path) -> None:
     """What is written is read again by the service and answers in ascending quantiles."""
     out = tmp_path / "network.npz"
@@ -77,5 +78,5 @@ def test_gaps_are_no_targets() -> None:
     """What was not measured is NaN in what came, never a number."""
     rng = np.random.default_rng(4)
     values = np.where(rng.random(900) < 0.2, np.nan, rng.standard_normal(900))
-    found = drawn([Recorded(values, 60.0)], 60, rng)
-    assert 0.02 < np.isnan(found.came).mean() < 0.6
+    examples = drawn([Recorded(values, 60.0)], 60, rng)
+    assert 0.02 < np.isnan(examples.came).mean() < 0.6

@@ -38,19 +38,6 @@ def test_imports_keep_the_contracts() -> None:
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
-def test_nvml_is_imported_in_one_place() -> None:
-    """Elsewhere it is an object that is handed over; the simulated driver is made of its structs."""
-    allowed = {"paceline/gpu/driver.py", "collectors/simulated.py"}
-    pending = {"paceline/commands/checks.py"}  # being mended
-    code = [
-        path
-        for top in ("paceline", "collectors", "streams", "forecaster", "ui")
-        for path in ROOT.glob(f"{top}/**/*.py")
-    ]
-    importing = words(r"(?m)^\s*(?:import|from) pynvml\b", code)
-    assert {path for paths in importing.values() for path in paths} - pending == allowed
-
-
 def test_tests_are_no_package() -> None:
     """importlib mode gives every test file one identity; an __init__.py would give it two."""
     assert not list(ROOT.glob("tests/**/__init__.py"))
@@ -69,6 +56,15 @@ def test_settings_are_declared() -> None:
     used = words(r"\bPACELINE_[A-Z0-9_]+\b(?!\*)", DEPLOYED)
     declared = {setting.name for setting in SETTINGS}
     assert {name: files for name, files in used.items() if name not in declared} == {}
+
+
+def test_settings_are_explained() -> None:
+    """Every setting stands in the table of the page on deploying."""
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    explained = {
+        name for row in re.findall(r"^\| (`PACELINE_.*?) \|", page, re.M) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert explained == {setting.name for setting in SETTINGS}
 
 
 def test_topics_are_declared() -> None:

@@ -9,7 +9,15 @@ from paceline.training import marks
 from paceline.training.hooks.groups import Group, Groups
 from paceline.training.probe import Probe
 
-pytest.importorskip("torch")
+
+def in_pytorch(test: Any) -> Any:
+    """What a group tells passes through PyTorch, whose import alone takes seconds."""
+    return pytest.mark.e2e(pytest.mark.usefixtures("torch")(test))
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
 
 
 class Tensor:
@@ -61,6 +69,7 @@ def test_messages_count_for_their_pair() -> None:
     assert sender.next("all_reduce", -1) == ("default", 4, 0)
 
 
+@in_pytorch
 @pytest.mark.parametrize(
     ("function", "arguments", "told"),
     [
@@ -86,6 +95,7 @@ def test_functions_tell_where_groups_do_not(function: str, arguments: dict[str, 
     assert payloads == [("default", 4, seq, *told, marks.PYTHON) for seq in (0, 1)]
 
 
+@in_pytorch
 def test_other_groups_go_by_their_own_name() -> None:
     """The world is ``default``; a group that was never joined is not counted."""
     probe, world, mine = Probe(), World(), ProcessGroup()
@@ -97,6 +107,7 @@ def test_other_groups_go_by_their_own_name() -> None:
     assert [payload[:3] for _, _, payload in probe.ring] == [("7", 4, 0)]
 
 
+@in_pytorch
 def test_arguments_that_nobody_expects_end_the_timing_only(capsys: pytest.CaptureFixture[str]) -> None:
     """A tensor that tells no size is our problem, not the script's."""
     probe, world = Probe(), World()

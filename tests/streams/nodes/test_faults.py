@@ -34,9 +34,10 @@ def test_a_programs_own_fault_clears_the_gpu(make_node, judge, code):
     assert found[0].exonerated[0].startswith("the GPU:")
 
 
-def test_what_cleans_up_is_no_fault(make_node, judge):
-    """XID 45 follows every program that ends badly and says nothing by itself."""
-    assert judge(make_node(30, xid=once(20, 45))) == []
+@pytest.mark.parametrize("code", [45, 106, 107, 154, 171, 172])
+def test_what_only_accompanies_is_no_fault(make_node, judge, code):
+    """XID 45 follows every program that ends badly, 154 says what another asks for: nothing by themselves."""
+    assert judge(make_node(30, xid=once(20, code))) == []
 
 
 def test_an_unknown_code_is_told_and_not_guessed(make_node, judge):
