@@ -177,7 +177,7 @@ class Door:
             if data is not None:
                 self.processor.restore(key, data)
         except (StoreError, ValueError) as error:
-            log.error("%s begins anew: its stored state is not readable (%s)", key.text(), error)
+            log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
         return opened
 
     async def _refuse(self, source: Partition, offset: int, data: bytes, reason: str) -> None:

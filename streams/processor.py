@@ -10,7 +10,7 @@ from collections import OrderedDict
 from paceline.events import Event
 from paceline.topics import Topic
 
-from .keyed_state import Key, Unit, key_of
+from .keyed_state import Key, KeyedState, key_of
 from .routes import Routes, topic_of
 
 IDLE_S = 3600.0
@@ -27,13 +27,13 @@ class Processor:
         self.idle_s = idle_s
         self.most_units = most_units
         self.now_s: float | None = None
-        self.units: OrderedDict[Key, tuple[Unit, float]] = OrderedDict()
+        self.units: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
         self._forgotten: list[Key] = []
 
     def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
         key = key_of(topic, event)
-        unit = self.units.pop(key, (None, 0.0))[0] or Unit(self.routes)
+        unit = self.units.pop(key, (None, 0.0))[0] or KeyedState(self.routes)
         self.units[key] = (unit, self._advance(getattr(event, "t0_s", None)))
         self._forget()
         return [(topic_of(found), found) for found in unit.update(topic, event)]
@@ -76,7 +76,7 @@ class Processor:
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        self.units[key] = (Unit.restore(data, self.routes), self.now_s or 0.0)
+        self.units[key] = (KeyedState.restore(data, self.routes), self.now_s or 0.0)
 
     def clear(self) -> None:
         """Drop every unit: their partitions are somebody else's now."""

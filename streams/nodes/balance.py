@@ -9,7 +9,7 @@ from typing import Any
 
 from .detectors import Look
 from .node_config import Config
-from .tracker import Fact
+from .node_episodes import Fact
 
 
 class Balance:

@@ -3,14 +3,14 @@
 Rule of this file: pure. A look is yes, no, or None where the numbers do not tell; with the facts that say so.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paceline.gpu import throttle
 
 from .node_config import Config
+from .node_episodes import Fact
 from .rules import reading
 from .tally import Tally
-from .tracker import Fact
 
 
 class Rated(NamedTuple):
@@ -26,10 +26,10 @@ Look = tuple[bool | None, list[Fact]]
 
 def throttling(tally: Tally, rated: Rated, config: Config) -> Look:
     """Whether heat or power supply slow the GPU down."""
-    known = tally.counts.get("throttle_reasons", 0)
-    if not known:
+    samples = tally.counts.get("throttle_reasons", 0)
+    if not samples:
         return None, []
-    share = tally.slowed / known
+    share = tally.slowed / samples
     if share < config.throttled_share:
         return False, []
     most = max(tally.slowdowns.values())
@@ -141,3 +141,11 @@ class Replays:
             advice="reseat the card and its riser; check the slot",
         )
         return True, [fact]
+
+    def snapshot(self) -> list[Any]:
+        """The counts as plain data."""
+        return [list(pair) for pair in self.seen]
+
+    def load(self, data: list[Any]) -> None:
+        """Take the counts that ``snapshot`` described."""
+        self.seen = [(at_s, count) for at_s, count in data]

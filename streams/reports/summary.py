@@ -10,7 +10,7 @@ import numpy as np
 
 from paceline.events import CollectiveTimings, Event, Finding, JobDescribed, OpTimings
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
 from ..jobs.config import Config
 from ..row_arrays import op_rows
 from ..windows.open_steps import COLUMNS
@@ -45,7 +45,7 @@ class JobSummary:
     world_size: int | None = None
     exit_status: int | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
-    ledger: Ledger = field(default_factory=Ledger)
+    coverage: CoverageTracker = field(default_factory=CoverageTracker)
     _durations: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
         default_factory=lambda: np.zeros(_BINS, dtype=np.int64)
     )
@@ -66,9 +66,9 @@ class JobSummary:
 
     def add_ops(self, batch: OpTimings) -> None:
         """Count one batch of phases in."""
-        if not self.ledger.admit(batch.producer, batch.sequence):
+        if not self.coverage.admit(batch.producer, batch.sequence):
             return
-        self.ledger.hear(batch.ranks, batch.world_sizes)
+        self.coverage.hear(batch.ranks, batch.world_sizes)
         rank, step, column, _, _, duration = op_rows([batch])
         good = (step >= 0) & (duration >= 0) & (column >= 0)
         known = np.unique(np.array(batch.ranks, dtype=np.int64))
