@@ -7,7 +7,7 @@ and one that is seen for the first time is where counting begins. Nothing that i
 from typing import Any, NamedTuple
 
 from .gpu_rows import Row
-from .node_config import Config
+from .node_config import NodeConfig
 from .node_episodes import Fact
 from .xids import SILENT, Part, xid
 
@@ -29,7 +29,7 @@ class Sign(NamedTuple):
 class Faults:
     """What one GPU's counters were, and what its rows give away."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.counters: dict[str, int] = {}
         self.totals: dict[str, int] = {}

@@ -6,7 +6,7 @@ Rule of this file: pure text. What the page says of a rule is what the code does
 from collections.abc import Iterable
 
 from .bands import Band
-from .node_config import Config
+from .node_config import NodeConfig
 from .relations import MULTI_GPU_APART, PROFILES, RELATIONS
 from .rules import BLANK_FROM, NAMES, span
 from .table import METRICS, QUOTIENTS, WRONG_IDS, Metric
@@ -117,7 +117,7 @@ def _xids() -> Iterable[tuple[object, ...]]:
 
 
 def _findings() -> Iterable[tuple[object, ...]]:
-    config = Config()
+    config = NodeConfig()
     rows = (
         ("device_fault, cause throttling", f"slowdown by heat or power supply in {config.throttled_share:.0%} of the "
          "samples; the power cap is none", config.throttled),
