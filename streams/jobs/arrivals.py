@@ -101,10 +101,10 @@ class Arrivals:
         if not strange.any():
             return column
         fresh = np.unique(rank[strange])
-        known = self.members.size
-        self.column_of[fresh] = known + np.arange(fresh.size)
+        before = self.members.size
+        self.column_of[fresh] = before + np.arange(fresh.size)
         self.members = np.concatenate([self.members, fresh])
-        self._widen(known + fresh.size)
+        self._widen(before + fresh.size)
         return self.column_of[rank]
 
     def _widen(self, needed: int) -> None:
@@ -146,9 +146,9 @@ class Arrivals:
 
     def _number(self, rows: Rows, slot: Ints, mine: NDArray[np.bool_]) -> None:
         """Give each call the step it belongs to: its own, or, where none is known, the iteration that it falls into."""
-        known = rows.step >= 0
-        self.step[slot[known]] = rows.step[known]
-        if known.all() or not mine.any():
+        has_step = rows.step >= 0
+        self.step[slot[has_step]] = rows.step[has_step]
+        if has_step.all() or not mine.any():
             return
         numbered = self.iterations.add(rows.token[mine], rows.start_s[mine])
         seqs = np.concatenate([self.unnumbered, rows.seq[mine]])
@@ -175,8 +175,8 @@ class Arrivals:
         latest = self.latest[: self.members.size]
         lead = int(latest.max())
         first = self.start[(self.base + np.arange(min(lead - self.base + 1, self.start.size))) % self.start.size]
-        known = first[~np.isnan(first)]
-        overdue = bool(known.size and known[-1] - known[0] > self.patience_s)
+        starts = first[~np.isnan(first)]
+        overdue = bool(starts.size and starts[-1] - starts[0] > self.patience_s)
         crowded = lead - self.base + 1 >= _MOST_SLOTS // 2
         if self.unnumbered.size and not crowded:
             return self.base - 1

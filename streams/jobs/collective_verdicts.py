@@ -20,7 +20,7 @@ from .accused import AccusedRank
 from .arrivals import Arrivals, Rows
 from .cohorts import Cohorts
 from .collective_batch import CollectiveBatch, collective_batch
-from .config import Config
+from .config import JobConfig
 from .hang import Hang
 from .slow_links import SlowLinks
 from .straggler import Straggler
@@ -33,7 +33,7 @@ _MOST_GROUPS = 4096
 class Collectives:
     """CollectiveTimings of one job to findings."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: JobConfig) -> None:
         self.config = config
         self.coverage = CoverageTracker()
         self.gather = Gather(CollectiveTimings)

@@ -21,7 +21,7 @@ from .traffic import TrafficConfig
 
 
 @dataclass(frozen=True)
-class Config:
+class JobConfig:
     """What all detectors share, and each detector's own.
 
     Time is cut into **ticks**: runs of whole steps of at least ``tick_s`` together. A tick is what one look sees: short
@@ -44,7 +44,7 @@ class Config:
 
 
 class Changeable(NamedTuple):
-    """A threshold that may be changed while a job runs: between what, and the fields of ``Config`` that it sets."""
+    """A threshold that may be changed while a job runs: between what, and the fields of ``JobConfig`` that it sets."""
 
     low: float
     high: float
@@ -91,19 +91,19 @@ def default(name: str) -> float:
     >>> default("hang_s")
     30.0
     """
-    value: Any = Config()
+    value: Any = JobConfig()
     for part in CHANGEABLE[name].fields[0].split("."):
         value = getattr(value, part)
     return float(value)
 
 
-def changed(values: Mapping[str, float]) -> Config:
+def changed(values: Mapping[str, float]) -> JobConfig:
     """The defaults with ``values``; what may not be changed, or not to that, stays as it is.
 
     >>> changed({"hang_s": 60.0, "least_excess": -1.0}).hang.least_s
     60.0
     """
-    config = Config()
+    config = JobConfig()
     for name, value in values.items():
         if refusal(name, value) is None:
             for path in CHANGEABLE[name].fields:

@@ -19,7 +19,7 @@ from . import data_bound, data_imbalance, pace, silence, stage_imbalance, stragg
 from .accused import AccusedRank
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
-from .config import Config, changed
+from .config import JobConfig, changed
 from .pace import Pace
 from .rank_conditions import RankConditions
 from .silence import Silence
@@ -35,7 +35,7 @@ _LAYOUT = 5
 class Phases:
     """The verdict from phases: OpTimings to findings."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: JobConfig) -> None:
         self.config = config
         self.coverage = CoverageTracker()
         self.gather = Gather(OpTimings)
@@ -161,8 +161,8 @@ class JobDiagnosis:
     number, are dropped.
     """
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.config = config or Config()
+    def __init__(self, config: JobConfig | None = None) -> None:
+        self.config = config or JobConfig()
         self.values: dict[str, float] = {}
         self.phases = Phases(self.config)
         self.collectives = Collectives(self.config)
@@ -200,7 +200,7 @@ class JobDiagnosis:
         return pack({"layout": _LAYOUT, "values": self.values, **parts})
 
     @classmethod
-    def restore(cls, data: bytes, config: Config | None = None) -> "JobDiagnosis":
+    def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobDiagnosis":
         """The diagnosis that ``snapshot`` described.
 
         Raises:

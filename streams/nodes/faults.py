@@ -10,7 +10,7 @@ from paceline.gpu.dcgm import ECC_DBE_VOLATILE
 from paceline.gpu.xids import SILENT, Part, xid
 
 from .gpu_rows import Row
-from .node_config import Config
+from .node_config import NodeConfig
 from .node_episodes import Fact
 
 #: A counter that leaps by more is damaged, not counting.
@@ -31,7 +31,7 @@ class Sign(NamedTuple):
 class Faults:
     """What one GPU's counters were, and what its rows give away."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.counters: dict[str, int] = {}
         self.totals: dict[str, int] = {}

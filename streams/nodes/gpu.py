@@ -12,7 +12,7 @@ from . import detectors
 from .detectors import Look, Rated
 from .faults import Faults
 from .gpu_rows import Row
-from .node_config import Config
+from .node_config import NodeConfig
 from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
 from .tally import Tally
 from .trend import Trend
@@ -24,7 +24,7 @@ _SIGNS = 3
 class Gpu:
     """One GPU of a node."""
 
-    def __init__(self, uuid: str, config: Config) -> None:
+    def __init__(self, uuid: str, config: NodeConfig) -> None:
         self.uuid = uuid
         self.config = config
         self.faults = Faults(config)
@@ -114,7 +114,7 @@ class Gpu:
         self.episodes.load(data["episodes"])
 
 
-def filling(trend: Trend, config: Config) -> Look:
+def filling(trend: Trend, config: NodeConfig) -> Look:
     """Whether a memory is nearly full and still rising."""
     risk = trend.risk(config.memory_ratio)
     if risk is None:

@@ -19,7 +19,7 @@ _MEMORY = Lasting(0.0, 30.0, 120.0)
 
 
 @dataclass(frozen=True)
-class Config:
+class NodeConfig:
     """What counts as a fault, as idle, as full, as uneven, and for how long."""
 
     #: One look: samples of so many seconds together. Collectors sample once a second, at most once a minute.

@@ -20,7 +20,7 @@ from .balance import Balance
 from .detectors import Rated
 from .gpu import Gpu, filling
 from .gpu_rows import Row, possible, rows
-from .node_config import MOST_DEVICES, Config
+from .node_config import MOST_DEVICES, NodeConfig
 from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
 from .owners import Owners, claims
 from .tally import Tally
@@ -36,8 +36,8 @@ _INDEXED = re.compile(r"[a-z_]+\[(\d+)\]")
 class NodeDiagnosis:
     """Judges one (cluster, node); every event given to it must be of that one."""
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.config = config or Config()
+    def __init__(self, config: NodeConfig | None = None) -> None:
+        self.config = config or NodeConfig()
         self.coverage = CoverageTracker()
         self.host_coverage = CoverageTracker()
         self.owners = Owners()
@@ -225,7 +225,7 @@ class NodeDiagnosis:
         )
 
     @classmethod
-    def restore(cls, data: bytes, config: Config | None = None) -> "NodeDiagnosis":
+    def restore(cls, data: bytes, config: NodeConfig | None = None) -> "NodeDiagnosis":
         """The decision that ``snapshot`` described.
 
         Raises:

@@ -13,7 +13,7 @@ from paceline.events import Cause, FindingKind, Severity
 from ..episodes.lifecycle import Signal
 from ..episodes.persistence import Lasting, Persistence
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from .node_config import Config
+from .node_config import NodeConfig
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,7 @@ NodeEpisode = Episode[str, NodeEvidence]
 class NodeEpisodes:
     """The episodes of one node, or of a part of it, by subject."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self.config = config
         # A sign that proves a fault is told also in a rest, and whatever is new about it at once; it grows in seconds,
         # so it grows at every look at which it holds.

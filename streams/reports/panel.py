@@ -8,7 +8,7 @@ import statistics
 from paceline.events import OVERLAYS, Finding
 
 from ..episodes.causes import CAUSES
-from ..jobs.config import Config
+from ..jobs.config import JobConfig
 from .summary import JobSummary, Summary
 
 _WIDTH = 9
@@ -27,12 +27,12 @@ def panel(summary: Summary) -> str:
 def _nodes(summary: Summary) -> list[str]:
     """What was found on nodes, the gravest first: each in its own sentence."""
     order = ("critical", "warning", "info")
-    found = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
-    lines = ["paceline: nodes"] if found else []
-    for finding in found[:_SHOWN]:
+    findings = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
+    lines = ["paceline: nodes"] if findings else []
+    for finding in findings[:_SHOWN]:
         lines.append(_row("Verdict", _sentence(finding)))
-    if len(found) > _SHOWN:
-        lines.append(_row("", f"and {len(found) - _SHOWN} more: paceline analyze RECORDING --json"))
+    if len(findings) > _SHOWN:
+        lines.append(_row("", f"and {len(findings) - _SHOWN} more: paceline analyze RECORDING --json"))
     return lines
 
 
@@ -47,8 +47,8 @@ def _job(job: JobSummary) -> list[str]:
     head = (
         f"paceline: job {job.job}, {ranks} {_plural('rank', ranks)}, {job.steps} {_plural('step', job.steps)}{length}"
     )
-    found = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
-    named = [finding for finding in found if finding.revision > 1 or finding.state != "suspected"]
+    findings = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
+    named = [finding for finding in findings if finding.revision > 1 or finding.state != "suspected"]
     ranks_named = [finding for finding in named if finding.kind == "straggler"]
     wholes = [finding for finding in named if finding.kind != "straggler"]
     body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
@@ -122,7 +122,7 @@ def _nobody(job: JobSummary) -> list[str]:
 
 def _too_little(job: JobSummary) -> str | None:
     """What a verdict would need more of."""
-    config = Config()
+    config = JobConfig()
     if len(job.nodes) < 2:
         return f"{len(job.nodes)} rank heard, comparing takes 2"
     least = config.warmup_steps + config.straggler.confirm_ticks

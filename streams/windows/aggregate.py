@@ -69,11 +69,11 @@ def median(values: Floats, axis: int) -> Floats:
     some = ~np.isnan(values).all(axis=axis)
     if values.size and some.all():
         return np.asarray(nanmedian(values, axis), dtype=np.float64)
-    found = np.full(values.shape[1 - axis], np.nan)
+    medians = np.full(values.shape[1 - axis], np.nan)
     kept = values[:, some] if axis == 0 else values[some]
     if kept.size:
-        found[some] = nanmedian(kept, axis)
-    return found
+        medians[some] = nanmedian(kept, axis)
+    return medians
 
 
 def windows(sums: Part, open_steps: OpenSteps, common: dict[str, Any]) -> list[RankWindow | JobWindow]:
