@@ -10,7 +10,7 @@ from paceline.gpu.dcgm import FIELDS, FP64_BLANK, WRONG_IDS, Field
 from paceline.gpu.xids import SILENT, XIDS
 
 from .bands import Band
-from .node_config import Config
+from .node_config import NodeConfig
 from .relations import MULTI_GPU_APART, PROFILES, RELATIONS
 from .rules import NAMES, span
 from .table import QUOTIENTS
@@ -141,7 +141,7 @@ def _xids() -> Iterable[tuple[object, ...]]:
 
 
 def _findings() -> Iterable[tuple[object, ...]]:
-    config = Config()
+    config = NodeConfig()
     rows = (
         ("device_fault, cause throttling", f"slowdown by heat or power supply in {config.throttled_share:.0%} of the "
          "samples; the power cap is no fault", config.throttled),

@@ -22,7 +22,7 @@ MEMOS = {"cache", "lru_cache"}
 REMEMBERS = {
     "streams/row_arrays.py": "keeps the rows that were read last in a class",
 }
-RESETS = {"paceline/training/probe.py", "streams/offsets.py"}
+RESETS = {"streams/offsets.py"}
 BY_NAME = ("arrivals", "iterations", "lateness", "pace", "slow_links", "steps", "structure", "ticks", "traffic")
 UNTYPED = {f"streams/jobs/{name}.py" for name in BY_NAME} | {
     "streams/nodes/faults.py",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.nodes.node_config import Config
+from streams.nodes.node_config import NodeConfig
 
 
 def at(second, value, before=0, gpu=0):
@@ -118,7 +118,7 @@ def test_absurd_counts_accuse_nobody(make_node, judge):
 
 def test_a_fault_is_over_when_the_gpu_has_long_been_quiet(make_node, judge, tell):
     """Ten minutes of answers without another sign end the episode, under the same id."""
-    found = judge(make_node(int(Config().fault_calm_s) + 40, xid=once(20, 79), utilization_ratio=0.9))
+    found = judge(make_node(int(NodeConfig().fault_calm_s) + 40, xid=once(20, 79), utilization_ratio=0.9))
 
     assert tell(found) == [("device_fault", "confirmed", ("GPU-0",)), ("device_fault", "recovered", ("GPU-0",))]
     assert len({one.id for one in found}) == 1
