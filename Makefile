@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
-SHARED := --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+SHARED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 QUICK := not (bus or browser or e2e or training or network or gpu)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := collectors streams forecaster ui
