@@ -8,7 +8,7 @@ import os
 
 import streamlit as st
 
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 
 from .reader import Reader
 from .screens import job

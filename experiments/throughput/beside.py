@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
-from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
 
 from .node import ROOT
 
@@ -33,7 +33,7 @@ PEERS = (
 )
 
 
-def measure(settings: clients.BrokerSettings, peer: Peer, topic: str, quick: bool) -> dict[str, Any]:
+def measure(settings: BrokerSettings, peer: Peer, topic: str, quick: bool) -> dict[str, Any]:
     """Rows a second of one peer; ``skipped`` instead where it is not installed or fails."""
     try:
         found: dict[str, Any] = {"name": peer.name, "version": version(peer.distribution)}

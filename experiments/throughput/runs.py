@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from paceline.kafka import clients
+from paceline.kafka.topic_admin import ensure_topics
 
 from . import delays
 from .jobs import RANKS_A_NODE, Load
@@ -31,7 +31,7 @@ def say(line: str) -> None:
 def throughput(load: Load) -> dict[str, Any]:
     """Rows a second of one worker on a pre-loaded topic."""
     with apache_kafka() as settings, tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
-        clients.ensure_topics(settings)
+        ensure_topics(settings)
         sent = preload(settings, load, lambda rows: say(f"{load.name}: {rows:,} rows loaded"))
         say(f"{load.name}: all {sent.rows:,} rows in {sent.messages:,} messages loaded; starting the worker")
         with worker(settings, ready=False, log=Path(folder) / "streams.log") as running:
@@ -74,7 +74,7 @@ def _rate(running: Worker, sent: Sent, name: str) -> dict[str, Any]:
 def delay(load: Load) -> dict[str, Any]:
     """Delays of findings and windows while the load comes at its own pace."""
     with apache_kafka() as settings, tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
-        clients.ensure_topics(settings)
+        ensure_topics(settings)
         with worker(settings, ready=True, log=Path(folder) / "streams.log") as running:
             began, used = time.monotonic(), running.processor_s()
             sent = paced(settings, load, lambda rows: say(f"{load.name}: {rows:,} rows sent"))

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.events import OpenCollective
+from paceline.kafka.settings import add_brokers_option
 from paceline.sidecar.batch import Batcher, Outgoing
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.decode import Account, fault_in
@@ -251,7 +252,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m paceline.sidecar.server", description=__doc__)
     parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
     parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
-    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    add_brokers_option(parser)
     parser.add_argument("--job", default="", help="id of the job where the ranks name none")
     parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
     parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
