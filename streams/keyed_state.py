@@ -54,13 +54,13 @@ class Unit:
 
     def update(self, topic: Topic, event: Event) -> list[Event]:
         """Tell every decision that wants it; what they answer."""
-        found: list[Event] = []
+        answers: list[Event] = []
         for kind in self.routes.get(topic.name, ()):
             decision = self.decisions.get(kind.__name__)
             if decision is None:
                 decision = self.decisions[kind.__name__] = kind()
-            found += decision.update(event)
-        return found
+            answers += decision.update(event)
+        return answers
 
     def finish(self) -> list[Event]:
         """What the decisions have still to say, now that nothing more comes."""

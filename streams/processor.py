@@ -36,11 +36,11 @@ class Processor:
         unit = self.units.pop(key, (None, 0.0))[0] or Unit(self.routes)
         self.units[key] = (unit, self._advance(getattr(event, "t0_s", None)))
         self._forget()
-        return [(topic_of(found), found) for found in unit.update(topic, event)]
+        return [(topic_of(answer), answer) for answer in unit.update(topic, event)]
 
     def finish(self) -> list[tuple[Topic, Event]]:
         """What the units have still to say, now that nothing more comes."""
-        return [(topic_of(found), found) for unit, _ in self.units.values() for found in unit.finish()]
+        return [(topic_of(answer), answer) for unit, _ in self.units.values() for answer in unit.finish()]
 
     def _advance(self, time_s: float | None) -> float:
         if self.now_s is None:
@@ -60,8 +60,8 @@ class Processor:
 
     def take_forgotten(self) -> list[Key]:
         """The keys forgotten since the last call, so that their stored state can be deleted."""
-        found, self._forgotten = self._forgotten, []
-        return [key for key in found if key not in self.units]
+        forgotten, self._forgotten = self._forgotten, []
+        return [key for key in forgotten if key not in self.units]
 
     def __contains__(self, key: Key) -> bool:
         return key in self.units

@@ -1,6 +1,6 @@
-"""The courier: one producer's life, from connecting to being dropped, and the fate of every message handed to it.
+"""The sender: one producer's life, from connecting to being dropped, and the fate of every message handed to it.
 
-Rule of this file: nothing is kept here. What was not acknowledged goes back to the caller, in order; a courier whose
+Rule of this file: nothing is kept here. What was not acknowledged goes back to the caller, in order; a sender whose
 producer misbehaved is not mended but dropped, and the next ``connect`` makes a new one.
 """
 
@@ -50,7 +50,7 @@ class Outcome:
         return index in self.acked or index in self.refused
 
 
-class Courier:
+class Sender:
     """Carries batches to the brokers of ``settings``."""
 
     def __init__(self, settings: BrokerSettings, client_id: str) -> None:
