@@ -71,11 +71,9 @@ def _sink(options: Namespace, environ: Mapping[str, str], identity: Identity, st
     if options.stdout:
         return Recording(on_broken=stop.set)
     from paceline.delivery.publisher import Publisher
-    from paceline.kafka.clients import BrokerSettings
+    from paceline.kafka.settings import BrokerSettings
 
-    settings = BrokerSettings.from_environ(environ)
-    if options.brokers:
-        settings = settings.with_brokers(options.brokers)
+    settings = BrokerSettings.from_environ(environ, options.brokers)
     spool = Path(options.spool) if options.spool else None
     name = f"paceline-collect-{identity.node}"
     return Publisher(settings, client_id=name, spool_dir=spool, on_warning=log.warning)

@@ -23,7 +23,7 @@ from paceline import topics, wire
 from paceline.events import DeadLetter, Event, JobWindow
 from paceline.topics import Topic
 
-from .keyed_state import Key, key_of
+from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
 from .positions import Positions, Verdict
 from .processor import Processor
@@ -127,7 +127,7 @@ class Door:
         except wire.WireError as error:
             await self._refuse(source, offset, data, str(error))
             return
-        key = key_of(topic, event)
+        key = state_key(topic, event)
         opened = self._opened(key, source.number)
         self.offsets.received(source, offset, key)
         opened.events += 1

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from paceline.events import Event
 from paceline.topics import Topic
 
-from .keyed_state import Key, KeyedState, key_of
+from .keyed_state import Key, KeyedState, state_key
 from .routes import Routes, topic_of
 
 IDLE_S = 3600.0
@@ -32,7 +32,7 @@ class Processor:
 
     def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
-        key = key_of(topic, event)
+        key = state_key(topic, event)
         unit = self.units.pop(key, (None, 0.0))[0] or KeyedState(self.routes)
         self.units[key] = (unit, self._advance(getattr(event, "t0_s", None)))
         self._forget()

@@ -12,7 +12,7 @@ from pathlib import Path
 import faust
 from aiohttp import web
 
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
 
 from . import health

@@ -9,7 +9,7 @@ import os
 
 import streamlit as st
 
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 from ui.reader import Reader
 from ui.screens import job
 from ui.theme import ICON

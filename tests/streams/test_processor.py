@@ -4,7 +4,7 @@ import msgspec
 
 from paceline import topics
 from paceline.events import Finding
-from streams.keyed_state import Key, key_of
+from streams.keyed_state import Key, state_key
 from streams.processor import Processor
 
 
@@ -94,7 +94,7 @@ def test_a_flood_of_job_names_does_not_fill_the_memory(make_training):
 def test_a_unit_is_put_back(make_training):
     """Snapshot and restore through the processor keep the unit's state."""
     event = make_training(seconds=1)[0]
-    key = key_of(topics.OP, event)
+    key = state_key(topics.OP, event)
     first, second = Processor(ROUTES), Processor(ROUTES)
     first.update(topics.OP, event)
     second.restore(key, first.snapshot(key))
