@@ -75,8 +75,8 @@ bench-streams: bench-env  ## rows per second and delay through broker and Faust,
 	@$(BIN)/python -m experiments.throughput $(ARGS)
 
 .PHONY: bench-forecasting
-bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=../shared/data, ARGS='--write')
-	@$(BIN)/python -m experiments.forecasting --data $(or $(DATA),../shared/data) $(ARGS)
+bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=FOLDER, ARGS='--write')
+	@$(BIN)/python -m experiments.forecasting $(if $(DATA),--data $(DATA)) $(ARGS)
 
 .PHONY: bench-overhead
 bench-overhead: env  ## what `paceline run` costs a training run

@@ -21,7 +21,7 @@ from paceline.identity import node_of
 from paceline.settings import CLUSTER
 
 from .agent import Agent, Identity
-from .buffers import GpuStation, HostStation
+from .buffers import GpuBuffer, HostBuffer
 from .gpu import Gpus
 from .host import Host
 from .logs import to_stderr
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     sink = _sink(options, environ, identity, stop)
     gpus = Gpus(_loader(options))
-    agent = Agent(identity, HostStation(Host()), GpuStation(gpus, Owners()), sink, options.interval)
+    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, Owners()), sink, options.interval)
     if options.once:
         agent.once(stop)
     else:

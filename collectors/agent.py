@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from paceline.events import NodeDescribed
 from paceline.topics import DEVICE, HOST, NODE, Topic
 
-from .buffers import GpuStation, HostStation
+from .buffers import GpuBuffer, HostBuffer
 from .sampler import Sampler
 from .schedule import Schedule
 from .sinks import Sink
@@ -36,7 +36,7 @@ class Agent:
     """Samples this node and publishes through ``sink``."""
 
     def __init__(
-        self, identity: Identity, host: HostStation, gpus: GpuStation, sink: Sink, interval_s: float = 1.0
+        self, identity: Identity, host: HostBuffer, gpus: GpuBuffer, sink: Sink, interval_s: float = 1.0
     ) -> None:
         self._identity = identity
         self._host = host

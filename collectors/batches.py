@@ -24,7 +24,7 @@ class Batch:
         self._most = most
         self.shed = 0
 
-    def add(self, time_s: float, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
+    def append(self, time_s: float, rows: Iterable[tuple[str, dict[str, Any]]]) -> None:
         """Keep ``rows``, (device, values) sampled at ``time_s``; a host's device is ""."""
         self._rows += [(time_s, device, row) for device, row in rows]
         over = len(self._rows) - self._most
@@ -32,8 +32,8 @@ class Batch:
             del self._rows[:over]
             self.shed += over
 
-    def cut(self) -> list[tuple[float, str, dict[str, Any]]]:
-        """Take all rows."""
+    def drain(self) -> list[tuple[float, str, dict[str, Any]]]:
+        """Give all rows away."""
         rows, self._rows = self._rows, []
         return rows
 

@@ -1,4 +1,4 @@
-"""Where sampling and publishing meet: a station is filled by its sampling thread and emptied by the publishing one.
+"""Where sampling and publishing meet: a buffer is filled by its sampling thread and emptied by the publishing one.
 
 Rule of this file: only sampling threads talk to NVML; a lock is held to hand rows over, never while measuring.
 """
@@ -17,11 +17,11 @@ from .processes import Owners, processes
 
 #: Seconds between two looks at which process uses which GPU.
 PROCESSES_S = 5.0
-#: Seconds after which the inventory is said again, so that a broker that has lost it learns it anew.
+#: Seconds after which the inventory is said again, so that a broker that has lost it learns it again.
 INVENTORY_S = 600.0
 
 
-class HostStation:
+class HostBuffer:
     """The host's rows."""
 
     def __init__(self, host: Host) -> None:
@@ -33,18 +33,18 @@ class HostStation:
         """Add a row."""
         row = self._host.sample(time.monotonic())
         with self._lock:
-            self._batch.add(time.time(), [("", row)])
+            self._batch.append(time.time(), [("", row)])
 
     def cut(self, **producer: Any) -> HostSamples | None:
         """The event of the rows since the last cut, or None without any."""
         with self._lock:
-            rows = self._batch.cut()
+            rows = self._batch.drain()
         if not rows:
             return None
         return host_samples(rows, self._host.network_errors(), self._host.not_measured(), **producer)
 
 
-class GpuStation:
+class GpuBuffer:
     """The devices' rows, processes and inventory."""
 
     def __init__(self, gpus: Gpus, owners: Owners) -> None:
@@ -66,28 +66,28 @@ class GpuStation:
         if now_s >= self._processes_due_s:
             self._processes_due_s = now_s + PROCESSES_S
             self._processes = processes(self._gpus.nvml, self._gpus.devices, self._owners)
-        found, why = self._processes
-        about = {"processes": found, "uuids": self._gpus.uuids, "not_measured": self._gpus.not_measured() | why}
+        running, why = self._processes
+        about = {"processes": running, "uuids": self._gpus.uuids, "not_measured": self._gpus.not_measured() | why}
         inventory = None
         if now_s >= self._inventory_due_s:
             self._inventory_due_s = now_s + INVENTORY_S
             inventory = describe(self._gpus, at_s)
         with self._lock:
-            self._batch.add(at_s, rows)
+            self._batch.append(at_s, rows)
             self._about = about
             self._inventory = inventory or self._inventory
 
     def cut(self, **producer: Any) -> DeviceSamples | None:
         """The event of the rows since the last cut, or None without any."""
         with self._lock:
-            rows, about = self._batch.cut(), self._about
+            rows, about = self._batch.drain(), self._about
         return device_samples(rows, **about, **producer) if rows else None
 
     def inventory(self) -> dict[str, Any] | None:
         """The inventory, where there is one to say: the fields of NodeDescribed but the producer's."""
         with self._lock:
-            found, self._inventory = self._inventory, None
-        return found
+            inventory, self._inventory = self._inventory, None
+        return inventory
 
     def close(self) -> None:
         """Give everything back to the driver."""

@@ -19,6 +19,13 @@ from .xid import Xids
 #: Seconds until a lost device is tried again.
 LOST_RETRY_S = 30.0
 BLANK = "the driver gives no value"
+_XID_COLUMNS = ("xid",)
+#: Column -> what fills it, read off the questions that are asked; docs/gpu-rules.md says by it which rules are fed.
+SOURCES: dict[str, str] = {
+    **{column: "NVML collector" for probe in PROBES for column in probe.columns},
+    **dict.fromkeys(gpm.COLUMNS, "NVML collector, from Hopper on"),
+    **dict.fromkeys(_XID_COLUMNS, "NVML collector"),
+}
 
 Row = dict[str, Value]
 
@@ -38,7 +45,7 @@ class Device:
         self._throughput = throughput
         self._gpm = Gpm()
         self._xids = Xids()
-        self._xid_probe = Probe(("xid",), (self._xids.ask,))
+        self._xid_probe = Probe(_XID_COLUMNS, (self._xids.ask,))
         self._probes = (*PROBES, Probe(gpm.COLUMNS, (self._gpm.ask,)))
         self._lost_until_s = 0.0
         self._rates: dict[str, Rate] = {}
@@ -75,9 +82,9 @@ class Device:
         return True
 
     def _come_back(self) -> None:
-        """Begin anew: what a device refused while it was lost, and what it was listening to, are of the past."""
+        """Start again: what a device refused while it was lost, and what it was listening to, are of the past."""
         self.close()
-        self._answers.begin_anew()
+        self._answers.restart()
 
     def _fill(self, row: Row, probe: Probe, now_s: float) -> None:
         values = self._answers.ask(probe, now_s, even_lost=probe is self._xid_probe)
@@ -88,8 +95,8 @@ class Device:
                 row[column] = _rounded(self._rates.setdefault(column, Rate()).update(value, now_s))
             else:
                 row[column] = value
-            known = value is not None or probe.columns == gpm.COLUMNS
-            (self._blank.discard if known else self._blank.add)(column)
+            told = value is not None or probe.columns == gpm.COLUMNS
+            (self._blank.discard if told else self._blank.add)(column)
 
     def _words(self, why: str | None) -> str | None:
         if why is None or not self._mig or not why.startswith("not supported"):
@@ -102,21 +109,21 @@ class Device:
         self._pcie_reason = None
         if self._answers.reason(columns[0]) is None:
             return
-        values, self._pcie_reason = self._throughput.take(self.index, self.handle)
+        values, self._pcie_reason = self._throughput.latest(self.index, self.handle)
         row.update(zip(columns, values, strict=True))
 
     def reasons(self) -> dict[str, str]:
         """Why columns are not measured, by column."""
         if self.lost is not None:
             return {column: self.lost for column in COLUMNS if column != "xid"}
-        found = {column: BLANK for column in COLUMNS if column in self._blank}
+        reasons = {column: BLANK for column in COLUMNS if column in self._blank}
         for probe in (self._xid_probe, *self._probes):
             why = self._words(self._answers.reason(probe.question))
             if probe.question.startswith("pcie_rx") and why is not None:
                 why = self._pcie_reason
             if why is not None:
-                found |= dict.fromkeys(probe.columns, why)
-        return found
+                reasons |= dict.fromkeys(probe.columns, why)
+        return reasons
 
     def close(self) -> None:
         """Give back what NVML holds for it; a driver that is gone holds nothing."""

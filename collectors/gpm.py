@@ -32,9 +32,9 @@ class Gpm:
             self._before = nvml.nvmlGpmSampleGet(device, nvml.nvmlGpmSampleAlloc())
             return None, None, None
         now = nvml.nvmlGpmSampleGet(device, self._spare)
-        found = _metrics(nvml, self._before, now)
+        ratios = _metrics(nvml, self._before, now)
         self._before, self._spare = now, self._before
-        return found
+        return ratios
 
     def close(self, nvml: Any) -> None:
         """Free the samples."""
@@ -51,5 +51,5 @@ def _metrics(nvml: Any, before: Any, now: Any) -> tuple[Value, ...]:
     request.sample1, request.sample2 = before, now
     for place, metric in enumerate(wanted):
         request.metrics[place].metricId = metric
-    found = nvml.nvmlGpmMetricsGet(request).metrics[: len(wanted)]
-    return tuple(ratio(metric.value) if metric.nvmlReturn == 0 else None for metric in found)
+    answered = nvml.nvmlGpmMetricsGet(request).metrics[: len(wanted)]
+    return tuple(ratio(metric.value) if metric.nvmlReturn == 0 else None for metric in answered)

@@ -38,18 +38,18 @@ class Gpus:
             return False
         self._look_again_s = now_s + RECONNECT_S
         if self.nvml is None or (self.devices and all(device.lost is not None for device in self.devices)):
-            return self._look_anew()
+            return self._look_again()
         opened = [self._open(index) for index in list(self._missing)]
         return any(opened)
 
-    def _look_anew(self) -> bool:
-        told, known, missing = self.absent, self.uuids, self._missing
+    def _look_again(self) -> bool:
+        told, before, missing = self.absent, self.uuids, self._missing
         self._disconnect()
         self._missing = missing
         self.absent = self._connect()
         if self.absent is not None and self.absent != told:
             log.warning("GPUs not measured: %s; the host is measured all the same", self.absent)
-        return self.absent is None and (told is not None or known != self.uuids)
+        return self.absent is None and (told is not None or before != self.uuids)
 
     def _connect(self) -> str | None:
         """Open NVML and its devices; return why that failed."""
@@ -116,17 +116,17 @@ class Gpus:
 
     def not_measured(self) -> dict[str, str]:
         """Why, by column; ``column[N]`` where it holds for GPU N alone, ``device[N]`` for one that does not open."""
-        found = self.missing
+        why_not = self.missing
         reasons = [device.reasons() for device in self.devices]
         for column in {column for each in reasons for column in each}:
             said = [each.get(column) for each in reasons]
             if len(set(said)) == 1 and said[0] is not None:
-                found[column] = said[0]
+                why_not[column] = said[0]
                 continue
             for device, why in zip(self.devices, said, strict=True):
                 if why is not None:
-                    found[f"{column}[{device.index}]"] = why
-        return dict(sorted(found.items()))
+                    why_not[f"{column}[{device.index}]"] = why
+        return dict(sorted(why_not.items()))
 
     def _disconnect(self) -> None:
         if self._throughput is not None:

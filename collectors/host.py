@@ -74,8 +74,8 @@ class Host:
         return shares.busy, shares.per_core, shares.steal
 
     def _disks(self, now_s: float) -> tuple[Any, ...]:
-        found = psutil.disk_io_counters(perdisk=True)
-        disks = {name: found[name] for name in physical(self._sys / "block") if name in found}
+        counters = psutil.disk_io_counters(perdisk=True)
+        disks = {name: counters[name] for name in physical(self._sys / "block") if name in counters}
         if not disks:
             raise UnanswerableError("no disk of its own in /sys/block")
         return (
@@ -84,8 +84,8 @@ class Host:
         )
 
     def _network(self, now_s: float) -> tuple[Any, ...]:
-        found = psutil.net_io_counters(pernic=True)
-        cards = {name: found[name] for name in physical(self._sys / "class" / "net") if name in found}
+        counters = psutil.net_io_counters(pernic=True)
+        cards = {name: counters[name] for name in physical(self._sys / "class" / "net") if name in counters}
         if not cards:
             raise UnanswerableError("no network card but the loopback in /sys/class/net")
         return (
@@ -96,8 +96,8 @@ class Host:
     def _rate(self, kind: str, counters: dict[str, int], now_s: float) -> float | None:
         """Bytes per second over all devices; one that has just come counts from its second reading."""
         rates = [self._rates.setdefault((kind, name), Rate()).update(n, now_s) for name, n in counters.items()]
-        known = [rate for rate in rates if rate is not None]
-        return round(sum(known), 1) if known else None
+        measured = [rate for rate in rates if rate is not None]
+        return round(sum(measured), 1) if measured else None
 
     def network_errors(self) -> list[NetworkErrors]:
         """Error counters of the network cards and InfiniBand ports, now."""

@@ -56,8 +56,8 @@ class _Asker:
             return None
 
     def text(self, name: str, call: Callable[[Any], Any]) -> str | None:
-        found = self._ask(name, call)
-        return None if found is None else str(found)
+        answer = self._ask(name, call)
+        return None if answer is None else str(answer)
 
     def count(self, name: str, call: Callable[[Any], Any]) -> int | None:
         return whole(self._ask(name, call))
@@ -66,8 +66,8 @@ class _Asker:
         return scaled(self._ask(name, call), factor)
 
     def yes(self, name: str, call: Callable[[Any], Any]) -> bool | None:
-        found: Value = self._ask(name, call)
-        return None if found is None else bool(found)
+        answer: Value = self._ask(name, call)
+        return None if answer is None else bool(answer)
 
 
 def _device(ask: _Asker, device: Device) -> DeviceDescribed:

@@ -68,7 +68,7 @@ def entries(folder: Path) -> list[str]:
 def network_errors(sys: Path) -> list[NetworkErrors]:
     """Error counters of every network card and InfiniBand port."""
     network, infiniband = sys / "class" / "net", sys / "class" / "infiniband"
-    found = [
+    interfaces = [
         NetworkErrors(interface=name, kind="ethernet", counters=_counters(network / name / "statistics", NIC_COUNTERS))
         for name in physical(network)
     ]
@@ -78,8 +78,8 @@ def network_errors(sys: Path) -> list[NetworkErrors]:
             counters = _counters(folder / "counters", PORT_COUNTERS) | _counters(
                 folder / "hw_counters", DRIVER_COUNTERS
             )
-            found.append(NetworkErrors(interface=f"{card}/{port}", kind="infiniband", counters=counters))
-    return [errors for errors in found if errors.counters]
+            interfaces.append(NetworkErrors(interface=f"{card}/{port}", kind="infiniband", counters=counters))
+    return [errors for errors in interfaces if errors.counters]
 
 
 def _counters(folder: Path, names: tuple[str, ...]) -> dict[str, int]:

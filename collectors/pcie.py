@@ -38,7 +38,7 @@ class Throughput:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def take(self, index: int, device: Any) -> tuple[tuple[Value, ...], str | None]:
+    def latest(self, index: int, device: Any) -> tuple[tuple[Value, ...], str | None]:
         """The last (received, sent) bytes/s of device ``index``, and why they are missing where they are refused."""
         if index not in self._readings:
             self._readings[index] = _Reading(device)

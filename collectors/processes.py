@@ -29,27 +29,34 @@ class Owner(NamedTuple):
     rank: int | None
 
 
+class _Seen(NamedTuple):
+    """A process as it was looked up: when it was born, and its owner."""
+
+    born: str
+    owner: Owner
+
+
 class Owners:
     """Looks processes up, once in the life of each."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
-        self._known: dict[int, tuple[str, Owner]] = {}
+        self._owners: dict[int, _Seen] = {}
 
     def of(self, pid: int, name: Callable[[int], str]) -> Owner:
         """The owner of ``pid``; ``name`` is asked where /proc does not tell the name."""
         born = self._born(pid)
-        known = self._known.get(pid)
+        seen = self._owners.get(pid)
         # A process that has not opened its GPU yet, or has gone, is asked again.
-        if known is not None and known[0] == born and known[1].job is not None:
-            return known[1]
+        if seen is not None and seen.born == born and seen.owner.job is not None:
+            return seen.owner
         owner = self._look(pid, name)
-        self._known[pid] = (born, owner)
+        self._owners[pid] = _Seen(born, owner)
         return owner
 
     def keep(self, pids: set[int]) -> None:
         """Forget every process but these."""
-        self._known = {pid: known for pid, known in self._known.items() if pid in pids}
+        self._owners = {pid: seen for pid, seen in self._owners.items() if pid in pids}
 
     def _born(self, pid: int) -> str:
         """When ``pid`` started, in the kernel's ticks: tells it from a later process of the same number."""
@@ -108,20 +115,20 @@ def _user(uid: int) -> str:
 
 def processes(nvml: Any, devices: list[Device], owners: Owners) -> tuple[list[DeviceProcess], dict[str, str]]:
     """The processes on ``devices``, by place in that list, and why some devices do not tell."""
-    found: list[DeviceProcess] = []
+    running: list[DeviceProcess] = []
     why: dict[str, str] = {}
     for place, device in enumerate(devices):
         try:
-            running = nvml.nvmlDeviceGetComputeRunningProcesses(device.handle)
+            answered = nvml.nvmlDeviceGetComputeRunningProcesses(device.handle)
         except errors(nvml) as error:
             why[f"{COLUMN}[{device.index}]"] = reason(nvml, error)
             continue
-        for process in running:
+        for process in answered:
             owner = owners.of(process.pid, lambda pid: _name(nvml, pid))
             used = whole(process.usedGpuMemory)
-            found.append(DeviceProcess(device=place, pid=process.pid, used_bytes=used, **owner._asdict()))
-    owners.keep({process.pid for process in found})
-    return found, why
+            running.append(DeviceProcess(device=place, pid=process.pid, used_bytes=used, **owner._asdict()))
+    owners.keep({process.pid for process in running})
+    return running, why
 
 
 def _name(nvml: Any, pid: int) -> str:

@@ -76,10 +76,10 @@ class SimulatedNvml:
 
     def __getattr__(self, name: str) -> Any:
         """Constants, structs and errors are pynvml's own; a function that is not simulated is unknown to the driver."""
-        found = getattr(pynvml, name)
-        if name.startswith("nvml") and callable(found):
+        attribute = getattr(pynvml, name)
+        if name.startswith("nvml") and callable(attribute):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-        return found
+        return attribute
 
     def _ask(self, call: str, gpu: SimulatedGpu) -> SimulatedGpu:
         self.calls.append((call, gpu.index))
@@ -154,18 +154,18 @@ class SimulatedNvml:
         self._ask("nvmlDeviceGetUtilizationRates", gpu)
         if gpu.mig:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        found = pynvml.c_nvmlUtilization_t()
+        answer = pynvml.c_nvmlUtilization_t()
         busy = gpu.busy(self._elapsed_s())
-        found.gpu, found.memory = gpu.state.get("utilization", int(busy * 100)), int(busy * 50)
-        return found
+        answer.gpu, answer.memory = gpu.state.get("utilization", int(busy * 100)), int(busy * 50)
+        return answer
 
     def nvmlDeviceGetMemoryInfo(self, gpu: SimulatedGpu, version: int | None = None) -> Any:
         self._ask("nvmlDeviceGetMemoryInfo_v2" if version else "nvmlDeviceGetMemoryInfo", gpu)
-        found = pynvml.c_nvmlMemory_v2_t() if version else pynvml.c_nvmlMemory_t()
-        found.total, found.used = gpu.state["total_bytes"], gpu.state["used_bytes"]
+        answer = pynvml.c_nvmlMemory_v2_t() if version else pynvml.c_nvmlMemory_t()
+        answer.total, answer.used = gpu.state["total_bytes"], gpu.state["used_bytes"]
         if not version:
-            found.used += gpu.state["reserved_bytes"]
-        return found
+            answer.used += gpu.state["reserved_bytes"]
+        return answer
 
     def nvmlDeviceGetPowerUsage(self, gpu: SimulatedGpu) -> int:
         self._ask("nvmlDeviceGetPowerUsage", gpu)
@@ -219,11 +219,11 @@ class SimulatedNvml:
 
     def _field(self, gpu: SimulatedGpu, field_id: int) -> Any:
         name = next(name for name in _FIELDS if getattr(pynvml, name) == field_id)
-        found = pynvml.c_nvmlFieldValue_t()
-        found.fieldId, found.valueType = field_id, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
-        found.nvmlReturn = gpu.refuse.get(name, 0)
-        found.value.ullVal = int(_FIELDS[name](gpu, self._elapsed_s()))
-        return found
+        answer = pynvml.c_nvmlFieldValue_t()
+        answer.fieldId, answer.valueType = field_id, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
+        answer.nvmlReturn = gpu.refuse.get(name, 0)
+        answer.value.ullVal = int(_FIELDS[name](gpu, self._elapsed_s()))
+        return answer
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: SimulatedGpu) -> list[Any]:
         self._ask("nvmlDeviceGetComputeRunningProcesses", gpu)

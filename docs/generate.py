@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+from collectors.device import SOURCES
 from paceline.schema import documents
 from streams.nodes.rules_page import page
 
 HERE = Path(__file__).parent
-PAGES = documents() | {"gpu-rules.md": page()}
+PAGES = documents() | {"gpu-rules.md": page(SOURCES)}
 
 if __name__ == "__main__":
     for name, text in PAGES.items():

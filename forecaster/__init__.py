@@ -1,1 +1,1 @@
-"""The forecaster: what comes next, which rhythm, which kind of job."""
+"""The forecaster: what comes next, which cycle, which kind of job."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import scores
-from .context import Scene
+from .context import ForecastContext
 from .models.model import Model, UnsuitedError
-from .series import Array, Past
+from .series import Array, Series
 
 #: So many earlier moments; none with less history than this.
 MOMENTS, LEAST = 4, 24
@@ -36,33 +36,33 @@ class Backtest:
 
 
 def moments(samples: int, horizon: int, wanted: int = MOMENTS) -> tuple[list[int], int]:
-    """The ends of the pasts to try, newest first, and how many steps ahead: the horizon or a third of the history."""
+    """The moments to try, newest first, and how many steps ahead: the horizon or a third of the history."""
     steps = max(1, min(horizon, (samples - LEAST) // 3))
     ends = [samples - steps - number * max(1, (2 * steps) // 3) for number in range(wanted)]
-    # A past much shorter than today's would say which models do well on short ones.
+    # A series much shorter than today's would say which models do well on short ones.
     return [end for end in ends if end >= max(LEAST, samples // 2)], steps
 
 
-def run(past: Past, horizon: int, levels: Array, models: Mapping[str, Model], wanted: int = MOMENTS) -> Backtest:
+def run(series: Series, horizon: int, levels: Array, models: Mapping[str, Model], wanted: int = MOMENTS) -> Backtest:
     """The back-test of ``models``; without any moment where the history is too short."""
-    ends, steps = moments(len(past), horizon, wanted)
-    actual = np.array([past.values[end : end + steps] for end in ends]).reshape(len(ends), steps)
-    scenes = [Scene(past.until(end), steps, levels) for end in ends]
+    ends, steps = moments(len(series), horizon, wanted)
+    actual = np.array([series.values[end : end + steps] for end in ends]).reshape(len(ends), steps)
+    contexts = [ForecastContext(series.until(end), steps, levels) for end in ends]
     forecasts: dict[str, Array] = {}
     for name, model in models.items():
         try:
-            found = [np.sort(scene.past.clipped(model(scene)), axis=1) for scene in scenes]
+            quantiles = [np.sort(context.series.clipped(model(context)), axis=1) for context in contexts]
         except UnsuitedError:
             continue
-        if found:
-            forecasts[name] = np.stack(found)
+        if quantiles:
+            forecasts[name] = np.stack(quantiles)
     losses = {name: loss(actual, made, levels) for name, made in forecasts.items()}
     return Backtest(levels, actual, forecasts, {name: value for name, value in losses.items() if np.isfinite(value)})
 
 
 def loss(actual: Array, made: Array, levels: Array) -> float:
     """The mean pinball loss over moments, steps and levels; NaN where nothing was measured."""
-    known = np.isfinite(actual)
-    if not known.any():
+    measured = np.isfinite(actual)
+    if not measured.any():
         return float("nan")
-    return float(scores.pinball(actual[known], made[known], levels).mean())
+    return float(scores.pinball(actual[measured], made[measured], levels).mean())

@@ -1,6 +1,6 @@
-"""The follower: one thread that fills the memory from the bus, from as far back as it holds, and again after a loss.
+"""The consumer: one thread that fills the memory from the bus, from as far back as it holds, and again after a loss.
 
-Rule of this file: a door. What restarts with the service is read from the bus anew; nothing is stored beside it.
+Rule of this file: a door. What restarts with the service is read from the bus again; nothing is stored beside it.
 """
 
 import contextlib
@@ -28,13 +28,13 @@ BACK_S: dict[Topic, float | None] = {topics.JOB: None, topics.WINDOW: SAMPLES * 
 ASK_S, ANSWER_S, RETRY_S = 2.0, 5.0, 1.0
 
 
-class Follower:
+class EventConsumer:
     """Reads ``job``, ``window`` and ``device`` into a memory."""
 
     def __init__(self, settings: BrokerSettings, memory: Memory) -> None:
         self._settings, self._memory = settings, memory
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="event-consumer", daemon=True)
         self._ends: dict[TopicPartition, int] = {}
         self.state = "connecting to the broker"
 
@@ -112,7 +112,7 @@ class Follower:
             if value is None:
                 continue
             try:
-                self._memory.take(wire.decode(topic, value))
+                self._memory.update(wire.decode(topic, value))
             except (wire.WireError, ValueError, OverflowError) as error:
                 if not self._memory.counts.undecodable:
                     logger.warning("an event that cannot be used on %s: %s", topic.name, error)

@@ -1,6 +1,6 @@
-"""What every member of the pool looks at: the past, the steps asked for, and what followed earlier moments.
+"""What every model looks at: the series, the steps asked for, and what followed earlier moments.
 
-Rule of this file: pure; made once a forecast and shared, because members differ only in what they compare it with.
+Rule of this file: pure; made once a forecast and shared, because models differ only in what they compare it with.
 """
 
 from dataclasses import dataclass
@@ -9,32 +9,32 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .series import Array, Past
+from .series import Array, Series
 
 #: Errors are measured at no more than so many moments of the past, and at so many steps ahead; between, interpolated.
 ORIGINS, KNOTS = 320, 14
 
 
 @dataclass(frozen=True)
-class Scene:
-    """A past, how many steps ahead, and at which levels (ascending)."""
+class ForecastContext:
+    """A series, how many steps ahead, and at which levels (ascending)."""
 
-    past: Past
+    series: Series
     horizon: int
     levels: Array
 
     @cached_property
     def knots(self) -> NDArray[np.intp]:
-        """Steps ahead at which errors are measured: geometric from 1 to the horizon, where the past is long enough."""
-        farthest = max(1, min(self.horizon, (2 * len(self.past)) // 3))
+        """Steps ahead at which errors are measured: geometric from 1 to the horizon, if the series is long enough."""
+        farthest = max(1, min(self.horizon, (2 * len(self.series)) // 3))
         if farthest <= KNOTS:
             return np.arange(1, farthest + 1)
         return np.unique(np.geomspace(1, farthest, KNOTS).round().astype(np.intp))
 
     @cached_property
     def origins(self) -> NDArray[np.intp]:
-        """Moments of the past (indices) that are looked back at, evenly thinned; the newest has one known follower."""
-        newest = len(self.past) - 1
+        """Earlier moments (indices) that are looked back at, evenly thinned; the newest has one follower."""
+        newest = len(self.series) - 1
         oldest = max(0, newest - max(3 * ORIGINS, int(self.knots[-1]) + ORIGINS))
         step = max(1, (newest - oldest) // ORIGINS)
         return np.arange(newest - 1, oldest - 1, -step)[::-1] if newest > 0 else np.zeros(0, dtype=np.intp)
@@ -43,9 +43,9 @@ class Scene:
     def followers(self) -> Array:
         """origins x knots: the value that followed each origin after each knot; NaN where unknown."""
         where = self.origins[:, None] + self.knots[None, :]
-        newest = len(self.past) - 1
-        found = self.past.values[np.minimum(where, newest)]
-        return np.where(where <= newest, found, np.nan)
+        newest = len(self.series) - 1
+        values = self.series.values[np.minimum(where, newest)]
+        return np.where(where <= newest, values, np.nan)
 
     def across(self, rows: Array) -> Array:
         """knots x levels to horizon x levels: linear between knots, the last one held beyond them."""
@@ -83,7 +83,7 @@ def spread(errors: Array, levels: Array) -> Array:
     above = np.minimum(below + 1, np.maximum(count - 1, 0)[:, None])
     columns = np.arange(errors.shape[1])[:, None]
     share = place - below
-    found = ordered[below, columns] * (1.0 - share) + ordered[above, columns] * share
+    quantiles = ordered[below, columns] * (1.0 - share) + ordered[above, columns] * share
     for column in np.flatnonzero(count == 0):
-        found[column] = found[column - 1] if column else 0.0
-    return np.asarray(found)
+        quantiles[column] = quantiles[column - 1] if column else 0.0
+    return np.asarray(quantiles)

@@ -1,6 +1,6 @@
-"""The pool: members' quantiles averaged by how each did in the back-test, then widened or narrowed to keep their word.
+"""The ensemble: members' quantiles averaged by how each did in the back-test, then widened or narrowed to be true.
 
-Rule of this file: pure. Weights rest on the series' own past and on a prior that was set on other series.
+Rule of this file: pure. Weights rest on the series' own back-test and on a prior that was set on other series.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -12,7 +12,7 @@ from .backtest import Backtest
 from .scores import coverage
 from .series import Array
 
-#: How much a member counts before anything is known; 1 where it is not named.
+#: How much a member counts before any back-test; 1 where it is not named.
 PRIOR: Mapping[str, float] = {"network": 40.0, "fracast": 40.0}
 #: A member's weight falls with this power of its loss.
 POWER = 3.0
@@ -41,9 +41,9 @@ def weights(names: Iterable[str], losses: Mapping[str, float], speaking: Contain
         return {name: PRIOR.get(name, 1.0) / total for name in chosen}
     best, worst = min(tried.values()), max(tried.values())
     floor = max(best * 1e-3, worst * 1e-9, 1e-300)
-    found = {name: PRIOR.get(name, 1.0) * ((best + floor) / (value + floor)) ** POWER for name, value in tried.items()}
-    total = sum(found.values())
-    return {name: value / total for name, value in found.items()}
+    raw = {name: PRIOR.get(name, 1.0) * ((best + floor) / (value + floor)) ** POWER for name, value in tried.items()}
+    total = sum(raw.values())
+    return {name: value / total for name, value in raw.items()}
 
 
 def averaged(forecasts: Mapping[str, Array], shares: Mapping[str, float]) -> Array:
@@ -52,8 +52,8 @@ def averaged(forecasts: Mapping[str, Array], shares: Mapping[str, float]) -> Arr
     return np.sort(np.asarray(total), axis=-1)
 
 
-def retold(test: Backtest, speaking: Container[str]) -> Array:
-    """What the pool would have said at the back-test's moments: moments x steps x levels."""
+def hindcast(test: Backtest, speaking: Container[str]) -> Array:
+    """What the ensemble would have said at the back-test's moments: moments x steps x levels."""
     return averaged(test.forecasts, weights(test.forecasts, test.losses, speaking))
 
 
@@ -63,12 +63,12 @@ def width(test: Backtest, made: Array) -> float:
     Near 1 where the back-test holds few values. Source: split conformal prediction, Vovk et al., 2005, with the
     distance to the median in units of the interval as score.
     """
-    known = np.isfinite(test.actual)
-    count = int(known.sum())
+    measured = np.isfinite(test.actual)
+    count = int(measured.sum())
     if not count:
         return 1.0
     low, middle, high = (made[..., int(np.argmin(np.abs(test.levels - level)))] for level in (0.1, 0.5, 0.9))
-    actual, low, middle, high = test.actual[known], low[known], middle[known], high[known]
+    actual, low, middle, high = test.actual[measured], low[measured], middle[measured], high[measured]
     shares = np.array(
         [coverage(actual, middle - factor * (middle - low), middle + factor * (high - middle)) for factor in WIDTHS],
         dtype=np.float64,
@@ -88,16 +88,16 @@ def mixed(made: Array, naive: Array, share: float) -> Array:
     return np.asarray(naive if share == 1.0 else (1.0 - share) * made + share * naive)
 
 
-def yielded(test: Backtest, made: Array, naive: str) -> float:
+def naive_share(test: Backtest, made: Array, naive: str) -> float:
     """The smallest share of the naive forecast with which ``made`` does not lose to it in the back-test."""
     for share in GATE:
-        found = loss(test, mixed(made, test.forecasts[naive], share))
-        if found is not None and found <= test.losses[naive]:
+        mixed_loss = loss(test, mixed(made, test.forecasts[naive], share))
+        if mixed_loss is not None and mixed_loss <= test.losses[naive]:
             return share
     return 1.0
 
 
 def loss(test: Backtest, made: Array) -> float | None:
     """The mean pinball loss of ``made`` in the back-test, or None where nothing was measured."""
-    found = backtest.loss(test.actual, made, test.levels)
-    return found if np.isfinite(found) else None
+    mean = backtest.loss(test.actual, made, test.levels)
+    return mean if np.isfinite(mean) else None

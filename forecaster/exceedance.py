@@ -1,4 +1,4 @@
-"""What a forecast means for a question: when memory is full, when enough GPUs are free.
+"""When a forecast reaches a level: when memory is full, when enough GPUs are free.
 
 Rule of this file: pure.
 """
@@ -11,7 +11,7 @@ from .series import Array
 
 
 @dataclass(frozen=True)
-class Reached:
+class Exceedance:
     """When a level is reached: seconds from the newest value; None where not within the horizon.
 
     ``early_s`` is when one in ten futures has reached it, ``median_s`` when half of them have. ``probability`` is the
@@ -23,15 +23,15 @@ class Reached:
     probability: float
 
 
-def reached(values: Array, levels: Array, limit: float, interval_s: float) -> Reached:
+def exceedance(values: Array, levels: Array, limit: float, interval_s: float) -> Exceedance:
     """When a series whose quantiles are ``values`` (steps x levels) is at or above ``limit``.
 
-    >>> reached(np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), np.array([0.1, 0.5, 0.9]), 4.0, 60.0)
-    Reached(early_s=120.0, median_s=120.0, probability=0.5)
+    >>> exceedance(np.array([[1.0, 2.0, 3.0], [3.0, 4.0, 5.0]]), np.array([0.1, 0.5, 0.9]), 4.0, 60.0)
+    Exceedance(early_s=120.0, median_s=120.0, probability=0.5)
     """
     share = np.array([_above(row, levels, limit) for row in values])
-    early, half = (_first(share > wanted - 1e-9, interval_s) for wanted in (0.1, 0.5))
-    return Reached(early, half, float(share.max()))
+    early, half = (_first(share > least - 1e-9, interval_s) for least in (0.1, 0.5))
+    return Exceedance(early, half, float(share.max()))
 
 
 def _above(row: Array, levels: Array, limit: float) -> float:
@@ -43,6 +43,6 @@ def _above(row: Array, levels: Array, limit: float) -> float:
     return float(1.0 - np.interp(limit, row, levels))
 
 
-def _first(there: np.ndarray[tuple[int], np.dtype[np.bool_]], interval_s: float) -> float | None:
-    places = np.flatnonzero(there)
+def _first(reached: np.ndarray[tuple[int], np.dtype[np.bool_]], interval_s: float) -> float | None:
+    places = np.flatnonzero(reached)
     return float((places[0] + 1) * interval_s) if places.size else None

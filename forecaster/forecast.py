@@ -1,7 +1,7 @@
 """The forecast itself: from a question about one series to quantiles, the model behind them and how far to trust it.
 
 Rule of this file: pure, the same question always has the same answer. The gate is here: what lost to the seasonal
-naive forecast in the back-test is not what the pool answers.
+naive forecast in the back-test is not what the ensemble answers.
 """
 
 import math
@@ -13,27 +13,30 @@ from numpy.typing import NDArray
 
 from . import backtest, ensemble, zero_inflation
 from .backtest import Backtest
-from .context import Scene
+from .context import ForecastContext
 from .models import season as seasons
-from .models.model import Model, UnsuitedError
-from .models.registry import MEMBERS
-from .models.slow import SLOW
-from .series import Array, Past
+from .models.model import UnsuitedError
+from .models.registry import NAMES, Registry
+from .series import Array, Series
 
 #: Levels that every back-test is scored at, whatever was asked for.
 SCORED = np.arange(1, 10) / 10
-#: More history than this tells the pool nothing new, but for the season.
+#: More history than this tells the ensemble nothing new, but for the season.
 HISTORY = 2880
-POOL, THOROUGH = "pool", "thorough"
-#: A slow model is tried at so many earlier moments.
-SLOW_MOMENTS = 2
+#: What a question calls the ensemble of the members, and that of all models.
+ENSEMBLE, THOROUGH = "pool", "thorough"
+#: Every name that a question may hold.
+MODELS = (ENSEMBLE, THOROUGH, *NAMES)
+#: A model that is no member of the ensemble is tried at so many earlier moments.
+NAMED_MOMENTS = 2
 
 
 @dataclass(frozen=True)
 class Question:
     """``values``: one a sample, NaN for a gap. ``season``: samples a season, 0 for none, None to find it.
 
-    ``model``: ``pool``, ``thorough`` (the pool with the slow models that are installed), or one model's name.
+    ``model``: ``pool`` (the ensemble), ``thorough`` (the ensemble with every other model that is installed), or one
+    model's name.
     """
 
     values: Array
@@ -43,12 +46,15 @@ class Question:
     low: float | None = None
     high: float | None = None
     season: int | None = None
-    model: str = POOL
+    model: str = ENSEMBLE
 
 
 @dataclass(frozen=True)
-class Outlook:
-    """The answer. ``values``: horizon x levels. Losses are mean pinball losses in the series' unit; None: untested."""
+class ForecastResult:
+    """The answer. ``values``: horizon x levels. Losses are mean pinball losses in the series' unit; None: untested.
+
+    ``above_rest``: each step's probability to be above the level that the series often rests on; None: it does not.
+    """
 
     model: str
     values: Array
@@ -59,7 +65,7 @@ class Outlook:
     steps: int
     history: int
     season: int
-    busy: Array | None
+    above_rest: Array | None
     weights: Mapping[str, float]
     notes: tuple[str, ...]
 
@@ -68,72 +74,67 @@ class UnknownModelError(ValueError):
     """There is no model of this name."""
 
 
-def models() -> tuple[str, ...]:
-    """The names that a question may hold."""
-    return (POOL, THOROUGH, *MEMBERS, *SLOW)
-
-
-def ahead(question: Question) -> Outlook:
-    """The answer to ``question``.
+def forecast(question: Question, models: Registry) -> ForecastResult:
+    """The answer to ``question`` by ``models``.
 
     Raises:
         UnknownModelError: no such model.
         UnsuitedError: the named model cannot forecast from this past, or its package is not installed.
         ValueError: nothing was measured.
     """
-    if question.model not in models():
-        raise UnknownModelError(f"no model {question.model!r}; there are {', '.join(models())}")
+    if question.model not in (ENSEMBLE, THOROUGH, *models.names):
+        raise UnknownModelError(f"no model {question.model!r}; there are {', '.join(MODELS)}")
     measured = question.values[np.isfinite(question.values)]
     if not measured.size:
         raise ValueError("nothing was measured")
     # By a power of two, so that no value changes but its exponent and none overflows.
     unit = 2.0 ** (math.frexp(float(np.abs(measured).max()))[1] - 1) if measured.any() else 1.0
-    past, gap = _past(question, unit), _gap(question.values)
+    series, gap = _series(question, unit), _gap(question.values)
     levels = np.union1d(SCORED, question.levels)
-    notes = _notes(question, past)
+    notes = _notes(question, series)
     question = replace(question, horizon=question.horizon + gap)
-    if question.model in (POOL, THOROUGH):
-        outlook = _pooled(question, past, levels, notes)
+    if question.model in (ENSEMBLE, THOROUGH):
+        result = _combined(question, models, series, levels, notes)
     else:
-        outlook = _single(question, past, levels, notes)
-    return _in_units(outlook, unit, gap, np.searchsorted(levels, question.levels))
+        result = _single(question, models, series, levels, notes)
+    return _in_units(result, unit, gap, np.searchsorted(levels, question.levels))
 
 
-def tried(question: Question) -> list[tuple[str, float | None, float | None]]:
-    """Each quick model's back-test: name, loss and coverage of its 80 % interval, the best first; None: untried.
+def backtests(question: Question, models: Registry) -> list[tuple[str, float | None, float | None]]:
+    """Each member's back-test: name, loss and coverage of its 80 % interval, the best first; None: untried.
 
     Raises:
         ValueError: nothing was measured.
     """
-    past = _past(question, 1.0)
-    test = backtest.run(past, question.horizon, SCORED, MEMBERS)
+    series = _series(question, 1.0)
+    test = backtest.run(series, question.horizon, SCORED, models.members)
     rows = [
         (name, test.losses.get(name), _covered(test, test.forecasts.get(name)) if name in test.losses else None)
-        for name in MEMBERS
+        for name in models.members
     ]
     return sorted(rows, key=lambda row: math.inf if row[1] is None else row[1])
 
 
 def _covered(test: Backtest, made: Array | None) -> float | None:
     """The share of the back-test's values inside the 80 % interval."""
-    known = np.isfinite(test.actual)
-    if made is None or not known.any():
+    measured = np.isfinite(test.actual)
+    if made is None or not measured.any():
         return None
     low, high = (int(np.searchsorted(test.levels, level)) for level in (0.1, 0.9))
     inside = (test.actual >= made[..., low]) & (test.actual <= made[..., high])
-    return float(inside[known].mean())
+    return float(inside[measured].mean())
 
 
-def _past(question: Question, unit: float) -> Past:
+def _series(question: Question, unit: float) -> Series:
     scaled = [None if bound is None else _finite(bound / unit) for bound in (question.low, question.high)]
     if scaled[0] is None and np.nanmin(question.values) >= 0.0:
         scaled[0] = 0.0  # what was never negative is a quantity
-    past = Past.of(question.values / unit, question.interval_s, 0, *scaled)
-    found = question.season
-    if found is None:
-        found = seasons.of_clock(question.interval_s, len(past)) or seasons.of_values(past.filled[-HISTORY:])
-    kept = past.last(max(HISTORY, 4 * found))
-    return replace(kept, season=found)
+    series = Series.of(question.values / unit, question.interval_s, 0, *scaled)
+    season = question.season
+    if season is None:
+        season = seasons.of_clock(question.interval_s, len(series)) or seasons.of_values(series.filled[-HISTORY:])
+    kept = series.last(max(HISTORY, 4 * season))
+    return replace(kept, season=season)
 
 
 def _gap(values: Array) -> int:
@@ -141,113 +142,105 @@ def _gap(values: Array) -> int:
     return len(values) - 1 - int(np.flatnonzero(np.isfinite(values))[-1])
 
 
-def _notes(question: Question, past: Past) -> list[str]:
+def _notes(question: Question, series: Series) -> list[str]:
     notes = []
-    gaps = int(np.isnan(past.values).sum())
+    gaps = int(np.isnan(series.values).sum())
     if gaps:
-        notes.append(f"{gaps} of {len(past)} samples are gaps")
+        notes.append(f"{gaps} of {len(series)} samples are gaps")
     if gap := _gap(question.values):
         notes.append(f"the newest {gap} samples are gaps; the forecast begins after them")
-    if len(past) < backtest.LEAST + 3:
-        notes.append(f"too little history ({len(past)} samples) for a back-test")
+    if len(series) < backtest.LEAST + 3:
+        notes.append(f"too little history ({len(series)} samples) for a back-test")
     return notes
 
 
-def _pooled(question: Question, past: Past, levels: Array, notes: list[str]) -> Outlook:
-    members: dict[str, Model] = {**MEMBERS, **(SLOW if question.model == THOROUGH else {})}
-    speaking = (
-        ensemble.STATES
-        if zero_inflation.resting(past.values, zero_inflation.floor(past.values, past.low))
-        else tuple(members)
-    )
-    test = backtest.run(past, question.horizon, levels, members)
-    scene, forecasts = _scene(question, past, levels), {}
+def _combined(question: Question, models: Registry, series: Series, levels: Array, notes: list[str]) -> ForecastResult:
+    members = {**models.members, **(models.named if question.model == THOROUGH else {})}
+    rest = zero_inflation.resting_level(series)
+    speaking = tuple(members) if rest is None else ensemble.STATES
+    test = backtest.run(series, question.horizon, levels, members)
+    context, forecasts = ForecastContext(series, question.horizon, levels), {}
     for name, model in members.items():
         try:
-            forecasts[name] = np.sort(past.clipped(model(scene)), axis=1)
+            forecasts[name] = np.sort(series.clipped(model(context)), axis=1)
         except UnsuitedError:
             continue
     shares = ensemble.weights(forecasts, test.losses, speaking)
     values = ensemble.averaged(forecasts, shares)
     made, naive = None, _naive(test)
     if test.moments and test.forecasts:
-        made = ensemble.retold(test, speaking)
+        made = ensemble.hindcast(test, speaking)
         factor = ensemble.width(test, made)
         values, made = ensemble.widened(values, levels, factor), ensemble.widened(made, levels, factor)
     loss, naive_loss = None if made is None else ensemble.loss(test, made), test.losses.get(naive)
     chosen = question.model
     if made is not None and loss is not None and naive_loss is not None and loss > naive_loss and naive in forecasts:
-        share = ensemble.yielded(test, made, naive)
+        share = ensemble.naive_share(test, made, naive)
         made = ensemble.mixed(made, test.forecasts[naive], share)
         values, loss = ensemble.mixed(values, forecasts[naive], share), ensemble.loss(test, made)
         shares = {name: (1.0 - share) * own + share * (name == naive) for name, own in ({naive: 0.0} | shares).items()}
         notes.append(f"the pool lost to {naive} in the back-test, which answers for {share:.0%}")
         chosen = naive if share == 1.0 else chosen
-    return _outlook(chosen, scene, values, test, made, loss, shares, notes)
+    return _result(chosen, context, rest, values, test, made, loss, shares, notes)
 
 
-def _single(question: Question, past: Past, levels: Array, notes: list[str]) -> Outlook:
-    model = MEMBERS.get(question.model) or SLOW[question.model]
-    scene = _scene(question, past, levels)
-    values = np.sort(past.clipped(model(scene)), axis=1)
-    naive = {name: MEMBERS[name] for name in ("naive", "seasonal_naive")}
-    wanted = SLOW_MOMENTS if question.model in SLOW else backtest.MOMENTS
-    test = backtest.run(past, question.horizon, levels, {**naive, question.model: model}, wanted)
+def _single(question: Question, models: Registry, series: Series, levels: Array, notes: list[str]) -> ForecastResult:
+    model = models.members.get(question.model) or models.named[question.model]
+    context = ForecastContext(series, question.horizon, levels)
+    values = np.sort(series.clipped(model(context)), axis=1)
+    naive = {name: models.members[name] for name in ("naive", "seasonal_naive")}
+    wanted = NAMED_MOMENTS if question.model in models.named else backtest.MOMENTS
+    test = backtest.run(series, question.horizon, levels, {**naive, question.model: model}, wanted)
     made, loss = test.forecasts.get(question.model), test.losses.get(question.model)
     naive_loss = test.losses.get(_naive(test))
     if loss is not None and naive_loss is not None and loss > naive_loss:
         notes.append(f"in the back-test this model lost to {_naive(test)}")
-    return _outlook(question.model, scene, values, test, made, loss, {question.model: 1.0}, notes)
-
-
-def _scene(question: Question, past: Past, levels: Array) -> Scene:
-    return Scene(past, question.horizon, levels)
+    rest = zero_inflation.resting_level(series)
+    return _result(question.model, context, rest, values, test, made, loss, {question.model: 1.0}, notes)
 
 
 def _naive(test: Backtest) -> str:
     return "seasonal_naive" if "seasonal_naive" in test.losses else "naive"
 
 
-def _outlook(
+def _result(
     model: str,
-    scene: Scene,
+    context: ForecastContext,
+    rest: float | None,
     values: Array,
     test: Backtest,
     made: Array | None,
     loss: float | None,
     shares: Mapping[str, float],
     notes: list[str],
-) -> Outlook:
-    past = scene.past
-    rest = zero_inflation.floor(past.values, past.low)
-    chance = (
-        zero_inflation.probability(scene, rest)
-        if zero_inflation.resting(past.values, rest) and len(scene.origins) > 1
-        else None
-    )
-    return Outlook(
+) -> ForecastResult:
+    series = context.series
+    above_rest = None
+    if rest is not None and len(context.origins) > 1:
+        above_rest = zero_inflation.probability(context, rest)
+    return ForecastResult(
         model=model,
-        values=np.sort(past.clipped(values), axis=1),
+        values=np.sort(series.clipped(values), axis=1),
         loss=loss,
         naive_loss=test.losses.get(_naive(test)),
         coverage=_covered(test, made),
         moments=test.moments,
         steps=test.actual.shape[1] if test.moments else 0,
-        history=int(np.isfinite(past.values).sum()),
-        season=past.season,
-        busy=chance,
+        history=int(np.isfinite(series.values).sum()),
+        season=series.season,
+        above_rest=above_rest,
         weights=dict(sorted(shares.items(), key=lambda item: -item[1])),
         notes=tuple(notes),
     )
 
 
-def _in_units(outlook: Outlook, unit: float, skipped: int, columns: NDArray[np.intp]) -> Outlook:
+def _in_units(result: ForecastResult, unit: float, skipped: int, columns: NDArray[np.intp]) -> ForecastResult:
     largest = np.finfo(np.float64).max
     with np.errstate(over="ignore"):
-        values = np.clip(outlook.values[skipped:, columns] * unit, -largest, largest)
-        losses = [None if loss is None else _finite(loss * unit) for loss in (outlook.loss, outlook.naive_loss)]
-    chance = None if outlook.busy is None else outlook.busy[skipped:]
-    return replace(outlook, values=values, loss=losses[0], naive_loss=losses[1], busy=chance)
+        values = np.clip(result.values[skipped:, columns] * unit, -largest, largest)
+        losses = [None if loss is None else _finite(loss * unit) for loss in (result.loss, result.naive_loss)]
+    above_rest = None if result.above_rest is None else result.above_rest[skipped:]
+    return replace(result, values=values, loss=losses[0], naive_loss=losses[1], above_rest=above_rest)
 
 
 def _finite(value: float) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 
 from paceline.events import Backtest, Forecast
 
-from .forecast import POOL, Outlook, Question
+from .forecast import ENSEMBLE, ForecastResult, Question
 from .memory import Held
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -17,13 +17,13 @@ HORIZON = 60
 FEWEST = 12
 
 
-def question(held: Held, horizon: int = HORIZON, levels: tuple[float, ...] = LEVELS, model: str = POOL) -> Question:
+def question(held: Held, horizon: int = HORIZON, levels: tuple[float, ...] = LEVELS, model: str = ENSEMBLE) -> Question:
     """The question about a series that is held."""
     subject = held.subject
     return Question(held.values, subject.interval_s, horizon, np.array(levels), subject.low, subject.high, None, model)
 
 
-def event(held: Held, asked: Question, outlook: Outlook) -> Forecast:
+def event(held: Held, asked: Question, result: ForecastResult) -> Forecast:
     """The answer as it is published."""
     subject = held.subject
     return Forecast(
@@ -35,18 +35,18 @@ def event(held: Held, asked: Question, outlook: Outlook) -> Forecast:
         device=subject.device,
         time_s=held.time_s,
         interval_s=subject.interval_s,
-        model=outlook.model,
+        model=result.model,
         levels=asked.levels.tolist(),
-        values=outlook.values.tolist(),
-        history=outlook.history,
-        season_s=outlook.season * subject.interval_s if outlook.season else None,
-        busy_ratio=None if outlook.busy is None else outlook.busy.tolist(),
+        values=result.values.tolist(),
+        history=result.history,
+        season_s=result.season * subject.interval_s if result.season else None,
+        busy_ratio=None if result.above_rest is None else result.above_rest.tolist(),
         backtest=Backtest(
-            moments=outlook.moments,
-            steps=outlook.steps,
-            loss=outlook.loss,
-            naive_loss=outlook.naive_loss,
-            coverage_80_ratio=outlook.coverage,
+            moments=result.moments,
+            steps=result.steps,
+            loss=result.loss,
+            naive_loss=result.naive_loss,
+            coverage_80_ratio=result.coverage,
         ),
-        notes=list(outlook.notes),
+        notes=list(result.notes),
     )

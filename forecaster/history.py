@@ -57,9 +57,9 @@ class Track:
 
     def values(self) -> Array:
         """Oldest first, from the first that was measured to the newest place; NaN for gaps."""
-        found = self._ring[np.arange(self._oldest, self.newest + 1) % len(self._ring)].astype(np.float64)
-        known = np.flatnonzero(np.isfinite(found))
-        return found[known[0] :] if known.size else found[:0]
+        samples = self._ring[np.arange(self._oldest, self.newest + 1) % len(self._ring)].astype(np.float64)
+        measured = np.flatnonzero(np.isfinite(samples))
+        return samples[measured[0] :] if measured.size else samples[:0]
 
     @property
     def time_s(self) -> float:

@@ -1,4 +1,4 @@
-"""What is known of each job: whether it steps, how far it is, how busy its GPUs are, when it evaluates and saves.
+"""What is known of each job: whether it steps, how far it is, how active its GPUs are, when it evaluates and saves.
 
 Rule of this file: pure; time comes with the events. Everything is bounded: jobs, marks, samples.
 """
@@ -12,11 +12,11 @@ import numpy as np
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
 
 from .cycles import Cycle, find_cycle, from_events
-from .job_kinds import Kind, classify
+from .job_kinds import JobKindEstimate, classify
 from .series import Array
 
 JOBS, MARKS, SECONDS = 2000, 400, 900
-#: Fewer marks than this are no rhythm.
+#: Fewer marks than this are no cycle.
 FEWEST_MARKS = 4
 #: Phases whose begin marks a cycle.
 MARKING = ("evaluation", "checkpoint")
@@ -27,8 +27,8 @@ ACTIVITY = ("sm_active_ratio", "utilization_ratio", "power_w", "fb_used_bytes")
 
 
 @dataclass
-class Dossier:
-    """One job."""
+class JobState:
+    """What is known of one job."""
 
     cluster: str
     job: str
@@ -48,17 +48,17 @@ class Dossier:
         if not self.seconds:
             return {}
         first, last = min(self.seconds), max(self.seconds)
-        found: dict[str, list[float | None]] = {}
+        columns: dict[str, list[float | None]] = {}
         for name in ACTIVITY:
             column = []
             for second in range(max(first, last - SECONDS), last + 1):
                 values = [row[name] for row in self.seconds.get(second, {}).values() if name in row]
                 column.append(sum(values) / len(values) if values else None)
             if any(value is not None for value in column):
-                found[name] = column
-        return found
+                columns[name] = column
+        return columns
 
-    def kind(self) -> Kind | None:
+    def kind(self) -> JobKindEstimate | None:
         """What kind of job it is; None where nothing was measured."""
         activity = self.activity()
         if not activity and not self.has_steps:
@@ -66,7 +66,7 @@ class Dossier:
         return classify(activity, 1.0, has_steps=self.has_steps)
 
     def cycle(self) -> Cycle | None:
-        """Its rhythm: from evaluations and checkpoints, else from its GPUs' power or activity; None without either."""
+        """Its cycle: from evaluations and checkpoints, else from its GPUs' power or activity; None without either."""
         if len(self.marks) >= FEWEST_MARKS:
             return from_events(list(self.marks))
         activity = self.activity()
@@ -104,64 +104,64 @@ class Dossier:
         )
 
 
-class Dossiers:
+class JobProfiles:
     """Every job's."""
 
     def __init__(self) -> None:
-        self._all: OrderedDict[tuple[str, str], Dossier] = OrderedDict()
+        self._all: OrderedDict[tuple[str, str], JobState] = OrderedDict()
 
-    def window(self, event: JobWindow) -> None:
+    def on_window(self, event: JobWindow) -> None:
         """Learn from a second of a job."""
-        found = self._of(event.cluster, event.job, event.attempt)
-        found.seen_s = max(found.seen_s, event.start_s + event.length_s)
+        state = self._of(event.cluster, event.job, event.attempt)
+        state.seen_s = max(state.seen_s, event.start_s + event.length_s)
         if event.steps:
-            found.has_steps, found.step_s = True, event.step_median_s
-            found.last_step = max(event.last_step, -1 if found.last_step is None else found.last_step)
+            state.has_steps, state.step_s = True, event.step_median_s
+            state.last_step = max(event.last_step, -1 if state.last_step is None else state.last_step)
         in_phase = any(event.phase_median_s.get(name, 0.0) > 0.0 for name in MARKING)
-        if in_phase and not found.in_phase and (not found.marks or event.start_s > found.marks[-1]):
-            found.marks.append(event.start_s)
-        found.in_phase = in_phase
+        if in_phase and not state.in_phase and (not state.marks or event.start_s > state.marks[-1]):
+            state.marks.append(event.start_s)
+        state.in_phase = in_phase
 
-    def described(self, event: JobDescribed) -> None:
+    def on_described(self, event: JobDescribed) -> None:
         """Learn how long a job means to run, or that it has ended."""
-        found = self._of(event.cluster, event.job, event.attempt)
-        found.ended_s = event.ended_s
+        state = self._of(event.cluster, event.job, event.attempt)
+        state.ended_s = event.ended_s
         for name in TOTALS:
             if event.labels.get(name, "").isdigit():
-                found.total_steps = int(event.labels[name])
+                state.total_steps = int(event.labels[name])
 
-    def samples(self, event: DeviceSamples) -> None:
+    def on_samples(self, event: DeviceSamples) -> None:
         """Learn from a node's GPUs how busy the jobs on them are."""
         owners: Mapping[int, str] = {one.device: one.job for one in event.processes if one.job is not None}
         for row, number in enumerate(event.device):
             job = owners.get(number)
             if job is None:
                 continue
-            found = self._of(event.cluster, job, None)
+            state = self._of(event.cluster, job, None)
             at_s = event.t0_s + event.time_s[row]
             values = {name: getattr(event, name)[row] for name in ACTIVITY}
-            second = found.seconds.setdefault(int(at_s), {})
+            second = state.seconds.setdefault(int(at_s), {})
             second[event.uuids[number]] = {name: float(value) for name, value in values.items() if value is not None}
-            found.seen_s = max(found.seen_s, at_s)
-            while len(found.seconds) > SECONDS:
-                found.seconds.popitem(last=False)
+            state.seen_s = max(state.seen_s, at_s)
+            while len(state.seconds) > SECONDS:
+                state.seconds.popitem(last=False)
 
-    def find(self, job: str) -> list[Dossier]:
+    def find(self, job: str) -> list[JobState]:
         """The jobs of this name, one a cluster."""
         return [one for one in self._all.values() if one.job == job]
 
-    def every(self) -> list[Dossier]:
+    def every(self) -> list[JobState]:
         """All jobs that have not ended."""
         return [one for one in self._all.values() if one.ended_s is None]
 
-    def _of(self, cluster: str, job: str, attempt: int | None) -> Dossier:
-        found = self._all.get((cluster, job))
-        if found is None or (attempt is not None and attempt > found.attempt):
-            found = self._all[cluster, job] = Dossier(cluster, job, attempt or 0)
+    def _of(self, cluster: str, job: str, attempt: int | None) -> JobState:
+        state = self._all.get((cluster, job))
+        if state is None or (attempt is not None and attempt > state.attempt):
+            state = self._all[cluster, job] = JobState(cluster, job, attempt or 0)
             while len(self._all) > JOBS:
                 self._all.popitem(last=False)
         self._all.move_to_end((cluster, job))
-        return found
+        return state
 
 
 def _array(column: list[float | None]) -> Array:

@@ -1,6 +1,6 @@
-"""The service's memory: history, who runs where, and the jobs' dossiers, behind one lock.
+"""The service's memory: history, who runs where, and what is known of each job, behind one lock.
 
-Rule of this file: it only passes on; what an event means is said by ``subjects`` and ``dossiers``.
+Rule of this file: it only passes on; what an event means is said by ``subjects`` and ``job_profiles``.
 """
 
 import threading
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
 
 from .history import History, Subject
-from .job_profiles import Dossiers
+from .job_profiles import JobProfiles
 from .series import Array
 from .subjects import Subjects
 
@@ -48,21 +48,21 @@ class Memory:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._history, self._subjects, self._dossiers = History(), Subjects(), Dossiers()
+        self._history, self._subjects, self._jobs = History(), Subjects(), JobProfiles()
         self.counts = Counts()
 
-    def take(self, event: object) -> None:
+    def update(self, event: object) -> None:
         """Learn from an event of the bus."""
         with self._lock:
             self.counts.events += 1
             if isinstance(event, JobDescribed):
-                self._subjects.job(event)
-                self._dossiers.described(event)
+                self._subjects.on_job(event)
+                self._jobs.on_described(event)
             elif isinstance(event, DeviceSamples):
-                self._dossiers.samples(event)
+                self._jobs.on_samples(event)
             else:
                 if isinstance(event, JobWindow) and event.length_s == 1.0:
-                    self._dossiers.window(event)
+                    self._jobs.on_window(event)
                 for reading in self._subjects.readings(event):
                     self.counts.late += not self._history.put(reading.subject, reading.time_s, reading.value)
 
@@ -87,8 +87,8 @@ class Memory:
     def lines(self) -> list[Line]:
         """All series, by key."""
         with self._lock:
-            found = [Line(track.subject, len(track.values()), track.time_s) for track in self._history]
-        return sorted(found, key=lambda line: line.subject.key)
+            lines = [Line(track.subject, len(track.values()), track.time_s) for track in self._history]
+        return sorted(lines, key=lambda line: line.subject.key)
 
     def keys(self) -> list[tuple[str, float]]:
         """Every series' key and the time of its newest sample."""
@@ -98,18 +98,18 @@ class Memory:
     def profiles(self, job: str) -> list[JobProfile]:
         """What is known of the jobs of this name, one a cluster."""
         with self._lock:
-            return [one.profile() for one in self._dossiers.find(job)]
+            return [one.profile() for one in self._jobs.find(job)]
 
     def running(self) -> list[JobProfile]:
         """What is known of every job that has not ended."""
         with self._lock:
-            return [one.profile() for one in self._dossiers.every()]
+            return [one.profile() for one in self._jobs.every()]
 
     def ends_s(self, job: str, total_steps: int) -> float | None:
         """When a job of so many steps will be done, or None where its pace is unknown."""
         with self._lock:
-            found = [end for one in self._dossiers.find(job) if (end := one.end_s(total_steps)) is not None]
-        return found[0] if found else None
+            ends_s = [end for one in self._jobs.find(job) if (end := one.end_s(total_steps)) is not None]
+        return ends_s[0] if ends_s else None
 
     @property
     def bytes(self) -> int:

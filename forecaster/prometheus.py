@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from paceline.gpu.dcgm import FP64_BLANK, exported
+from paceline.gpu.dcgm import exported, measured
 from paceline.schema import unit_of
 
 from .history import SAMPLES, Subject
@@ -95,11 +95,9 @@ def _range(
         query = f"avg_over_time({metric.name}[{step_s:g}s])"
         asked = {"query": query, "start": f"{begin_s + step_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:g}"}
         for row in _answer(client, asked):
-            points = [(float(at) - step_s, float(text)) for at, text in row["values"]]
-            points = [
-                (at, value * metric.factor) for at, value in points if math.isfinite(value) and value < FP64_BLANK
-            ]
-            yield dict(row["metric"]), [at for at, _ in points], [value for _, value in points]
+            points = [(float(at) - step_s, measured(float(text))) for at, text in row["values"]]
+            kept = [(at, value * metric.factor) for at, value in points if value is not None]
+            yield dict(row["metric"]), [at for at, _ in kept], [value for _, value in kept]
         begin_s = until_s
 
 
@@ -113,10 +111,10 @@ def _answer(client: httpx.Client, asked: dict[str, str]) -> list[dict[str, list[
     except httpx.InvalidURL as error:
         raise BackfillError(f"--prometheus {where}: {error}") from error
     try:
-        found = response.json()
-        if found["status"] != "success":
-            raise BackfillError(f"Prometheus at {where}: {found.get('error', 'no reason given')}")
-        rows: list[dict[str, list[list[str]]]] = found["data"]["result"]
+        answer = response.json()
+        if answer["status"] != "success":
+            raise BackfillError(f"Prometheus at {where}: {answer.get('error', 'no reason given')}")
+        rows: list[dict[str, list[list[str]]]] = answer["data"]["result"]
     except (ValueError, KeyError, TypeError) as error:
         said = f"status {response.status_code}, no answer of a Prometheus"
         raise BackfillError(f"Prometheus at {where}: {said}; check --prometheus") from error

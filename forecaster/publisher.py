@@ -1,4 +1,4 @@
-"""The herald: one thread that forecasts what has grown and publishes it, at no more than its share of a processor.
+"""The publisher: one thread that forecasts what has grown and publishes it, at no more than its share of a processor.
 
 Rule of this file: a door; which series come first is decided by ``order``, which is pure.
 """
@@ -18,9 +18,10 @@ from paceline.kafka.errors import explain
 from paceline.settings import SettingError
 
 from . import held_forecast
-from .forecast import ahead
+from .forecast import forecast
 from .memory import Memory
 from .models.model import UnsuitedError
+from .models.registry import Registry
 
 logger = logging.getLogger("paceline.forecaster")
 
@@ -40,15 +41,15 @@ def order(series: Iterable[tuple[str, float]], done: dict[str, float]) -> list[s
     return sorted(grown, key=lambda key: (place(key), done.get(key, float("-inf")), key))
 
 
-class Herald:
+class ForecastPublisher:
     """Publishes to ``forecast`` and ``profile``."""
 
-    def __init__(self, settings: BrokerSettings, memory: Memory) -> None:
-        self._settings, self._memory = settings, memory
+    def __init__(self, settings: BrokerSettings, memory: Memory, models: Registry) -> None:
+        self._settings, self._memory, self._models = settings, memory, models
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="herald", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="forecast-publisher", daemon=True)
         self._done: dict[str, float] = {}
-        self._told: dict[str, float] = {}
+        self._profiled: dict[str, float] = {}
 
     def start(self) -> None:
         """Begin to publish."""
@@ -75,15 +76,15 @@ class Herald:
                 self._stop.wait(RETRY_S)
 
     def _round(self, client: KafkaProducer) -> None:
-        known = self._memory.keys()
-        self._done = {key: self._done[key] for key, _ in known if key in self._done}
+        series = self._memory.keys()
+        self._done = {key: self._done[key] for key, _ in series if key in self._done}
         for profile in self._memory.running():
             job = f"{profile.cluster}/{profile.job}"
-            if self._told.get(job) != profile.time_s:
-                self._told[job] = profile.time_s
+            if self._profiled.get(job) != profile.time_s:
+                self._profiled[job] = profile.time_s
                 client.send(topics.PROFILE.name, wire.encode(profile), key=profile.job.encode())
                 self._memory.counts.published += 1
-        for key in order(known, self._done):
+        for key in order(series, self._done):
             if self._stop.is_set():
                 return
             began_s = time.monotonic()
@@ -93,12 +94,12 @@ class Herald:
             self._done[key] = held.time_s
             if len(held.values) < held_forecast.FEWEST:
                 continue
-            asked = held_forecast.question(held)
+            question = held_forecast.question(held)
             try:
-                made = held_forecast.event(held, asked, ahead(asked))
+                event = held_forecast.event(held, question, forecast(question, self._models))
             except UnsuitedError:
                 continue
-            client.send(topics.FORECAST.name, wire.encode(made), key=key.encode())
+            client.send(topics.FORECAST.name, wire.encode(event), key=key.encode())
             self._memory.counts.published += 1
             # The request path comes first: this thread rests three times as long as it worked.
             self._stop.wait((time.monotonic() - began_s) * (1.0 - SHARE) / SHARE)

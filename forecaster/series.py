@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Past:
+class Series:
     """``values``: one a sample, NaN where nothing was measured; neither the first nor the last is NaN.
 
     ``filled`` holds the same with gaps closed by the value before them, for filters that need every sample.
@@ -26,13 +26,13 @@ class Past:
     season: int = 0
     low: float | None = None
     high: float | None = None
-    _memory: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
+    _filtered: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(
         cls, values: Array, interval_s: float, season: int = 0, low: float | None = None, high: float | None = None
-    ) -> "Past":
-        """The past in ``values``, without the gaps at its two ends.
+    ) -> "Series":
+        """The series in ``values``, without the gaps at its two ends.
 
         Raises:
             ValueError: nothing was measured.
@@ -46,27 +46,27 @@ class Past:
     def __len__(self) -> int:
         return len(self.values)
 
-    def until(self, end: int) -> "Past":
-        """The same as it was known after its first ``end`` samples; it remembers what this one remembers."""
-        known = np.flatnonzero(np.isfinite(self.values[:end]))
-        kept = slice(0, int(known[-1]) + 1)
+    def until(self, end: int) -> "Series":
+        """The same as it was after its first ``end`` samples; it shares what this one has filtered."""
+        measured = np.flatnonzero(np.isfinite(self.values[:end]))
+        kept = slice(0, int(measured[-1]) + 1)
         return replace(self, values=self.values[kept], filled=self.filled[kept])
 
     def causal(self, name: str, filter_: Callable[[Array], Array]) -> Array:
-        """``filter_`` of ``filled``, made once for this past and all its beginnings.
+        """``filter_`` of ``filled``, made once for this series and all its beginnings.
 
-        Each number may depend on the samples up to its own alone: then a beginning's numbers are the whole one's.
+        Each number may depend on the samples up to its own alone: then a beginning's numbers are those of the whole.
         """
-        found = self._memory.get(name)
-        if found is None or len(found) < len(self):
-            found = self._memory[name] = filter_(self.filled)
-        return found[: len(self)]
+        filtered = self._filtered.get(name)
+        if filtered is None or len(filtered) < len(self):
+            filtered = self._filtered[name] = filter_(self.filled)
+        return filtered[: len(self)]
 
-    def last(self, samples: int) -> "Past":
+    def last(self, samples: int) -> "Series":
         """No more than the newest ``samples``."""
         if len(self) <= samples:
             return self
-        return Past.of(self.values[-samples:], self.interval_s, self.season, self.low, self.high)
+        return Series.of(self.values[-samples:], self.interval_s, self.season, self.low, self.high)
 
     def clipped(self, values: Array) -> Array:
         """``values`` inside the physical range."""
@@ -81,8 +81,8 @@ def carried(values: Array) -> Array:
     >>> carried(np.array([1.0, np.nan, 3.0])).tolist()
     [1.0, 1.0, 3.0]
     """
-    known = np.isfinite(values)
-    if known.all():
+    measured = np.isfinite(values)
+    if measured.all():
         return values
-    source = np.maximum.accumulate(np.where(known, np.arange(len(values)), 0))
+    source = np.maximum.accumulate(np.where(measured, np.arange(len(values)), 0))
     return np.asarray(values[source])

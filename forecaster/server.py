@@ -1,4 +1,4 @@
-"""Where the service is put together: memory, follower, herald, back-fill, application, and the server around it.
+"""Where the service is put together: models, memory, consumer, publisher, back-fill, application, and its server.
 
 Rule of this file: real things are built here and handed down.
 """
@@ -16,13 +16,14 @@ from paceline.kafka.clients import BrokerSettings, BusError, ensure_topics, wait
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
 
 from .api.app import application
-from .api.executor import Desk
-from .consumer import Follower
+from .api.executor import ForecastExecutor
+from .consumer import EventConsumer
 from .memory import Memory
 from .models import foundation, network
 from .models.model import UnsuitedError
+from .models.registry import Registry, registry
 from .prometheus import BackfillError, backfill
-from .publisher import Herald
+from .publisher import ForecastPublisher
 
 logger = logging.getLogger("paceline.forecaster")
 
@@ -39,24 +40,24 @@ def serve(args: argparse.Namespace, token: str) -> int:
     Raises:
         ServerError: an option cannot be followed, or the port is taken.
     """
-    _load(args)
+    models = _models(args)
     listening = _listen(args.address, args.port)
-    memory, desk = Memory(), Desk(max(1, args.processors))
-    parts: list[Follower | Herald] = []
+    memory, executor = Memory(), ForecastExecutor(models, max(1, args.processors))
+    parts: list[EventConsumer | ForecastPublisher] = []
     if not args.no_bus:
         settings = BrokerSettings.from_environ(os.environ)
         if args.brokers:
             settings = settings.with_brokers(args.brokers)
         settings.ssl_context()
         _prepare(settings)
-        parts = [Follower(settings, memory), Herald(settings, memory)]
+        parts = [EventConsumer(settings, memory), ForecastPublisher(settings, memory, models)]
     if args.prometheus:
         try:
             logger.info("%d values from %s", backfill(args.prometheus, memory), args.prometheus)
         except BackfillError as error:
             raise ServerError(str(error)) from error
     app = application(
-        desk, memory, token, lambda: next((part.waits() for part in parts if isinstance(part, Follower)), None)
+        executor, memory, token, lambda: next((part.waits() for part in parts if isinstance(part, EventConsumer)), None)
     )
     for part in parts:
         part.start()
@@ -75,12 +76,10 @@ def serve(args: argparse.Namespace, token: str) -> int:
     return 0
 
 
-def _load(args: argparse.Namespace) -> None:
+def _models(args: argparse.Namespace) -> Registry:
     try:
-        if args.network:
-            network.use(network.read(Path(args.network)))
-        if args.chronos:
-            foundation.load(args.chronos)
+        weights = network.read(Path(args.network)) if args.network else network.shipped()
+        return registry(weights, foundation.load(args.chronos) if args.chronos else None)
     except (OSError, ValueError, KeyError, UnsuitedError) as error:
         option = "--chronos" if isinstance(error, UnsuitedError) else "--network"
         raise ServerError(f"{option}: {error}") from error
@@ -88,16 +87,16 @@ def _load(args: argparse.Namespace) -> None:
 
 def _listen(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
+    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((address, port))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
     except (OSError, OverflowError) as error:
-        found.close()
+        listening.close()
         raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
     if address not in LOOPBACK:
         logger.warning("listening beyond this machine: whoever reaches %s may ask; changes want the token", address)
-    return found
+    return listening
 
 
 def _prepare(settings: BrokerSettings) -> None:

@@ -49,7 +49,7 @@ class Subjects:
         self._jobs: dict[tuple[str, str], tuple[str, str]] = {}
         self._open: OrderedDict[tuple[str, int], dict[str, _Part]] = OrderedDict()
 
-    def job(self, event: JobDescribed) -> None:
+    def on_job(self, event: JobDescribed) -> None:
         """Learn on which devices a job runs, or that it has ended."""
         for place in event.places:
             for device in (place.device, str(place.local_rank)):

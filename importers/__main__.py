@@ -8,12 +8,20 @@ import contextlib
 import glob
 import gzip
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from paceline import wire
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
+
+from .kineto import read
+from .nccl_inspector import Inspector
+from .notes import Notes
+from .op_rows import OP_INDEX, Message, messages
+from .op_timeline import UNITS, Timeline, TimelineOptions
+from .traces import Traces
 
 EXAMPLES = """examples:
   paceline import kineto trace-rank*.json.gz -o run.jsonl.zst
@@ -27,7 +35,6 @@ timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, 
 rank (or dp and stage), if there are any also for microbatch, start and node. Usual names are found without --map."""
 #: Fields that --map knows, and what ops may be called.
 FIELDS = ("rank", "dp", "stage", "step", "op", "microbatch", "start", "duration", "node")
-UNITS = ("s", "ms", "us", "ns")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -60,11 +67,6 @@ def main(argv: list[str]) -> int:
     except (ValueError, RecordingError) as error:
         say(str(error))
         return 2
-    except ModuleNotFoundError as error:
-        if error.name != "numpy":
-            raise
-        say("import needs numpy; pip install 'paceline[streams]'")
-        return 2
     except (EOFError, OSError) as error:
         say(
             f"import: {getattr(error, 'filename', None) or options.output}: {getattr(error, 'strerror', None) or error}"
@@ -73,20 +75,18 @@ def main(argv: list[str]) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
-    from .notes import Notes
-
     files = [path for pattern in options.files for path in (sorted(glob.glob(pattern)) or [pattern])]
     notes = Notes()
     sources = {"kineto": _kineto, "nccl-inspector": _inspector, "timeline": _timeline}
-    found = sources[options.kind](options, files, notes)
+    imported = sources[options.kind](options, files, notes)
     # Nothing is written before the first message is there: a wrong file leaves an old recording as it was.
-    first = next(found, None)
+    first = next(imported, None)
     if first is None:
         say("import: nothing to import in these files")
         return 1
     writer = Writer(options.output)
     with contextlib.closing(writer):
-        for message in _chain(first, found):
+        for message in chain([first], imported):
             key = wire.key_of(message.topic, message.event)
             writer.write(message.topic.name, key, message.timestamp_ms, wire.encode(message.event))
     for line in notes.lines():
@@ -95,15 +95,7 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _chain(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
-
-
-def _timeline(options: argparse.Namespace, files: list[str], notes: Any) -> Iterator[Any]:
-    from .op_rows import OP_INDEX, messages
-    from .op_timeline import Timeline, Wishes
-
+def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[Message]:
     columns, ops = dict(_pairs("--map", options.map)), dict(_pairs("--op", options.op))
     for field in columns:
         if field not in FIELDS:
@@ -111,7 +103,7 @@ def _timeline(options: argparse.Namespace, files: list[str], notes: Any) -> Iter
     for name, op in ops.items():
         if op not in OP_INDEX:
             raise ValueError(f"--op {name}={op}: no such phase; there are {', '.join(OP_INDEX)}")
-    timeline, progress = Timeline(Wishes(columns, options.time_unit, ops, options.job), notes), Progress()
+    timeline, progress = Timeline(TimelineOptions(columns, options.time_unit, ops, options.job), notes), Progress()
     for path in files:
         progress.tell(f"reading {path}")
         with _open(path) as stream:
@@ -120,30 +112,25 @@ def _timeline(options: argparse.Namespace, files: list[str], notes: Any) -> Iter
     yield from messages(*timeline.rows())
 
 
-def _kineto(options: argparse.Namespace, files: list[str], notes: Any) -> Iterator[Any]:
-    from .kineto import read
-    from .traces import Traces
-
+def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[Message]:
     traces, progress = Traces(options.job, notes), Progress()
     for path in files:
         progress.tell(f"reading {path}")
         with _open(path) as stream:
-            traces.add(read(stream, Path(path).name, notes), path)
+            traces.update(read(stream, Path(path).name, notes), path)
     progress.end()
     yield from traces.messages()
 
 
-def _inspector(options: argparse.Namespace, files: list[str], notes: Any) -> Iterator[Any]:
-    from .nccl_inspector import Inspector
-
-    found = Inspector(options.job, notes)
+def _inspector(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[Message]:
+    inspector = Inspector(options.job, notes)
     for path in files:
         with _open(path) as stream:
-            found.survey(stream)
+            inspector.survey(stream)
     for path in files:
         with _open(path) as stream:
-            found.read(stream)
-    yield from found.messages()
+            inspector.read(stream)
+    yield from inspector.messages()
 
 
 def _open(path: str) -> IO[bytes]:

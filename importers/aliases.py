@@ -93,13 +93,13 @@ def find_columns(there: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
     An empty choice says that there is none.
     """
     by_name = {name.lower().strip(): name for name in reversed(there)}
-    found = {}
+    columns = {}
     for field, names in COLUMNS.items():
         if field in chosen:
             if chosen[field]:
-                found[field] = chosen[field]
+                columns[field] = chosen[field]
             continue
         usual = next((by_name[name] for name in names if name in by_name), None)
         if usual is not None:
-            found[field] = usual
-    return found
+            columns[field] = usual
+    return columns

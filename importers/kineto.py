@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from .kineto_phases import Call, Span, rows_of
+from .kineto_phases import Collective, Span, rows_of
 from .notes import Notes, SourceError
 from .op_rows import Rows
 
@@ -86,7 +86,7 @@ class Rank(NamedTuple):
     backend: str
     host: str
     rows: Rows
-    calls: list[Call]
+    collectives: list[Collective]
     steps: list[int]
     stood: list[float]
 
@@ -111,26 +111,26 @@ def read(stream: IO[bytes], name: str, notes: Notes) -> Rank:
     steps = _steps(spans, base_s, name, notes)
     # Kineto links each operator of a forward to its function in the backward.
     linked = sorted(base_s + event.ts / 1e6 for event in trace.traceEvents if event.ph == "s" and event.cat == "fwdbwd")
-    work, calls = _sort_out(spans, base_s, linked, trace.distributedInfo)
+    work, collectives = _sort_out(spans, base_s, linked, trace.distributedInfo)
     on_host = not any(event.cat in _KERNELS for event in spans)
-    rows, numbers, stood = rows_of(rank, steps, work, calls, notes, on_host=on_host)
+    rows, numbers, stood = rows_of(rank, steps, work, collectives, notes, on_host=on_host)
     world = trace.distributedInfo.world_size if trace.distributedInfo else None
     backend = trace.distributedInfo.backend if trace.distributedInfo else ""
-    return Rank(rank, world or rank + 1, backend, trace.host_name or "imported", rows, calls, numbers, stood)
+    return Rank(rank, world or rank + 1, backend, trace.host_name or "imported", rows, collectives, numbers, stood)
 
 
 def _rank(trace: _Trace, name: str) -> int:
     if trace.distributedInfo is not None and trace.distributedInfo.rank is not None:
         return trace.distributedInfo.rank
-    found = re.search(r"rank[-_]?(\d+)", name)
-    if found is None:
+    named = re.search(r"rank[-_]?(\d+)", name)
+    if named is None:
         raise SourceError(f"{name}: no distributedInfo in it that tells its rank; call the file …rank3… for rank 3")
-    return int(found[1])
+    return int(named[1])
 
 
 def _steps(spans: list[_Event], base_s: float, name: str, notes: Notes) -> list[tuple[int, Span]]:
     """The steps, in order."""
-    marked = [(int(found[1]), _span(event, base_s)) for event in spans if (found := _STEP.match(event.name))]
+    marked = [(int(mark[1]), _span(event, base_s)) for event in spans if (mark := _STEP.match(event.name))]
     if marked:
         # A GPU's own copy of the mark has the same number; the first is the host's.
         return sorted(dict(reversed(marked)).items())
@@ -148,18 +148,18 @@ def _span(event: _Event, base_s: float) -> Span:
 
 def _sort_out(
     spans: list[_Event], base_s: float, linked: list[float], about: _Distributed | None
-) -> tuple[list[tuple[Span, str]], list[Call]]:
+) -> tuple[list[tuple[Span, str]], list[Collective]]:
     """What worked, each stretch with its phase, and the collectives; of the device where there is one."""
     kernels = [event for event in spans if event.cat in _KERNELS]
-    calls = [
-        (event, found)
+    collectives = [
+        (event, name)
         for event in spans
-        if (found := _COLLECTIVE.match(event.name)) and (not kernels or event.cat in _KERNELS)
+        if (name := _COLLECTIVE.match(event.name)) and (not kernels or event.cat in _KERNELS)
     ]
     host = _host_work(spans, base_s, linked)
     if kernels:
         host = _device_work(spans, kernels, host, base_s)
-    return host, sorted(_call(event, found[1], base_s, about) for event, found in calls)
+    return host, sorted(_collective(event, name[1], base_s, about) for event, name in collectives)
 
 
 def _host_work(spans: list[_Event], base_s: float, linked: list[float]) -> list[tuple[Span, str]]:
@@ -235,11 +235,11 @@ def _args_of(event: _Event) -> _Args:
         return _Args()
 
 
-def _call(event: _Event, rest: str, base_s: float, about: _Distributed | None) -> Call:
+def _collective(event: _Event, rest: str, base_s: float, about: _Distributed | None) -> Collective:
     args = _args_of(event)
     plain = re.sub(r"[^a-z]", "", rest.lower())
     operation = next((word for part, word in _WORDS if part in plain), rest[:32])
     width = _BYTES.get((args.dtype or "").lower(), 0)
     size = args.size or (about.world_size if about and about.world_size else 0)
     group = args.group or "0"
-    return Call(_span(event, base_s), operation, group, size, (args.elements or 0) * width, args.sequence)
+    return Collective(_span(event, base_s), operation, group, size, (args.elements or 0) * width, args.sequence)

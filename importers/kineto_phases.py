@@ -23,7 +23,7 @@ class Span(NamedTuple):
     end: float
 
 
-class Call(NamedTuple):
+class Collective(NamedTuple):
     """One collective."""
 
     span: Span
@@ -38,7 +38,7 @@ def rows_of(
     rank: int,
     steps: list[tuple[int, Span]],
     work: list[tuple[Span, str]],
-    calls: list[Call],
+    collectives: list[Collective],
     notes: Notes,
     *,
     on_host: bool,
@@ -48,16 +48,16 @@ def rows_of(
     ends = np.array([span.end for _, span in steps])
     columns: list[_Row] = []
     of_work = _within([span for span, _ in work], begins, ends)
-    of_calls = _within([call.span for call in calls], begins, ends)
+    of_collectives = _within([collective.span for collective in collectives], begins, ends)
     notes.drop("operators outside of every step", int((of_work < 0).sum()))
-    stood = [0.0] * len(calls)
+    stood = [0.0] * len(collectives)
     for place, (number, span) in enumerate(steps):
         mine = [work[index] for index in np.flatnonzero(of_work == place).tolist()]
-        in_step = np.flatnonzero(of_calls == place).tolist()
+        in_step = np.flatnonzero(of_collectives == place).tolist()
         idle = _gaps([busy for busy, _ in mine], span)
         for index in in_step:
-            stood[index] = _overlap(calls[index].span, idle)
-        together = _merged([calls[index].span for index in in_step])
+            stood[index] = _overlap(collectives[index].span, idle)
+        together = _merged([collectives[index].span for index in in_step])
         waited = np.array(sorted(_shared(together, idle)), dtype=np.float64).reshape(-1, 2)
         columns += _step_rows(number, span, mine, waited, on_host=on_host)
         if together:
@@ -72,7 +72,7 @@ def rows_of(
         np.array([row[3] for row in columns], dtype=np.float64),
         np.array([row[4] for row in columns], dtype=np.float64),
     )
-    numbers = [steps[place][0] if place >= 0 else -1 for place in of_calls.tolist()]
+    numbers = [steps[place][0] if place >= 0 else -1 for place in of_collectives.tolist()]
     return rows, numbers, stood
 
 
@@ -97,7 +97,7 @@ def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Fl
     last_backward = max((index for index, (phase, _) in enumerate(runs) if phase == "backward"), default=len(runs))
     sums: dict[tuple[str, int], list[float]] = {}
     microbatch, forward_next = 0, False
-    for index, (phase, stretch) in enumerate(runs):
+    for index, (phase, spans) in enumerate(runs):
         if phase == "forward":
             phase = "other" if index > last_backward else phase
             microbatch += phase == "forward" and forward_next
@@ -105,9 +105,9 @@ def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Fl
         elif phase == "backward":
             forward_next = True
         key = (phase, microbatch if phase in ("forward", "backward") else -1)
-        found = sums.setdefault(key, [stretch[0].start, 0.0])
-        hull = Span(stretch[0].start, min(max(one.end for one in stretch), span.end))
-        found[1] += hull.end - hull.start - _overlap(hull, waited)
+        total = sums.setdefault(key, [spans[0].start, 0.0])
+        hull = Span(spans[0].start, min(max(one.end for one in spans), span.end))
+        total[1] += hull.end - hull.start - _overlap(hull, waited)
     single = microbatch == 0
     rows = [(number, phase, -1 if single else batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
     return rows + _unseen(number, span, rows, waited) if on_host else rows

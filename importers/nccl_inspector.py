@@ -103,12 +103,12 @@ class Inspector:
     def survey(self, stream: IO[bytes]) -> None:
         """Learn which rank each process is: headers name ranks within their communicator, the largest is the job."""
         for line in stream:
-            found = _decode(line)
-            if found is None or found.header is None or found.metadata is None:
+            parsed = _decode(line)
+            if parsed is None or parsed.header is None or parsed.metadata is None:
                 continue
-            process = _Process(found.metadata.hostname, found.metadata.pid)
-            if found.header.n_ranks > self._ranks.get(process, (0, 0))[1]:
-                self._ranks[process] = (found.header.rank, found.header.n_ranks)
+            process = _Process(parsed.metadata.hostname, parsed.metadata.pid)
+            if parsed.header.n_ranks > self._ranks.get(process, (0, 0))[1]:
+                self._ranks[process] = (parsed.header.rank, parsed.header.n_ranks)
 
     def read(self, stream: IO[bytes]) -> None:
         """Take in the collectives of one file."""
@@ -116,26 +116,26 @@ class Inspector:
         dumped: dict[_Process, float] = {}
         pending: list[tuple[_Header, _Collective]] = []
         for line in stream:
-            found = _decode(line)
-            if found is None:
+            parsed = _decode(line)
+            if parsed is None:
                 self.notes.drop("lines that are not NCCL Inspector's JSON", bool(line.strip()))
                 continue
-            if found.header is not None and found.metadata is not None:
-                if metadata is not None and metadata.dump_timestamp_us != found.metadata.dump_timestamp_us:
+            if parsed.header is not None and parsed.metadata is not None:
+                if metadata is not None and metadata.dump_timestamp_us != parsed.metadata.dump_timestamp_us:
                     self._lay_out(metadata, pending, dumped)
                     pending = []
-                header, metadata = found.header, found.metadata
-            self._count(found)
-            if found.coll_perf is not None and header is not None:
-                pending.append((header, found.coll_perf))
+                header, metadata = parsed.header, parsed.metadata
+            self._count(parsed)
+            if parsed.coll_perf is not None and header is not None:
+                pending.append((header, parsed.coll_perf))
         if metadata is not None:
             self._lay_out(metadata, pending, dumped)
 
-    def _count(self, found: _Line) -> None:
+    def _count(self, parsed: _Line) -> None:
         """Count what is not there or cannot be used."""
-        if found.dump_stats is not None:
-            self.notes.drop("overwritten in NCCL Inspector's ring", found.dump_stats.coll_dropped_since_last_dump)
-        self.notes.drop("point to point operations", found.p2p_perf is not None)
+        if parsed.dump_stats is not None:
+            self.notes.drop("overwritten in NCCL Inspector's ring", parsed.dump_stats.coll_dropped_since_last_dump)
+        self.notes.drop("point to point operations", parsed.p2p_perf is not None)
 
     def _lay_out(
         self, metadata: _Metadata, pending: list[tuple[_Header, _Collective]], dumped: dict[_Process, float]
@@ -143,17 +143,17 @@ class Inspector:
         """Give every collective of one dump its start: its own, else evenly since the dump before."""
         process = _Process(metadata.hostname, metadata.pid)
         end_s = metadata.dump_timestamp_us / 1e6
-        spent_s = sum(found.coll_exec_time_us for _, found in pending) / 1e6
+        spent_s = sum(collective.coll_exec_time_us for _, collective in pending) / 1e6
         begin_s = min(max(dumped.get(process, 0.0), end_s - max(10 * spent_s, 1e-3)), end_s)
         dumped[process] = end_s
-        for index, (header, found) in enumerate(pending):
-            if found.coll_exec_time_us < 0 or found.coll_sn < 0 or found.coll_msg_size_bytes < 0:
+        for index, (header, collective) in enumerate(pending):
+            if collective.coll_exec_time_us < 0 or collective.coll_sn < 0 or collective.coll_msg_size_bytes < 0:
                 self.notes.drop("collectives with impossible numbers")
                 continue
-            start_us = found.event_trace_ts.coll_start_ts if found.event_trace_ts is not None else None
+            start_us = collective.event_trace_ts.coll_start_ts if collective.event_trace_ts is not None else None
             self._laid_out |= not start_us
             start_s = start_us / 1e6 if start_us else begin_s + (end_s - begin_s) * index / len(pending)
-            operation = _OPERATIONS.get(found.coll, found.coll.lower())
+            operation = _OPERATIONS.get(collective.coll, collective.coll.lower())
             name = header.comm_name if header.comm_name not in ("", "unknown") else ""
             group = f"{name} {header.id} {operation}".strip()[-64:]
             self._rows[process].append(
@@ -162,10 +162,10 @@ class Inspector:
                     self._ranks[process][0],
                     group,
                     header.n_ranks,
-                    found.coll_sn,
+                    collective.coll_sn,
                     operation,
-                    found.coll_msg_size_bytes,
-                    found.coll_exec_time_us / 1e6,
+                    collective.coll_msg_size_bytes,
+                    collective.coll_exec_time_us / 1e6,
                 )
             )
 

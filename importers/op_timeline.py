@@ -26,7 +26,7 @@ _MOST_STEP = 2**53
 
 
 @dataclass(frozen=True)
-class Wishes:
+class TimelineOptions:
     """What the user said: columns by field, the unit of times, ops by name, the job's name."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -53,8 +53,8 @@ class _Labels:
 class Timeline:
     """Reads tables of one job, then gives ``rows`` and ``job``."""
 
-    def __init__(self, wishes: Wishes, notes: Notes) -> None:
-        self.wishes = wishes
+    def __init__(self, options: TimelineOptions, notes: Notes) -> None:
+        self.options = options
         self.notes = notes
         self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
         self._labels = {"op": _Labels(), "node": _Labels(), "rank": _Labels()}
@@ -68,49 +68,49 @@ class Timeline:
         """
         there = columns_of(stream, kind)
         stream.seek(0)
-        found = find_columns(there, self.wishes.columns)
-        self._check(found, there, name)
-        used = list(dict.fromkeys(found.values()))
+        columns = find_columns(there, self.options.columns)
+        self._check(columns, there, name)
+        used = list(dict.fromkeys(columns.values()))
         for piece in pieces(stream, kind, used, self.notes):
-            self._take(piece, found)
+            self._append(piece, columns)
 
-    def _check(self, found: dict[str, str], there: list[str], name: str) -> None:
-        for wanted, column in found.items():
+    def _check(self, columns: dict[str, str], there: list[str], name: str) -> None:
+        for wanted, column in columns.items():
             if column not in there:
                 raise SourceError(f"{name}: no column {column!r} for {wanted}; there are {', '.join(there)[:300]}")
         for wanted in ("step", "op", "duration"):
-            if wanted not in found:
+            if wanted not in columns:
                 raise SourceError(
                     f"{name}: which column is the {wanted}? --map {wanted}=COLUMN; there are {', '.join(there)[:300]}"
                 )
-        if not {"rank", "dp", "stage"} & set(found):
+        if not {"rank", "dp", "stage"} & set(columns):
             raise SourceError(f"{name}: no rank, dp or stage; --map rank=COLUMN; there are {', '.join(there)[:300]}")
 
-    def _take(self, piece: Piece, found: dict[str, str]) -> None:
+    def _append(self, piece: Piece, columns: dict[str, str]) -> None:
         count = len(next(iter(piece.values()), []))
         for name in COLUMNS:
-            column = found.get(name)
+            column = columns.get(name)
             values: Any = piece[column] if column is not None else None
             if values is None:
-                taken: NDArray[Any] = np.full(count, -1 if name in ("op", "node") else np.nan)
+                converted: NDArray[Any] = np.full(count, -1 if name in ("op", "node") else np.nan)
             elif name in ("op", "node"):
-                taken = self._labels[name].numbers(values.tolist() if isinstance(values, np.ndarray) else values)
+                converted = self._labels[name].numbers(values.tolist() if isinstance(values, np.ndarray) else values)
             elif name == "rank":
-                taken = self._ranks(values)
+                converted = self._ranks(values)
             elif name == "start":
-                taken = moments(values, UNITS[self.wishes.unit])
+                converted = moments(values, UNITS[self.options.unit])
             else:
-                taken = numbers(values)
-            self._columns[name].append(taken)
+                converted = numbers(values)
+            self._columns[name].append(converted)
 
     def _ranks(self, values: list[Any] | NDArray[Any]) -> Floats:
-        found = numbers(values)
-        if not self._named_ranks and np.isnan(found).all() and len(values):
+        ranks = numbers(values)
+        if not self._named_ranks and np.isnan(ranks).all() and len(values):
             self._named_ranks = not self._columns["rank"]
         if self._named_ranks:
             named = self._labels["rank"].numbers(values).astype(np.float64)
-            found = np.where(named < 0, np.nan, named)
-        return found
+            ranks = np.where(named < 0, np.nan, named)
+        return ranks
 
     def rows(self) -> tuple[Rows, Job]:
         """The rows of all that was read, cleaned, with every step closed.
@@ -121,7 +121,7 @@ class Timeline:
         columns = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in self._columns.items()}
         for parts in self._columns.values():
             parts.clear()
-        scale = UNITS[self.wishes.unit]
+        scale = UNITS[self.options.unit]
         columns["start"], columns["duration"] = columns["start"] * scale, columns["duration"] * scale
         columns["rank"] = self._place(columns)
         columns["op"] = self._ops(columns["op"].astype(np.int64))
@@ -155,7 +155,7 @@ class Timeline:
         """Each row's op as an index into ``OPS``, -1 where there is none."""
         unknown, table = [], []
         for word in self._labels["op"].words:
-            op = op_of(str(word), self.wishes.ops)
+            op = op_of(str(word), self.options.ops)
             if op is None:
                 unknown.append(str(word))
             table.append(OP_INDEX["other" if op is None else op])
@@ -183,9 +183,9 @@ class Timeline:
             if (duration[keep] > _ABSURD_S).sum() > keep.sum() / 10:
                 self._doubt_unit("the median row", float(np.median(duration[keep])))
             leave_out(duration > _ABSURD_S, "longer than a day")
-        known = np.isfinite(start)
-        if known.any():
-            leave_out(~known, "no start")
+        timed = np.isfinite(start)
+        if timed.any():
+            leave_out(~timed, "no start")
         else:
             self.notes.remark(
                 "no start: rows are taken to follow each other as they stand, and ranks to meet at each step"
@@ -225,12 +225,12 @@ class Timeline:
 
         def places(name: str) -> dict[int, int]:
             values = columns[name][first]
-            known = np.isfinite(values) & (values >= 0) & (values < _MOST_RANKS)
-            return dict(zip(ranks[known].tolist(), values[known].astype(np.int64).tolist(), strict=True))
+            placed = np.isfinite(values) & (values >= 0) & (values < _MOST_RANKS)
+            return dict(zip(ranks[placed].tolist(), values[placed].astype(np.int64).tolist(), strict=True))
 
         nodes = columns["node"][first].astype(np.int64).tolist()
         named = {rank: hosts[host] for rank, host in zip(ranks.tolist(), nodes, strict=True) if host >= 0}
-        return Job(self.wishes.job, ranks.tolist(), places("dp"), places("stage"), named)
+        return Job(self.options.job, ranks.tolist(), places("dp"), places("stage"), named)
 
     def _judge_unit(self, rows: Rows) -> None:
         """Say it when steps are so long or short that the unit is likely another."""
@@ -239,10 +239,10 @@ class Timeline:
             self._doubt_unit("the median step", median)
 
     def _doubt_unit(self, what: str, median: float) -> None:
-        raw = median / UNITS[self.wishes.unit]
+        raw = median / UNITS[self.options.unit]
         likely = [unit for unit, scale in UNITS.items() if _LIKELY_S[0] <= raw * scale <= _LIKELY_S[1]]
         advice = f"; is it --time-unit {' or '.join(likely)}?" if likely else ""
-        self.notes.remark(f"{what} takes {median:.3g} s in --time-unit {self.wishes.unit}{advice}")
+        self.notes.remark(f"{what} takes {median:.3g} s in --time-unit {self.options.unit}{advice}")
 
 
 def _laid_out(rows: Rows) -> Rows:

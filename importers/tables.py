@@ -37,8 +37,7 @@ def columns_of(stream: IO[bytes], kind: str) -> list[str]:
         return header
     names: dict[str, None] = {}
     for _, line in zip(range(100), stream, strict=False):
-        found = _object(line)
-        names.update(dict.fromkeys(found or {}))
+        names.update(dict.fromkeys(_object(line) or {}))
     return list(names)
 
 
@@ -93,18 +92,18 @@ def _dialect(text: io.TextIOWrapper) -> type[csv.Dialect]:
     first = text.readline()
     text.seek(0)
 
-    class Found(csv.excel):
+    class Dialect(csv.excel):
         delimiter = max(",;\t", key=first.count)
 
-    return Found
+    return Dialect
 
 
 def _json_lines(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator[Piece]:
     rows: list[dict[str, Any]] = []
     for line in stream:
-        found = _object(line)
-        if found is not None:
-            rows.append(found)
+        row = _object(line)
+        if row is not None:
+            rows.append(row)
         elif line.strip():
             notes.drop("lines that are no JSON object")
         if len(rows) >= CHUNK:
@@ -115,10 +114,10 @@ def _json_lines(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        found = msgspec.json.decode(line)
+        value = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _parquet(stream: IO[bytes]) -> Any:
@@ -151,10 +150,10 @@ def _number(value: Any) -> float:
 
 def moments(values: list[Any] | NDArray[Any], unit_s: float) -> NDArray[np.float64]:
     """The column as times in ``unit_s``: numbers as they are, or ISO 8601, in UTC where it names no zone."""
-    found = numbers(values)
-    if len(values) and np.isnan(found).all():
-        found = np.array([_moment(value) for value in values], dtype=np.float64) / unit_s
-    return found
+    times = numbers(values)
+    if len(values) and np.isnan(times).all():
+        times = np.array([_moment(value) for value in values], dtype=np.float64) / unit_s
+    return times
 
 
 def _moment(value: Any) -> float:

@@ -25,7 +25,7 @@ class Traces:
         self.notes = notes
         self.ranks: dict[int, Rank] = {}
 
-    def add(self, rank: Rank, name: str) -> None:
+    def update(self, rank: Rank, name: str) -> None:
         """Take in one rank's trace.
 
         Raises:
@@ -42,7 +42,7 @@ class Traces:
         if missing:
             shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
             self.notes.remark(f"{len(self.ranks)} of {world} ranks: no trace of rank {shown}")
-        if any(call.bytes == 0 for rank in self.ranks.values() for call in rank.calls):
+        if any(collective.bytes == 0 for rank in self.ranks.values() for collective in rank.collectives):
             self.notes.remark("collectives whose size the trace does not tell have 0 bytes")
         self.notes.remark(
             "a profiler trace holds no time before its first step, no waiting for a processor, no device state"
@@ -50,22 +50,22 @@ class Traces:
         nodes = {number: rank.host for number, rank in self.ranks.items()}
         job = Job(self.job, list(range(world)), {}, {}, nodes)
         columns = [np.concatenate(parts) for parts in zip(*(rank.rows for rank in self.ranks.values()), strict=True)]
-        found = [*messages(Rows(*columns), job), *self._collectives(job)]
-        yield from sorted(found, key=lambda message: message.timestamp_ms)
+        everything = [*messages(Rows(*columns), job), *self._collectives(job)]
+        yield from sorted(everything, key=lambda message: message.timestamp_ms)
 
     def _collectives(self, job: Job) -> Iterator[Message]:
         for number, rank in sorted(self.ranks.items()):
             counts: dict[str, int] = defaultdict(int)
-            starts = [call.span.start for call in rank.calls]
-            groups = {call.group: call.size for call in rank.calls}
-            operations = sorted({call.operation for call in rank.calls})
+            starts = [collective.span.start for collective in rank.collectives]
+            groups = {collective.group: collective.size for collective in rank.collectives}
+            operations = sorted({collective.operation for collective in rank.collectives})
             for sequence, indices in enumerate(_seconds(starts)):
-                calls = [rank.calls[index] for index in indices]
+                collectives = [rank.collectives[index] for index in indices]
                 numbers = []
-                for call in calls:
-                    numbers.append(counts[call.group] if call.sequence is None else call.sequence)
-                    counts[call.group] += 1
-                t0_s = round(calls[0].span.start, 3)
+                for collective in collectives:
+                    numbers.append(counts[collective.group] if collective.sequence is None else collective.sequence)
+                    counts[collective.group] += 1
+                t0_s = round(collectives[0].span.start, 3)
                 about = job.about(rank.host, sequence) | {"producer": f"import-{job.name}-rank-{number}"}
                 event = CollectiveTimings(
                     **about,
@@ -77,17 +77,17 @@ class Traces:
                     groups=list(groups),
                     group_sizes=list(groups.values()),
                     operations=operations,
-                    rank=[number] * len(calls),
+                    rank=[number] * len(collectives),
                     step=[rank.steps[index] for index in indices],
                     seq=numbers,
-                    group=[list(groups).index(call.group) for call in calls],
-                    operation=[operations.index(call.operation) for call in calls],
-                    bytes=[call.bytes for call in calls],
-                    start_s=[round(call.span.start - t0_s, 6) for call in calls],
-                    duration_s=[round(call.span.end - call.span.start, 6) for call in calls],
+                    group=[list(groups).index(collective.group) for collective in collectives],
+                    operation=[operations.index(collective.operation) for collective in collectives],
+                    bytes=[collective.bytes for collective in collectives],
+                    start_s=[round(collective.span.start - t0_s, 6) for collective in collectives],
+                    duration_s=[round(collective.span.end - collective.span.start, 6) for collective in collectives],
                     wait_s=[round(rank.stood[index], 6) for index in indices],
                 )
-                yield Message(COLLECTIVE, int(max(call.span.end for call in calls) * 1000), event)
+                yield Message(COLLECTIVE, int(max(collective.span.end for collective in collectives) * 1000), event)
 
 
 def _seconds(starts: list[float]) -> Iterator[list[int]]:

@@ -20,6 +20,11 @@ from paceline.kafka.errors import explain
 from paceline.recording import RecordingError, Writer, create
 from paceline.terminal import Progress, say
 
+from .batches import Message
+from .fault import parse
+from .job import Job
+from .spec import Noise, Spec
+
 EXAMPLES = """examples:
   paceline simulate --ranks 64 --fault compute:rank=9,size=0.3,from=60,to=140 -o job.jsonl.zst --truth job.json
   paceline simulate --ranks 128 --pp 4 --microbatches 16 --uneven-sequences --stage-skew 3=1.3 -o job.jsonl.zst
@@ -91,11 +96,6 @@ def main(argv: list[str]) -> int:
     except (ValueError, RecordingError) as error:
         say(str(error))
         return 2
-    except ModuleNotFoundError as error:
-        if error.name != "numpy":
-            raise
-        say("simulate needs numpy; pip install 'paceline[streams]'")
-        return 2
     except (BusError, KafkaError) as error:
         say(str(explain(BrokerSettings.from_environ(os.environ).address, error)))
         return 1
@@ -108,11 +108,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _job(options: argparse.Namespace) -> Any:
-    from .fault import parse
-    from .job import Job
-    from .spec import Noise, Spec
-
+def _job(options: argparse.Namespace) -> Job:
     same = ("job", "ranks", "dp", "tp", "pp", "fsdp", "steps", "step_s", "microbatches", "collectives", "communication")
     pauses = ("seed", "evaluate_every", "evaluate_s", "checkpoint_every", "checkpoint_s")
     chosen: dict[str, Any] = {name: getattr(options, name) for name in same + pauses}
@@ -137,7 +133,7 @@ def _skew(text: str) -> tuple[int, float]:
         raise ValueError(f"--stage-skew {text}: not STAGE=FACTOR, as in 3=1.3") from None
 
 
-def _run(job: Any, sink: Callable[[Any], None]) -> None:
+def _run(job: Job, sink: Callable[[Message], None]) -> None:
     progress, count, began = Progress(), 0, job.spec.began_s
     for message in job.messages():
         sink(message)
@@ -149,7 +145,7 @@ def _run(job: Any, sink: Callable[[Any], None]) -> None:
 
 
 @contextlib.contextmanager
-def _sink(options: argparse.Namespace) -> Iterator[Callable[[Any], None]]:
+def _sink(options: argparse.Namespace) -> Iterator[Callable[[Message], None]]:
     """Where messages go."""
     if options.output:
         writer = Writer(options.output)
@@ -167,7 +163,7 @@ def _sink(options: argparse.Namespace) -> Iterator[Callable[[Any], None]]:
     with contextlib.closing(clients.producer(settings, "paceline-simulate")) as producer:
         started, began_s = time.monotonic(), time.time()
 
-        def send(message: Any) -> None:
+        def send(message: Message) -> None:
             if options.speed:
                 _wait_until(started + (message.time_s - began_s) / options.speed)
             key = (wire.key_of(message.topic, message.event) or "").encode()

@@ -69,7 +69,7 @@ class Batches:
         for part in sorted(parts, key=lambda one: one.sent_s):
             if self.spec.phases:
                 yield Message(self.spec.began_s + part.sent_s, OP, self._ops(part, first, table))
-            if self.nodes[part.node].calls[0]:
+            if self.nodes[part.node].collectives[0]:
                 event = self._collectives(part, first, times, base)
                 yield Message(self.spec.began_s + part.sent_s, COLLECTIVE, event)
 
@@ -78,7 +78,7 @@ class Batches:
         ranks, phase = self.nodes[number].ranks, self.phase[number]
         second = np.floor(table.end[:, ranks.start : ranks.stop] - phase).astype(np.int64).ravel()
         order = np.argsort(second, kind="stable")
-        most = max(MOST_ROWS // max(len(table.op), len(self.nodes[number].calls[0])), 1)
+        most = max(MOST_ROWS // max(len(table.op), len(self.nodes[number].collectives[0])), 1)
         for run in np.split(order, np.flatnonzero(np.diff(second[order])) + 1):
             sent_s = float(second[run[0]] + 1 + phase)
             for begin in range(0, run.size, most):

@@ -12,7 +12,7 @@ EXTRA_EVERY = 10
 
 
 @dataclass(frozen=True)
-class Call:
+class Collective:
     """One collective of a step: ``per_step`` of its group come in a step, and it is number ``index`` of them."""
 
     operation: str
@@ -23,11 +23,11 @@ class Call:
     per_step: int
 
     def sequence(self, step: int, *, extra: bool) -> int:
-        """Its number within its group in ``step``; ``extra`` where a further call comes every ``EXTRA_EVERY`` steps."""
+        """Its number within its group in ``step``; ``extra`` where one more comes every ``EXTRA_EVERY`` steps."""
         return step * self.per_step + self.index + (-(-step // EXTRA_EVERY) if extra else 0)
 
 
-def calls_of(spec: Spec, rank: int) -> list[Call]:
+def collectives_of(spec: Spec, rank: int) -> list[Collective]:
     """The collectives of one step of ``rank``, in order; every rank has as many."""
     if not spec.collectives:
         return []
@@ -36,8 +36,8 @@ def calls_of(spec: Spec, rank: int) -> list[Call]:
         operation = "reduce_scatter" if spec.fsdp else "all_reduce"
         size = _bytes(operation, spec.transfer_s, spec.dp)
         return [
-            Call(operation, f"dp-{pp}-{tp}", spec.dp, size, 0, 1),
-            Call("all_reduce", "world", spec.ranks, 8, 0, 1),
+            Collective(operation, f"dp-{pp}-{tp}", spec.dp, size, 0, 1),
+            Collective("all_reduce", "world", spec.ranks, 8, 0, 1),
         ]
     if spec.fsdp:
         each = spec.transfer_s / (2 * spec.blocks) / spec.microbatches
@@ -45,7 +45,7 @@ def calls_of(spec: Spec, rank: int) -> list[Call]:
     else:
         pairs = [("all_reduce", spec.transfer_s / 4)] * (spec.collectives - 1) + [("all_reduce", spec.transfer_s)]
     return [
-        Call(word, "world", spec.ranks, _bytes(word, seconds, spec.ranks), index, len(pairs))
+        Collective(word, "world", spec.ranks, _bytes(word, seconds, spec.ranks), index, len(pairs))
         for index, (word, seconds) in enumerate(pairs)
     ]
 

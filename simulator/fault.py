@@ -100,11 +100,11 @@ def _pair(text: str, part: str) -> tuple[str, str]:
 
 def _ranks(text: str) -> tuple[int, ...]:
     """``3``, ``8-15`` or ``3+9``."""
-    found: list[int] = []
+    ranks: list[int] = []
     for part in text.split("+") if text else []:
         low, _, high = part.partition("-")
-        found += range(int(low), int(high or low) + 1)
-    return tuple(found)
+        ranks += range(int(low), int(high or low) + 1)
+    return tuple(ranks)
 
 
 def _check(text: str, fault: Fault) -> None:

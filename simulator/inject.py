@@ -14,7 +14,7 @@ from .work import Array, Work
 _JITTER = {"cpu": 0.3, "memory": 0.5, "input": 0.3, "gc": 0.1, "link": 0.2}
 
 
-def afflict(work: Work, fault: Fault, first: int, spec: Spec) -> None:
+def inject(work: Work, fault: Fault, first: int, spec: Spec) -> None:
     """Change ``work``, whose first step is step ``first``, as ``fault`` does."""
     hit = np.flatnonzero([fault.hits(first + i) for i in range(work.data.shape[0])])
     if not hit.size or fault.kind == "hang":

@@ -10,7 +10,7 @@ import numpy as np
 from .batches import Batches, Message
 from .dependencies import run
 from .fault import EXPECTED, Fault
-from .inject import afflict
+from .inject import inject
 from .spec import RANKS_A_NODE, Spec
 from .table import build
 from .truth import FaultTruth, Truth
@@ -55,7 +55,7 @@ class Job:
             self.left_healthy = _extend(self.left_healthy, healthy.leave)
             healthy_before = work.optimizer[-1].copy()
             for fault in spec.faults:
-                afflict(work, fault, first, spec)
+                inject(work, fault, first, spec)
             times = run(work, spec, before) if spec.faults else healthy
             before = work.optimizer[-1]
             self.left = _extend(self.left, times.leave)

@@ -11,7 +11,7 @@ import numpy as np
 from paceline.events import JobDescribed, OpenCollective, RankPlace
 from paceline.topics import JOB, Topic
 
-from .collectives import calls_of
+from .collectives import collectives_of
 from .spec import RANKS_A_NODE, Spec
 
 
@@ -37,10 +37,10 @@ class Node:
         self.numbers: Counter[str] = Counter()
 
     def _tabulate(self) -> None:
-        """The collectives of its ranks as tables, (ranks, calls)."""
-        self.calls = [calls_of(self.spec, rank) for rank in self.ranks]
-        sizes = {call.group: call.size for calls in self.calls for call in calls}
-        words = sorted({call.operation for calls in self.calls for call in calls})
+        """The collectives of its ranks as tables, (ranks, collectives)."""
+        self.collectives = [collectives_of(self.spec, rank) for rank in self.ranks]
+        sizes = {collective.group: collective.size for collectives in self.collectives for collective in collectives}
+        words = sorted({collective.operation for collectives in self.collectives for collective in collectives})
         groups = list(sizes)
         self.words: dict[str, Any] = {
             "backend": "nccl",
@@ -49,13 +49,13 @@ class Node:
             "group_sizes": list(sizes.values()),
             "operations": words,
         }
-        shape = (len(self.ranks), len(self.calls[0]), 5)
+        shape = (len(self.ranks), len(self.collectives[0]), 5)
         rows = [
-            [groups.index(call.group), words.index(call.operation), call.bytes, call.per_step, call.index]
-            for calls in self.calls
-            for call in calls
+            [groups.index(one.group), words.index(one.operation), one.bytes, one.per_step, one.index]
+            for collectives in self.collectives
+            for one in collectives
         ]
-        #: (ranks, calls, 5): group, operation, bytes, calls of that group in a step, and which of them it is.
+        #: (ranks, collectives, 5): group, operation, bytes, how many of that group in a step, and which of them it is.
         self.table = np.array(rows, dtype=np.int64).reshape(shape)
 
     def next(self, topic: Topic) -> int:
@@ -94,19 +94,19 @@ class Node:
 
         Who shares a group with one that is missing stands in that group's collective; all others in the next of all.
         """
-        absent = {call.group for rank in missing for call in calls_of(self.spec, rank)[:1]}
+        absent = {collective.group for rank in missing for collective in collectives_of(self.spec, rank)[:1]}
         out = []
-        for rank, calls in zip(self.ranks, self.calls, strict=True):
-            if rank in missing or not calls:
+        for rank, collectives in zip(self.ranks, self.collectives, strict=True):
+            if rank in missing or not collectives:
                 continue
-            call = calls[0] if calls[0].group in absent else calls[-1]
+            collective = collectives[0] if collectives[0].group in absent else collectives[-1]
             out.append(
                 OpenCollective(
                     rank=rank,
-                    group=call.group,
-                    group_size=call.size,
-                    seq=call.sequence(step, extra=not self.spec.phases),
-                    operation=call.operation,
+                    group=collective.group,
+                    group_size=collective.size,
+                    seq=collective.sequence(step, extra=not self.spec.phases),
+                    operation=collective.operation,
                     start_s=round(since_s, 6),
                 )
             )

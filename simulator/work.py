@@ -42,10 +42,6 @@ class Work:
     transfer: Array
     link: Array
 
-    def copy(self) -> "Work":
-        """A deep copy."""
-        return Work(**{name: value.copy() for name, value in vars(self).items()})
-
 
 class Draws:
     """Healthy work, a run of steps at a time; each call goes on where the one before ended."""

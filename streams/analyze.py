@@ -80,9 +80,9 @@ class Analysis:
         self._tell(self.processor.finish())
 
     def _tell(self, said: list[tuple[Topic, Event]]) -> None:
-        for target, found in said:
-            self.summary.update(found)
-            self.say(target, found)
+        for target, answer in said:
+            self.summary.update(answer)
+            self.say(target, answer)
 
     def _refuse(self, number: int, reason: str) -> None:
         self.bad += 1

@@ -13,7 +13,7 @@ from paceline.events import Coverage
 MOST_PRODUCERS = 65_536
 
 
-class Ledger:
+class CoverageTracker:
     """Gaps, duplicates and disagreements in one job's messages on one topic."""
 
     def __init__(self) -> None:
@@ -55,7 +55,12 @@ class Ledger:
             self._expected = max(votes, key=lambda world: (votes[world], world), default=0)
         return self._expected
 
-    def coverage(self) -> Coverage:
+    @property
+    def producers(self) -> int:
+        """How many producers have been heard."""
+        return len(self.last)
+
+    def counts(self) -> Coverage:
         """The coverage that a finding of this moment rests on."""
         notes = [f"{what}: {times}" for what, times in sorted(self.odd.items())]
         if len(set(self.worlds.values())) > 1:
@@ -76,12 +81,8 @@ class Ledger:
             "odd": dict(self.odd),
         }
 
-    @classmethod
-    def restore(cls, data: dict[str, Any]) -> "Ledger":
-        """The ledger that ``snapshot`` described."""
-        ledger = cls()
-        ledger.last = dict(data["last"])
-        ledger.worlds = dict(data["worlds"])
-        ledger.missing = int(data["missing"])
-        ledger.odd = dict(data["odd"])
-        return ledger
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.last, self.worlds = dict(data["last"]), dict(data["worlds"])
+        self.missing, self.odd = int(data["missing"]), dict(data["odd"])
+        self._expected = None

@@ -140,8 +140,8 @@ class Door:
             await self._refuse(source, offset, data, f"could not be judged: {type(error).__name__}: {error}")
             return
         self.counts.newest_event_s = getattr(event, "t0_s", None)
-        for target, found in said:
-            await self._say(target, found, opened)
+        for target, answer in said:
+            await self._say(target, answer, opened)
             if epoch != self.epoch:
                 return
 
@@ -159,11 +159,11 @@ class Door:
             await self.source.seek(source, wanted)
         return verdict is Verdict.TAKE
 
-    async def _say(self, target: Topic, found: Event, opened: _Open) -> None:
-        opened.waiting.append(await self.publish(target, wire.key_of(target, found), wire.encode(found)))
+    async def _say(self, target: Topic, answer: Event, opened: _Open) -> None:
+        opened.waiting.append(await self.publish(target, wire.key_of(target, answer), wire.encode(answer)))
         self.counts.published[target.short] += 1
-        if isinstance(found, JobWindow) and found.length_s == WINDOW_S:
-            self.counts.see(found)
+        if isinstance(answer, JobWindow) and answer.length_s == WINDOW_S:
+            self.counts.see(answer)
 
     def _opened(self, key: Key, partition: int) -> _Open:
         """The unit's entry; a unit not in memory is restored from what is stored of it."""
@@ -177,7 +177,7 @@ class Door:
             if data is not None:
                 self.processor.restore(key, data)
         except (StoreError, ValueError) as error:
-            log.error("%s begins anew: its stored state is not readable (%s)", key.text(), error)
+            log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
         return opened
 
     async def _refuse(self, source: Partition, offset: int, data: bytes, reason: str) -> None:

@@ -31,8 +31,8 @@ class Gather(Generic[Timings]):
 
     def take(self) -> list[Timings]:
         """All that waits."""
-        found, self.waiting = self.waiting, []
-        return found
+        ready, self.waiting = self.waiting, []
+        return ready
 
     def snapshot(self) -> list[Any]:
         """The messages as plain data."""

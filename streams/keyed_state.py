@@ -1,4 +1,4 @@
-"""A unit: all decisions about one job attempt or one node, kept, snapshotted and restored together.
+"""The state of one key: all decisions about one job attempt or one node, kept, snapshotted and restored together.
 
 Rule of this file: pure. What belongs together has one key, and one key lives in one partition of every topic.
 """
@@ -11,13 +11,14 @@ import msgspec
 from paceline.events import Event
 from paceline.topics import Topic
 
-from .routes import ROUTES, Decision, Patient, Routes
+from .routes import ROUTES, Decision, Patient, ReadsRows, Routes
+from .row_arrays import RowArrays
 
 log = logging.getLogger(__name__)
 
 
 class Key(NamedTuple):
-    """What a unit is about: a job's attempt, or a node (attempt -1)."""
+    """What a state is about: a job's attempt, or a node (attempt -1)."""
 
     kind: str
     cluster: str
@@ -39,28 +40,36 @@ class Key(NamedTuple):
 
 
 def key_of(topic: Topic, event: Any) -> Key:
-    """The key of the unit that ``event`` is for."""
+    """The key of the state that ``event`` is for."""
     if topic.key == "job":
         return Key("job", event.cluster, event.job, event.attempt)
     return Key("node", event.cluster, event.node, -1)
 
 
-class Unit:
+class KeyedState:
     """The decisions of one key, made when their first event comes."""
 
     def __init__(self, routes: Routes | None = None) -> None:
         self.routes = ROUTES if routes is None else routes
         self.decisions: dict[str, Decision] = {}
+        self.rows = RowArrays()
 
     def update(self, topic: Topic, event: Event) -> list[Event]:
         """Tell every decision that wants it; what they answer."""
-        found: list[Event] = []
+        answers: list[Event] = []
         for kind in self.routes.get(topic.name, ()):
             decision = self.decisions.get(kind.__name__)
             if decision is None:
-                decision = self.decisions[kind.__name__] = kind()
-            found += decision.update(event)
-        return found
+                decision = self._keep(kind.__name__, kind())
+            answers += decision.update(event)
+        self.rows.clear()
+        return answers
+
+    def _keep(self, name: str, decision: Decision) -> Decision:
+        if isinstance(decision, ReadsRows):
+            decision.share_rows(self.rows)
+        self.decisions[name] = decision
+        return decision
 
     def finish(self) -> list[Event]:
         """What the decisions have still to say, now that nothing more comes."""
@@ -72,23 +81,24 @@ class Unit:
         return msgspec.msgpack.encode({name: decision.snapshot() for name, decision in self.decisions.items()})
 
     @classmethod
-    def restore(cls, data: bytes, routes: Routes | None = None) -> "Unit":
-        """The unit that ``snapshot`` described. A decision of another version begins anew, and the log says so.
+    def restore(cls, data: bytes, routes: Routes | None = None) -> "KeyedState":
+        """The state that ``snapshot`` described. A decision of another version restarts, and the log says so.
 
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        unit = cls(routes)
-        kinds = {kind.__name__: kind for wanted in unit.routes.values() for kind in wanted}
+        state = cls(routes)
+        kinds = {kind.__name__: kind for wanted in state.routes.values() for kind in wanted}
         try:
             parts = msgspec.msgpack.decode(data, type=dict[str, bytes])
         except msgspec.DecodeError as error:
             raise ValueError(f"not a snapshot: {error}") from error
         for name, part in parts.items():
             if name not in kinds:
+                log.warning("%s is no decision of this version: its stored state is not read", name)
                 continue
             try:
-                unit.decisions[name] = kinds[name].restore(part)
+                state._keep(name, kinds[name].restore(part))
             except ValueError as error:
-                log.warning("%s begins anew: its stored state is not readable (%s)", name, error)
-        return unit
+                log.warning("%s restarts: its stored state is not readable (%s)", name, error)
+        return state

@@ -95,6 +95,6 @@ class Offsets:
 
     def clear(self) -> None:
         """Forget everything: the partitions were taken away, and their events will come again."""
-        serial = self._serial
-        self.__init__()  # type: ignore[misc]
-        self._serial = serial
+        for table in (self._entries, self._next, self._committed, self._open, self._last, self._stored):
+            table.clear()
+        self._held.clear()

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from paceline.events import Event
 from paceline.topics import Topic
 
-from .keyed_state import Key, Unit, key_of
+from .keyed_state import Key, KeyedState, key_of
 from .routes import Routes, topic_of
 
 IDLE_S = 3600.0
@@ -27,20 +27,20 @@ class Processor:
         self.idle_s = idle_s
         self.most_units = most_units
         self.now_s: float | None = None
-        self.units: OrderedDict[Key, tuple[Unit, float]] = OrderedDict()
+        self.units: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
         self._forgotten: list[Key] = []
 
     def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
         key = key_of(topic, event)
-        unit = self.units.pop(key, (None, 0.0))[0] or Unit(self.routes)
+        unit = self.units.pop(key, (None, 0.0))[0] or KeyedState(self.routes)
         self.units[key] = (unit, self._advance(getattr(event, "t0_s", None)))
         self._forget()
-        return [(topic_of(found), found) for found in unit.update(topic, event)]
+        return [(topic_of(answer), answer) for answer in unit.update(topic, event)]
 
     def finish(self) -> list[tuple[Topic, Event]]:
         """What the units have still to say, now that nothing more comes."""
-        return [(topic_of(found), found) for unit, _ in self.units.values() for found in unit.finish()]
+        return [(topic_of(answer), answer) for unit, _ in self.units.values() for answer in unit.finish()]
 
     def _advance(self, time_s: float | None) -> float:
         if self.now_s is None:
@@ -60,8 +60,8 @@ class Processor:
 
     def take_forgotten(self) -> list[Key]:
         """The keys forgotten since the last call, so that their stored state can be deleted."""
-        found, self._forgotten = self._forgotten, []
-        return [key for key in found if key not in self.units]
+        keys, self._forgotten = self._forgotten, []
+        return [key for key in keys if key not in self.units]
 
     def __contains__(self, key: Key) -> bool:
         return key in self.units
@@ -76,7 +76,7 @@ class Processor:
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        self.units[key] = (Unit.restore(data, self.routes), self.now_s or 0.0)
+        self.units[key] = (KeyedState.restore(data, self.routes), self.now_s or 0.0)
 
     def clear(self) -> None:
         """Drop every unit: their partitions are somebody else's now."""

@@ -32,12 +32,12 @@ def peers_median(values: Array) -> Array:
     Returns:
         the same shape; NaN where the entry is NaN or has no peer.
     """
-    known = ~np.isnan(values)
-    if not known.all():
+    present = ~np.isnan(values)
+    if not present.all():
         if values.ndim == 2:
             return np.array([peers_median(row) for row in values])
         out = np.full(values.shape, np.nan)
-        out[known] = peers_median(values[known])
+        out[present] = peers_median(values[present])
         return out
     count = values.shape[-1]
     if count < 2:
@@ -66,11 +66,11 @@ def peers_spread(values: Array) -> Array:
     out = np.zeros(values.shape)
     if heard.size < 3:
         return out
-    known = values[heard]
+    present = values[heard]
     if heard.size > EXACT:
-        out[heard] = MAD_SIGMA * np.median(np.abs(known - np.median(known)))
+        out[heard] = MAD_SIGMA * np.median(np.abs(present - np.median(present)))
         return out
-    others = np.tile(known, (known.size, 1))[~np.eye(known.size, dtype=bool)].reshape(known.size, -1)
+    others = np.tile(present, (present.size, 1))[~np.eye(present.size, dtype=bool)].reshape(present.size, -1)
     centre = np.median(others, axis=1, keepdims=True)
     out[heard] = MAD_SIGMA * np.median(np.abs(others - centre), axis=1)
     return out
@@ -81,13 +81,13 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
 
     Sorts itself, because ``np.median`` spends a tenth of a millisecond before it does so, many times a tick.
     """
-    known = ~np.isnan(values)
-    if known.all() and values.size:
+    present = ~np.isnan(values)
+    if present.all() and values.size:
         ordered = np.sort(values, axis=axis)
         count = ordered.size if axis is None else ordered.shape[axis]
         middle = ordered.take([(count - 1) // 2, count // 2], axis=axis)
         return np.asarray((middle.take(0, axis=axis) + middle.take(1, axis=axis)) / 2)
     if axis is None:
-        return np.asarray(np.median(values[known]) if known.any() else np.nan)
-    filled = np.where(known.any(axis=axis, keepdims=True), values, 0.0)
-    return np.where(known.any(axis=axis), np.nanmedian(filled, axis=axis), np.nan)
+        return np.asarray(np.median(values[present]) if present.any() else np.nan)
+    filled = np.where(present.any(axis=axis, keepdims=True), values, 0.0)
+    return np.where(present.any(axis=axis), np.nanmedian(filled, axis=axis), np.nan)

@@ -9,8 +9,9 @@ from paceline import topics
 from paceline.events import Event, Finding, Window
 from paceline.topics import Topic
 
-from .jobs.job_diagnosis import Diagnosis
-from .nodes.node_diagnosis import Devices
+from .jobs.job_diagnosis import JobDiagnosis
+from .nodes.node_diagnosis import NodeDiagnosis
+from .row_arrays import RowArrays
 from .windows.job_windows import JobWindows
 from .windows.node_windows import DeviceWindows, HostWindows
 
@@ -37,15 +38,23 @@ class Patient(Protocol):
         """What follows from all that was taken in, now that nothing more comes."""
 
 
+@runtime_checkable
+class ReadsRows(Protocol):
+    """A decision that reads the rows of OpTimings, which others read as well."""
+
+    def share_rows(self, rows: RowArrays) -> None:
+        """Read them from ``rows``."""
+
+
 Routes = dict[str, tuple[type[Decision], ...]]
 
 ROUTES: Routes = {
-    topics.OP.name: (Diagnosis, JobWindows),
-    topics.COLLECTIVE.name: (Diagnosis,),
-    topics.THRESHOLD.name: (Diagnosis,),
-    topics.DEVICE.name: (DeviceWindows, Devices),
-    topics.HOST.name: (HostWindows, Devices),
-    topics.NODE.name: (Devices,),
+    topics.OP.name: (JobDiagnosis, JobWindows),
+    topics.COLLECTIVE.name: (JobDiagnosis,),
+    topics.THRESHOLD.name: (JobDiagnosis,),
+    topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
+    topics.HOST.name: (HostWindows, NodeDiagnosis),
+    topics.NODE.name: (NodeDiagnosis,),
 }
 
 

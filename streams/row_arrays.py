@@ -1,6 +1,7 @@
 """The rows of a few OpTimings messages as arrays, made once for all that read them.
 
-Rule of this file: pure. Lists become arrays in time that grows with their length, and three decisions want the same.
+Rule of this file: pure. Lists become arrays in time that grows with their length, and several decisions want the same:
+who tells them of a message owns a ``RowArrays`` and lets them share it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,33 +36,38 @@ class OpRows(NamedTuple):
     duration_s: Floats
 
 
-class _Latest:
-    """What was read last: every decision is told of the same messages before the next come."""
-
-    batches: tuple[OpTimings, ...] = ()
-    rows: OpRows | None = None
-
-
 def op_rows(batches: Sequence[OpTimings]) -> OpRows:
-    """The rows of ``batches``. Asked again for the same messages it answers the same arrays."""
-    known = _Latest.batches
-    if (
-        _Latest.rows is None
-        or len(known) != len(batches)
-        or any(a is not b for a, b in zip(known, batches, strict=True))
-    ):
-        _Latest.rows = OpRows(
-            rank=_ints(batch.rank for batch in batches),
-            step=_ints(batch.step for batch in batches),
-            op=np.concatenate([_ops(batch) for batch in batches]),
-            microbatch=_ints(batch.microbatch for batch in batches),
-            start_s=np.concatenate([np.array(batch.start_s, dtype=np.float64) + batch.t0_s for batch in batches]),
-            duration_s=np.array(list(chain.from_iterable(batch.duration_s for batch in batches)), dtype=np.float64),
-        )
-        _Latest.batches = tuple(batches)
-        for column in _Latest.rows:
-            column.flags.writeable = False
-    return _Latest.rows
+    """The rows of ``batches``."""
+    rows = OpRows(
+        rank=_ints(batch.rank for batch in batches),
+        step=_ints(batch.step for batch in batches),
+        op=np.concatenate([_ops(batch) for batch in batches]),
+        microbatch=_ints(batch.microbatch for batch in batches),
+        start_s=np.concatenate([np.array(batch.start_s, dtype=np.float64) + batch.t0_s for batch in batches]),
+        duration_s=np.array(list(chain.from_iterable(batch.duration_s for batch in batches)), dtype=np.float64),
+    )
+    for column in rows:
+        column.flags.writeable = False
+    return rows
+
+
+class RowArrays:
+    """The rows of the messages that were read last, shared by the decisions that are told of the same messages."""
+
+    def __init__(self) -> None:
+        self.batches: tuple[OpTimings, ...] = ()
+        self.rows: OpRows | None = None
+
+    def of(self, batches: Sequence[OpTimings]) -> OpRows:
+        """The rows of ``batches``; asked again for the same messages it answers the same arrays."""
+        same = len(self.batches) == len(batches) and all(a is b for a, b in zip(self.batches, batches, strict=True))
+        if self.rows is None or not same:
+            self.batches, self.rows = tuple(batches), op_rows(batches)
+        return self.rows
+
+    def clear(self) -> None:
+        """Let go of the messages and their rows."""
+        self.batches, self.rows = (), None
 
 
 def _ints(columns: Iterator[list[int]]) -> Ints:

@@ -17,7 +17,7 @@ from paceline.kafka.clients import BrokerSettings, BusError
 from paceline.kafka.errors import explain
 from paceline.settings import CLUSTER, SettingError
 
-from .jobs.config import CHANGEABLE, Config, refusal
+from .jobs.config import CHANGEABLE, default, refusal
 
 EXAMPLES = """\
 examples:
@@ -73,9 +73,8 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
 
 
 def _list() -> None:
-    defaults = Config()
-    for name, (low, high) in CHANGEABLE.items():
-        print(f"{name:<20} {getattr(defaults, name):>8g}   from {low:g} to {high:g}")
+    for name, (low, high, _) in CHANGEABLE.items():
+        print(f"{name:<20} {default(name):>8g}   from {low:g} to {high:g}")
 
 
 def _refuse(reason: str) -> int:

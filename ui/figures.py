@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from paceline.events import Finding
+from paceline.events import CAUSE_WORDS, Finding
 
 from .ratios import slowest_first, thin
 from .step_ring import Floats, Ints
 from .theme import FAINT, GROUND, INK, LINE, MUTED, PANEL, PHASE_COLOURS, RATIO_SCALE, STATE_COLOURS
-from .wording import CAUSES, TIMES
+from .wording import TIMES
 
 #: Rows a heatmap shows, and bars; of more ranks the slowest.
 ROWS, BARS = 192, 20
@@ -121,7 +121,7 @@ def _mark(
             figure.add_annotation(
                 x=first,
                 y=row - 0.5,
-                text=f"{finding.state}: {CAUSES[finding.cause]}",
+                text=f"{finding.state}: {CAUSE_WORDS[finding.cause]}",
                 showarrow=False,
                 xanchor="left" if first < low + 0.7 * (high - low) else "right",
                 yanchor="bottom",

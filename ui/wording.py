@@ -6,20 +6,8 @@ Rule of this file: pure. Names come from other people's jobs: whatever goes into
 import html
 from collections.abc import Iterable
 
-from paceline.events import Finding
+from paceline.events import CAUSE_WORDS, Finding
 
-CAUSES = {
-    "worker_compute": "slow computation on the worker",
-    "throttling": "GPU throttling",
-    "cpu_contention": "CPU contention",
-    "input_pipeline": "slow input pipeline",
-    "garbage_collection": "garbage collection",
-    "link": "slow network link",
-    "memory_pressure": "memory pressure",
-    "pipeline_stage": "uneven pipeline stages",
-    "sequence_length": "uneven sequence lengths",
-    "unknown": "cause unknown",
-}
 KINDS = {
     "straggler": "Straggler",
     "stage_imbalance": "Uneven stages",
@@ -145,7 +133,7 @@ def subject(finding: Finding) -> str:
 
 def verdict(finding: Finding) -> str:
     """A finding in one line: its kind, whom it is about and the cause, where there is one to tell."""
-    cause = f", {CAUSES[finding.cause]}" if finding.cause != "unknown" or finding.kind == "straggler" else ""
+    cause = f", {CAUSE_WORDS[finding.cause]}" if finding.cause != "unknown" or finding.kind == "straggler" else ""
     return f"{KINDS[finding.kind]}: {subject(finding)}{cause}"
 
 

@@ -1,7 +1,9 @@
-"""Take the README's picture of the page: of a running one, or of a pretend job on a broker of its own.
+"""Take the README's picture of the page: of a running one, or of a simulated job on a broker of its own.
 
-python docs/images/take_page.py http://127.0.0.1:8501 docs/images/page.png
-python docs/images/take_page.py rehearsal docs/images/page.png --width 1600
+From the root of the checkout, which the simulated job of the page's tests is imported from:
+
+python -m docs.images.take_page http://127.0.0.1:8501 docs/images/page.png
+python -m docs.images.take_page simulated docs/images/page.png --width 1600
 """
 
 import argparse
@@ -17,15 +19,15 @@ from playwright.sync_api import sync_playwright
 from paceline import wire
 from paceline.kafka import embedded
 from paceline.kafka.clients import BrokerSettings, ensure_topics, producer
-from tests.ui.simulated_job import Rehearsal
+from tests.ui.simulated_job import SimulatedJob
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 
 
 @contextlib.contextmanager
-def rehearsal(port: int) -> Iterator[str]:
-    """A broker with a pretend job and the page over it."""
+def simulated(port: int) -> Iterator[str]:
+    """A broker with a simulated job and the page over it."""
     with embedded.start() as broker:
         settings = BrokerSettings(brokers=(broker.address,))
         ensure_topics(settings)
@@ -52,13 +54,13 @@ def wait_for(port: int, deadline_s: float = 60.0) -> None:
 
 def publish(settings: BrokerSettings) -> None:
     """Send 600 steps of a job whose rank 5 turns slow at step 300."""
-    job, now_s = Rehearsal(), time.time()
+    job, now_s = SimulatedJob(), time.time()
     sent = [*job.described(now_s - 60), *job.machines(now_s)]
     for first in range(0, 600, 20):
         sent += job.timings(now_s - 60 + first / 10, first, 20)
     sent += [job.window(now_s, 599)]
     sent += [job.finding(1, 330, "suspected"), job.finding(2, 345, "confirmed"), job.finding(3, 599, "confirmed")]
-    client = producer(settings, "rehearsal")
+    client = producer(settings, "take-page")
     for topic, event in sent:
         key = wire.key_of(topic, event)
         client.send(topic.name, wire.encode(event), key=key.encode() if key else None)
@@ -80,12 +82,12 @@ def shoot(url: str, path: str, width: int, height: int) -> None:
 def main() -> None:
     """Parse, shoot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("url", help="the page's address, or `rehearsal`")
+    parser.add_argument("url", help="the page's address, or `simulated`")
     parser.add_argument("path", help="the PNG to write")
     parser.add_argument("--width", type=int, default=1600)
     parser.add_argument("--height", type=int, default=1180)
     chosen = parser.parse_args()
-    source = rehearsal(8599) if chosen.url == "rehearsal" else contextlib.nullcontext(chosen.url)
+    source = simulated(8599) if chosen.url == "simulated" else contextlib.nullcontext(chosen.url)
     with source as url:
         shoot(url, chosen.path, chosen.width, chosen.height)
 

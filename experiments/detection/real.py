@@ -16,7 +16,7 @@ from experiments.detection.judged import judge
 from experiments.detection.score import Marks, mark
 from experiments.detection.verdict import Case, Injected
 from paceline import recording, topics, wire
-from paceline.commands.slow_link import Link, LinkError, namespace
+from paceline.commands.slow_link import LinkError, SlowLink, namespace
 from paceline.events import STEP, Event, OpTimings
 from paceline.topics import Topic
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
@@ -85,7 +85,7 @@ def run(one: Run, folder: Path) -> dict[str, Marks]:
     return {rule: mark(case, accusations) for rule, accusations in judge(messages).items()}
 
 
-def _train(one: Run, path: Path, link: Link | None) -> None:
+def _train(one: Run, path: Path, link: SlowLink | None) -> None:
     python = [sys.executable, "-m"]
     options = ["--fault", one.fault, "--rank", str(one.rank), "--seconds", str(one.seconds), "--warm-up", str(WARM_UP)]
     script = [*python, "paceline.training.example", *options]
@@ -109,7 +109,7 @@ def _train(one: Run, path: Path, link: Link | None) -> None:
 
 
 @contextlib.contextmanager
-def _link(one: Run) -> Iterator[Link | None]:
+def _link(one: Run) -> Iterator[SlowLink | None]:
     if one.fault != "link":
         yield None
         return

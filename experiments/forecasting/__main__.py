@@ -1,8 +1,10 @@
 """Rolling-origin evaluation on recorded data: `make bench-forecasting`.
 
-    python -m experiments.forecasting --data ../shared/data                      every quick model and the default
-    python -m experiments.forecasting --models pool,fracast,prophet --share 0.1  slow ones on a tenth of the cases
-    python -m experiments.forecasting --write                                    into docs/benchmarks.md, with a picture
+    python -m experiments.forecasting --data FOLDER                      every member of the ensemble and the default
+    python -m experiments.forecasting --data FOLDER --models pool,fracast,prophet --share 0.1  slow ones, a tenth of it
+    python -m experiments.forecasting --data FOLDER --write              into docs/benchmarks.md, with a picture
+
+What belongs in FOLDER: docs/benchmarks.md, "Forecasting".
 
 The network answers with weights that were trained on the development half alone (network.npz here); those shipped have
 seen all of it. Cycles and kinds of job follow; --no-forecasts leaves only them.
@@ -13,12 +15,13 @@ import os
 import sys
 from pathlib import Path
 
+from forecaster.forecast import ENSEMBLE
 from forecaster.models import network
-from forecaster.models.registry import MEMBERS
+from forecaster.models.registry import registry
 
-from . import cycles, kinds, report
+from . import cycles, job_kinds, report
 from .contest import contest
-from .data import cases, tasks
+from .data import cases, missing, tasks
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -28,20 +31,20 @@ PICTURE = "images/forecasting.svg"
 def main() -> int:
     """Run the contest and print or write the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), metavar="FOLDER")
+    parser.add_argument("--data", type=Path, metavar="FOLDER", help="the recorded data; asked for")
     parser.add_argument("--part", choices=["held-out", "dev"], default="held-out")
-    parser.add_argument("--models", default=",".join(["pool", *MEMBERS]), help="names, with commas")
+    parser.add_argument("--models", default=",".join([ENSEMBLE, *registry(None).members]), help="names, with commas")
     parser.add_argument("--share", type=float, default=1.0, help="of the cases to run (1.0)")
     parser.add_argument("--machine", default=f"{os.cpu_count()} cores", help="for the report's first line")
     parser.add_argument("--no-forecasts", action="store_true", help="only cycles and kinds of job")
     parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md and the picture")
     args = parser.parse_args()
-    if not args.data.is_dir():
-        print(f"no data in {args.data}; --data names the folder", file=sys.stderr)
+    if (refusal := missing(args.data)) is not None:
+        print(f"experiments.forecasting: {refusal}", file=sys.stderr)
         return 2
     text = "" if args.no_forecasts else forecasts(args)
     text += report.rows("Cycles, right within 5 % of the true period", cycles.evaluate(args.data))
-    text += report.rows("Kinds of job", kinds.evaluate(args.data))
+    text += report.rows("Kinds of job", job_kinds.evaluate(args.data))
     print(text)
     if args.write:
         report.written(ROOT / "docs" / "benchmarks.md", text)
@@ -50,12 +53,12 @@ def main() -> int:
 
 def forecasts(args: argparse.Namespace) -> str:
     """The contest's tables; with ``--write`` also its picture."""
-    network.use(network.read(HERE / "network.npz"))
+    models = registry(network.read(HERE / "network.npz"))
     names, results = args.models.split(","), {}
     for task in tasks(args.data):
         chosen = list(cases(task, args.part))
         chosen = chosen[: max(4, round(len(chosen) * args.share))]
-        results[task.name] = contest(chosen, task.horizon, names, lambda text: None)
+        results[task.name] = contest(chosen, task.horizon, names, models, lambda text: None)
         print(f"{task.name}: {len(chosen)} cases", file=sys.stderr, flush=True)
     text = report.tables(results, names, args.machine)
     if args.write:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from forecaster import scores
-from forecaster.forecast import Question, ahead
+from forecaster.forecast import Question, forecast
 from forecaster.models import season
 from forecaster.models.model import UnsuitedError
 from forecaster.models.naive import repeated
-from forecaster.series import Past
+from forecaster.models.registry import Registry
+from forecaster.series import Series
 
 from .data import Array, Case
 
@@ -33,19 +34,19 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     unsuited: int = 0
 
-    def add(self, case: Case, quantiles: Array, scale: float, took_s: float) -> None:
+    def append(self, case: Case, quantiles: Array, scale: float, took_s: float) -> None:
         """Score one forecast."""
-        known = np.isfinite(case.actual)
-        self.errors.append(float(np.abs(case.actual - quantiles[:, 4])[known].mean() / scale))
-        self.losses.append(float(scores.pinball(case.actual[known], quantiles[known], LEVELS).mean() / scale))
+        measured = np.isfinite(case.actual)
+        self.errors.append(float(np.abs(case.actual - quantiles[:, 4])[measured].mean() / scale))
+        self.losses.append(float(scores.pinball(case.actual[measured], quantiles[measured], LEVELS).mean() / scale))
         self.inside.append(scores.coverage(case.actual, quantiles[:, 0], quantiles[:, -1]) or 0.0)
         self.seconds.append(took_s)
 
 
 def scale_of(case: Case, length: int) -> float:
     """What a case's errors are divided by: its own naive error, at least a thousandth of its range."""
-    found = scores.naive_scale(case.context, length) or 0.0
-    return max(found, 1e-3 * float(np.nanmax(case.context) - np.nanmin(case.context)), 1e-9)
+    scale = scores.naive_scale(case.context, length) or 0.0
+    return max(scale, 1e-3 * float(np.nanmax(case.context) - np.nanmin(case.context)), 1e-9)
 
 
 def asked(case: Case, horizon: int, model: str) -> Question:
@@ -54,23 +55,25 @@ def asked(case: Case, horizon: int, model: str) -> Question:
     return Question(case.context, series.interval_s, horizon, LEVELS, series.low, series.high, model=model)
 
 
-def contest(cases: list[Case], horizon: int, names: list[str], said: Callable[[str], None]) -> dict[str, Tally]:
+def contest(
+    cases: list[Case], horizon: int, names: list[str], models: Registry, said: Callable[[str], None]
+) -> dict[str, Tally]:
     """Name -> its tally; ``BASE`` is among them."""
     tallies = {name: Tally() for name in (BASE, *names)}
     for number, case in enumerate(cases):
         length = max(1, season.of_clock(case.series.interval_s, len(case.context)))
-        scale, past = scale_of(case, length), Past.of(case.context, case.series.interval_s)
+        scale, past = scale_of(case, length), Series.of(case.context, case.series.interval_s)
         gap = len(case.context) - 1 - int(np.flatnonzero(np.isfinite(case.context))[-1])
         base = repeated(past.values, length, horizon + gap)[gap:]
-        tallies[BASE].add(case, np.repeat(base[:, None], len(LEVELS), axis=1), scale, 0.0)
+        tallies[BASE].append(case, np.repeat(base[:, None], len(LEVELS), axis=1), scale, 0.0)
         for name in names:
             began_s = time.perf_counter()
             try:
-                made = ahead(asked(case, horizon, name)).values
+                made = forecast(asked(case, horizon, name), models).values
             except UnsuitedError:
                 tallies[name].unsuited += 1
-                made = ahead(asked(case, horizon, "naive")).values
-            tallies[name].add(case, made, scale, time.perf_counter() - began_s)
+                made = forecast(asked(case, horizon, "naive"), models).values
+            tallies[name].append(case, made, scale, time.perf_counter() - began_s)
         said(f"{number + 1} of {len(cases)}")
     return tallies
 

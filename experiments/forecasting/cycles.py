@@ -35,7 +35,7 @@ class Signal:
     times_s: Array
     period_s: float | None
 
-    def found(self) -> Cycle:
+    def cycle(self) -> Cycle:
         """The cycle in the signal."""
         return find_cycle(self.values, float(np.median(np.diff(self.times_s))), self.times_s)
 
@@ -45,28 +45,28 @@ def power(folder: Path) -> list[Signal]:
     events = pd.read_parquet(folder / "mlperf40_events.parquet")
     starts = events[events["key"] == "eval_start"].groupby("run_id")["t_ms"]
     truth = {run: float(np.median(np.diff(np.sort(times.to_numpy())))) / 1e3 for run, times in starts}
-    found, seen = [], defaultdict[str, int](int)
+    signals, seen = [], defaultdict[str, int](int)
     for run, rows in pd.read_parquet(folder / "mlperf40_h100_node_power_2s.parquet").groupby("run_id"):
         kind = str(run).rsplit("_", 1)[0]
         nodes = [node.sort_values("t_ms") for _, node in rows.groupby("node")]
         times: Array = nodes[0]["t_ms"].to_numpy(np.float64) / 1e3
         values = [np.interp(times, node["t_ms"] / 1e3, node["ac_w"]) for node in nodes]
-        found.append(_signal("H100 power", PARTS[seen[kind] % 2], np.mean(values, axis=0), times, truth[run]))
+        signals.append(_signal("H100 power", PARTS[seen[kind] % 2], np.mean(values, axis=0), times, truth[run]))
         seen[kind] += 1
-    return found
+    return signals
 
 
 def processor(folder: Path) -> list[Signal]:
     """Processor use of each recorded job, with the gap of its iterations where it trains."""
     events = pd.read_parquet(folder / "own_jobs_events.parquet")
     steps = {job: np.sort(rows["t"].to_numpy()) for job, rows in events[events["event"] == "iter"].groupby("job")}
-    found = []
+    signals = []
     for place, (job, rows) in enumerate(pd.read_parquet(folder / "own_jobs_5hz.parquet").groupby("job")):
         rows = rows.sort_values("t")
         truth = float(np.median(np.diff(steps[job]))) if job in steps else None
         values, times = rows["cpu_pct"].to_numpy(np.float64), rows["t"].to_numpy(np.float64)
-        found.append(_signal("own_jobs CPU", PARTS[place % 2], values, times, truth))
-    return found
+        signals.append(_signal("own_jobs CPU", PARTS[place % 2], values, times, truth))
+    return signals
 
 
 def _signal(source: str, part: str, values: Array, times: Array, truth: float | None) -> Signal:
@@ -117,7 +117,7 @@ def evaluate(data: Path) -> list[dict[str, Any]]:
 
 
 def _row(source: str, part: str, signals: list[Signal]) -> dict[str, Any]:
-    told = [(one.period_s, one.found().period_s) for one in signals]
+    told = [(one.period_s, one.cycle().period_s) for one in signals]
     cyclic = [(true, said) for true, said in told if true is not None]
     errors = [abs(said / true - 1) for true, said in cyclic if said is not None]
     false = [said is not None for true, said in told if true is None]

@@ -15,12 +15,25 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Part = Literal["dev", "held-out"]
+#: What the folder must hold; docs/benchmarks.md says which columns.
+FILES = (
+    "alibaba_genai26_pods_1min.parquet",
+    "mlperf40_h100_node_power_2s.parquet",
+    "mlperf40_events.parquet",
+    "nab_aws_cloudwatch_5min.parquet",
+    "cluster_cpu_alibaba2018_300s.csv",
+    "cluster_cpu_google2019_300s_firsthalf.csv",
+    "cluster_cpu_alibaba2018_30s.csv",
+    "own_jobs_5hz.parquet",
+    "own_jobs_index.csv",
+    "own_jobs_events.parquet",
+)
 #: No context is longer: a week of five minutes.
 CONTEXT = 2016
 
 
 @dataclass(frozen=True)
-class Series:
+class EvaluationSeries:
     """A recorded series on a regular grid, NaN where nothing was recorded."""
 
     key: str
@@ -36,7 +49,7 @@ class Task:
     """A set of series and how far ahead they are forecast."""
 
     name: str
-    series: list[Series]
+    series: list[EvaluationSeries]
     horizon: int
     cases: int = 64
 
@@ -45,9 +58,19 @@ class Task:
 class Case:
     """One forecast to make and what came."""
 
-    series: Series
+    series: EvaluationSeries
     context: Array
     actual: Array
+
+
+def missing(folder: Path | None) -> str | None:
+    """Why the evaluation cannot run on ``folder``, in one line; None where all files are there."""
+    if folder is None:
+        return f"DATA (--data) names no folder; it must hold {', '.join(FILES)} (columns: docs/benchmarks.md)"
+    absent = [name for name in FILES if not (folder / name).is_file()]
+    if absent:
+        return f"{folder} lacks {', '.join(absent)} (columns: docs/benchmarks.md)"
+    return None
 
 
 def tasks(folder: Path) -> list[Task]:
@@ -102,18 +125,18 @@ def gridded(at: NDArray[np.int64], values: Array, step: int) -> Array:
     return grid
 
 
-def pods(folder: Path, column: str, high: float | None) -> list[Series]:
+def pods(folder: Path, column: str, high: float | None) -> list[EvaluationSeries]:
     """One column of the GPU pods, a sample a minute."""
     table = pd.read_parquet(folder / "alibaba_genai26_pods_1min.parquet")
-    found = []
+    recorded = []
     for pod, rows in table.groupby("pod"):
         grid = gridded(rows.minute.to_numpy(np.int64), rows[column].to_numpy(float), 1)
         if np.isfinite(grid).sum() > 400:
-            found.append(Series(str(pod), grid, 60.0, 0.0, high))
-    return found
+            recorded.append(EvaluationSeries(str(pod), grid, 60.0, 0.0, high))
+    return recorded
 
 
-def mean_of(series: list[Series]) -> Series:
+def mean_of(series: list[EvaluationSeries]) -> EvaluationSeries:
     """The mean over all series of one grid, where at least half of them were recorded."""
     longest = max(len(one.values) for one in series)
     table = np.full((len(series), longest), np.nan)
@@ -122,43 +145,45 @@ def mean_of(series: list[Series]) -> Series:
     enough = np.isfinite(table).mean(axis=0) >= 0.5
     mean = np.full(longest, np.nan)
     mean[enough] = np.nanmean(table[:, enough], axis=0)
-    return Series("cluster", mean, series[0].interval_s, 0.0, 100.0)
+    return EvaluationSeries("cluster", mean, series[0].interval_s, 0.0, 100.0)
 
 
-def node_power(folder: Path) -> list[Series]:
+def node_power(folder: Path) -> list[EvaluationSeries]:
     """Power of H100 nodes, a sample every two seconds; at most three nodes a run, every other run held out."""
     table = pd.read_parquet(folder / "mlperf40_h100_node_power_2s.parquet")
-    found = []
+    recorded = []
     for number, (run, rows) in enumerate(sorted(table.groupby("run_id"))):
         for node in sorted(rows.node.unique())[:3]:
             own = rows[rows.node == node]
             grid = gridded(own.t_ms.to_numpy(np.int64), own.ac_w.to_numpy(float), 2000)
             if 240 <= len(grid) < 20_000:
-                found.append(Series(f"{run}/{node}", grid, 2.0, 0.0, None, "held-out" if number % 2 else "dev"))
-    return found
+                recorded.append(
+                    EvaluationSeries(f"{run}/{node}", grid, 2.0, 0.0, None, "held-out" if number % 2 else "dev")
+                )
+    return recorded
 
 
-def cloud(folder: Path) -> list[Series]:
+def cloud(folder: Path) -> list[EvaluationSeries]:
     """Virtual machines and databases of a public cloud, every five minutes."""
     table = pd.read_parquet(folder / "nab_aws_cloudwatch_5min.parquet")
-    found = []
+    recorded = []
     for key, rows in table.groupby("series"):
         at = (pd.to_datetime(rows.timestamp).astype("datetime64[s]").astype("int64")).to_numpy()
         values = gridded(at, rows.value.to_numpy(float), 300)
-        found.append(Series(str(key), values, 300.0, 0.0, 100.0 if "cpu" in str(key) else None))
-    return found
+        recorded.append(EvaluationSeries(str(key), values, 300.0, 0.0, 100.0 if "cpu" in str(key) else None))
+    return recorded
 
 
-def centres(folder: Path, interval_s: float) -> list[Series]:
+def centres(folder: Path, interval_s: float) -> list[EvaluationSeries]:
     """Means over whole data centres."""
     files = {
         300.0: ["cluster_cpu_alibaba2018_300s.csv", "cluster_cpu_google2019_300s_firsthalf.csv"],
         30.0: ["cluster_cpu_alibaba2018_30s.csv"],
     }
-    found = []
+    recorded = []
     for name in files[interval_s]:
         table = pd.read_csv(folder / name)
         for column in table.columns.drop("step"):
             high = 100.0 if "percent" in column else None
-            found.append(Series(f"{name}/{column}", table[column].to_numpy(float), interval_s, 0.0, high))
-    return found
+            recorded.append(EvaluationSeries(f"{name}/{column}", table[column].to_numpy(float), interval_s, 0.0, high))
+    return recorded

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from forecaster.forecast import ENSEMBLE
+
 from .contest import Tally, relative
 
 BEGIN, END = "<!-- forecasting: begin -->", "<!-- forecasting: end -->"
@@ -25,29 +27,30 @@ def summary(results: Results, names: list[str]) -> list[tuple[str, float, float,
 
 def tables(results: Results, names: list[str], machine: str) -> str:
     """Two tables: all tasks together, and the default task by task."""
+    cases = sum(len(tallies[ENSEMBLE].errors) for tallies in results.values())
     lines = [
         f"{machine}. Relative to repeating the last season (below 1 is better); geometric means over {len(results)}",
-        f"tasks with {sum(len(one['pool'].errors) for one in results.values())} cases. Differences under 5 % are ties.",
+        f"tasks with {cases} cases. Differences under 5 % are ties.",
         "",
         "| model | MASE | wQL | inside the 80 % interval | ms, with its back-test |",
         "|---|---|---|---|---|",
     ]
     for name, mase, wql, inside, took in summary(results, names):
-        shown = f"**{name}** (the default)" if name == "pool" else name
+        shown = f"**{name}** (the default)" if name == ENSEMBLE else name
         lines.append(f"| {shown} | {mase:.3f} | {wql:.3f} | {inside:.0%} | {took:.0f} |")
     lines += ["", "The default, task by task:", "", "| task | cases | MASE | wQL | inside |", "|---|---|---|---|---|"]
     for task, tallies in results.items():
-        mase, wql = relative(tallies, "pool")
-        own = tallies["pool"]
+        mase, wql = relative(tallies, ENSEMBLE)
+        own = tallies[ENSEMBLE]
         lines.append(f"| {task} | {len(own.errors)} | {mase:.2f} | {wql:.2f} | {np.mean(own.inside):.0%} |")
     return "\n".join(lines) + "\n"
 
 
-def rows(title: str, found: list[dict[str, Any]]) -> str:
+def rows(title: str, results: list[dict[str, Any]]) -> str:
     """A table of rows with the same names."""
-    names = list(found[0])
+    names = list(results[0])
     lines = [f"{title}:", "", f"| {' | '.join(names)} |".replace("_", " "), "|" + "---|" * len(names)]
-    for row in found:
+    for row in results:
         shown = [f"{row[name]:.3f}" if isinstance(row[name], float) else str(row[name]) for name in names]
         lines.append(f"| {' | '.join(shown)} |")
     return "\n".join(lines) + "\n\n"
@@ -64,7 +67,7 @@ def plot(results: Results, names: list[str], path: Path) -> None:
     figure, axes = pyplot.subplots(figsize=(9, 4.5), layout="constrained")
     for name in names:
         values = [relative(results[task], name)[1] for task in tasks]
-        strong = name == "pool"
+        strong = name == ENSEMBLE
         axes.plot(
             values, range(len(tasks)), "o", label=name, markersize=9 if strong else 5, alpha=1.0 if strong else 0.5
         )

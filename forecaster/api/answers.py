@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from ..forecast import Outlook
+from ..forecast import ForecastResult
 
 
 class BacktestScores(BaseModel):
@@ -41,23 +41,23 @@ class BatchAnswer(BaseModel):
     answers: list[ForecastAnswer]
 
 
-def answered(outlook: Outlook, levels: list[float], interval_s: float) -> ForecastAnswer:
-    """``outlook`` as it goes over the wire."""
+def answered(result: ForecastResult, levels: list[float], interval_s: float) -> ForecastAnswer:
+    """``result`` as it goes over the wire."""
     return ForecastAnswer(
-        model=outlook.model,
+        model=result.model,
         quantiles=levels,
-        values=outlook.values.tolist(),
+        values=result.values.tolist(),
         interval_s=interval_s,
-        season_length=outlook.season,
+        season_length=result.season,
         backtest=BacktestScores(
-            own=outlook.loss,
-            seasonal_naive=outlook.naive_loss,
-            coverage_80=outlook.coverage,
-            moments=outlook.moments,
-            steps=outlook.steps,
+            own=result.loss,
+            seasonal_naive=result.naive_loss,
+            coverage_80=result.coverage,
+            moments=result.moments,
+            steps=result.steps,
         ),
-        history=outlook.history,
-        busy=None if outlook.busy is None else outlook.busy.tolist(),
-        weights={name: round(share, 6) for name, share in outlook.weights.items()},
-        notes=list(outlook.notes),
+        history=result.history,
+        busy=None if result.above_rest is None else result.above_rest.tolist(),
+        weights={name: round(share, 6) for name, share in result.weights.items()},
+        notes=list(result.notes),
     )

@@ -1,4 +1,4 @@
-"""The application: routes, refusals, limits, health and metrics around a desk and, where there is one, a memory."""
+"""The application: routes, refusals, limits, health and metrics around an executor and a memory."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -12,7 +12,7 @@ from paceline import __version__
 
 from ..memory import Memory
 from . import changes, failures, forecasts, jobs, series
-from .executor import Desk
+from .executor import ForecastExecutor
 from .meters import Meters
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
@@ -23,14 +23,16 @@ DESCRIPTION = """Forecasts with honest intervals, cycles and kinds of job.
 under `/v1/series`, `/v1/jobs` and `/v1/clusters`. Gaps are `null`, never 0; NaN and infinity are refused."""
 
 
-def application(desk: Desk, memory: Memory, token: str = "", ready: Callable[[], str | None] = lambda: None) -> FastAPI:
+def application(
+    executor: ForecastExecutor, memory: Memory, token: str = "", ready: Callable[[], str | None] = lambda: None
+) -> FastAPI:
     """The service; ``token`` allows changes, ``ready`` tells what it still waits for, or None."""
     meters = Meters()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        desk.close()
+        executor.close()
 
     app = FastAPI(
         title="Paceline forecaster",
@@ -40,10 +42,10 @@ def application(desk: Desk, memory: Memory, token: str = "", ready: Callable[[],
         max_body_size=LARGEST,
     )
     failures.install(app)
-    app.include_router(forecasts.router(desk))
-    app.include_router(series.router(memory, desk))
+    app.include_router(forecasts.router(executor))
+    app.include_router(series.router(memory, executor))
     app.include_router(changes.router(memory, token))
-    app.include_router(jobs.router(memory, desk))
+    app.include_router(jobs.router(memory, executor))
     _health(app, ready, lambda: meters.text(memory))
 
     @app.middleware("http")
@@ -51,7 +53,7 @@ def application(desk: Desk, memory: Memory, token: str = "", ready: Callable[[],
         began = time.perf_counter()
         response: Response = await call_next(request)  # type: ignore[misc]
         route = request.scope.get("route")
-        meters.took(getattr(route, "path", "none"), response.status_code, time.perf_counter() - began)
+        meters.observe(getattr(route, "path", "none"), response.status_code, time.perf_counter() - began)
         return response
 
     return app

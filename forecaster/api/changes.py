@@ -68,7 +68,7 @@ def _check(key: str, sent: Append) -> None:
         raise RefusedError(422, "key", "1 to 300 characters")
     if len(sent.times_s) != len(sent.values):
         raise RefusedError(422, "times_s", f"{len(sent.times_s)} for {len(sent.values)} values; give one a value")
-    for name, least, most in (("times_s", 0.0, 1e11), ("values", -3e38, 3e38)):
-        for place, value in enumerate(getattr(sent, name)):
+    for name, numbers, least, most in (("times_s", sent.times_s, 0.0, 1e11), ("values", sent.values, -3e38, 3e38)):
+        for place, value in enumerate(numbers):
             if not least <= value <= most:
                 raise RefusedError(422, f"{name}[{place}]", f"{value} is not between {least:g} and {most:g}")

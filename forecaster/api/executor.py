@@ -1,6 +1,7 @@
 """Where forecasts are made: off the event loop, as many at once as there are processors, slow models one at a time.
 
-Rule of this file: threads for single questions, processes for batches; no rule of forecasting.
+Rule of this file: threads for single questions, processes for batches; no rule of forecasting. A worker process holds
+nothing: the models travel with each part of a batch.
 """
 
 import asyncio
@@ -10,9 +11,9 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
-from ..forecast import POOL, Outlook, Question, ahead, tried
+from ..forecast import ENSEMBLE, ForecastResult, Question, backtests, forecast
 from ..models.model import UnsuitedError
-from ..models.registry import MEMBERS
+from ..models.registry import Registry
 
 T = TypeVar("T")
 
@@ -20,47 +21,52 @@ T = TypeVar("T")
 PART, MANY = 32, 96
 
 
-class Desk:
-    """Answers questions."""
+class ForecastExecutor:
+    """Answers questions with ``models``."""
 
-    def __init__(self, processors: int) -> None:
+    def __init__(self, models: Registry, processors: int) -> None:
         self.processors = processors
+        self._models = models
         self._quick = ThreadPoolExecutor(processors, "forecast")
         self._slow = ThreadPoolExecutor(1, "forecast-slow")
         self._processes: Executor | None = None
 
-    async def ahead(self, question: Question) -> Outlook:
+    async def submit(self, question: Question) -> ForecastResult:
         """The answer to one question.
 
         Raises:
             UnsuitedError: the named model cannot.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._of(question), ahead, question)
+        where = self._threads(question)
+        return await asyncio.get_running_loop().run_in_executor(where, forecast, question, self._models)
 
-    async def all_ahead(self, questions: Sequence[Question]) -> list[Outlook | UnsuitedError]:
+    async def submit_all(self, questions: Sequence[Question]) -> list[ForecastResult | UnsuitedError]:
         """One answer a question; where the named model cannot, that."""
         loop = asyncio.get_running_loop()
         many = len(questions) >= MANY and self.processors > 1
-        asked = []
+        answers = []
         for place in range(0, len(questions), PART):
             part = questions[place : place + PART]
-            slow = any(self._of(one) is self._slow for one in part)
-            where = self._slow if slow else self._pool() if many else self._quick
-            asked.append(loop.run_in_executor(where, _each, part))
+            if any(self._threads(one) is self._slow for one in part):
+                answers.append(loop.run_in_executor(self._slow, _each, part, self._models))
+            elif many:
+                answers.append(loop.run_in_executor(self._workers(), _each, part, self._models.quick()))
+            else:
+                answers.append(loop.run_in_executor(self._quick, _each, part, self._models))
         try:
-            return [one for part in await asyncio.gather(*asked) for one in part]
+            return [one for part in await asyncio.gather(*answers) for one in part]
         except BrokenProcessPool:
-            # A worker was killed, for want of memory perhaps: the threads answer, and the next batch starts anew.
+            # A worker was killed, perhaps for want of memory: the threads answer, and the next batch starts new ones.
             self._processes = None
-            return await loop.run_in_executor(self._quick, _each, questions)
+            return await loop.run_in_executor(self._quick, _each, questions, self._models)
 
-    async def work(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """``work`` on its arguments, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._quick, work, *arguments)
 
-    async def tried(self, question: Question) -> list[tuple[str, float | None, float | None]]:
-        """Each quick model's back-test on the question's series: name, loss, coverage of the 80 % interval."""
-        return await self.work(tried, question)
+    async def backtests(self, question: Question) -> list[tuple[str, float | None, float | None]]:
+        """Each member's back-test on the question's series: name, loss, coverage of the 80 % interval."""
+        return await self.run(backtests, question, self._models)
 
     def close(self) -> None:
         """Finish what is under way and end the workers."""
@@ -68,21 +74,21 @@ class Desk:
             if executor is not None:
                 executor.shutdown(wait=True, cancel_futures=True)
 
-    def _of(self, question: Question) -> Executor:
-        return self._quick if question.model == POOL or question.model in MEMBERS else self._slow
+    def _threads(self, question: Question) -> Executor:
+        return self._quick if question.model == ENSEMBLE or question.model in self._models.members else self._slow
 
-    def _pool(self) -> Executor:
+    def _workers(self) -> Executor:
         if self._processes is None:
             context = multiprocessing.get_context("forkserver")
             self._processes = ProcessPoolExecutor(self.processors, context)
         return self._processes
 
 
-def _each(questions: Sequence[Question]) -> list[Outlook | UnsuitedError]:
-    found: list[Outlook | UnsuitedError] = []
+def _each(questions: Sequence[Question], models: Registry) -> list[ForecastResult | UnsuitedError]:
+    answers: list[ForecastResult | UnsuitedError] = []
     for question in questions:
         try:
-            found.append(ahead(question))
+            answers.append(forecast(question, models))
         except UnsuitedError as error:
-            found.append(error)
-    return found
+            answers.append(error)
+    return answers

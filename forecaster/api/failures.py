@@ -59,9 +59,9 @@ def install(app: FastAPI) -> None:
     async def other(request: Request, error: HTTPException) -> JSONResponse:
         # A body that is not even text is as wrong as one that is not JSON.
         status = 422 if error.status_code == 400 else error.status_code
-        found = refusal(status, ("body" if status == 422 else "path", str(error.detail)))
-        found.headers.update(error.headers or {})
-        return found
+        response = refusal(status, ("body" if status == 422 else "path", str(error.detail)))
+        response.headers.update(error.headers or {})
+        return response
 
 
 def _problem(error: dict[str, Any]) -> tuple[str, str]:

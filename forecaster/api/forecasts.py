@@ -7,7 +7,7 @@ from ..forecast import Question
 from ..grid import GridError, gridded
 from ..models.model import UnsuitedError
 from .answers import BatchAnswer, ForecastAnswer, answered
-from .executor import Desk
+from .executor import ForecastExecutor
 from .failures import REFUSALS, RefusedError
 from .questions import BatchQuestion, ForecastQuestion, Sampled
 
@@ -49,8 +49,8 @@ def question(asked: ForecastQuestion, field: str = "") -> Question:
     )
 
 
-def router(desk: Desk) -> APIRouter:
-    """The routes, answered by ``desk``."""
+def router(executor: ForecastExecutor) -> APIRouter:
+    """The routes, answered by ``executor``."""
     routes = APIRouter(prefix="/v1", tags=["forecast"])
 
     @routes.post("/forecast", responses=REFUSALS)
@@ -58,21 +58,21 @@ def router(desk: Desk) -> APIRouter:
         """Quantiles of a series that is sent along. Nothing is kept."""
         ready = question(asked)
         try:
-            outlook = await desk.ahead(ready)
+            result = await executor.submit(ready)
         except UnsuitedError as error:
             raise RefusedError(422, "model", f"{asked.model}: {error}") from error
-        return answered(outlook, ready.levels.tolist(), ready.interval_s)
+        return answered(result, ready.levels.tolist(), ready.interval_s)
 
     @routes.post("/forecast/batch", responses=REFUSALS)
     async def batch(asked: BatchQuestion) -> BatchAnswer:
         """Many series in one request, shared out over the processors."""
         ready = [question(one, f"questions[{place}].") for place, one in enumerate(asked.questions)]
-        outlooks = await desk.all_ahead(ready)
+        results = await executor.submit_all(ready)
         answers = []
-        for place, (one, outlook) in enumerate(zip(ready, outlooks, strict=True)):
-            if isinstance(outlook, UnsuitedError):
-                raise RefusedError(422, f"questions[{place}].model", f"{one.model}: {outlook}")
-            answers.append(answered(outlook, one.levels.tolist(), one.interval_s))
+        for place, (one, result) in enumerate(zip(ready, results, strict=True)):
+            if isinstance(result, UnsuitedError):
+                raise RefusedError(422, f"questions[{place}].model", f"{one.model}: {result}")
+            answers.append(answered(result, one.levels.tolist(), one.interval_s))
         return BatchAnswer(answers=answers)
 
     return routes

@@ -1,4 +1,4 @@
-"""``POST /v1/cycle``, ``POST /v1/job-type`` and ``GET /v1/jobs/{job}/profile``: rhythm and kind."""
+"""``POST /v1/cycle``, ``POST /v1/job-type`` and ``GET /v1/jobs/{job}/profile``: cycle and kind of job."""
 
 from typing import Annotated
 
@@ -7,10 +7,12 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.types import JsonValue
 
+from paceline.events import JobProfile
+
 from ..cycles import Cycle, find_cycle, from_events
-from ..job_kinds import KINDS, classify
+from ..job_kinds import JOB_KINDS, classify
 from ..memory import Memory
-from .executor import Desk
+from .executor import ForecastExecutor
 from .failures import NOT_FOUND, REFUSALS, RefusedError
 from .questions import VALUES, WAVE, Interval, Number, Sampled, Strict, finite, refused
 
@@ -47,7 +49,7 @@ class CycleQuestion(Strict):
 
 
 class CycleAnswer(BaseModel):
-    """A rhythm; null: there is no stable one, and the note says why."""
+    """A cycle; null: there is no stable one, and the note says why."""
 
     period_s: float | None
     confidence: float = Field(ge=0.0, le=1.0)
@@ -78,7 +80,7 @@ class KindQuestion(Strict):
 class KindAnswer(BaseModel):
     """The kind of job, or `unknown`."""
 
-    kind: str = Field(description=f"One of {', '.join(KINDS)}, unknown.")
+    kind: str = Field(description=f"One of {', '.join(JOB_KINDS)}, unknown.")
     probability: float
     probabilities: dict[str, float]
     note: str
@@ -102,27 +104,38 @@ class ProfileAnswer(BaseModel):
     notes: list[str]
 
 
-def router(memory: Memory, desk: Desk) -> APIRouter:
+def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     """The routes."""
     routes = APIRouter(prefix="/v1", tags=["jobs"])
 
     @routes.post("/cycle", responses=REFUSALS)
     async def cycle(asked: CycleQuestion) -> CycleAnswer:
-        """The rhythm of a signal or of events that are sent along."""
+        """The cycle of a signal or of events that are sent along."""
         try:
-            found = await desk.work(_cycle, asked)
+            answer = await executor.run(_cycle, asked)
         except ValueError as error:
             raise RefusedError(422, "values" if asked.values else "events_s", str(error)) from error
-        return CycleAnswer(**vars(found))
+        return CycleAnswer(
+            period_s=answer.period_s,
+            confidence=answer.confidence,
+            next_s=answer.next_s,
+            drift_ratio=answer.drift_ratio,
+            note=answer.note,
+        )
 
     @routes.post("/job-type", responses=REFUSALS)
     async def job_type(asked: KindQuestion) -> KindAnswer:
         """The kind of a job whose measurements are sent along."""
         try:
-            found = await desk.work(classify, asked.series, asked.interval_s, asked.has_steps)
+            estimate = await executor.run(classify, asked.series, asked.interval_s, asked.has_steps)
         except ValueError as error:
             raise RefusedError(422, "series", str(error)) from error
-        return KindAnswer(**{**vars(found), "probabilities": dict(found.probabilities)})
+        return KindAnswer(
+            kind=estimate.kind,
+            probability=estimate.probability,
+            probabilities=dict(estimate.probabilities),
+            note=estimate.note,
+        )
 
     @routes.get("/jobs/{job:path}/profile", responses={**NOT_FOUND, **REFUSALS})
     async def profile(
@@ -130,16 +143,33 @@ def router(memory: Memory, desk: Desk) -> APIRouter:
         cluster: Annotated[str | None, Query(max_length=200)] = None,
         total_steps: Annotated[int | None, Query(ge=1, le=2**53, description="To say when it ends.")] = None,
     ) -> ProfileAnswer:
-        """What kind of job it is, its rhythm, and its end."""
-        profiles = await desk.work(memory.profiles, job)
-        found = next((one for one in profiles if cluster in (None, one.cluster)), None)
-        if found is None:
+        """What kind of job it is, its cycle, and its end."""
+        profiles = await executor.run(memory.profiles, job)
+        of_job = next((one for one in profiles if cluster in (None, one.cluster)), None)
+        if of_job is None:
             raise RefusedError(404, "job", f"no job {job!r} has been heard of")
-        end_s = found.end_s if total_steps is None else memory.ends_s(job, total_steps)
-        fields = {name: getattr(found, name) for name in ProfileAnswer.model_fields}
-        return ProfileAnswer(**{**fields, "end_s": end_s})
+        end_s = of_job.end_s if total_steps is None else memory.ends_s(job, total_steps)
+        return _profile_answer(of_job, end_s)
 
     return routes
+
+
+def _profile_answer(profile: JobProfile, end_s: float | None) -> ProfileAnswer:
+    return ProfileAnswer(
+        cluster=profile.cluster,
+        job=profile.job,
+        attempt=profile.attempt,
+        time_s=profile.time_s,
+        kind=profile.kind,
+        kind_probability=profile.kind_probability,
+        kind_probabilities=profile.kind_probabilities,
+        cycle_period_s=profile.cycle_period_s,
+        cycle_confidence=profile.cycle_confidence,
+        cycle_next_s=profile.cycle_next_s,
+        cycle_drift_ratio=profile.cycle_drift_ratio,
+        end_s=end_s,
+        notes=profile.notes,
+    )
 
 
 def _cycle(asked: CycleQuestion) -> Cycle:

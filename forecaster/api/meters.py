@@ -24,14 +24,14 @@ class Meters:
 
         self._held = Gauge("paceline_forecaster_series", "Series in memory.", registry=self._registry)
         self._bytes = Gauge("paceline_forecaster_history_bytes", "Bytes of their samples.", registry=self._registry)
-        self._taken = Gauge(
+        self._messages = Gauge(
             "paceline_forecaster_bus_messages",
             "Events read, late values, unusable events, results published.",
             ("what",),
             registry=self._registry,
         )
 
-    def took(self, route: str, status: int, seconds: float) -> None:
+    def observe(self, route: str, status: int, seconds: float) -> None:
         """Count one request on the route's template."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
@@ -41,6 +41,8 @@ class Meters:
         counts = memory.counts
         self._held.set(len(memory))
         self._bytes.set(memory.bytes)
-        for kind in ("events", "late", "undecodable", "published"):
-            self._taken.labels(kind).set(getattr(counts, kind))
+        self._messages.labels("events").set(counts.events)
+        self._messages.labels("late").set(counts.late)
+        self._messages.labels("undecodable").set(counts.undecodable)
+        self._messages.labels("published").set(counts.published)
         return generate_latest(self._registry).decode()

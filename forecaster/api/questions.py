@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.types import JsonValue
 from pydantic_core import PydanticCustomError
 
-from ..forecast import models
+from ..forecast import ENSEMBLE, MODELS
 
 #: Values in one question, steps ahead (a day of seconds), quantiles, and questions in one batch.
 VALUES, HORIZON, QUANTILES, BATCH = 100_000, 86_400, 99, 1000
@@ -51,7 +51,7 @@ def seconds(times: Sequence[float | str]) -> list[float]:
     Raises:
         PydanticCustomError: one is no time.
     """
-    found = []
+    moments_s = []
     for place, value in enumerate(times):
         if isinstance(value, str):
             try:
@@ -60,8 +60,8 @@ def seconds(times: Sequence[float | str]) -> list[float]:
             except (ValueError, OverflowError):
                 reason = f"{value!r} is neither Unix seconds nor an ISO 8601 time"
                 raise refused(f"timestamps[{place}]", reason) from None
-        found.append(float(value))
-    return found
+        moments_s.append(float(value))
+    return moments_s
 
 
 class Strict(BaseModel):
@@ -119,13 +119,13 @@ class ForecastQuestion(Sampled):
     season_length: int | None = Field(
         None, ge=0, le=VALUES, description="Samples in a season; 0 for none; found from the values where not given."
     )
-    model: str = Field("pool", max_length=64, description=f"One of {', '.join(models())}.", examples=["pool"])
+    model: str = Field(ENSEMBLE, max_length=64, description=f"One of {', '.join(MODELS)}.", examples=[ENSEMBLE])
 
     @model_validator(mode="after")
     def _sensible(self) -> "ForecastQuestion":
-        for name in ("minimum", "maximum"):
-            if getattr(self, name) is not None:
-                finite(name, [getattr(self, name)])
+        for name, bound in (("minimum", self.minimum), ("maximum", self.maximum)):
+            if bound is not None:
+                finite(name, [bound])
         if self.minimum is not None and self.maximum is not None and not self.minimum < self.maximum:
             raise refused("minimum", f"{self.minimum:g} is not below the maximum, {self.maximum:g}")
         finite("quantiles", self.quantiles)
@@ -133,8 +133,8 @@ class ForecastQuestion(Sampled):
             raise refused("quantiles", "one is there twice")
         if self.horizon * len(self.quantiles) > ANSWER:
             raise refused("horizon", f"times the number of quantiles is more than {ANSWER} numbers")
-        if self.model not in models():
-            raise refused("model", f"there is none called {self.model!r}; there are {', '.join(models())}")
+        if self.model not in MODELS:
+            raise refused("model", f"there is none called {self.model!r}; there are {', '.join(MODELS)}")
         return self
 
 

@@ -7,18 +7,18 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from .. import held_forecast
-from ..exceedance import Reached, reached
-from ..forecast import POOL, Outlook, Question, models
+from ..exceedance import Exceedance, exceedance
+from ..forecast import ENSEMBLE, MODELS, ForecastResult, Question
 from ..history import Subject
 from ..memory import Held, Memory
 from ..models.model import UnsuitedError
 from .answers import ForecastAnswer, answered
-from .executor import Desk
+from .executor import ForecastExecutor
 from .failures import NOT_FOUND, REFUSALS, RefusedError
 from .questions import HORIZON
 
-Ahead = Annotated[int, Query(ge=1, le=HORIZON, description="Steps ahead.")]
-ModelName = Annotated[str, Query(max_length=64, description=f"One of {', '.join(models())}.")]
+Horizon = Annotated[int, Query(ge=1, le=HORIZON, description="Steps ahead.")]
+ModelName = Annotated[str, Query(max_length=64, description=f"One of {', '.join(MODELS)}.")]
 
 
 class SeriesLine(BaseModel):
@@ -84,7 +84,7 @@ class FreeAnswer(BaseModel):
     free: ReachedAnswer
 
 
-def router(memory: Memory, desk: Desk) -> APIRouter:
+def router(memory: Memory, executor: ForecastExecutor) -> APIRouter:
     """The routes over ``memory``."""
     routes = APIRouter(prefix="/v1", tags=["series"])
 
@@ -94,39 +94,43 @@ def router(memory: Memory, desk: Desk) -> APIRouter:
         return SeriesList(series=[_line(one.subject, one.samples, one.time_s) for one in memory.lines()])
 
     @routes.get("/series/{key:path}/forecast", responses={**NOT_FOUND, **REFUSALS})
-    async def forecast(key: str, horizon: Ahead = held_forecast.HORIZON, model: ModelName = POOL) -> SeriesForecast:
+    async def forecast(
+        key: str, horizon: Horizon = held_forecast.HORIZON, model: ModelName = ENSEMBLE
+    ) -> SeriesForecast:
         """What comes next of a series that is held."""
         held = _held(memory, key)
-        asked, outlook = await _ahead(desk, held, horizon, model)
-        base = answered(outlook, asked.levels.tolist(), asked.interval_s).model_dump()
+        asked, result = await _forecast(executor, held, horizon, model)
+        base = answered(result, asked.levels.tolist(), asked.interval_s).model_dump()
         high = held.subject.high if held.subject.key.endswith("_bytes") else None
-        full = None if high is None else reached(outlook.values, asked.levels, high, asked.interval_s)
+        full = None if high is None else exceedance(result.values, asked.levels, high, asked.interval_s)
         return SeriesForecast(
             **base,
             series=key,
             unit=held.subject.unit,
             time_s=held.time_s,
-            full=None if full is None or high is None else _reached(full, high),
+            full=None if full is None or high is None else _reached_answer(full, high),
         )
 
     @routes.get("/backtest/{key:path}", responses={**NOT_FOUND, **REFUSALS})
-    async def backtest(key: str, horizon: Ahead = held_forecast.HORIZON) -> BacktestAnswer:
+    async def backtest(key: str, horizon: Horizon = held_forecast.HORIZON) -> BacktestAnswer:
         """How each quick model would have done."""
         held = _held(memory, key)
-        lines = await desk.tried(held_forecast.question(held, horizon))
+        lines = await executor.backtests(held_forecast.question(held, horizon))
         rows = [BacktestLine(model=name, loss=loss, coverage_80=covered) for name, loss, covered in lines]
         return BacktestAnswer(series=key, horizon=horizon, models=rows)
 
     @routes.get("/clusters/{cluster}/free", responses={**NOT_FOUND, **REFUSALS})
     async def free(
-        cluster: str, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1, horizon: Ahead = held_forecast.HORIZON
+        cluster: str, gpus: Annotated[int, Query(ge=1, le=1_000_000)] = 1, horizon: Horizon = held_forecast.HORIZON
     ) -> FreeAnswer:
         """When so many GPUs will be free at once."""
         held = _held(memory, f"{cluster}/cluster/free_gpus")
-        asked, outlook = await _ahead(desk, held, horizon, POOL)
-        found = reached(outlook.values, asked.levels, float(gpus), asked.interval_s)
+        asked, result = await _forecast(executor, held, horizon, ENSEMBLE)
+        free_at = exceedance(result.values, asked.levels, float(gpus), asked.interval_s)
         now = float(held.values[-1]) if len(held.values) and np.isfinite(held.values[-1]) else None
-        return FreeAnswer(cluster=cluster, gpus=gpus, now=now, time_s=held.time_s, free=_reached(found, float(gpus)))
+        return FreeAnswer(
+            cluster=cluster, gpus=gpus, now=now, time_s=held.time_s, free=_reached_answer(free_at, float(gpus))
+        )
 
     return routes
 
@@ -138,12 +142,14 @@ def _held(memory: Memory, key: str) -> Held:
     return held
 
 
-async def _ahead(desk: Desk, held: Held, horizon: int, model: str) -> tuple[Question, Outlook]:
-    if model not in models():
-        raise RefusedError(422, "model", f"there is none called {model!r}; there are {', '.join(models())}")
+async def _forecast(
+    executor: ForecastExecutor, held: Held, horizon: int, model: str
+) -> tuple[Question, ForecastResult]:
+    if model not in MODELS:
+        raise RefusedError(422, "model", f"there is none called {model!r}; there are {', '.join(MODELS)}")
     asked = held_forecast.question(held, horizon, model=model)
     try:
-        return asked, await desk.ahead(asked)
+        return asked, await executor.submit(asked)
     except UnsuitedError as error:
         raise RefusedError(422, "model", f"{model}: {error}") from error
 
@@ -161,5 +167,5 @@ def _line(subject: Subject, samples: int, time_s: float) -> SeriesLine:
     )
 
 
-def _reached(found: Reached, limit: float) -> ReachedAnswer:
-    return ReachedAnswer(limit=limit, early_s=found.early_s, median_s=found.median_s, probability=found.probability)
+def _reached_answer(level: Exceedance, limit: float) -> ReachedAnswer:
+    return ReachedAnswer(limit=limit, early_s=level.early_s, median_s=level.median_s, probability=level.probability)

@@ -37,9 +37,9 @@ class Tooth:
     sigmas: float
 
 
-def best_period(found: Autocorrelation) -> Tooth | None:
+def best_period(correlation: Autocorrelation) -> Tooth | None:
     """The shortest period that the comb likes about as well as any; None where it likes none."""
-    tried = comb(found, candidates(found))
+    tried = comb(correlation, candidates(correlation))
     if not tried or max(one.score for one in tried) <= 0:
         return None
     best = max(one.score for one in tried)
@@ -52,27 +52,27 @@ def _share(period: float) -> float:
     return COARSE_SHARE if period < COARSE_SAMPLES else SHORTEST_SHARE
 
 
-def candidates(found: Autocorrelation) -> NDArray[np.float64]:
+def candidates(correlation: Autocorrelation) -> NDArray[np.float64]:
     """Periods worth trying: peaks of the autocorrelation, and the ten highest of the spectrum."""
-    longest = len(found.ratio) / FEWEST_CYCLES
-    ratio = found.ratio[: int(longest) + 2]
+    longest = len(correlation.ratio) / FEWEST_CYCLES
+    ratio = correlation.ratio[: int(longest) + 2]
     lag = np.arange(1, len(ratio) - 1)
     hills = lag[(ratio[1:-1] > ratio[:-2]) & (ratio[1:-1] >= ratio[2:]) & (ratio[1:-1] > 0)]
     hills = hills[np.argsort(-ratio[hills])[:MOST_CANDIDATES]]
-    power = found.power
+    power = correlation.power
     index = np.arange(1, len(power) - 1)
     peaks = index[(power[1:-1] >= power[:-2]) & (power[1:-1] >= power[2:])]
-    peaks = peaks[(found.padded / peaks <= longest) & (found.padded / peaks >= FEWEST_SAMPLES)]
+    peaks = peaks[(correlation.padded / peaks <= longest) & (correlation.padded / peaks >= FEWEST_SAMPLES)]
     peaks = peaks[np.argsort(-power[peaks])[:10]]
-    both = np.unique(np.concatenate((hills.astype(np.float64), found.padded / peaks)))
+    both = np.unique(np.concatenate((hills.astype(np.float64), correlation.padded / peaks)))
     return both[(both >= FEWEST_SAMPLES) & (both <= longest)]
 
 
-def comb(found: Autocorrelation, periods: NDArray[np.float64]) -> list[Tooth]:
+def comb(correlation: Autocorrelation, periods: NDArray[np.float64]) -> list[Tooth]:
     """Each period's best nearby score: mean of r(kT) - r((k - 1/2)T) over k = 1 … 6, as far as the record reaches."""
     if not len(periods):
         return []
-    ratio = found.ratio
+    ratio = correlation.ratio
     length, lags = len(ratio), np.arange(len(ratio))
     period = np.maximum(periods[:, None] * FINE, FEWEST_SAMPLES)
     teeth = np.clip((0.8 * length / period).astype(int), 0, TEETH)
@@ -81,7 +81,7 @@ def comb(found: Autocorrelation, periods: NDArray[np.float64]) -> list[Tooth]:
         use = teeth >= tooth
         contrast = np.interp(period * tooth, lags, ratio) - np.interp(period * (tooth - 0.5), lags, ratio)
         total += np.where(use, contrast, 0.0)
-        variance += np.where(use, 2 * found.variance * length / np.maximum(length - period * tooth, 1.0), 0.0)
+        variance += np.where(use, 2 * correlation.variance * length / np.maximum(length - period * tooth, 1.0), 0.0)
     score = np.where(teeth >= 2, total / np.maximum(teeth, 1), -np.inf)
     best = np.argmax(score, axis=1)
     row = np.arange(len(periods))

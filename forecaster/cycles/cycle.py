@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Cycle:
-    """A job's rhythm.
+    """A job's cycle.
 
     Attributes:
         period_s: seconds from one cycle to the next; None is *no stable period*, which ``note`` explains.

@@ -15,7 +15,7 @@ from .cycle import Cycle, no_cycle
 from .tempo import drift
 
 FEWEST = 4
-#: Only the latest events count: an old rhythm is not the job's rhythm now, and work stays bounded.
+#: Only the latest events count: an old cycle is not the job's cycle now, and work stays bounded.
 MOST = 2000
 #: An event supports a period T when another follows after T, give or take one of these shares of T.
 TOLERANCES = (0.03, 0.08, 0.15, 0.3)
@@ -91,12 +91,12 @@ def _support(times: NDArray[np.float64], period: float) -> Support:
     after = np.clip(np.searchsorted(times, due), 1, len(times) - 1)
     miss = np.minimum(np.abs(times[after] - due), np.abs(times[after - 1] - due)) / period
     density = (len(times) - 1) / (times[-1] - times[0])
-    found = []
+    supports = []
     for tolerance in TOLERANCES:
         share = float(np.mean(miss <= tolerance)) if len(due) else 0.0
         chance = 1 - math.exp(-2 * tolerance * period * density)
-        found.append(Support(period, tolerance, share, share - chance, len(due) * _divergence(share, chance)))
-    return max(found, key=lambda one: one.lift)
+        supports.append(Support(period, tolerance, share, share - chance, len(due) * _divergence(share, chance)))
+    return max(supports, key=lambda one: one.lift)
 
 
 def _divergence(share: float, chance: float) -> float:

@@ -1,6 +1,6 @@
-"""From samples to a regular grid with known holes, without the run's ramps.
+"""From samples to a regular grid with marked holes, without the run's ramps.
 
-Rule of this file: a hole stays a hole (``known`` is False there); nothing is invented for it.
+Rule of this file: a hole stays a hole (``measured`` is False there); nothing is invented for it.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Samples:
     """Values on a regular grid (one entry a cell), which of them were measured, and seconds a cell."""
 
     values: NDArray[np.float64]
-    known: NDArray[np.bool_]
+    measured: NDArray[np.bool_]
     interval_s: float
 
     def __len__(self) -> int:
@@ -31,7 +31,7 @@ class Samples:
 
     def part(self, start: int, stop: int) -> "Samples":
         """Cells ``start`` to ``stop``."""
-        return Samples(self.values[start:stop], self.known[start:stop], self.interval_s)
+        return Samples(self.values[start:stop], self.measured[start:stop], self.interval_s)
 
 
 def on_grid(values: NDArray[np.float64], interval_s: float, times_s: NDArray[np.float64] | None) -> Samples:
@@ -65,9 +65,9 @@ def on_grid(values: NDArray[np.float64], interval_s: float, times_s: NDArray[np.
         length = round(float(cells[-1])) + 1 if len(cells) else 0
     if not len(cells):
         return Samples(np.zeros(0), np.zeros(0, dtype=bool), interval)
-    known = np.zeros(length, dtype=bool)
-    known[np.round(cells).astype(int)] = True
-    return Samples(np.interp(np.arange(length), cells, values[measured]), known, interval)
+    cell_measured = np.zeros(length, dtype=bool)
+    cell_measured[np.round(cells).astype(int)] = True
+    return Samples(np.interp(np.arange(length), cells, values[measured]), cell_measured, interval)
 
 
 def _checked_times(times_s: NDArray[np.float64], length: int) -> NDArray[np.float64]:
@@ -95,7 +95,7 @@ def without_ramps(samples: Samples) -> Samples:
     A job whose signal is low most of the time has no working level in this sense and is left whole.
     """
     values, length = samples.values, len(samples)
-    low, high = np.percentile(values[samples.known], [2, 98])
+    low, high = np.percentile(values[samples.measured], [2, 98])
     middle = (low + high) / 2
     width = max(5, length // 25) | 1
     share = box_sum((values > middle).astype(np.float64), width) / box_sum(np.ones(length), width)
@@ -115,13 +115,13 @@ def flattened(samples: Samples, width: float) -> NDArray[np.float64]:
 
     Clipping tames single outliers and keeps rare short dips, which may be the cycle. Holes are 0.
     """
-    known = samples.known.astype(np.float64)
+    weight = samples.measured.astype(np.float64)
     cells = max(3, int(width)) | 1
-    centred = samples.values - samples.values[samples.known].mean()
-    level = box_sum(np.where(samples.known, centred, 0.0), cells) / np.maximum(box_sum(known, cells), 1.0)
+    centred = samples.values - samples.values[samples.measured].mean()
+    level = box_sum(np.where(samples.measured, centred, 0.0), cells) / np.maximum(box_sum(weight, cells), 1.0)
     flat = centred - level
-    low, high = np.percentile(flat[samples.known], [1, 99])
+    low, high = np.percentile(flat[samples.measured], [1, 99])
     flat = np.clip(flat, low, high)
-    flat -= flat[samples.known].mean()
-    result: NDArray[np.float64] = np.where(samples.known, flat, 0.0)
+    flat -= flat[samples.measured].mean()
+    result: NDArray[np.float64] = np.where(samples.measured, flat, 0.0)
     return result

@@ -49,8 +49,8 @@ def find_cycle(values: NDArray[np.float64], interval_s: float, times_s: NDArray[
     True
     """
     samples = on_grid(values, interval_s, times_s)
-    if int(samples.known.sum()) < FEWEST:
-        return no_cycle(f"too few samples: {int(samples.known.sum())}, at least {FEWEST} are needed")
+    if int(samples.measured.sum()) < FEWEST:
+        return no_cycle(f"too few samples: {int(samples.measured.sum())}, at least {FEWEST} are needed")
     samples = without_ramps(samples)
     tried = [one for share in PARTS if (one := _try(samples.part(round(len(samples) * (1 - share)), len(samples))))]
     if not tried:
@@ -66,20 +66,20 @@ def find_cycle(values: NDArray[np.float64], interval_s: float, times_s: NDArray[
 
 def _try(part: Samples) -> tuple[Samples, NDArray[np.float64], Tooth] | None:
     """The best period of one part of the record, with the part as it was looked at."""
-    if int(part.known.sum()) < FEWEST:
+    if int(part.measured.sum()) < FEWEST:
         return None
     longest = len(part) / FEWEST_CYCLES
     flat = flattened(part, 1.5 * longest)
     if float(np.ptp(flat)) <= 1e-9 * max(1e-300, float(np.max(np.abs(part.values)))):
         return None
     flat = flat / np.max(np.abs(flat))
-    tooth = best_period(autocorrelation(flat, part.known, int(longest)))
+    tooth = best_period(autocorrelation(flat, part.measured, int(longest)))
     return (part, flat, tooth) if tooth else None
 
 
 def _described(part: Samples, flat: NDArray[np.float64], tooth: Tooth) -> Cycle:
     """The cycle in seconds, with the length that followed cycles have, where they can be followed."""
-    follow = tooth.period >= FOLLOWED_SAMPLES and part.known.mean() > 0.8
+    follow = tooth.period >= FOLLOWED_SAMPLES and part.measured.mean() > 0.8
     followed = tempo(flat, tooth.period) if follow else None
     period = tooth.period
     source = "comb of the autocorrelation"
@@ -91,7 +91,7 @@ def _described(part: Samples, flat: NDArray[np.float64], tooth: Tooth) -> Cycle:
     return Cycle(
         period_s=period * part.interval_s,
         confidence=1 / (1 + math.exp(-(tooth.sigmas - 3.5) / 1.5)),
-        next_s=until_mark(flat, part.known, period) * part.interval_s,
+        next_s=until_mark(flat, part.measured, period) * part.interval_s,
         drift_ratio=followed.drift_ratio if followed else None,
         note=f"{source}; {len(part) / period:.0f} cycles of {period:.1f} samples",
     )

@@ -79,7 +79,7 @@ def drift(lengths: NDArray[np.float64]) -> float | None:
     return (late - early) / float(np.median(lengths))
 
 
-def until_mark(flat: NDArray[np.float64], known: NDArray[np.bool_], period: float, cycles: int = 4) -> float:
+def until_mark(flat: NDArray[np.float64], measured: NDArray[np.bool_], period: float, cycles: int = 4) -> float:
     """Cells from the last one until the cycle's mark, its deepest dip or highest peak, comes again (0 < x <= period).
 
     The last cycles are laid over each other; the mark is the phase that stands out most.
@@ -88,7 +88,7 @@ def until_mark(flat: NDArray[np.float64], known: NDArray[np.bool_], period: floa
     age = np.arange(reach)[::-1].astype(np.float64)
     bins = int(np.clip(period, 3, 64))
     phase = np.minimum((age % period) / period * bins, bins - 1).astype(int)
-    weight = known[-reach:].astype(np.float64)
+    weight = measured[-reach:].astype(np.float64)
     count = np.bincount(phase, weight, bins)
     mean = np.bincount(phase, weight * flat[-reach:], bins) / np.maximum(count, 1.0)
     apart = np.where(count > 0, np.abs(mean - np.median(mean[count > 0])) if count.any() else 0.0, -1.0)

@@ -5,6 +5,6 @@ code); only ``recordings`` and ``train`` touch other files.
 """
 
 from .classifier import classify
-from .kind import KINDS, Kind
+from .kind import JOB_KINDS, JobKindEstimate
 
-__all__ = ["KINDS", "Kind", "classify"]
+__all__ = ["JOB_KINDS", "JobKindEstimate", "classify"]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .features import features
-from .kind import KINDS, Kind, unknown
+from .kind import JOB_KINDS, JobKindEstimate, unknown
 from .model import Model, shipped
 from .windows import ACTIVITY, LONGEST_INTERVAL_S, SHORTEST_S, Window, cut, seconds
 
@@ -27,7 +27,7 @@ def classify(
     interval_s: float,
     has_steps: bool = False,
     model: Model | None = None,
-) -> Kind:
+) -> JobKindEstimate:
     """The kind of a job.
 
     Args:
@@ -47,7 +47,9 @@ def classify(
     """
     rows, row_s = seconds(series, interval_s)
     if has_steps:
-        return Kind("training", 1.0, {kind: float(kind == "training") for kind in KINDS}, "the job reports steps")
+        return JobKindEstimate(
+            "training", 1.0, {kind: float(kind == "training") for kind in JOB_KINDS}, "the job reports steps"
+        )
     if interval_s > LONGEST_INTERVAL_S:
         return unknown(f"one sample in {interval_s:g} s is too coarse; {LONGEST_INTERVAL_S:g} s or finer is needed")
     activity = next((name for name in ACTIVITY if name in rows), None)
@@ -71,19 +73,19 @@ def _votes(model: Model, standard: NDArray[np.float64], activity: str, rows: Win
     """Probability of each kind over all windows."""
     each = np.exp(model.log_probabilities(standard))
     mean = np.exp(np.log((each + NO_VETO) / (1 + NO_VETO * len(model.kinds))).mean(axis=0))
-    found = dict(zip(model.kinds, (mean / mean.sum()).tolist(), strict=True))
+    votes = dict(zip(model.kinds, (mean / mean.sum()).tolist(), strict=True))
     if activity != "cpu_ratio":
         # A steady GPU trains or infers in batches: its activity alone does not tell.
-        found["training"] = found["batch_inference"] = (found["training"] + found["batch_inference"]) / 2
+        votes["training"] = votes["batch_inference"] = (votes["training"] + votes["batch_inference"]) / 2
     if float(np.sum(rows.get("collectives_per_s", np.zeros(1)))) > 0:
-        found = {kind: chance * COLLECTIVES_ODDS.get(kind, 1.0) for kind, chance in found.items()}
-    total = sum(found.values())
-    return {kind: found[kind] / total for kind in KINDS}
+        votes = {kind: chance * COLLECTIVES_ODDS.get(kind, 1.0) for kind, chance in votes.items()}
+    total = sum(votes.values())
+    return {kind: votes[kind] / total for kind in JOB_KINDS}
 
 
 def _verdict(
     model: Model, standard: NDArray[np.float64], probabilities: dict[str, float], activity: str, windows: int
-) -> Kind:
+) -> JobKindEstimate:
     distance = float(np.median(model.distance(standard)))
     if distance > model.reach:
         return unknown(
@@ -97,4 +99,4 @@ def _verdict(
     note = (
         f"model {model.version}, {windows} windows, {used} of {len(model.features)} features, activity from {activity}"
     )
-    return Kind(best, probabilities[best], probabilities, note)
+    return JobKindEstimate(best, probabilities[best], probabilities, note)

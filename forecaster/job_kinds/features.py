@@ -38,29 +38,29 @@ ACTIVE_BYTES_PER_S = 1e5
 
 def features(window: Mapping[str, NDArray[np.float64]], row_s: float) -> NDArray[np.float64]:
     """One number a feature, in the order of ``FEATURES``; ``window`` has its activity under ``activity``."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     activity = window.get("activity")
     if activity is not None:
-        found |= _activity(activity, row_s)
+        values |= _activity(activity, row_s)
     yields = window.get("voluntary_switches_per_s")
     if yields is not None:
-        found |= {
+        values |= {
             "yield_share": float(np.mean(yields > 0)),
             "yield_variation": _ratio(yields.std(), yields.mean(), 0.2),
         }
         if activity is not None:
-            found["yield_rate"] = math.log10(float(yields.mean()) / max(float(activity.mean()), 0.02) + 0.3)
+            values["yield_rate"] = math.log10(float(yields.mean()) / max(float(activity.mean()), 0.02) + 0.3)
     for name, series in (("read", "disk_read_bytes_per_s"), ("write", "disk_write_bytes_per_s")):
         if series in window:
             rate = window[series]
-            found[f"{name}_share"] = float(np.mean(rate > ACTIVE_BYTES_PER_S))
-            found[f"{name}_rate"] = math.log10(max(float(rate.mean()), 0.0) + 1e3)
-            found[f"{name}_burst"] = math.log10(max(_ratio(rate.max(), rate.mean(), 1e3), 0.0) + 1)
+            values[f"{name}_share"] = float(np.mean(rate > ACTIVE_BYTES_PER_S))
+            values[f"{name}_rate"] = math.log10(max(float(rate.mean()), 0.0) + 1e3)
+            values[f"{name}_burst"] = math.log10(max(_ratio(rate.max(), rate.mean(), 1e3), 0.0) + 1)
     memory = window.get("memory_used_bytes")
     if memory is not None:
         churn = _ratio(np.abs(np.diff(memory)).sum(), memory.mean(), 1.0) / (len(memory) * row_s)
-        found["memory_churn"] = math.log10(churn + 1e-6)
-    return np.array([found.get(name, math.nan) for name in FEATURES])
+        values["memory_churn"] = math.log10(churn + 1e-6)
+    return np.array([values.get(name, math.nan) for name in FEATURES])
 
 
 def _activity(activity: NDArray[np.float64], row_s: float) -> dict[str, float]:

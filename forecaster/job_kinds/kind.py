@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: What a job can be; ``unknown`` is the answer when none of these is likely enough.
-KINDS = ("training", "inference", "interactive", "data_prep", "batch_inference", "idle")
+JOB_KINDS = ("training", "inference", "interactive", "data_prep", "batch_inference", "idle")
 UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Kind:
+class JobKindEstimate:
     """A job's kind.
 
     Attributes:
@@ -25,7 +25,7 @@ class Kind:
     note: str
 
 
-def unknown(note: str, probabilities: Mapping[str, float] | None = None) -> Kind:
-    """No kind is likely enough, or nothing is known."""
-    known = dict(probabilities or {})
-    return Kind(UNKNOWN, max(known.values(), default=0.0), known, note)
+def unknown(note: str, probabilities: Mapping[str, float] | None = None) -> JobKindEstimate:
+    """No kind is likely enough, or nothing was measured."""
+    chances = dict(probabilities or {})
+    return JobKindEstimate(UNKNOWN, max(chances.values(), default=0.0), chances, note)

@@ -88,5 +88,5 @@ def parse(text: str) -> Model:
 
 @cache
 def shipped() -> Model:
-    """The model that comes with this package."""
+    """The model that comes with this package: a constant, read once because its file never changes."""
     return parse(resources.files(__package__).joinpath("model.json").read_text("utf-8"))

@@ -40,14 +40,14 @@ def read(folder: Path) -> list[Recording]:
     import pandas
 
     index = pandas.read_csv(folder / INDEX).set_index("job")["label"]
-    found = []
+    recordings = []
     for job, rows in pandas.read_parquet(folder / TELEMETRY).sort_values("t").groupby("job"):
         age = rows["t"].to_numpy() - rows["t"].iloc[0]
         rows = rows[(age > START_S) & (age < age[-1] - END_S)]
         series = {name: rows[column].to_numpy(np.float64) * unit for column, (name, unit) in COLUMNS.items()}
         label = str(index[job])
-        found.append(Recording(str(job), LABELS.get(label, label), INTERVAL_S, series))
-    return found
+        recordings.append(Recording(str(job), LABELS.get(label, label), INTERVAL_S, series))
+    return recordings
 
 
 def rescaled(recording: Recording, random: np.random.Generator, factor: float = 3.0) -> Recording:

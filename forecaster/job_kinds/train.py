@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .classifier import classify
 from .features import FEATURES
-from .kind import KINDS
+from .kind import JOB_KINDS
 from .model import FORMAT, Model, expanded
 from .recordings import TELEMETRY, Recording, feature_rows, pieces, read, resampled, rescaled
 
@@ -26,7 +26,7 @@ SEED = 20261121
 PENALTY = 30.0
 #: Chance that a series is missing in a training window's second look.
 MISSING = 0.2
-#: Unfamiliar is farther from all known windows than this share of windows of jobs that the model did not see …
+#: Unfamiliar is farther from all familiar windows than this share of windows of jobs that the model did not see …
 FAMILIAR = 0.99
 #: … by this factor: other machines differ more than jobs on one machine do.
 LENIENCE = 1.25
@@ -55,35 +55,37 @@ class Rows:
 def gathered(recordings: Sequence[Recording]) -> Rows:
     """The windows of all recordings."""
     parts = [feature_rows(one) for one in recordings]
-    kinds = np.repeat([KINDS.index(one.kind) for one in recordings], [len(part) for part in parts])
+    kinds = np.repeat([JOB_KINDS.index(one.kind) for one in recordings], [len(part) for part in parts])
     return Rows(np.vstack(parts), kinds, np.repeat([one.job for one in recordings], [len(part) for part in parts]))
 
 
 def variations(recordings: Sequence[Recording], random: np.random.Generator) -> list[Recording]:
     """The recordings as they are, and as other machines and monitors would have them."""
-    found = list(recordings)
+    variants = list(recordings)
     for one in recordings:
-        found += [rescaled(one, random) for _ in range(2)]
-        found += [rescaled(piece, random) for piece in pieces(one, 15.0)]
-        found += [rescaled(piece, random) for piece in pieces(one, 20.0)]
-        found.append(resampled(rescaled(one, random), 2.0))
-    return found
+        variants += [rescaled(one, random) for _ in range(2)]
+        variants += [rescaled(piece, random) for piece in pieces(one, 15.0)]
+        variants += [rescaled(piece, random) for piece in pieces(one, 20.0)]
+        variants.append(resampled(rescaled(one, random), 2.0))
+    return variants
 
 
-def fit(rows: Rows, known: Rows, random: np.random.Generator, reach: float = np.inf) -> Model:
-    """A model of ``rows``; ``known`` are the windows that count as familiar."""
+def fit(rows: Rows, familiar: Rows, random: np.random.Generator, reach: float = np.inf) -> Model:
+    """A model of ``rows``; ``familiar`` are the windows that the model is to know."""
     from scipy.optimize import minimize
 
     centre, spread = rows.features.mean(axis=0), np.maximum(rows.features.std(axis=0), 1e-3)
-    blank = np.zeros((len(KINDS), 1))
-    model = Model(VERSION, KINDS, tuple(FEATURES), centre, spread, blank, _examples(known, centre, spread), reach)
+    blank = np.zeros((len(JOB_KINDS), 1))
+    model = Model(
+        VERSION, JOB_KINDS, tuple(FEATURES), centre, spread, blank, _examples(familiar, centre, spread), reach
+    )
     standard = model.standardised(rows.features)
     inputs = expanded(np.vstack((standard, _with_holes(standard, random))))
-    wanted = np.eye(len(KINDS))[np.concatenate((rows.kind, rows.kind))]
-    weight = (wanted / np.maximum(wanted.sum(axis=0), 1)).sum(axis=1) * len(wanted) / len(KINDS)
+    wanted = np.eye(len(JOB_KINDS))[np.concatenate((rows.kind, rows.kind))]
+    weight = (wanted / np.maximum(wanted.sum(axis=0), 1)).sum(axis=1) * len(wanted) / len(JOB_KINDS)
 
     def loss(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        weights = flat.reshape(len(KINDS), -1)
+        weights = flat.reshape(len(JOB_KINDS), -1)
         scores = inputs @ weights.T
         scores -= scores.max(axis=1, keepdims=True)
         chances = np.exp(scores)
@@ -92,10 +94,10 @@ def fit(rows: Rows, known: Rows, random: np.random.Generator, reach: float = np.
         slope = ((chances - wanted) * weight[:, None]).T @ inputs + PENALTY * weights
         return float(weight @ surprise + PENALTY / 2 * np.sum(weights**2)), slope.ravel()
 
-    start = np.zeros(len(KINDS) * inputs.shape[1])
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
-    weights = found.x.reshape(len(KINDS), -1)
-    return Model(VERSION, KINDS, model.features, centre, spread, weights, model.examples, reach)
+    start = np.zeros(len(JOB_KINDS) * inputs.shape[1])
+    optimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    weights = optimum.x.reshape(len(JOB_KINDS), -1)
+    return Model(VERSION, JOB_KINDS, model.features, centre, spread, weights, model.examples, reach)
 
 
 def _with_holes(standard: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
@@ -108,12 +110,12 @@ def _with_holes(standard: NDArray[np.float64], random: np.random.Generator) -> N
     return holes
 
 
-def _examples(known: Rows, centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
+def _examples(familiar: Rows, centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
     chosen: list[int] = []
-    for job in np.unique(known.job):
-        windows = np.flatnonzero(known.job == job)
+    for job in np.unique(familiar.job):
+        windows = np.flatnonzero(familiar.job == job)
         chosen += windows[np.linspace(0, len(windows) - 1, min(EXAMPLES_A_JOB, len(windows))).astype(int)].tolist()
-    return np.clip((known.features[chosen] - centre) / spread, -4, 4)
+    return np.clip((familiar.features[chosen] - centre) / spread, -4, 4)
 
 
 @dataclass(frozen=True)
@@ -127,29 +129,30 @@ class Judged:
 def leave_one_out(recordings: Sequence[Recording]) -> list[Judged]:
     """For each job, a model that was trained on all others."""
     random = np.random.default_rng(SEED)
-    rows, known = gathered(variations(recordings, random)), gathered(recordings)
+    rows, familiar = gathered(variations(recordings, random)), gathered(recordings)
     return [
-        Judged(one, fit(rows.of(rows.job != one.job), known.of(known.job != one.job), random)) for one in recordings
+        Judged(one, fit(rows.of(rows.job != one.job), familiar.of(familiar.job != one.job), random))
+        for one in recordings
     ]
 
 
 def macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
-    """Mean over the kinds present of the harmonic mean of precision and recall; ``pairs`` are (true, said)."""
+    """Mean over the kinds present of the harmonic mean of precision and recall; ``pairs`` are (true, predicted)."""
     scores = []
     for kind in sorted({true for true, _ in pairs}):
-        right = sum(true == said == kind for true, said in pairs)
-        wrong = sum((true == kind) != (said == kind) for true, said in pairs)
+        right = sum(true == answer == kind for true, answer in pairs)
+        wrong = sum((true == kind) != (answer == kind) for true, answer in pairs)
         scores.append(2 * right / (2 * right + wrong))
     return float(np.mean(scores))
 
 
 def reach_of(judged: Sequence[Judged]) -> float:
-    """How far windows of unseen jobs are from the known ones, and a margin."""
+    """How far windows of unseen jobs are from the familiar ones, and a margin."""
     far = [one.model.distance(one.model.standardised(feature_rows(one.recording))) for one in judged]
     return float(np.quantile(np.concatenate(far), FAMILIAR)) * LENIENCE
 
 
-def said(judged: Judged, recording: Recording) -> str:
+def predicted(judged: Judged, recording: Recording) -> str:
     """What the model says of ``recording``."""
     series = {name: column.tolist() for name, column in recording.series.items()}
     return classify(series, recording.interval_s, model=judged.model).kind
@@ -190,9 +193,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     judged = leave_one_out(recordings)
     scores = {
-        "macro F1 of jobs": macro_f1([(one.recording.kind, said(one, one.recording)) for one in judged]),
+        "macro F1 of jobs": macro_f1([(one.recording.kind, predicted(one, one.recording)) for one in judged]),
         "macro F1 of 30 s": macro_f1(
-            [(one.recording.kind, said(one, piece)) for one in judged for piece in pieces(one.recording, 30.0)]
+            [(one.recording.kind, predicted(one, piece)) for one in judged for piece in pieces(one.recording, 30.0)]
         ),
     }
     random = np.random.default_rng(SEED)

@@ -71,16 +71,16 @@ def seconds(
 
 def _means(values: NDArray[np.float64], samples: int) -> NDArray[np.float64]:
     blocks = values[len(values) % samples :].reshape(-1, samples)
-    known = np.isfinite(blocks)
-    count = known.sum(axis=1)
-    total = np.where(known, blocks, 0.0).sum(axis=1)
+    measured = np.isfinite(blocks)
+    count = measured.sum(axis=1)
+    total = np.where(measured, blocks, 0.0).sum(axis=1)
     result: NDArray[np.float64] = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return result
 
 
 def _bridged(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    known = np.flatnonzero(np.isfinite(column))
-    return np.interp(np.arange(len(column)), known, column[known])
+    measured = np.flatnonzero(np.isfinite(column))
+    return np.interp(np.arange(len(column)), measured, column[measured])
 
 
 def cut(rows: Window, row_s: float) -> list[dict[str, NDArray[np.float64]]]:

@@ -49,8 +49,8 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError:
         return _refuse("torch is not installed; pip install 'paceline[training]'")
     models = [fit(drawn, args.rounds, args.seed + number) for number in range(args.members)]
-    with args.out.open("wb") as opened:
-        np.savez_compressed(opened, **packed(models))  # type: ignore[arg-type]
+    with args.out.open("wb") as file:
+        np.savez_compressed(file, **packed(models))  # type: ignore[arg-type]
     network.read(args.out)
     print(f"paceline forecaster: {args.out} written; use it with --network {args.out}", file=sys.stderr)
     return 0
@@ -73,7 +73,7 @@ def recorded(paths: list[Path]) -> list[examples.Recorded]:
             except wire.WireError:
                 continue
             if isinstance(event, JobDescribed):
-                subjects.job(event)
+                subjects.on_job(event)
             for reading in subjects.readings(event):
                 history.put(reading.subject, reading.time_s, reading.value)
     return [
@@ -88,8 +88,7 @@ def _drawn(series: list[examples.Recorded], args: argparse.Namespace) -> example
         examples.drawn(series, int(args.pasts * (1.0 - MADE_UP)), rng),
         examples.drawn(made_up(60, rng), int(args.pasts * MADE_UP), rng),
     ]
-    names = ("past", "steps", "came")
-    return examples.Examples(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return examples.joined(parts)
 
 
 def _refuse(reason: str) -> int:

@@ -4,13 +4,13 @@ Rule of this file: pure; chance is a generator that is handed in.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..models import features, season
-from ..series import Array, Past
+from ..series import Array, Series
 
 #: Steps asked of each past; lengths of a past; farthest steps ahead; how many samples are made into one.
 STEPS = 12
@@ -41,6 +41,15 @@ class Examples:
     came: NDArray[np.float32]
 
 
+def joined(parts: Sequence[Examples]) -> Examples:
+    """All examples of ``parts``, in their order."""
+    return Examples(
+        np.concatenate([part.past for part in parts]),
+        np.concatenate([part.steps for part in parts]),
+        np.concatenate([part.came for part in parts]),
+    )
+
+
 def drawn(series: Sequence[Recorded], count: int, rng: np.random.Generator) -> Examples:
     """``count`` examples from ``series``, each series as likely as the next.
 
@@ -50,14 +59,14 @@ def drawn(series: Sequence[Recorded], count: int, rng: np.random.Generator) -> E
     usable = [one for one in series if len(one.values) > 2 * LEAST + 40 and np.isfinite(one.values).mean() > 0.3]
     if not usable:
         raise ValueError(f"no series of more than {2 * LEAST + 40} samples")
-    found: list[tuple[Array, Array, Array]] = []
+    examples: list[tuple[Array, Array, Array]] = []
     for _ in range(60 * count):
         example = _one(_varied(usable, rng), rng)
         if example is not None:
-            found.append(example)
-        if len(found) == count:
+            examples.append(example)
+        if len(examples) == count:
             break
-    pasts, steps, came = zip(*found, strict=True)
+    pasts, steps, came = zip(*examples, strict=True)
     return Examples(np.array(pasts, np.float32), np.array(steps, np.float32), np.array(came, np.float32))
 
 
@@ -89,17 +98,17 @@ def _one(series: Recorded, rng: np.random.Generator) -> tuple[Array, Array, Arra
     now = int(rng.integers(LEAST, len(values) - 20))
     length = int(rng.choice(LENGTHS, p=LENGTH_ODDS))
     context = values[max(0, now - length) : now]
-    known = np.flatnonzero(np.isfinite(context))
-    if known.size < 60 or known[-1] < len(context) - 3:
+    measured = np.flatnonzero(np.isfinite(context))
+    if measured.size < 60 or measured[-1] < len(context) - 3:
         return None
     farthest = min(len(values) - now, int(rng.choice(FARTHEST)))
-    ahead = np.exp(rng.uniform(0.0, np.log(farthest + 0.99), size=STEPS)).astype(np.intp)
-    came = values[now + ahead - 1]
+    steps = np.exp(rng.uniform(0.0, np.log(farthest + 0.99), size=STEPS)).astype(np.intp)
+    came = values[now + steps - 1]
     if not np.isfinite(came).any():
         return None
-    past = Past.of(context, series.interval_s, 0, series.low, series.high)
-    found = season.of_clock(series.interval_s, len(context)) or season.of_values(past.filled)
-    past = Past(past.values, past.filled, past.interval_s, found, past.low, past.high)
-    gap = len(context) - 1 - int(known[-1])
-    described, centre, scale = features.described(past)
-    return described, features.asked(past, (ahead + gap).astype(np.float64), centre, scale), (came - centre) / scale
+    past = Series.of(context, series.interval_s, 0, series.low, series.high)
+    past = replace(past, season=season.of_clock(series.interval_s, len(context)) or season.of_values(past.filled))
+    gap = len(context) - 1 - int(measured[-1])
+    row, centre, scale = features.past_features(past)
+    asked = features.step_features(past, (steps + gap).astype(np.float64), centre, scale)
+    return row, asked, (came - centre) / scale

@@ -34,11 +34,11 @@ class Network(nn.Module):
         state = past
         for layer in self.encoder:
             state = self.dropout(torch.relu(layer(state)))
-        found = torch.cat([state[:, None, :].expand(-1, steps.shape[1], -1), steps], dim=-1)
+        hidden = torch.cat([state[:, None, :].expand(-1, steps.shape[1], -1), steps], dim=-1)
         for layer in self.decoder[:-1]:
-            found = torch.relu(layer(found))
-        found = self.decoder[-1](found)
-        gaps, median = nn.functional.softplus(found[..., 1:9]), found[..., :1]
+            hidden = torch.relu(layer(hidden))
+        hidden = self.decoder[-1](hidden)
+        gaps, median = nn.functional.softplus(hidden[..., 1:9]), hidden[..., :1]
         up, down = torch.cumsum(gaps[..., :4], -1), torch.cumsum(gaps[..., 4:], -1)
         return torch.cat([median - down.flip(-1), median, median + up], dim=-1)
 
@@ -46,10 +46,10 @@ class Network(nn.Module):
 def loss(quantiles: Tensor, came: Tensor) -> Tensor:
     """The mean pinball loss; what was not measured does not count."""
     levels = torch.tensor(LEVELS, dtype=torch.float32)
-    known = torch.isfinite(came)
-    error = torch.where(known, came, torch.zeros(())).clamp(-LARGEST, LARGEST)[..., None] - quantiles
+    measured = torch.isfinite(came)
+    error = torch.where(measured, came, torch.zeros(())).clamp(-LARGEST, LARGEST)[..., None] - quantiles
     each = 2.0 * torch.maximum(levels * error, (levels - 1.0) * error).mean(-1)
-    return (each * known).sum() / known.sum().clamp(min=1)
+    return (each * measured).sum() / measured.sum().clamp(min=1)
 
 
 def fit(examples: Examples, rounds: int, seed: int = 0) -> Network:

@@ -12,13 +12,13 @@ from .examples import Recorded
 def made_up(count: int, rng: np.random.Generator, samples: int = 2400) -> list[Recorded]:
     """``count`` series, each of one shape with noise."""
     shapes = (_on_off, _ramps, _cycle, _steps, _bursts, _wandering)
-    found = []
+    series = []
     for number in range(count):
         values = shapes[number % len(shapes)](samples, rng)
         values = values + rng.choice([0.0, 0.01, 0.05]) * values.std() * rng.standard_normal(samples)
         low = float(values.min()) if rng.random() < 0.5 else None
-        found.append(Recorded(values, float(rng.choice([1.0, 2.0, 60.0, 300.0])), low))
-    return found
+        series.append(Recorded(values, float(rng.choice([1.0, 2.0, 60.0, 300.0])), low))
+    return series
 
 
 def _on_off(samples: int, rng: np.random.Generator) -> Array:
@@ -52,8 +52,8 @@ def _bursts(samples: int, rng: np.random.Generator) -> Array:
 
 
 def _wandering(samples: int, rng: np.random.Generator) -> Array:
-    kept, found = rng.uniform(0.9, 1.0), np.zeros(samples)
+    kept, walk = rng.uniform(0.9, 1.0), np.zeros(samples)
     noise = rng.standard_normal(samples)
     for at in range(1, samples):
-        found[at] = kept * found[at - 1] + noise[at]
-    return found
+        walk[at] = kept * walk[at - 1] + noise[at]
+    return walk

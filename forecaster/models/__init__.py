@@ -1,5 +1,5 @@
-"""The models: each a function from a scene to quantiles, horizon x levels.
+"""The models: each a function from a context to quantiles, horizon x levels; ``registry`` lists them.
 
-Rule of this folder: pure; a model that cannot work with a past raises ``UnsuitedError`` with the reason. The quick ones
-are members of the pool; the others need an installed package and are asked for by name.
+Rule of this folder: pure; a model that cannot work with a series raises ``UnsuitedError`` with the reason. Weights are
+handed to it, by the registry. One file a model, or a few that share their idea.
 """

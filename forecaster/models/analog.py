@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from ..context import Scene, spread
+from ..context import ForecastContext, spread
 from ..series import Array
 from .model import UnsuitedError
 
@@ -14,16 +14,16 @@ MEANS = (4, 16, 60)
 SHARE, LEAST = 0.2, 30
 
 
-def _like_now(scene: Scene) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    if len(scene.origins) < 2 * LEAST:
+def _like_now(context: ForecastContext) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    if len(context.origins) < 2 * LEAST:
         raise UnsuitedError(f"needs {2 * LEAST} samples")
-    filled = scene.past.filled
+    filled = context.series.filled
     columns = [filled]
     for window in MEANS:
         if window * 4 <= len(filled):
-            columns.append(scene.past.causal(f"mean {window}", partial(mean, window=window)))
+            columns.append(context.series.causal(f"mean {window}", partial(mean, window=window)))
     now = np.array([column[-1] for column in columns])[:, None]
-    features = np.stack([column[scene.origins] for column in columns])
+    features = np.stack([column[context.origins] for column in columns])
     scale = np.maximum(features.std(axis=1, keepdims=True), 1e-12)
     distance = (((features - now) / scale) ** 2).sum(axis=0)
     count = max(LEAST, int(SHARE * len(distance)))
@@ -39,22 +39,22 @@ def mean(filled: Array, window: int) -> Array:
     return np.convolve(np.concatenate([np.full(window - 1, filled[0]), filled]), np.full(window, 1.0 / window), "valid")
 
 
-def analog(scene: Scene) -> Array:
+def analog(context: ForecastContext) -> Array:
     """Quantiles of the values that followed.
 
     Raises:
         UnsuitedError: fewer than 60 samples.
     """
-    chosen = _like_now(scene)
-    return scene.across(spread(scene.followers[chosen], scene.levels))
+    chosen = _like_now(context)
+    return context.across(spread(context.followers[chosen], context.levels))
 
 
-def analog_change(scene: Scene) -> Array:
+def analog_change(context: ForecastContext) -> Array:
     """The last value and quantiles of the changes that followed.
 
     Raises:
         UnsuitedError: fewer than 60 samples.
     """
-    chosen = _like_now(scene)
-    changes = scene.followers[chosen] - scene.past.filled[scene.origins[chosen]][:, None]
-    return np.asarray(scene.past.filled[-1] + scene.across(spread(changes, scene.levels)))
+    chosen = _like_now(context)
+    changes = context.followers[chosen] - context.series.filled[context.origins[chosen]][:, None]
+    return np.asarray(context.series.filled[-1] + context.across(spread(changes, context.levels)))

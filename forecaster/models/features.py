@@ -1,11 +1,11 @@
-"""What the global network is told of a past: its newest values, coarser the older they are, and where the season is.
+"""What the global network is told of a series: its newest values, coarser the older they are, and where the season is.
 
 Rule of this file: pure. The order of the numbers is part of the weights' version: change one, raise ``VERSION``.
 """
 
 import numpy as np
 
-from ..series import Array, Past
+from ..series import Array, Series
 
 VERSION = 1
 #: Newest first: so many means over so many samples each.
@@ -17,27 +17,27 @@ LEVELS = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
 LARGEST = 12.0
 
 
-def described(past: Past) -> tuple[Array, float, float]:
-    """The features of ``past``, and the centre and scale that its values are normalised by."""
-    newest = past.filled[-SAMPLES:]
+def past_features(series: Series) -> tuple[Array, float, float]:
+    """The features of ``series``, and the centre and scale that its values are normalised by."""
+    newest = series.filled[-SAMPLES:]
     recent = newest[-240:]
     centre = float(np.mean(recent[-60:]))
     scale = float(np.std(recent)) + 0.1 * float(np.std(newest))
     scale = max(scale, 1e-4 * abs(centre), 1e-9)
-    known = np.clip((newest - centre) / scale, -LARGEST, LARGEST)
-    whole = np.concatenate([np.full(SAMPLES - len(known), known[0]), known])
+    normalised = np.clip((newest - centre) / scale, -LARGEST, LARGEST)
+    whole = np.concatenate([np.full(SAMPLES - len(normalised), normalised[0]), normalised])
     parts, end = [], SAMPLES
     for count, length in BLOCKS:
         parts.append(whole[end - count * length : end].reshape(count, length).mean(axis=1)[::-1])
         end -= count * length
     for window in WINDOWS:
-        part = known[-window:]
+        part = normalised[-window:]
         steps = np.abs(np.diff(part)) if len(part) > 1 else np.zeros(1)
         parts.append(np.array([part.std(), steps.mean(), np.mean(steps < 1e-9), np.mean(part <= part.min() + 1e-9)]))
     for window in WINDOWS[1:]:
-        parts.append(np.quantile(known[-window:], LEVELS))
-    rest = [np.log1p(scale / max(abs(centre), 1e-9)), np.log(len(newest) / SAMPLES), _edge(past.low, centre, scale)]
-    rest += [_edge(past.high, centre, scale), np.mean(np.isnan(past.values[-240:])), float(past.season > 1)]
+        parts.append(np.quantile(normalised[-window:], LEVELS))
+    rest = [np.log1p(scale / max(abs(centre), 1e-9)), np.log(len(newest) / SAMPLES), _edge(series.low, centre, scale)]
+    rest += [_edge(series.high, centre, scale), np.mean(np.isnan(series.values[-240:])), float(series.season > 1)]
     return np.concatenate([*parts, np.array(rest)]), centre, scale
 
 
@@ -45,9 +45,9 @@ def _edge(bound: float | None, centre: float, scale: float) -> float:
     return LARGEST if bound is None else min(abs(bound - centre) / scale, LARGEST)
 
 
-def asked(past: Past, steps: Array, centre: float, scale: float) -> Array:
+def step_features(series: Series, steps: Array, centre: float, scale: float) -> Array:
     """The features of each step ahead: how far, and what the season says of it. Steps x features."""
-    season, filled = past.season, past.filled
+    season, filled = series.season, series.filled
     columns = [np.log(steps) / 5.0, 1.0 / steps, np.minimum(steps / 300.0, 4.0)]
     if season > 1 and len(filled) > season:
         place = (steps.astype(np.intp) - 1) % season
@@ -56,8 +56,8 @@ def asked(past: Past, steps: Array, centre: float, scale: float) -> Array:
         smooth = np.convolve(np.concatenate([filled[-season:], filled[-season:][:4]]), np.full(5, 0.2), "valid")
         near = smooth[(place - 2) % season] if len(smooth) >= season else last
         level = float(filled[len(filled) - season - 1])
-        found = [(value - centre) / scale for value in (last, before, near, np.full(len(steps), level))]
-        columns += [np.clip(value, -LARGEST, LARGEST) for value in found] + [steps / season, np.ones(len(steps))]
+        values = [(value - centre) / scale for value in (last, before, near, np.full(len(steps), level))]
+        columns += [np.clip(value, -LARGEST, LARGEST) for value in values] + [steps / season, np.ones(len(steps))]
     else:
         columns += [np.zeros(len(steps))] * 6
     return np.stack(columns, axis=1)

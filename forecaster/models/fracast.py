@@ -1,11 +1,12 @@
 """The pretrained fracast network: 85 thousand weights, inside its wheel, that have seen many kinds of series."""
 
-from functools import cache
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..context import Scene
+from ..context import ForecastContext
 from ..series import Array
 from .model import UnsuitedError
 from .network import at_levels
@@ -14,25 +15,27 @@ from .network import at_levels
 FARTHEST = 480
 
 
-@cache
-def _loaded() -> Any:
-    try:
-        from fracast import FracastModel
-    except ImportError as error:
-        raise UnsuitedError("fracast is not installed; pip install 'paceline[pretrained]'") from error
-    return FracastModel.from_pretrained(weights="fp32")
+@dataclass(frozen=True)
+class Fracast:
+    """The network, loaded when it is first asked."""
 
+    def __call__(self, context: ForecastContext) -> Array:
+        """Its quantiles, between and beyond its nine levels by straight lines.
 
-def fracast(scene: Scene) -> Array:
-    """Its quantiles, between and beyond its nine levels by straight lines.
+        Raises:
+            UnsuitedError: fewer than 60 samples, or the package is not installed.
+        """
+        values = context.series.values
+        if np.isfinite(values[-2048:]).sum() < 60:
+            raise UnsuitedError("needs 60 samples")
+        rows = np.asarray(self._model.forecast(values, horizon=min(context.horizon, FARTHEST)), dtype=np.float64)
+        rows = np.concatenate([rows, np.repeat(rows[-1:], context.horizon - len(rows), axis=0)])
+        return at_levels(np.sort(rows, axis=1), context.levels)
 
-    Raises:
-        UnsuitedError: fewer than 60 samples, or the package is not installed.
-    """
-    values = scene.past.values
-    if np.isfinite(values[-2048:]).sum() < 60:
-        raise UnsuitedError("needs 60 samples")
-    model = _loaded()
-    rows = np.asarray(model.forecast(values, horizon=min(scene.horizon, FARTHEST)), dtype=np.float64)
-    rows = np.concatenate([rows, np.repeat(rows[-1:], scene.horizon - len(rows), axis=0)])
-    return at_levels(np.sort(rows, axis=1), scene.levels)
+    @cached_property
+    def _model(self) -> Any:
+        try:
+            from fracast import FracastModel
+        except ImportError as error:
+            raise UnsuitedError("fracast is not installed; pip install 'paceline[pretrained]'") from error
+        return FracastModel.from_pretrained(weights="fp32")

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from ..context import Scene
+from ..context import ForecastContext
 from ..series import Array
 
-#: From a scene to quantiles: horizon x levels, each row ascending.
-Model = Callable[[Scene], Array]
+#: From a context to quantiles: horizon x levels, each row ascending.
+Model = Callable[[ForecastContext], Array]
 
 
 class UnsuitedError(ValueError):

@@ -2,30 +2,30 @@
 
 import numpy as np
 
-from ..context import Scene, spread
+from ..context import ForecastContext, spread
 from ..series import Array, carried
 from .model import UnsuitedError
 
 
-def naive(scene: Scene) -> Array:
+def naive(context: ForecastContext) -> Array:
     """The last value, spread by the differences seen over each number of steps."""
-    values = scene.past.values
-    errors = scene.followers - scene.past.filled[scene.origins][:, None]
-    return np.asarray(values[-1] + scene.across(spread(errors, scene.levels)))
+    values = context.series.values
+    errors = context.followers - context.series.filled[context.origins][:, None]
+    return np.asarray(values[-1] + context.across(spread(errors, context.levels)))
 
 
-def seasonal_naive(scene: Scene) -> Array:
+def seasonal_naive(context: ForecastContext) -> Array:
     """The value one season ago, spread by the differences seen over a season.
 
     Raises:
         UnsuitedError: no season, or less than a season and a half of history.
     """
-    past, season = scene.past, scene.past.season
-    if season < 2 or len(past) < season + season // 2:
+    series, season = context.series, context.series.season
+    if season < 2 or len(series) < season + season // 2:
         raise UnsuitedError("needs a season and one and a half of them")
-    differences = past.values[season:] - past.values[:-season]
-    rows = spread(differences[:, None], scene.levels)
-    return np.asarray(repeated(past.values, season, scene.horizon)[:, None] + rows)
+    differences = series.values[season:] - series.values[:-season]
+    rows = spread(differences[:, None], context.levels)
+    return np.asarray(repeated(series.values, season, context.horizon)[:, None] + rows)
 
 
 def repeated(values: Array, season: int, horizon: int) -> Array:

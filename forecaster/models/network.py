@@ -1,10 +1,9 @@
 """The global network: a few small nets for every series, trained on recordings with the quantile loss, averaged.
 
-Rule of this file: numpy only, so that the request path needs no torch. Without weights it is unsuited.
+Rule of this file: numpy only, so that the request path needs no torch. Weights are an argument: none are kept here.
 """
 
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from zipfile import BadZipFile
@@ -12,9 +11,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ..context import Scene
+from ..context import ForecastContext
 from ..series import Array
-from .features import VERSION, asked, described
+from .features import VERSION, past_features, step_features
 from .model import UnsuitedError
 
 #: The levels that the network was trained for.
@@ -23,7 +22,6 @@ LEVELS = np.arange(1, 10) / 10
 FARTHEST = 480
 LEAST = 24
 WEIGHTS = f"network-{VERSION}.npz"
-
 
 Layers = tuple[tuple[NDArray[np.float32], NDArray[np.float32]], ...]
 
@@ -36,7 +34,6 @@ class Weights:
     decoder: Layers
 
 
-@cache
 def shipped() -> Weights | None:
     """The weights in this package, or None where there are none of this version."""
     path = files(__package__).joinpath(WEIGHTS)
@@ -51,18 +48,10 @@ def read(path: Traversable) -> Weights:
         ValueError: it holds something else, or another version's weights.
     """
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as table:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as table:
             return unpacked(dict(table))
     except (KeyError, BadZipFile, EOFError, AttributeError) as error:
         raise ValueError(f"{path} holds no weights") from error
-
-
-_chosen: list[Weights] = []
-
-
-def use(weights: Weights) -> None:
-    """Answer with ``weights`` from now on, not with those shipped."""
-    _chosen[:] = [weights]
 
 
 def unpacked(table: dict[str, Array]) -> Weights:
@@ -85,22 +74,21 @@ def unpacked(table: dict[str, Array]) -> Weights:
     return Weights(layers("encoder"), layers("decoder"))
 
 
-def network(scene: Scene) -> Array:
+def network(weights: Weights | None, context: ForecastContext) -> Array:
     """The network's quantiles, between and beyond its own levels by straight lines.
 
     Raises:
         UnsuitedError: no weights, or fewer than 24 samples.
     """
-    weights = _chosen[0] if _chosen else shipped()
     if weights is None:
         raise UnsuitedError("no weights of this version are installed")
-    if len(scene.past) < LEAST:
+    if len(context.series) < LEAST:
         raise UnsuitedError(f"needs {LEAST} samples")
-    features, centre, scale = described(scene.past)
-    steps = np.arange(1, min(scene.horizon, FARTHEST) + 1, dtype=np.float64)
-    rows = answers(weights, features, asked(scene.past, steps, centre, scale))
-    rows = np.concatenate([rows, np.repeat(rows[-1:], scene.horizon - len(rows), axis=0)])
-    return np.asarray(centre + scale * at_levels(rows, scene.levels))
+    features, centre, scale = past_features(context.series)
+    steps = np.arange(1, min(context.horizon, FARTHEST) + 1, dtype=np.float64)
+    rows = answers(weights, features, step_features(context.series, steps, centre, scale))
+    rows = np.concatenate([rows, np.repeat(rows[-1:], context.horizon - len(rows), axis=0)])
+    return np.asarray(centre + scale * at_levels(rows, context.levels))
 
 
 def answers(weights: Weights, features: Array, questions: Array) -> Array:
@@ -109,8 +97,8 @@ def answers(weights: Weights, features: Array, questions: Array) -> Array:
     state = np.repeat(features.astype(np.float32)[None, None, :], members, axis=0)
     for matrix, bias in weights.encoder:
         state = np.maximum(state @ matrix + bias, 0.0)
-    asked = np.repeat(questions.astype(np.float32)[None], members, axis=0)
-    state = np.concatenate([np.repeat(state, count, axis=1), asked], axis=2)
+    steps = np.repeat(questions.astype(np.float32)[None], members, axis=0)
+    state = np.concatenate([np.repeat(state, count, axis=1), steps], axis=2)
     for matrix, bias in weights.decoder[:-1]:
         state = np.maximum(state @ matrix + bias, 0.0)
     matrix, bias = weights.decoder[-1]

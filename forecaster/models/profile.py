@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..context import Scene, spread
+from ..context import ForecastContext, spread
 from ..series import Array
 from .model import UnsuitedError
 from .smoothing import level
@@ -12,17 +12,17 @@ FADE, SEASONS = 0.7, 8
 RATE = 0.1
 
 
-def profile(scene: Scene) -> Array:
+def profile(context: ForecastContext) -> Array:
     """The profile at each step, plus what remains of today's deviation, spread by the errors.
 
     Raises:
         UnsuitedError: no season, or fewer than two of them.
     """
-    past, season = scene.past, scene.past.season
-    seasons = min(SEASONS, len(past) // season) if season > 1 else 0
+    series, season = context.series, context.series.season
+    seasons = min(SEASONS, len(series) // season) if season > 1 else 0
     if seasons < 2:
         raise UnsuitedError("needs a season and two of them")
-    table = past.filled[-seasons * season :].reshape(seasons, season)
+    table = series.filled[-seasons * season :].reshape(seasons, season)
     weights = FADE ** np.arange(seasons - 1, -1, -1)
     total = (table * weights[:, None]).sum(axis=0)
     usual = total / weights.sum()
@@ -31,13 +31,13 @@ def profile(scene: Scene) -> Array:
     deviation = (table - others).ravel()
     smooth = level(deviation, RATE)
     newest = len(deviation) - 1
-    origins = scene.origins[scene.origins >= len(past) - len(deviation)] - (len(past) - len(deviation))
-    where = origins[:, None] + scene.knots
+    origins = context.origins[context.origins >= len(series) - len(deviation)] - (len(series) - len(deviation))
+    where = origins[:, None] + context.knots
     after = np.where(where <= newest, deviation[np.minimum(where, newest)], np.nan)
     before = smooth[origins][:, None]
-    known = np.isfinite(after)
-    kept = np.where(known, after * before, 0.0).sum(axis=0) / np.maximum((known * before**2).sum(axis=0), 1e-12)
+    measured = np.isfinite(after)
+    kept = np.where(measured, after * before, 0.0).sum(axis=0) / np.maximum((measured * before**2).sum(axis=0), 1e-12)
     kept = np.clip(kept, 0.0, 1.0)
-    rows = kept[:, None] * smooth[-1] + spread(after - kept * before, scene.levels)
-    ahead = usual[np.arange(scene.horizon) % season]
-    return np.asarray(ahead[:, None] + scene.across(rows))
+    rows = kept[:, None] * smooth[-1] + spread(after - kept * before, context.levels)
+    profile_ahead = usual[np.arange(context.horizon) % season]
+    return np.asarray(profile_ahead[:, None] + context.across(rows))

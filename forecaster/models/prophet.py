@@ -5,14 +5,14 @@ import warnings
 
 import numpy as np
 
-from ..context import Scene
+from ..context import ForecastContext
 from ..series import Array
 from .model import UnsuitedError
 
 NEWEST, SAMPLES = 20_160, 300
 
 
-def prophet(scene: Scene) -> Array:
+def prophet(context: ForecastContext) -> Array:
     """Quantiles of Prophet's simulated futures.
 
     Raises:
@@ -20,8 +20,8 @@ def prophet(scene: Scene) -> Array:
 
     Source: Taylor and Letham, Forecasting at Scale, 2018.
     """
-    past = scene.past.last(NEWEST)
-    if np.isfinite(past.values).sum() < 20:
+    series = context.series.last(NEWEST)
+    if np.isfinite(series.values).sum() < 20:
         raise UnsuitedError("needs 20 samples")
     try:
         import pandas
@@ -30,11 +30,13 @@ def prophet(scene: Scene) -> Array:
         raise UnsuitedError("prophet is not installed; pip install 'paceline[forecaster]'") from error
     logging.getLogger("cmdstanpy").disabled = True
     logging.getLogger("prophet").setLevel(logging.ERROR)
-    known = np.flatnonzero(np.isfinite(past.values))
+    measured = np.flatnonzero(np.isfinite(series.values))
     begin = pandas.Timestamp(2024, 1, 1)
-    centre, scale = float(np.nanmean(past.values)), float(np.nanstd(past.values)) or 1.0
-    steps = pandas.to_timedelta(np.concatenate([known, len(past) + np.arange(scene.horizon)]) * past.interval_s, "s")
-    table = pandas.DataFrame({"ds": begin + steps[: len(known)], "y": (past.values[known] - centre) / scale})
+    centre, scale = float(np.nanmean(series.values)), float(np.nanstd(series.values)) or 1.0
+    steps = pandas.to_timedelta(
+        np.concatenate([measured, len(series) + np.arange(context.horizon)]) * series.interval_s, "s"
+    )
+    table = pandas.DataFrame({"ds": begin + steps[: len(measured)], "y": (series.values[measured] - centre) / scale})
     model = Prophet(uncertainty_samples=SAMPLES)
     state = np.random.get_state()
     np.random.seed(0)
@@ -42,7 +44,7 @@ def prophet(scene: Scene) -> Array:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Prophet's own use of pandas
             model.fit(table, seed=0)
-            draws = model.predictive_samples(pandas.DataFrame({"ds": begin + steps[len(known) :]}))["yhat"]
+            draws = model.predictive_samples(pandas.DataFrame({"ds": begin + steps[len(measured) :]}))["yhat"]
     finally:
         np.random.set_state(state)
-    return np.asarray(centre + scale * np.quantile(draws, scene.levels, axis=1).T)
+    return np.asarray(centre + scale * np.quantile(draws, context.levels, axis=1).T)

@@ -1,18 +1,63 @@
-"""The members of the pool: models quick enough for the request path."""
+"""Every model by its name: one row a model, and the one place where models are given their weights.
 
-from . import analog, naive, network, profile, sample, smoothing, trend
+Rule of this file: nothing is kept here, and no model's package is imported before that model is asked. The service
+builds one ``Registry`` and hands it to whoever forecasts, worker processes included.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from . import analog, foundation, fracast, naive, network, profile, prophet, sample, smoothing, statespace, trend
 from .model import Model
 
-#: Name -> model. The first can always forecast.
-MEMBERS: dict[str, Model] = {
-    "naive": naive.naive,
-    "seasonal_naive": naive.seasonal_naive,
-    "last_60": sample.last_60,
-    "last_240": sample.last_240,
-    "smoothing": smoothing.smoothing,
-    "trend": trend.trend,
-    "profile": profile.profile,
-    "analog": analog.analog,
-    "analog_change": analog.analog_change,
-    "network": network.network,
-}
+
+@dataclass(frozen=True)
+class Registry:
+    """Name -> model.
+
+    Attributes:
+        members: the ensemble's, quick enough for the request path; the first can always forecast.
+        named: those that take longer than a request should, or need a package that may not be installed: asked for by
+            name. Their packages are imported when they are first asked.
+    """
+
+    members: Mapping[str, Model]
+    named: Mapping[str, Model]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all models."""
+        return (*self.members, *self.named)
+
+    def quick(self) -> "Registry":
+        """The members alone: what a worker process is sent."""
+        return replace(self, named={})
+
+
+def registry(weights: network.Weights | None, pipeline: foundation.Pipeline | None = None) -> Registry:
+    """All models; the network answers with ``weights``, chronos with ``pipeline``; without theirs they are unsuited."""
+    return Registry(
+        members={
+            "naive": naive.naive,
+            "seasonal_naive": naive.seasonal_naive,
+            "last_60": sample.last_60,
+            "last_240": sample.last_240,
+            "smoothing": smoothing.smoothing,
+            "trend": trend.trend,
+            "profile": profile.profile,
+            "analog": analog.analog,
+            "analog_change": analog.analog_change,
+            "network": partial(network.network, weights),
+        },
+        named={
+            "statespace": statespace.statespace,
+            "prophet": prophet.prophet,
+            "fracast": fracast.Fracast(),
+            "chronos": partial(foundation.chronos, pipeline),
+        },
+    )
+
+
+#: The names that a question may hold; they are the same whatever the weights.
+NAMES = registry(None).names

@@ -2,20 +2,20 @@
 
 import numpy as np
 
-from ..context import Scene, spread
+from ..context import ForecastContext, spread
 from ..series import Array
 
 
-def _newest(scene: Scene, samples: int) -> Array:
-    row = spread(scene.past.values[-samples:][:, None], scene.levels)
-    return np.repeat(row, scene.horizon, axis=0)
+def _newest(context: ForecastContext, samples: int) -> Array:
+    row = spread(context.series.values[-samples:][:, None], context.levels)
+    return np.repeat(row, context.horizon, axis=0)
 
 
-def last_60(scene: Scene) -> Array:
+def last_60(context: ForecastContext) -> Array:
     """Quantiles of the last 60 samples."""
-    return _newest(scene, 60)
+    return _newest(context, 60)
 
 
-def last_240(scene: Scene) -> Array:
+def last_240(context: ForecastContext) -> Array:
     """Quantiles of the last 240 samples."""
-    return _newest(scene, 240)
+    return _newest(context, 240)

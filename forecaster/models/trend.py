@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from ..context import Scene, spread
+from ..context import ForecastContext, spread
 from ..series import Array
 from .model import UnsuitedError
 
@@ -19,29 +19,29 @@ def slope(filled: Array, window: int) -> Array:
     """
     places = np.arange(window) - (window - 1) / 2
     weights = places[::-1] / (places**2).sum()
-    found = np.full(len(filled), np.nan)
-    found[window - 1 :] = np.convolve(filled, weights, "valid")
-    return found
+    slopes = np.full(len(filled), np.nan)
+    slopes[window - 1 :] = np.convolve(filled, weights, "valid")
+    return slopes
 
 
-def trend(scene: Scene) -> Array:
+def trend(context: ForecastContext) -> Array:
     """The last value and the line's slope, spread by the line's errors after each number of steps.
 
     Raises:
         UnsuitedError: fewer than 24 samples.
     """
-    if len(scene.past) < 24:
+    if len(context.series) < 24:
         raise UnsuitedError("needs 24 samples")
     best, chosen, now = np.inf, None, 0.0
     for window in WINDOWS:
-        if len(scene.past) < 2 * window:
+        if len(context.series) < 2 * window:
             continue
-        slopes = scene.past.causal(f"slope {window}", partial(slope, window=window))
-        expected = scene.past.filled[scene.origins][:, None] + slopes[scene.origins][:, None] * scene.knots
-        errors = scene.followers - expected
+        slopes = context.series.causal(f"slope {window}", partial(slope, window=window))
+        expected = context.series.filled[context.origins][:, None] + slopes[context.origins][:, None] * context.knots
+        errors = context.followers - expected
         size = float(np.nanmean(np.abs(errors)))
         if size < best:
             best, chosen, now = size, errors, float(slopes[-1])
     assert chosen is not None  # 24 samples are enough for the shortest window
-    line = scene.past.filled[-1] + now * np.arange(1, scene.horizon + 1)
-    return np.asarray(line[:, None] + scene.across(spread(chosen, scene.levels)))
+    line = context.series.filled[-1] + now * np.arange(1, context.horizon + 1)
+    return np.asarray(line[:, None] + context.across(spread(chosen, context.levels)))

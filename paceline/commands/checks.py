@@ -37,19 +37,19 @@ class Check(msgspec.Struct, frozen=True):
 
 def versions() -> list[Check]:
     """Python and the packages that matter, those that are installed."""
-    found = [Check("python", "ok", platform.python_version())]
+    checks = [Check("python", "ok", platform.python_version())]
     for package, wanted in (("kafka-python", "3.0."), ("msgspec", ""), ("faust-streaming", ""), ("torch", "")):
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found.append(Check(package, "ok", "not installed (only its own service needs it)"))
+            checks.append(Check(package, "ok", "not installed (only its own service needs it)"))
             continue
         if version.startswith(wanted):
-            found.append(Check(package, "ok", version))
+            checks.append(Check(package, "ok", version))
         else:
             mend = f"pip install '{package}~={wanted}0'"
-            found.append(Check(package, "warn", f"{version}, tested with {wanted}x", mend))
-    return found
+            checks.append(Check(package, "warn", f"{version}, tested with {wanted}x", mend))
+    return checks
 
 
 def nvml() -> Check:
@@ -78,16 +78,16 @@ def nvml() -> Check:
 
 def brokers(settings: BrokerSettings) -> list[Check]:
     """Whether each broker named in the settings answers and lets us in."""
-    found, options = [], settings.kafka_options()
+    checks, options = [], settings.kafka_options()
     for address in settings.brokers:
         began = time.monotonic()
         try:
             errors.attempt(address, options, _REACH_S)
         except BusError as error:
-            found.append(Check("broker", "fail", f"{address}: {error.cause}", error.mend))
+            checks.append(Check("broker", "fail", f"{address}: {error.cause}", error.mend))
         else:
-            found.append(Check("broker", "ok", f"{address} answers after {(time.monotonic() - began) * 1000:.0f} ms"))
-    return found
+            checks.append(Check("broker", "ok", f"{address} answers after {(time.monotonic() - began) * 1000:.0f} ms"))
+    return checks
 
 
 def login(settings: BrokerSettings) -> Check:
@@ -109,7 +109,7 @@ def advertised(settings: BrokerSettings) -> list[Check]:
     """Whether the addresses that the brokers give out to clients can be reached from here."""
     with contextlib.closing(clients.admin(settings)) as client:
         nodes = client.describe_cluster()["brokers"]
-    found = []
+    checks = []
     for node in nodes:
         address = f"{node['host']}:{node['port']}"
         if address in settings.brokers:
@@ -118,8 +118,8 @@ def advertised(settings: BrokerSettings) -> list[Check]:
             errors.attempt(address, settings.kafka_options(), _REACH_S)
         except BusError as error:
             says = f"the broker sends its clients to {address}, and from here: {error.cause}"
-            found.append(Check("advertised", "fail", says, "mend advertised.listeners on the broker"))
-    return found or [Check("advertised", "ok", f"{len(nodes)} broker(s), all reachable from here")]
+            checks.append(Check("advertised", "fail", says, "mend advertised.listeners on the broker"))
+    return checks or [Check("advertised", "ok", f"{len(nodes)} broker(s), all reachable from here")]
 
 
 def topics(settings: BrokerSettings) -> list[Check]:
@@ -131,7 +131,7 @@ def topics(settings: BrokerSettings) -> list[Check]:
 
 def compare(partitions: Mapping[str, int]) -> list[Check]:
     """The table against what is there (name to partition count)."""
-    found = []
+    checks = []
     missing = [topic.short for topic in TOPICS if topic.name not in partitions]
     for topic in TOPICS:
         count = partitions.get(topic.name, topic.partitions)
@@ -140,11 +140,11 @@ def compare(partitions: Mapping[str, int]) -> list[Check]:
                 f"{topic.name} has {count} partitions, not {topic.partitions}: streams cannot join it with the others"
             )
             mend = f"delete it when its data may go (kafka-topics.sh --delete --topic {topic.name}); it is made anew"
-            found.append(Check("topics", "fail", says, mend))
+            checks.append(Check("topics", "fail", says, mend))
     if missing:
         mend = "`paceline up`, `paceline streams` or the first publisher makes them"
-        found.append(Check("topics", "warn", f"not there yet: {', '.join(missing)}", mend))
-    return found or [Check("topics", "ok", f"all {len(TOPICS)} there, with the right partitions")]
+        checks.append(Check("topics", "warn", f"not there yet: {', '.join(missing)}", mend))
+    return checks or [Check("topics", "ok", f"all {len(TOPICS)} there, with the right partitions")]
 
 
 def clock(settings: BrokerSettings) -> Check:

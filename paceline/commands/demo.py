@@ -14,9 +14,9 @@ from collections.abc import Iterator
 
 from kafka.errors import KafkaError
 
-from paceline.commands.demo_run import Rehearsal
+from paceline.commands.demo_run import DemoRun
 from paceline.commands.services import ServiceError, Services
-from paceline.commands.slow_link import Link, LinkError, namespace
+from paceline.commands.slow_link import LinkError, SlowLink, namespace
 from paceline.commands.stack import StackError, broker, require
 from paceline.kafka.clients import BrokerSettings, BusError
 from paceline.kafka.embedded import EmbeddedBrokerError
@@ -78,11 +78,11 @@ def _demo(options: argparse.Namespace) -> int:
     require("streams", "collect", "training", *([] if options.headless else ["ui"]))
     job = f"demo-{options.fault}-{secrets.token_hex(2)}"
     with Services() as services, _link(options.fault) as link, broker(options.brokers, 0, services) as settings:
-        return Rehearsal(options, job, services, settings, link, sys.stdout).run()
+        return DemoRun(options, job, services, settings, link, sys.stdout).run()
 
 
 @contextlib.contextmanager
-def _link(fault: str) -> Iterator[Link | None]:
+def _link(fault: str) -> Iterator[SlowLink | None]:
     if fault != "link":
         yield None
         return

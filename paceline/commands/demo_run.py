@@ -19,7 +19,7 @@ from kafka.errors import KafkaError
 from paceline.child import spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
-from paceline.commands.slow_link import Link
+from paceline.commands.slow_link import SlowLink
 from paceline.commands.stack import answers, await_page, environment, free_port, listens
 from paceline.events import Finding, JobWindow
 from paceline.kafka import clients
@@ -34,7 +34,7 @@ LAST_S = 6.0
 END_S = 15.0
 
 
-class Rehearsal:
+class DemoRun:
     """The demo with everything it needs."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Rehearsal:
         job: str,
         services: Services,
         settings: BrokerSettings,
-        link: Link | None,
+        link: SlowLink | None,
         output: TextIO,
     ) -> None:
         self._options = options
@@ -124,7 +124,7 @@ class Rehearsal:
 
     def _poll(self, consumer: KafkaConsumer) -> bool:
         """Take what is there; whether a finding was among it."""
-        found = False
+        with_finding = False
         try:
             polled = consumer.poll(timeout_ms=300)
         except KafkaError:
@@ -136,11 +136,11 @@ class Rehearsal:
                     self._waiting.discard("the first training step")
                 event = self._watch.hear(message.topic, message.value or b"")
                 if isinstance(event, Finding):
-                    found = True
+                    with_finding = True
                     self._tell(event)
                 elif isinstance(event, JobWindow):
                     self._step = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
-        return found
+        return with_finding
 
     def _tell(self, finding: Finding) -> None:
         if self._options.json:

@@ -22,11 +22,11 @@ class Watch:
 
     def hear(self, topic: str, value: bytes) -> Finding | JobWindow | None:
         """The event in ``value`` if it is this job's and new."""
-        found = next((row for row in (FINDING, WINDOW) if row.name == topic), None)
-        if found is None:
+        followed = next((row for row in (FINDING, WINDOW) if row.name == topic), None)
+        if followed is None:
             return None
         try:
-            event = wire.decode(found, value)
+            event = wire.decode(followed, value)
         except WireError:
             return None
         if isinstance(event, Finding) and event.job == self._job:

@@ -47,8 +47,8 @@ class Child:
     def wait(self, each_second: Callable[[], None]) -> int:
         """Its exit status, once it has ended; meanwhile signals are passed on."""
         while True:
-            found, status = os.waitpid(self.pid, os.WNOHANG)
-            if found:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
             received = signal.sigtimedwait((*FORWARDED, signal.SIGCHLD), 1.0)

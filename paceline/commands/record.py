@@ -89,7 +89,7 @@ def _copy(
     deadline = None if seconds is None else time.monotonic() + seconds
     while not stopped.is_set() and (deadline is None or time.monotonic() < deadline):
         # Over partitions by time, within one in its own order.
-        for message in heapq.merge(*client.poll(timeout_ms=200).values(), key=lambda found: found.timestamp):
+        for message in heapq.merge(*client.poll(timeout_ms=200).values(), key=lambda one: one.timestamp):
             key = None if message.key is None else message.key.decode(errors="replace")
             if selection.takes(message.topic, key, message.value or b""):
                 writer.write(message.topic, key, message.timestamp, message.value or b"null")

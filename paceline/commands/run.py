@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from paceline.commands.foreground import Child, NotRunError
-from paceline.commands.side_processes import Watchers
+from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
 from paceline.kafka.clients import BrokerSettings
 from paceline.recording import RecordingError, create
@@ -93,23 +93,24 @@ def main(argv: list[str]) -> int:
 
 
 def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]) -> int:
-    """Start the watchers and the command, and end in the reverse order."""
+    """Start what runs beside the command, then it, and end in the reverse order."""
     fallback = made_up(command, time.time(), secrets.token_hex(2))
     panel = not options.no_panel
     if panel and not entry_points(group="paceline.commands", name="analyze"):
         say("no live findings and no panel: pip install 'paceline[streams]'")
         panel = False
-    watchers = Watchers(options.record, options.brokers, options.job or fallback, panel=panel, live=not options.quiet)
+    name = options.job or fallback
+    beside = SideProcesses(options.record, options.brokers, name, panel=panel, live=not options.quiet)
     try:
-        child = Child(command, environment(environ, options, watchers.socket, fallback))
-        status = child.wait(watchers.check)
-        watchers.end(status)
+        child = Child(command, environment(environ, options, beside.socket, fallback))
+        status = child.wait(beside.check)
+        beside.end(status)
         child.restore()
     except NotRunError as error:
         say(str(error))
         return error.status
     finally:
-        watchers.kill()
+        beside.kill()
     return status
 
 

@@ -21,7 +21,7 @@ SIDECAR_S = 3.5
 YOUNG_S = 10.0
 
 
-class Watchers:
+class SideProcesses:
     """Sidecar and analyzer, started together and ended together."""
 
     def __init__(self, record: str | None, brokers: str | None, job: str, *, panel: bool, live: bool) -> None:

@@ -21,7 +21,7 @@ class LinkError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Link:
+class SlowLink:
     """The namespace, the names of the interfaces on either side, and the address ranks meet at."""
 
     namespace: str
@@ -46,7 +46,7 @@ class Link:
 
 
 @contextlib.contextmanager
-def namespace() -> Iterator[Link]:
+def namespace() -> Iterator[SlowLink]:
     """A namespace with a fast link to here.
 
     Raises:
@@ -69,7 +69,7 @@ def namespace() -> Iterator[Link]:
         _do(f"ip -n {name} addr add {theirs}/30 dev {inside}")
         _do(f"ip -n {name} link set {inside} up")
         _do(f"ip -n {name} link set lo up")
-        yield Link(name, outside, inside, ours, _shaper(name, inside))
+        yield SlowLink(name, outside, inside, ours, _shaper(name, inside))
     finally:
         # Deleting the namespace takes the pair of interfaces with it; a pair that never moved goes by its name.
         for command in (f"ip link del {outside}", f"ip netns del {name}"):

@@ -137,10 +137,10 @@ def _check_reader(output: IO[str]) -> None:
 def _event(value: bytes) -> Mapping[str, Any] | None:
     """The JSON object in ``value``, with fields this version does not know; None where there is none."""
     try:
-        found = msgspec.json.decode(value)
+        fields = msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return fields if isinstance(fields, dict) else None
 
 
 def _say(line: str) -> None:

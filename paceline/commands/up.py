@@ -63,8 +63,8 @@ def _up(options: argparse.Namespace) -> None:
         services.start("ui", "--port", str(options.ui_port), environ=environ)
         say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")
         say(f"logs in {services.folder}")
-        known = "" if settings.address == "127.0.0.1:9092" else f"--brokers {settings.address} "
-        say(f"now, in another terminal: paceline run {known}-- torchrun --nproc-per-node 4 train.py")
+        brokers = "" if settings.address == "127.0.0.1:9092" else f"--brokers {settings.address} "
+        say(f"now, in another terminal: paceline run {brokers}-- torchrun --nproc-per-node 4 train.py")
         while True:
             services.check()
             time.sleep(0.5)

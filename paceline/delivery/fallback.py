@@ -1,4 +1,4 @@
-"""The reserve: a spool that may be missing, full or broken, and never raises.
+"""The fallback: a spool that may be missing, full or broken, and never raises.
 
 Rule of this file: it turns a spool's errors into a count of what was kept and a sentence about where events wait. Its
 numbers may be read from any thread.
@@ -14,7 +14,7 @@ from paceline.delivery.spool import SUFFIX, Spool, SpoolError
 _MIB = 1024 * 1024
 
 
-class Reserve:
+class Fallback:
     """The spool in ``folder`` if there is to be one; opened when first needed."""
 
     def __init__(self, folder: Path | None, limit_bytes: int) -> None:
@@ -61,9 +61,9 @@ class Reserve:
     def read(self, limit_messages: int) -> list[Message]:
         """The oldest messages kept; see ``Spool.read``."""
         with self._lock:
-            found = [] if self._spool is None else self._spool.read(limit_messages)
+            messages = [] if self._spool is None else self._spool.read(limit_messages)
             self._count()
-            return found
+            return messages
 
     def done(self, count: int) -> None:
         """Forget the first ``count`` of what was read."""

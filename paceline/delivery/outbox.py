@@ -63,23 +63,23 @@ class Outbox:
         self._shed()
 
     def put_back(self, messages: Iterable[Message]) -> None:
-        """Add ``messages``, taken before and in order, as the oldest again."""
+        """Add ``messages``, popped before and in order, as the oldest again."""
         for message in reversed(tuple(messages)):
             self._queue.appendleft(message)
             self.bytes += message.size
         self._shed()
 
-    def take(self, limit_bytes: int, limit_messages: int) -> list[Message]:
+    def pop(self, limit_bytes: int, limit_messages: int) -> list[Message]:
         """Remove and return the oldest messages, at least one where there is one, within both limits."""
-        taken: list[Message] = []
+        messages: list[Message] = []
         size = 0
-        while self._queue and len(taken) < limit_messages:
+        while self._queue and len(messages) < limit_messages:
             size += self._queue[0].size
-            if taken and size > limit_bytes:
+            if messages and size > limit_bytes:
                 break
-            taken.append(self._queue.popleft())
-            self.bytes -= taken[-1].size
-        return taken
+            messages.append(self._queue.popleft())
+            self.bytes -= messages[-1].size
+        return messages
 
     def snapshot(self) -> Snapshot:
         """The state, as data."""

@@ -16,9 +16,9 @@ from typing import Any
 
 from paceline import wire
 from paceline.delivery.backoff import Backoff
-from paceline.delivery.fallback import Reserve
+from paceline.delivery.fallback import Fallback
 from paceline.delivery.outbox import Message, Outbox
-from paceline.delivery.sender import Courier, Outcome
+from paceline.delivery.sender import Outcome, Sender
 from paceline.delivery.stats import Stats
 from paceline.kafka.clients import BrokerSettings
 from paceline.kafka.errors import BusError
@@ -56,8 +56,8 @@ class Publisher:
         spool_bytes: int = SPOOL_BYTES,
     ) -> None:
         self._warn = on_warning
-        self._courier = Courier(settings, client_id)
-        self._reserve = Reserve(spool_dir, spool_bytes)
+        self._sender = Sender(settings, client_id)
+        self._fallback = Fallback(spool_dir, spool_bytes)
         self._backoff = Backoff(0.25, 5.0, Random())
         # Guards everything below; held for moments only, never over I/O.
         self._lock = threading.Condition()
@@ -98,18 +98,18 @@ class Publisher:
     def stats(self) -> Stats:
         """The account as of now."""
         with self._lock:
-            shed = self._lost + self._outbox.shed + self._reserve.shed
+            shed = self._lost + self._outbox.shed + self._fallback.shed
             return Stats(
                 sent=self._sent,
                 pending=len(self._outbox) + len(self._on_the_way),
-                spooled=self._reserve.count,
+                spooled=self._fallback.count,
                 shed=shed.total(),
                 last_error=self._last_error,
                 shed_by_topic=dict(shed),
-                recovered=self._reserve.recovered,
-                corrupt=self._reserve.corrupt,
+                recovered=self._fallback.recovered,
+                corrupt=self._fallback.corrupt,
                 outages=self._outages,
-                connected=self._courier.connected and not self._away,
+                connected=self._sender.connected and not self._away,
             )
 
     def close(self, timeout_s: float = 5.0) -> Stats:
@@ -131,22 +131,22 @@ class Publisher:
     # --- the thread ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        self._reserve.open_existing()
+        self._fallback.open_existing()
         try:
             while not self._finished():
                 self._turn()
         finally:
             if not self._is_abandoned():
                 self._put_away()
-            self._courier.drop()
-            self._reserve.close()
+            self._sender.drop()
+            self._fallback.close()
 
     def _turn(self) -> None:
         try:
-            if not self._courier.connected:
-                self._courier.connect()
-            if self._reserve.count:
-                self._empty_reserve()
+            if not self._sender.connected:
+                self._sender.connect()
+            if self._fallback.count:
+                self._empty_fallback()
             else:
                 self._empty_outbox()
         except (BusError, SettingError) as error:
@@ -156,9 +156,9 @@ class Publisher:
             log.exception("delivery failed")
             self._outage(f"delivery failed: {type(error).__name__}: {error}")
 
-    def _empty_reserve(self) -> None:
-        batch = self._reserve.read(_BATCH_MESSAGES)
-        outcome = self._courier.deliver(batch, lambda: self._give_up_at)
+    def _empty_fallback(self) -> None:
+        batch = self._fallback.read(_BATCH_MESSAGES)
+        outcome = self._sender.deliver(batch, lambda: self._give_up_at)
         settled = 0
         while settled < len(batch) and outcome.settled(settled):
             settled += 1
@@ -166,18 +166,18 @@ class Publisher:
             if self._abandoned:
                 return
             self._account(batch[:settled], outcome)
-            self._reserve.done(settled)
+            self._fallback.done(settled)
         self._conclude(outcome)
 
     def _empty_outbox(self) -> None:
         with self._lock:
             if not self._outbox and not self._closing:
                 self._lock.wait(1.0)
-            self._on_the_way = self._outbox.take(_BATCH_BYTES, _BATCH_MESSAGES)
+            self._on_the_way = self._outbox.pop(_BATCH_BYTES, _BATCH_MESSAGES)
             batch = self._on_the_way
         if not batch:
             return
-        outcome = self._courier.deliver(batch, lambda: self._give_up_at)
+        outcome = self._sender.deliver(batch, lambda: self._give_up_at)
         with self._lock:
             if self._abandoned:
                 return
@@ -209,7 +209,7 @@ class Publisher:
             self._tell(f"an event was refused and dropped: {reason}; run `paceline doctor`")
 
     def _outage(self, error: str) -> None:
-        self._courier.drop()
+        self._sender.drop()
         self._last_error = error
         spooling = self._spill()
         if not self._away:
@@ -221,7 +221,7 @@ class Publisher:
             with self._lock:
                 if not self._outbox:
                     self._lock.wait(min(1.0, max(0.0, end - time.monotonic())))
-                elif not self._reserve.usable:
+                elif not self._fallback.usable:
                     self._lock.wait(min(0.2, max(0.0, end - time.monotonic())))
             self._spill()
 
@@ -236,7 +236,7 @@ class Publisher:
         with self._lock:
             if not self._closing:
                 return False
-            left = len(self._outbox) + self._reserve.count
+            left = len(self._outbox) + self._fallback.count
             return not left or self._away or time.monotonic() >= self._give_up_at
 
     def _is_abandoned(self) -> bool:
@@ -249,22 +249,22 @@ class Publisher:
         """Move the outbox to the spool, oldest first, as far as it goes; say where events wait."""
         while True:
             with self._lock:
-                batch = self._outbox.take(_BATCH_BYTES, _BATCH_MESSAGES) if self._reserve.usable else []
+                batch = self._outbox.pop(_BATCH_BYTES, _BATCH_MESSAGES) if self._fallback.usable else []
                 self._on_the_way = batch
-            kept = self._reserve.keep(batch)
+            kept = self._fallback.keep(batch)
             with self._lock:
                 if self._abandoned:
                     return ""
                 self._on_the_way = []
                 self._outbox.put_back(batch[kept:])
             if not batch or kept < len(batch):
-                return self._reserve.describe(self._outbox.limit_bytes)
+                return self._fallback.describe(self._outbox.limit_bytes)
 
     def _put_away(self) -> None:
         """The end: what is left goes to the spool, else it is lost and counted."""
         with self._lock:
-            rest = [*self._on_the_way, *self._outbox.take(sys.maxsize, sys.maxsize)]
+            rest = [*self._on_the_way, *self._outbox.pop(sys.maxsize, sys.maxsize)]
             self._on_the_way = []
-        kept = self._reserve.keep(rest)
+        kept = self._fallback.keep(rest)
         with self._lock:
             self._lost.update(message.topic for message in rest[kept:])

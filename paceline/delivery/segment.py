@@ -89,8 +89,8 @@ def _record(data: bytes, position: int) -> Record | None:
 
 
 def _next_marker(data: bytes, position: int) -> int:
-    found = data.find(_MARKER, position)
-    return len(data) if found < 0 else found
+    marker = data.find(_MARKER, position)
+    return len(data) if marker < 0 else marker
 
 
 def _is_torn(data: bytes, position: int) -> bool:

@@ -1,6 +1,6 @@
-"""The courier: one producer's life, from connecting to being dropped, and the fate of every message handed to it.
+"""The sender: one producer's life, from connecting to being dropped, and the fate of every message handed to it.
 
-Rule of this file: nothing is kept here. What was not acknowledged goes back to the caller, in order; a courier whose
+Rule of this file: nothing is kept here. What was not acknowledged goes back to the caller, in order; a sender whose
 producer misbehaved is not mended but dropped, and the next ``connect`` makes a new one.
 """
 
@@ -46,7 +46,7 @@ class Outcome:
         return index in self.acked or index in self.refused
 
 
-class Courier:
+class Sender:
     """Carries batches to the brokers of ``settings``."""
 
     def __init__(self, settings: clients.BrokerSettings, client_id: str) -> None:
@@ -126,7 +126,7 @@ class Courier:
         except errors.KafkaError as error:
             waiting.fail(self._explain(error))
             return False
-        waiting.add(index, message, future, self._reason)
+        waiting.expect(index, message, future, self._reason)
         return True
 
     def _no_metadata(self, index: int, message: Message, waiting: "_Waiting") -> bool:
@@ -174,7 +174,7 @@ class _Waiting:
         with self.lock:
             self.outcome.failure = error
 
-    def add(
+    def expect(
         self, index: int, message: Message, future: object, reason: Callable[[Message, BaseException], str]
     ) -> None:
         with self.lock:

@@ -92,11 +92,11 @@ class Spool:
         while not self._read and self._segments:
             head = self._segments[0]
             try:
-                found = scan(head.path.read_bytes(), self._offset, limit_messages)
+                scanned = scan(head.path.read_bytes(), self._offset, limit_messages)
             except OSError:
                 # Taken away by somebody, or unreadable: lost like any other damage.
-                found = scan(b"")
-            self._read = found.records
+                scanned = scan(b"")
+            self._read = scanned.records
             if not self._read:
                 self.corrupt += head.unread.total()
                 self._remove_head()
@@ -131,12 +131,12 @@ class Spool:
             if path.is_symlink() or not path.is_file():
                 continue
             data = path.read_bytes()
-            found = scan(data)
-            self.corrupt += found.corrupt
-            if not found.records:
+            scanned = scan(data)
+            self.corrupt += scanned.corrupt
+            if not scanned.records:
                 path.unlink()
                 continue
-            unread = Counter(record.message.topic for record in found.records)
+            unread = Counter(record.message.topic for record in scanned.records)
             self._segments.append(_Segment(path, len(data), unread))
 
     def _segment_for(self, size: int) -> _Segment:

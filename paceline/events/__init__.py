@@ -13,6 +13,7 @@ from paceline.events.base import SCHEMA_VERSION, Count, CountOrNone, Event, Inde
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
+    CAUSE_WORDS,
     Cause,
     Cost,
     Coverage,
@@ -36,6 +37,7 @@ from paceline.events.training import OVERLAYS, PHASES, STEP, JobDescribed, OpTim
 from paceline.events.windows import DeviceWindow, HostWindow, JobWindow, RankWindow, Window
 
 __all__ = [
+    "CAUSE_WORDS",
     "OVERLAYS",
     "PHASES",
     "SCHEMA_VERSION",

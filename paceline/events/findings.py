@@ -33,6 +33,19 @@ Cause = Literal[
     "sequence_length",
     "unknown",
 ]
+#: Each cause in a few words, as pages and tables name it; its rule and advice stand in the analysis.
+CAUSE_WORDS: dict[Cause, str] = {
+    "worker_compute": "slow computation on the worker",
+    "throttling": "GPU throttling",
+    "cpu_contention": "CPU contention",
+    "input_pipeline": "slow input pipeline",
+    "garbage_collection": "garbage collection",
+    "link": "slow network link",
+    "memory_pressure": "memory pressure",
+    "pipeline_stage": "uneven pipeline stages",
+    "sequence_length": "uneven sequence lengths",
+    "unknown": "cause unknown",
+}
 Severity = Literal["info", "warning", "critical"]
 
 

@@ -1,4 +1,4 @@
-"""What lies ahead: forecasts of series, and what kind of job this is, its rhythm and its end."""
+"""Forecasts of series, and what kind of job this is, its cycle and its end."""
 
 from typing import Literal
 
@@ -51,7 +51,7 @@ JobKind = Literal["training", "inference", "interactive", "data_prep", "batch_in
 
 
 class JobProfile(Event, frozen=True, kw_only=True):
-    """What kind of job this is, its rhythm and its end, as far as known; None is *unknown*. Key: job; compacted.
+    """What kind of job this is, its cycle and its end, as far as known; None is *unknown*. Key: job; compacted.
 
     ``cycle_period_s`` is None where there is no stable period; ``cycle_drift_ratio`` is its change from the
     first third of what was looked at to the last, as a share of it.

@@ -63,6 +63,6 @@ class Answers:
         """Why ``question`` has no answer, or None where it has."""
         return self._refusals.reason(question)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Ask everything again: what was refused while the device was lost is of the past."""
         self._refusals = Refusals()

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from paceline.gpu.throttle import legend
+
 Listed = Literal["by default", "off by default", "never listed"]
 
 MIB = 1024.0**2
@@ -65,7 +67,7 @@ FIELDS = (
         "bit mask",
         listed="never listed",
         aliases=(Alias("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", 1.0),),
-        note="0x4 power cap, 0x8 hardware slowdown, 0x20/0x40 thermal (software/hardware), 0x80 power brake",
+        note=legend(),
     ),
     Field(140, "DCGM_FI_DEV_MEMORY_TEMP", "memory_temperature_celsius", "°C", dcgm_unit="°C"),
     Field(

@@ -57,3 +57,9 @@ def in_words(mask: int) -> str:
     ('hardware thermal slowdown', 'power cap', 'throttling')
     """
     return next((reason.word for reason in REASONS if reason.slows and mask & reason.bit), "throttling")
+
+
+def legend() -> str:
+    """The bits that slow, each with its word, in the order of the bits."""
+    slowing = sorted(reason for reason in REASONS if reason.slows)
+    return ", ".join(f"{reason.bit:#x} {reason.word}" for reason in slowing)

@@ -52,8 +52,8 @@ def on_import(name: str) -> None:
         if name != "torch" and not _state.hooked:
             _state.early.append(name)  # imported by torch itself, which is not complete yet
             return
-        for found in [name, *_state.early] if name == "torch" else [name]:
-            _install(found)
+        for module in [name, *_state.early] if name == "torch" else [name]:
+            _install(module)
     except Exception as error:
         session().probe.fail(error)
 
@@ -95,12 +95,12 @@ def _install_core(torch: Any, session: Session) -> None:
         hook.install(probe, torch)
     if not torch.distributed.is_available():
         return
-    found = session.groups = groups.Groups(probe, torch)
-    collectives.install(probe, found, torch)
-    groups.install(probe, found, torch, collectives.replace)
-    follow_process_groups(session, found, torch, collectives.replace)
+    followed = session.groups = groups.Groups(probe, torch)
+    collectives.install(probe, followed, torch)
+    groups.install(probe, followed, torch, collectives.replace)
+    follow_process_groups(session, followed, torch, collectives.replace)
     forward.install_ddp(probe, torch)
     if torch.distributed.is_initialized():
         for process_group in list(torch.distributed.distributed_c10d._world.pg_map):
-            found.join(process_group)
+            followed.join(process_group)
         session.begin()

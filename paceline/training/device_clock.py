@@ -57,10 +57,10 @@ class DeviceClock:
         """Whether marks are held back until the device gets to them."""
         return bool(self._held)
 
-    def translate(self, found: list[Mark]) -> list[Mark]:
-        """The marks that are due, in order, on the host's clock; ``found`` are new ones."""
+    def translate(self, new: list[Mark]) -> list[Mark]:
+        """The marks that are due, in order, on the host's clock; ``new`` have just been written down."""
         held = self._held
-        held.extend(found)
+        held.extend(new)
         due: list[Mark] = []
         while held:
             mark = held[0]
@@ -79,7 +79,7 @@ class DeviceClock:
         if self._reached is not None:
             try:
                 elapsed_ns = self._reached.elapsed_time(event) * 1e6
-            except RuntimeError:  # another device: begin anew from the bounds
+            except RuntimeError:  # another device: start again from the bounds
                 elapsed_ns = 0.0
             self._reached_ns += int(elapsed_ns * LEAK)
             self._pool.append(self._reached)

@@ -64,10 +64,10 @@ class Network(nn.Module):
         return scores / self.passes
 
     def _once(self, images: torch.Tensor) -> torch.Tensor:
-        found = self.stem(images)
+        hidden = self.stem(images)
         for block in self.blocks:
-            found = found + torch.relu(block(found))
-        return self.head(found.flatten(1))  # type: ignore[no-any-return]
+            hidden = hidden + torch.relu(block(hidden))
+        return self.head(hidden.flatten(1))  # type: ignore[no-any-return]
 
 
 def fitting_batch(network: Network) -> int:

@@ -43,7 +43,7 @@ class _Connection(NamedTuple):
     sent: int
 
 
-class Links:
+class TcpLinks:
     """Samples the connections of this process. ``ports`` are those of the store."""
 
     def __init__(self, ports: Collection[int]) -> None:
@@ -59,17 +59,17 @@ class Links:
         if not self._before or self._samples % LIST_EVERY == 0:
             self._sockets = _sockets()
         self._samples += 1
-        found = [link for link in map(self._read, self._sockets) if link is not None]
-        peers = self._busy(found)
-        if not found:
+        links = [link for link in map(self._read, self._sockets) if link is not None]
+        peers = self._busy(links)
+        if not links:
             return None
-        smallest = min(link.rtt_us for link in found) / 1e6
-        return LinkReport(len(found), smallest, sum(link.retransmits for link in found), peers)
+        smallest = min(link.rtt_us for link in links) / 1e6
+        return LinkReport(len(links), smallest, sum(link.retransmits for link in links), peers)
 
-    def _busy(self, found: list[_Connection]) -> list[PeerLink]:
-        before, self._before = self._before, {(c.local, c.remote): (c.received, c.sent) for c in found}
+    def _busy(self, links: list[_Connection]) -> list[PeerLink]:
+        before, self._before = self._before, {(c.local, c.remote): (c.received, c.sent) for c in links}
         busy = []
-        for link in found:
+        for link in links:
             if (link.local, link.remote) not in before:
                 continue
             received, sent = before[link.local, link.remote]

@@ -1,5 +1,8 @@
 """What a rank tells the sidecar of its node: MessagePack over a local SEQPACKET socket.
 
+The user's process writes it, the sidecar reads it. It stands with ``marks`` on the user's side, for that process may
+import nothing of the node's; the two are all that the sidecar imports from here (import-linter holds it).
+
 Rule of this file: data and its codec only. It is read by a process that must survive anything, so it holds no pickle
 and every message decodes into one of three structs or raises.
 """

@@ -26,32 +26,35 @@ class Probe:
     """Counters, flags and the ring of marks of this process."""
 
     def __init__(self) -> None:
+        self.off = False
+        self.begin: Callable[[], None] = _nothing
+        self.device_found: Callable[[], None] = _nothing
+        #: What to tell of a gradient reducer's exchange where no hook hears it.
+        self.expect: Callable[[Any], None] | None = None
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing has been seen. In a forked child nothing of the parent's is ours; it may become a rank of its own."""
         self.ring: deque[Mark] = deque()
         self.most = LEAD_IN
         self.lost = 0
-        self.off = False
         #: Whether no session has begun, so that an optimizer step may begin one.
         self.idle = True
-        self.thread = threading.get_ident()
-        #: The same thread as the kernel knows it.
-        self.task = threading.get_native_id()
+        self.adopt_thread()
         self.mark: Callable[..., None] = self.host_mark
         self.in_forward: Any = None
         self.in_backward = False
         self.waiting = False
         self.issuing = False
-        #: Whether a gradient reducer takes part in the next backward, which, and what to tell where no hook hears it.
+        #: Whether a gradient reducer takes part in the next backward, and which.
         self.reducing = False
         self.reducer: Any = None
-        self.expect: Callable[[Any], None] | None = None
         #: Collectives that the reducer has issued in this backward, and when it issued the last.
         self.reduced = 0
         self.reduced_at = 0
         self.batch_size: int | None = None
         self.device: Any = None
         self.wrapper = ""
-        self.begin: Callable[[], None] = _nothing
-        self.device_found: Callable[[], None] = _nothing
 
     def host_mark(self, kind: int, payload: Any = None) -> None:
         """Write down that ``kind`` happened now."""
@@ -71,7 +74,9 @@ class Probe:
 
     def adopt_thread(self) -> None:
         """The calling thread is the one that trains."""
-        self.thread, self.task = threading.get_ident(), threading.get_native_id()
+        self.thread = threading.get_ident()
+        #: The same thread as the kernel knows it.
+        self.task = threading.get_native_id()
 
     def foreign(self) -> bool:
         """Whether what happens now is none of the training thread's business (or timing is off)."""
@@ -96,12 +101,6 @@ class Probe:
         self.ring.clear()
         if self.collected in gc.callbacks:
             gc.callbacks.remove(self.collected)
-
-    def forget(self) -> None:
-        """In a forked child: nothing of the parent's is ours; the child may become a rank of its own."""
-        kept = self.begin, self.device_found, self.expect, self.off
-        self.__init__()  # type: ignore[misc]
-        self.begin, self.device_found, self.expect, self.off = kept
 
 
 def _nothing() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from paceline.identity import attempt_of, job_of, labels_of
 from paceline.training.device_clock import DeviceClock
-from paceline.training.links import Links
+from paceline.training.links import TcpLinks
 from paceline.training.messages import SOCKET_VARIABLE, Hello
 from paceline.training.probe import MOST, Probe
 from paceline.training.shipping import Shipping
@@ -53,7 +53,7 @@ class Session:
         self.probe.adopt_thread()
         self.probe.most, self.probe.idle = MOST, False
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
-        links = Links(ports)
+        links = TcpLinks(ports)
         self._shipping = Shipping(self.probe, path, self._hello, links, patience_s=self.patience_s)
         self.probe.mark = self.probe.host_mark
         self._device_found()
@@ -115,7 +115,7 @@ class Session:
         self._shipping, self._exit_registered = None, False
         if self.probe.collected in gc.callbacks:
             gc.callbacks.remove(self.probe.collected)
-        self.probe.forget()
+        self.probe.reset()
 
     def _hello(self) -> Hello:
         distributed, environ = self._joined(), os.environ
@@ -190,14 +190,14 @@ def follow_process_groups(session: Session, groups: Any, torch: Any, replace: An
 
 def coordinates(mesh: Any) -> dict[str, int]:
     """This rank's place in the data, tensor and pipeline dimensions of ``mesh``, by the names they usually have."""
-    found: dict[str, int] = {}
+    places: dict[str, int] = {}
     place = mesh.get_coordinate() if mesh is not None else None
     for name, size, index in zip(mesh.mesh_dim_names, mesh.shape, place, strict=True) if place is not None else ():
         if name in ("tp", "pp"):
-            found[name] = index
+            places[name] = index
         elif name in ("dp", "fsdp", "replicate", "shard", "dp_replicate", "dp_shard"):
-            found["dp"] = found.get("dp", 0) * size + index
-    return found
+            places["dp"] = places.get("dp", 0) * size + index
+    return places
 
 
 def _number(variable: str, default: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from paceline.training import marks
 from paceline.training.device_clock import DeviceClock
-from paceline.training.links import Links
+from paceline.training.links import TcpLinks
 from paceline.training.messages import Bye, Hello, LinkReport, Marks, Message, encoder
 from paceline.training.probe import Mark, Probe
 from paceline.training.runqueue import RunQueue
@@ -38,7 +38,7 @@ class Shipping:
     """Sends what ``probe`` holds to the sidecar at ``path`` until ``finish``."""
 
     def __init__(
-        self, probe: Probe, path: str, hello: Callable[[], Hello], links: Links, *, patience_s: float = 0.0
+        self, probe: Probe, path: str, hello: Callable[[], Hello], links: TcpLinks, *, patience_s: float = 0.0
     ) -> None:
         self._probe = probe
         self._path = path
@@ -115,17 +115,17 @@ class Shipping:
     def _connected(self) -> bool:
         """Whether the sidecar knows us. It is told once our device is known, or soon."""
         if self._socket is None:
-            found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            found.settimeout(1.0)
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            connection.settimeout(1.0)
             try:
-                found.connect(self._path)
-                found.setblocking(False)
+                connection.connect(self._path)
+                connection.setblocking(False)
             except (FileNotFoundError, ConnectionRefusedError):
-                found.close()
+                connection.close()
                 if time.monotonic() - self._started > CONNECT_S:
                     raise
                 return False
-            self._socket = found
+            self._socket = connection
         if not self._greeted:
             if self._probe.device is None and time.monotonic() < self._hello_at:
                 return False
@@ -145,14 +145,14 @@ class Shipping:
         ring = self._probe.ring
         left = len(ring)
         while True:
-            taken: list[Mark] = [ring.popleft() for _ in range(min(left, MOST))]
-            left -= len(taken)
-            found = self.clock.translate(taken) if self.clock is not None else taken
+            marked: list[Mark] = [ring.popleft() for _ in range(min(left, MOST))]
+            left -= len(marked)
+            due = self.clock.translate(marked) if self.clock is not None else marked
             lost, self._probe.lost = self._probe.lost, 0
-            if found or link is not None or lost:
+            if due or link is not None or lost:
                 on_device = self.clock is not None
                 if not self._put(
-                    Marks(marks=found, offset_ns=self._offset_ns, on_device=on_device, link=link, lost=lost)
+                    Marks(marks=due, offset_ns=self._offset_ns, on_device=on_device, link=link, lost=lost)
                 ):
                     return
             link = None

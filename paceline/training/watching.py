@@ -41,15 +41,15 @@ def start(*, record: str | None = None) -> None:
 
 
 def stop() -> None:
-    """Send what was measured and time nothing any more, until the next ``start``."""
-    found = current()
-    if found is None:
+    """Send what was measured and time nothing, until the next ``start``."""
+    running = current()
+    if running is None:
         return
     try:
-        found.end()
-        found.probe.stop()
+        running.end()
+        running.probe.stop()
     except Exception as error:
-        found.probe.fail(error)
+        running.probe.fail(error)
 
 
 def _socket_path() -> Path:
@@ -57,8 +57,8 @@ def _socket_path() -> Path:
     uid = os.getuid()
     folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"paceline-{uid}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != uid or found.st_mode & 0o077 or folder.is_symlink():
+    status = folder.lstat()
+    if status.st_uid != uid or status.st_mode & 0o077 or folder.is_symlink():
         raise PermissionError(f"{folder} must be a folder of yours alone (mode 700)")
     child = "LOCAL_RANK" in os.environ or multiprocessing.parent_process() is not None
     job = job_of(os.environ) or str(os.getppid() if child else os.getpid())

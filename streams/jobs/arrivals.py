@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
 from ..robust import Array, peers_median
-from .config import Config
 from .iterations import Iterations
 from .ticks import PARTS, Tick
 
@@ -43,10 +42,11 @@ def _only(rows: Rows, which: NDArray[np.bool_]) -> Rows:
 class Arrivals:
     """The collectives of one group that are not yet judged."""
 
-    def __init__(self, size: int, config: Config, ledger: Ledger) -> None:
+    def __init__(self, size: int, tick_s: float, patience_s: float, coverage: CoverageTracker) -> None:
         self.size = size
-        self.config = config
-        self.ledger = ledger
+        self.tick_s = tick_s
+        self.patience_s = patience_s
+        self.coverage = coverage
         self.base = -1  # next sequence number to judge
         self.members = np.empty(0, dtype=np.int64)  # column -> rank
         self.column_of = np.empty(0, dtype=np.int64)  # rank -> column, -1 for none
@@ -72,7 +72,7 @@ class Arrivals:
         if self.base < 0:
             self.base = int(rows.seq.min())
         behind = rows.seq < self.base
-        self.ledger.note("collectives repeated or after they were judged", int(behind.sum()))
+        self.coverage.note("collectives repeated or after they were judged", int(behind.sum()))
         if behind.any():
             rows = _only(rows, ~behind)
             column = column[~behind]
@@ -81,11 +81,15 @@ class Arrivals:
         self._make_room(int(rows.seq.max()) - self.base + 1)
         fits = rows.seq - self.base < self.start.size
         if not fits.all():
-            self.ledger.note("collectives too far ahead of the group", int((~fits).sum()))
+            self.coverage.note("collectives too far ahead of the group", int((~fits).sum()))
             rows = _only(rows, fits)
             column = column[fits]
         self._store(rows, column)
         return self._judge()
+
+    def rank_of(self, column: int) -> int:
+        """The rank of one column of the ticks."""
+        return int(self.members[column])
 
     def _columns(self, rank: Ints) -> Ints:
         """The column of each row's rank; new ranks get one."""
@@ -97,10 +101,10 @@ class Arrivals:
         if not strange.any():
             return column
         fresh = np.unique(rank[strange])
-        known = self.members.size
-        self.column_of[fresh] = known + np.arange(fresh.size)
+        before = self.members.size
+        self.column_of[fresh] = before + np.arange(fresh.size)
         self.members = np.concatenate([self.members, fresh])
-        self._widen(known + fresh.size)
+        self._widen(before + fresh.size)
         return self.column_of[rank]
 
     def _widen(self, needed: int) -> None:
@@ -133,7 +137,7 @@ class Arrivals:
         again = int((~np.isnan(self.wait[slot, column])).sum())
         cells = np.sort(slot * self.latest.size + column)
         again += int((cells[1:] == cells[:-1]).sum())
-        self.ledger.note("collectives repeated or after they were judged", again)
+        self.coverage.note("collectives repeated or after they were judged", again)
         self.wait[slot, column] = rows.wait_s
         mine = column == 0
         self.start[slot[mine]] = rows.start_s[mine]
@@ -142,9 +146,9 @@ class Arrivals:
 
     def _number(self, rows: Rows, slot: Ints, mine: NDArray[np.bool_]) -> None:
         """Give each call the step it belongs to: its own, or, where none is known, the iteration that it falls into."""
-        known = rows.step >= 0
-        self.step[slot[known]] = rows.step[known]
-        if known.all() or not mine.any():
+        has_step = rows.step >= 0
+        self.step[slot[has_step]] = rows.step[has_step]
+        if has_step.all() or not mine.any():
             return
         numbered = self.iterations.add(rows.token[mine], rows.start_s[mine])
         seqs = np.concatenate([self.unnumbered, rows.seq[mine]])
@@ -171,8 +175,8 @@ class Arrivals:
         latest = self.latest[: self.members.size]
         lead = int(latest.max())
         first = self.start[(self.base + np.arange(min(lead - self.base + 1, self.start.size))) % self.start.size]
-        known = first[~np.isnan(first)]
-        overdue = bool(known.size and known[-1] - known[0] > self.config.patience_s)
+        starts = first[~np.isnan(first)]
+        overdue = bool(starts.size and starts[-1] - starts[0] > self.patience_s)
         crowded = lead - self.base + 1 >= _MOST_SLOTS // 2
         if self.unnumbered.size and not crowded:
             return self.base - 1
@@ -181,7 +185,7 @@ class Arrivals:
         if not (overdue or crowded):
             return int(latest.min())
         present = latest >= (self.base + lead) // 2
-        self.ledger.note("members of a group that fell silent", int((~present).sum()))
+        self.coverage.note("members of a group that fell silent", int((~present).sum()))
         return int(latest[present].min())
 
     def _cut(self, wait: Array, start: Array, step: Ints) -> list[Tick]:
@@ -192,7 +196,7 @@ class Arrivals:
         ticks = []
         begin = 0
         while True:
-            end = int(np.searchsorted(start, self.tick_start + self.config.tick_s))
+            end = int(np.searchsorted(start, self.tick_start + self.tick_s))
             # Whole steps only: what comes first in a step waits otherwise than what comes last.
             before = int(step[end - 1]) if end else self.newest_step
             end += int(np.argmax(step[end:] != before)) if (step[end:] != before).any() else step.size
@@ -242,33 +246,37 @@ class Arrivals:
         for sums in self._sums():
             sums[:] = 0.0
 
-    _STATE = (
-        "size",
-        "base",
-        "members",
-        "column_of",
-        "latest",
-        "wait",
-        "start",
-        "step",
-        "late",
-        "waited",
-        "counted",
-        "tick_start",
-        "first_step",
-        "newest_step",
-        "judged",
-        "unnumbered",
-    )
-
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        return {**{name: getattr(self, name) for name in self._STATE}, "iterations": self.iterations.snapshot()}
+        return {
+            "size": self.size,
+            "base": self.base,
+            "members": self.members,
+            "column_of": self.column_of,
+            "latest": self.latest,
+            "wait": self.wait,
+            "start": self.start,
+            "step": self.step,
+            "late": self.late,
+            "waited": self.waited,
+            "counted": self.counted,
+            "tick_start": self.tick_start,
+            "first_step": self.first_step,
+            "newest_step": self.newest_step,
+            "judged": self.judged,
+            "unnumbered": self.unnumbered,
+            "iterations": self.iterations.snapshot(),
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        for name in self._STATE:
-            setattr(self, name, data[name])
+        self.size, self.base = data["size"], data["base"]
+        self.members, self.column_of, self.latest = data["members"], data["column_of"], data["latest"]
+        self.wait, self.start, self.step = data["wait"], data["start"], data["step"]
+        self.late, self.waited, self.counted = data["late"], data["waited"], data["counted"]
+        self.tick_start, self.first_step = data["tick_start"], data["first_step"]
+        self.newest_step, self.judged = data["newest_step"], data["judged"]
+        self.unnumbered = data["unnumbered"]
         self.iterations.load(data["iterations"])
 
 

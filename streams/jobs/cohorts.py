@@ -36,13 +36,13 @@ class Cohorts:
         if not stages:
             return
         at = np.asarray(ranks, dtype=np.int64)
-        found = np.array([stages, pipelines], dtype=np.int64)
+        places = np.array([stages, pipelines], dtype=np.int64)
         if at.size and int(at.max()) >= self.stage.size:
             more = int(at.max()) + 1 - self.stage.size
             self.stage = np.pad(self.stage, (0, more), constant_values=-1)
             self.pipeline = np.pad(self.pipeline, (0, more), constant_values=-1)
-        if (self.stage[at] != found[0]).any() or (self.pipeline[at] != found[1]).any():
-            self.stage[at], self.pipeline[at] = found
+        if (self.stage[at] != places[0]).any() or (self.pipeline[at] != places[1]).any():
+            self.stage[at], self.pipeline[at] = places
             self._groups = self._pipelines = self._stages = None
 
     @property
@@ -53,8 +53,8 @@ class Cohorts:
     def stages(self) -> dict[int, Ints]:
         """The ranks of each known stage."""
         if self._stages is None:
-            known = np.unique(self.stage[self.stage >= 0])
-            self._stages = {int(stage): np.flatnonzero(self.stage == stage) for stage in known}
+            numbers = np.unique(self.stage[self.stage >= 0])
+            self._stages = {int(stage): np.flatnonzero(self.stage == stage) for stage in numbers}
         return self._stages
 
     def stage_of(self, rank: int) -> int | None:
@@ -66,8 +66,8 @@ class Cohorts:
         """The cohorts of the first ``ranks`` ranks; those of no known stage are one."""
         if self._groups is None or sum(group.size for group in self._groups) != ranks:
             stage = np.full(ranks, -1, dtype=np.int64)
-            known = min(ranks, self.stage.size)
-            stage[:known] = self.stage[:known]
+            placed = min(ranks, self.stage.size)
+            stage[:placed] = self.stage[:placed]
             self._groups = [np.flatnonzero(stage == number) for number in np.unique(stage)]
         return self._groups
 
@@ -120,11 +120,11 @@ class Cohorts:
             self._remember(rows)
             return out
         before = nanmedian(self.past, axis=0)
-        known = min(before.shape[1], rows.shape[1])
+        remembered = min(before.shape[1], rows.shape[1])
         ratio = np.full(rows.shape[1], np.nan)
-        ratio[:known] = rows[0, :known] / np.where(before[0, :known] > 0, before[0, :known], np.nan)
+        ratio[:remembered] = rows[0, :remembered] / np.where(before[0, :remembered] > 0, before[0, :remembered], np.nan)
         scale = peers_median(ratio)
-        for rank in alone[alone < known]:
+        for rank in alone[alone < remembered]:
             out[:, rank] = before[:, rank] * scale[rank]
         return out
 

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from paceline.events import CollectiveTimings, LinkSample
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
 from ..robust import Array
-from .config import MOST_RANKS
-from .steps import ABSURD_S
+from .limits import ABSURD_S, MOST_RANKS
 
 Ints = NDArray[np.int64]
 
@@ -63,7 +62,7 @@ def starts(*keys: Ints) -> Ints:
     return np.flatnonzero(new)
 
 
-class Heard(NamedTuple):
+class CollectiveBatch(NamedTuple):
     """A few batches of one job as one: their sound rows, and what the rows' numbers stand for."""
 
     calls: Calls
@@ -76,8 +75,8 @@ class Heard(NamedTuple):
     ranks: list[int]
 
 
-def heard_of(batches: Sequence[CollectiveTimings], ledger: Ledger) -> Heard:
-    """What ``batches`` tell; rows that cannot be are noted in ``ledger``."""
+def collective_batch(batches: Sequence[CollectiveTimings], coverage: CoverageTracker) -> CollectiveBatch:
+    """What ``batches`` tell; rows that cannot be are noted in ``coverage``."""
     groups: dict[str, int] = {}
     operations: dict[str, int] = {}
     sizes: list[int] = []
@@ -88,7 +87,7 @@ def heard_of(batches: Sequence[CollectiveTimings], ledger: Ledger) -> Heard:
                 sizes.append(size)
         for word in batch.operations:
             operations.setdefault(word, len(operations))
-        calls = _calls_of(batch, ledger)
+        calls = _calls_of(batch, coverage)
         if len(groups) > 1:
             calls = calls._replace(group=np.array([groups[name] for name in batch.groups], dtype=np.int64)[calls.group])
         if len(operations) > 1:
@@ -97,7 +96,7 @@ def heard_of(batches: Sequence[CollectiveTimings], ledger: Ledger) -> Heard:
             )
         parts.append(calls)
     whole = parts[0] if len(parts) == 1 else Calls(*map(np.concatenate, zip(*parts, strict=True)))
-    return Heard(
+    return CollectiveBatch(
         whole,
         list(groups),
         sizes,
@@ -108,8 +107,8 @@ def heard_of(batches: Sequence[CollectiveTimings], ledger: Ledger) -> Heard:
     )
 
 
-def _calls_of(batch: CollectiveTimings, ledger: Ledger) -> Calls:
-    """The sound rows of ``batch``; the others are noted in ``ledger``."""
+def _calls_of(batch: CollectiveTimings, coverage: CoverageTracker) -> Calls:
+    """The sound rows of ``batch``; the others are noted in ``coverage``."""
     rank, step, seq, group, operation = (
         np.asarray(column, dtype=np.int64)
         for column in (batch.rank, batch.step, batch.seq, batch.group, batch.operation)
@@ -124,5 +123,5 @@ def _calls_of(batch: CollectiveTimings, ledger: Ledger) -> Calls:
     calls = Calls(rank, step, seq, group, operation, moved, start + batch.t0_s, took, wait)
     if sound.all():
         return calls
-    ledger.note("collectives with impossible numbers", int((~sound).sum()))
+    coverage.note("collectives with impossible numbers", int((~sound).sum()))
     return Calls(*(column[sound] for column in calls))  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """The verdicts from collectives: lateness in every group where no phases are known, and slow links.
 
-Rule of this file: rows are cleaned and sorted to their groups here; the judging is done in arrivals, straggler, links.
+Rule of this file: rows are cleaned and sorted to their groups here; the judging is done by the detectors.
 """
 
 import zlib
@@ -11,15 +11,18 @@ import numpy as np
 
 from paceline.events import CollectiveTimings, Finding
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
+from ..episodes.finding import JobKey, Said, finding
+from ..episodes.tracker import Episode
 from ..gather import Gather
-from . import job_findings, rank_findings
+from . import hang, slow_links, straggler_evidence, traffic
+from .accused import AccusedRank
 from .arrivals import Arrivals, Rows
 from .cohorts import Cohorts
-from .collective_batch import Heard, heard_of
-from .config import Config
+from .collective_batch import CollectiveBatch, collective_batch
+from .config import JobConfig
 from .hang import Hang
-from .slow_links import Links
+from .slow_links import SlowLinks
 from .straggler import Straggler
 from .traffic import Traffic
 
@@ -30,107 +33,109 @@ _MOST_GROUPS = 4096
 class Collectives:
     """CollectiveTimings of one job to findings."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: JobConfig) -> None:
         self.config = config
-        self.ledger = Ledger()
+        self.coverage = CoverageTracker()
         self.gather = Gather(CollectiveTimings)
-        self.links = Links(config)
-        self.hang = Hang(config)
-        self.traffic = Traffic(config)
+        self.links = SlowLinks(config.links)
+        self.hang = Hang(config.hang)
+        self.traffic = Traffic(config.traffic)
         self.groups: dict[str, tuple[Arrivals, Straggler]] = {}
-        self.places: dict[int, str] = {}
+        #: Where each rank runs.
+        self.nodes: dict[int, str] = {}
 
-    def update(self, batch: CollectiveTimings) -> list[Finding]:
-        """Take in one batch."""
-        if not self.ledger.admit(batch.producer, batch.sequence):
+    def update(self, message: CollectiveTimings) -> list[Finding]:
+        """Take in one message."""
+        if not self.coverage.admit(message.producer, message.sequence):
             return []
-        self.ledger.hear(batch.ranks, batch.world_sizes)
-        self.places.update(dict.fromkeys(batch.ranks, batch.node))
-        found = []
-        stopped = self.hang.update(batch)
+        self.coverage.hear(message.ranks, message.world_sizes)
+        self.nodes.update(dict.fromkeys(message.ranks, message.node))
+        findings = []
+        stopped = self.hang.update(message)
         if stopped is not None:
-            nodes = sorted({self.places[rank] for rank in stopped[1].missing if rank in self.places})
-            found.append(job_findings.hang(*stopped, self._whole(batch), nodes))
-        ready = self.gather.add(batch, len(self.ledger.last))
-        return self._advance(ready) + found if ready else found
+            findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
+        ready = self.gather.add(message, self.coverage.producers)
+        return self._advance(ready) + findings if ready else findings
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
         return self._advance(ready) if (ready := self.gather.take()) else []
 
-    def _advance(self, batches: list[CollectiveTimings]) -> list[Finding]:
-        heard, batch = heard_of(batches, self.ledger), batches[-1]
-        spans = heard.calls.spans() if heard.calls.rank.size else None
-        found = [
-            rank_findings.link(episode, self._subject(batch, episode.rank), self.ledger.coverage())
-            for episode in self.links.update(heard, spans)
+    def _advance(self, messages: list[CollectiveTimings]) -> list[Finding]:
+        batch, newest = collective_batch(messages, self.coverage), messages[-1]
+        spans = batch.calls.spans() if batch.calls.rank.size else None
+        findings = [
+            self._finding(episode, slow_links.said(episode, self._rank(episode.subject)), newest)
+            for episode in self.links.update(batch, spans)
         ]
-        if not heard.phases:
-            for name, size, rows in _groups(heard):
-                found += self._judge(batch, name, size, rows)
-        self.hang.reach(heard)
+        if not batch.phases:
+            for name, size, rows in _groups(batch):
+                findings += self._judge(newest, name, size, rows)
+        self.hang.reach(batch)
         # A slow link explains the waiting of all; what the job waits for without it is not to be seen meanwhile.
-        bound = self.traffic.update(heard, spans) if spans and not self.links.slow else None
+        bound = self.traffic.update(batch, spans) if spans and not self.links.suspects() else None
         if bound is not None:
-            found.append(job_findings.communication_bound(bound, self._whole(batch), self.config))
-        return found
+            findings.append(self._finding(bound, traffic.said(bound, self.config.traffic), newest))
+        return findings
 
-    def _judge(self, batch: CollectiveTimings, name: str, size: int, rows: Rows) -> list[Finding]:
-        group = self.groups.get(name)
-        if group is None:
+    def _judge(self, message: CollectiveTimings, name: str, size: int, rows: Rows) -> list[Finding]:
+        if name not in self.groups:
             if len(self.groups) >= _MOST_GROUPS:
-                self.ledger.note("groups beyond the limit")
+                self.coverage.note("groups beyond the limit")
                 return []
-            group = self.groups[name] = (Arrivals(size, self.config, self.ledger), Straggler(self.config, Cohorts()))
-        arrivals, straggler = group
-        found = []
+            self.groups[name] = self._group(size)
+        arrivals, straggler = self.groups[name]
+        findings = []
         for tick in arrivals.update(rows):
             for episode in straggler.update(tick, has_loader=False):
-                rank = int(arrivals.members[episode.rank])
-                subject = self._subject(batch, rank)
-                found.append(rank_findings.late(episode, rank, name, subject, self.ledger.coverage(), self.config))
-        return found
+                rank = self._rank(arrivals.rank_of(episode.subject), name)
+                said = straggler_evidence.said_by_lateness(episode, rank, self.config.tick_s)
+                findings.append(self._finding(episode, said, message))
+        return findings
 
-    def _whole(self, batch: CollectiveTimings) -> job_findings.Whole:
-        return job_findings.Whole(batch.cluster, batch.job, batch.attempt, self.ledger.coverage())
+    def _group(self, size: int) -> tuple[Arrivals, Straggler]:
+        arrivals = Arrivals(size, self.config.tick_s, self.config.steps.patience_s, self.coverage)
+        return arrivals, Straggler(self.config.straggler, Cohorts())
 
-    def _subject(self, batch: CollectiveTimings, rank: int) -> rank_findings.Subject:
-        return rank_findings.Subject(batch.cluster, batch.job, batch.attempt, self.places.get(rank, ""), "")
+    def _rank(self, rank: int, group: str | None = None) -> AccusedRank:
+        return AccusedRank(rank, self.nodes.get(rank, ""), group=group)
+
+    def _finding(self, episode: Episode[Any, Any], said: Said, message: CollectiveTimings) -> Finding:
+        job = JobKey(message.cluster, message.job, message.attempt)
+        return finding(episode, said, job, self.coverage.counts())
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return {
-            "ledger": self.ledger.snapshot(),
+            "coverage": self.coverage.snapshot(),
             "gather": self.gather.snapshot(),
             "links": self.links.snapshot(),
             "hang": self.hang.snapshot(),
             "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
-            "places": [[rank, node] for rank, node in self.places.items()],
+            "nodes": [[rank, node] for rank, node in self.nodes.items()],
         }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.ledger = Ledger.restore(data["ledger"])
+        self.coverage.load(data["coverage"])
         self.gather.load(data["gather"])
         self.links.load(data["links"])
         self.hang.load(data["hang"])
         self.traffic.load(data["traffic"])
-        self.places = dict(data["places"])
+        self.nodes = dict(data["nodes"])
         for name, arrived, judged in data["groups"]:
-            arrivals = Arrivals(arrived["size"], self.config, self.ledger)
-            straggler = Straggler(self.config, Cohorts())
+            arrivals, straggler = self.groups[name] = self._group(arrived["size"])
             arrivals.load(arrived)
             straggler.load(judged)
-            self.groups[name] = (arrivals, straggler)
 
 
-def _groups(heard: Heard) -> Iterator[tuple[str, int, Rows]]:
+def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, Rows]]:
     """The rows of each group of at least two members, in their order."""
-    calls = heard.calls
-    words = np.array([zlib.crc32(word.encode()) for word in heard.operations] or [0], dtype=np.int64)
+    calls = batch.calls
+    words = np.array([zlib.crc32(word.encode()) for word in batch.operations] or [0], dtype=np.int64)
     tokens = words[calls.operation] * 1_000_003 ^ calls.bytes
-    for index, (name, size) in enumerate(zip(heard.groups, heard.group_sizes, strict=True)):
+    for index, (name, size) in enumerate(zip(batch.groups, batch.group_sizes, strict=True)):
         mine = calls.group == index
         if size >= 2 and mine.any():
             columns = (*calls[:3], calls.start_s, calls.wait_s, tokens)

@@ -35,8 +35,8 @@ class Distances:
             self._measure(link)
         while len(self.owners) > 2 * _MOST_PEERS * len(self.legs):
             del self.owners[next(iter(self.owners))]
-        found = {link.rank: self._nearest(link.rank) for link in heard}
-        return {rank: rtt for rank, rtt in found.items() if rtt is not None}
+        nearest = {link.rank: self._nearest(link.rank) for link in heard}
+        return {rank: rtt for rank, rtt in nearest.items() if rtt is not None}
 
     def _measure(self, link: LinkSample) -> None:
         """Replace what ``link.rank`` measured before."""

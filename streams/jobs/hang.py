@@ -5,6 +5,8 @@ collectives that each rank is known to have reached. A rank that is missing here
 accused are those who are missing and wait nowhere. How long counts by each waiter's own clock.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,13 +14,26 @@ import numpy as np
 
 from paceline.events import CollectiveTimings
 
-from ..episodes.episode import Episode
-from ..episodes.lifecycle import FINAL, Signal, follow
-from .collective_batch import Heard, starts
-from .config import MOST_RANKS, Config
+from ..episodes.finding import Said, Subject, number
+from ..episodes.lifecycle import Signal
+from ..episodes.tracker import Episode, Measured, Policy, Tracker
+from .collective_batch import CollectiveBatch, starts
+from .limits import MOST_RANKS
 
 #: Ranks told by number in a finding; of more, only the first.
 MOST_TOLD = 64
+_SHOWN = 8
+#: A job has one hang at a time.
+_JOB = "job"
+
+
+@dataclass(frozen=True)
+class HangConfig:
+    """A collective hangs when ranks have stood in it for ``least_s``, and ``times`` longer than ever before; it is
+    confirmed at twice that. A rank that evaluates alone for a minute is no hang in a job that has seen one."""
+
+    least_s: float = 30.0
+    times: float = 5.0
 
 
 class Wait(msgspec.Struct):
@@ -48,21 +63,32 @@ class Stop(msgspec.Struct):
     last_seq: int
 
 
+class HangEvidence(Measured, frozen=True, kw_only=True):
+    """How long the longest waiter has waited, the longest wait that ever ended well, and the collective to name."""
+
+    waited_s: float
+    usual_s: float
+    stop: Stop
+
+
+HangEpisode = Episode[str, HangEvidence]
+
+
 class Hang:
     """Who waits where, in one job."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: HangConfig) -> None:
         self.config = config
         self.waits: dict[int, list[Wait]] = {}
         self.reached: dict[str, dict[int, int]] = {}
         self.longest_s = 0.0
         self.last_step = -1
-        self.episode: Episode | None = None
-        self.stop: Stop | None = None
+        # It only goes on waiting: growth is no news.
+        self.tracker = Tracker(HangEpisode, Policy(growth_at=frozenset()))
 
-    def reach(self, heard: Heard) -> None:
+    def reach(self, batch: CollectiveBatch) -> None:
         """Take down what each rank has got to in each group."""
-        groups, calls = heard.groups, heard.calls
+        groups, calls = batch.groups, batch.calls
         if not calls.rank.size:
             return
         order = np.lexsort((calls.rank, calls.group))
@@ -70,12 +96,12 @@ class Hang:
         first = starts(group, rank)
         latest = np.maximum.reduceat(calls.seq[order], first)
         for at, one, seq in zip(group[first].tolist(), rank[first].tolist(), latest.tolist(), strict=True):
-            known = self.reached.setdefault(groups[at], {})
-            known[one] = max(known.get(one, -1), seq)
+            reached = self.reached.setdefault(groups[at], {})
+            reached[one] = max(reached.get(one, -1), seq)
         self.longest_s = max(self.longest_s, float(calls.wait_s.max()))
         self.last_step = max(self.last_step, int(calls.step.max()))
 
-    def update(self, batch: CollectiveTimings) -> tuple[Episode, Stop] | None:
+    def update(self, batch: CollectiveTimings) -> HangEpisode | None:
         """Take in who waits on one node; the episode where it has something new to tell."""
         if batch.now_s is None and not self.waits:
             return None
@@ -88,44 +114,37 @@ class Hang:
                 self.waits.setdefault(one.rank, []).append(wait)
         return self._judge()
 
-    def _judge(self) -> tuple[Episode, Stop] | None:
+    def _judge(self) -> HangEpisode | None:
         longest = max((wait.waited_s for waits in self.waits.values() for wait in waits), default=0.0)
-        bar = max(self.config.hang_s, self.config.hang_times * self.longest_s)
+        bar = max(self.config.least_s, self.config.times * self.longest_s)
         signal: Signal | None = "calm" if not self.waits else None
         if longest >= bar:
             signal = "persistent" if longest >= 2 * bar else "late"
-        if signal is None or (signal == "calm" and self.episode is None):
+        episode = self.tracker.get(_JOB)
+        if signal is None or (signal == "calm" and episode is None):
             return None
-        episode = self.episode or Episode(rank=-1, first_step=self.last_step, last_step=self.last_step)
-        self.episode = episode
-        before, episode.state = episode.state, follow(episode.state, signal)
+        episode = episode or self.tracker.begin(_JOB, self.last_step)
         if signal != "calm":
-            self.stop = self._stop()
             episode.lost_s = episode.span_s = longest
-            episode.evidence = {"waited": longest, "usual": self.longest_s, "margin": longest / bar}
-        if episode.state == before or self.stop is None:
-            return None
-        episode.revision += 1
-        told = msgspec.structs.replace(episode, evidence=dict(episode.evidence)), self.stop
-        if episode.state in FINAL:
-            self.episode = self.stop = None
-        return told
+            episode.evidence = HangEvidence(
+                margin=longest / bar, waited_s=longest, usual_s=self.longest_s, stop=self._stop()
+            )
+        return self.tracker.revise(_JOB, signal, longest)
 
     def _stop(self) -> Stop:
         """The collective to name: of those that somebody who waits nowhere is missing from, the longest awaited."""
         places = sorted({(wait.group, wait.seq) for waits in self.waits.values() for wait in waits})
-        found = [self._of(group, seq) for group, seq in places]
-        found.sort(key=lambda stop: (not stop.missing, not stop.unknown, -stop.waits))
-        return found[0]
+        stops = [self._of(group, seq) for group, seq in places]
+        return min(stops, key=lambda stop: (not stop.missing, not stop.unknown, -stop.waits))
 
     def _of(self, group: str, seq: int) -> Stop:
         here = [w for ws in self.waits.values() for w in ws if w.group == group and w.seq == seq]
         waiting = sorted({wait.rank for wait in here})
-        known = self.reached.get(group, {})
-        missing = sorted(rank for rank, at in known.items() if at < seq and rank not in self.waits)
+        reached = self.reached.get(group, {})
+        missing = sorted(rank for rank, at in reached.items() if at < seq and rank not in self.waits)
         size = max(wait.size for wait in here)
-        unknown = max(size - len(set(known) | set(waiting)), 0)
-        last = max((known[rank] for rank in missing), default=-1)
+        unknown = max(size - len(set(reached) | set(waiting)), 0)
+        last = max((reached[rank] for rank in missing), default=-1)
         counts = (len(waiting), len(missing))
         return Stop(group, seq, here[0].operation, waiting[:MOST_TOLD], *counts, missing[:MOST_TOLD], unknown, last)
 
@@ -133,11 +152,10 @@ class Hang:
         """The state as plain data."""
         return {
             "waits": [msgspec.to_builtins(wait) for waits in self.waits.values() for wait in waits],
-            "reached": [[group, list(known.items())] for group, known in self.reached.items()],
+            "reached": [[group, list(reached.items())] for group, reached in self.reached.items()],
             "longest_s": self.longest_s,
             "last_step": self.last_step,
-            "episode": msgspec.to_builtins(self.episode),
-            "stop": msgspec.to_builtins(self.stop),
+            "tracker": self.tracker.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -145,7 +163,36 @@ class Hang:
         self.waits = {}
         for wait in msgspec.convert(data["waits"], list[Wait]):
             self.waits.setdefault(wait.rank, []).append(wait)
-        self.reached = {group: dict(known) for group, known in data["reached"]}
+        self.reached = {group: dict(reached) for group, reached in data["reached"]}
         self.longest_s, self.last_step = float(data["longest_s"]), int(data["last_step"])
-        self.episode = msgspec.convert(data["episode"], Episode | None)
-        self.stop = msgspec.convert(data["stop"], Stop | None)
+        self.tracker.load(data["tracker"])
+
+
+def said(episode: HangEpisode, nodes: Mapping[int, str]) -> Said:
+    """What is said of a job that has stopped. ``nodes``: where each rank runs."""
+    seen, stop = episode.measured, episode.measured.stop
+    where = f"{stop.operation} number {stop.seq} of group {stop.group}"
+    longest = "longest so far; beside it the longest that ever ended well"
+    evidence = [
+        number("waited", seen.waited_s, "s", seen.usual_s, longest),
+        number("waiting", stop.waits, "ranks", None, f"stand in {where}"),
+    ]
+    waiting = f"{stop.waits} ranks ({_some(stop.waiting, stop.waits)}) have stood in {where} for {seen.waited_s:.0f} s"
+    if stop.missing:
+        evidence.append(number("missing_reached", stop.last_seq, "number", stop.seq, "last collective of the missing"))
+        missing = _some(stop.missing, stop.misses)
+        summary = f"{waiting}; rank {missing} has not come to it. Look at that process: py-spy dump, dmesg."
+    elif stop.unknown:
+        summary = f"{waiting}; {stop.unknown} members of the group were never heard of. See whether they have started."
+    else:
+        summary = (
+            f"{waiting}, and every member is in it or waits elsewhere: look at the network and at mismatched calls."
+        )
+    missing_from = tuple(sorted({nodes[rank] for rank in stop.missing if rank in nodes}))
+    subject = Subject("hang", where, ranks=tuple(stop.missing), group=stop.group, nodes=missing_from)
+    return Said(subject, evidence, summary)
+
+
+def _some(ranks: list[int], count: int) -> str:
+    shown = ranks[:_SHOWN]
+    return ", ".join(map(str, shown)) + (f" and {count - len(shown)} more" if count > len(shown) else "")

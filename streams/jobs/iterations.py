@@ -168,12 +168,12 @@ class Iterations:
         self.start_s = np.concatenate([self.start_s, start_s])
         if self.token.size < self.look_at:
             return None
-        found = find_period(self.token, self.start_s)
+        period = find_period(self.token, self.start_s)
         waited = float(self.start_s[-1] - self.start_s[0]) >= PATIENCE_S
-        if (found is None or not found.certain) and self.token.size < MOST and not waited:
+        if (period is None or not period.certain) and self.token.size < MOST and not waited:
             self.look_at *= 2
             return None
-        return self.decide(found)
+        return self.decide(period)
 
     def decide(self, period: Period | None) -> Ints:
         """Number what has been kept by ``period``; without one every call is an iteration of its own."""
@@ -207,15 +207,24 @@ class Iterations:
             self.last, self.last_s = one, start
         return out
 
-    _STATE = ("token", "start_s", "look_at", "decided", "number", "since", "last", "last_s", "usual_s")
-
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        period = None if self.period is None else list(self.period)
-        return {**{name: getattr(self, name) for name in self._STATE}, "period": period}
+        return {
+            "token": self.token,
+            "start_s": self.start_s,
+            "look_at": self.look_at,
+            "decided": self.decided,
+            "number": self.number,
+            "since": self.since,
+            "last": self.last,
+            "last_s": self.last_s,
+            "usual_s": self.usual_s,
+            "period": None if self.period is None else list(self.period),
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        for name in self._STATE:
-            setattr(self, name, data[name])
+        self.token, self.start_s, self.look_at = data["token"], data["start_s"], data["look_at"]
+        self.decided, self.number, self.since = data["decided"], data["number"], data["since"]
+        self.last, self.last_s, self.usual_s = data["last"], data["last_s"], data["usual_s"]
         self.period = None if data["period"] is None else Period(*data["period"])

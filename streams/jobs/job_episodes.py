@@ -1,18 +1,18 @@
 """Verdicts on the job as a whole, window by window: is it so, since when, and what is worth saying.
 
-Rule of this file: lifecycle only. What is so is decided elsewhere, the words are in wording. Such a verdict accuses
-nobody, so it may take its time: it is suspected after ``SUSPECT`` windows, confirmed after ``CONFIRM``, and over when
-it has been gone for ``RECOVER``.
+Rule of this file: persistence only. What is so is decided by the detectors. Such a verdict accuses nobody, so it may
+take its time: it is suspected after ``SUSPECT`` windows, confirmed after ``CONFIRM``, and over when it has been gone
+for ``RECOVER``.
 """
 
-from typing import Any
+from typing import Any, Generic
 
 import msgspec
 
 from paceline.events import Cause
 
-from ..episodes.episode import Episode
-from ..episodes.lifecycle import FINAL, Signal, follow
+from ..episodes.persistence import Streaks
+from ..episodes.tracker import Episode, Key, Seen, Tracker
 
 SUSPECT = 2
 CONFIRM = 3
@@ -27,80 +27,67 @@ class Window(msgspec.Struct, frozen=True):
     span_s: float
 
 
-class Standing:
-    """Episodes by subject, "" where the job itself is the subject."""
+class Sight(msgspec.Struct, frozen=True):
+    """How large a trouble was in one window: it is there from ``bar`` on, and gone below half of that.
 
-    def __init__(self) -> None:
-        self.episodes: dict[str, Episode] = {}
-        self.gone: dict[str, int] = {}
-        self.windows: dict[str, int] = {}
+    ``lost_ratio`` is by how much the step was lengthened, as a share of the step without it.
+    """
 
-    def see(
-        self,
-        subject: str,
-        window: Window,
-        size: float,
-        bar: float,
-        lost_ratio: float,
-        cause: Cause,
-        evidence: dict[str, float],
-    ) -> Episode | None:
+    size: float
+    bar: float
+    lost_ratio: float
+    cause: Cause
+
+
+class JobEpisodes(Generic[Key, Seen]):
+    """Episodes of one kind of trouble, by subject."""
+
+    def __init__(self, form: type[Episode[Key, Seen]]) -> None:
+        self.tracker = Tracker(form)
+        self.streaks: Streaks[Key] = Streaks(SUSPECT, CONFIRM, RECOVER)
+
+    def push(self, subject: Key, window: Window, sight: Sight, evidence: Seen) -> Episode[Key, Seen] | None:
         """Take in what ``window`` showed; the episode where it has something new to tell.
 
         Args:
             subject: what the verdict is about.
             window: when.
-            size: how large the trouble is; it is there from ``bar`` on, and gone below half of that.
-            bar: see ``size``.
-            lost_ratio: by how much the step was lengthened, as a share of the step without it.
-            cause: the reason to tell.
-            evidence: numbers for the words; ``margin`` is added.
+            sight: what was seen.
+            evidence: the numbers that speak for it; the margin is added here.
         """
-        episode = self.episodes.get(subject)
-        if size < bar and episode is None:
-            return None
+        episode = self.tracker.get(subject)
+        there = sight.size >= sight.bar
         if episode is None:
-            episode = Episode(rank=-1, first_step=window.first_step, last_step=window.last_step, cause=cause)
-            self.episodes[subject] = episode
-        signal = self._signal(subject, size, bar)
-        before, episode.state = episode.state, follow(episode.state, signal) if signal else episode.state
+            if not there:
+                return None
+            episode = self.tracker.begin(subject, window.first_step, sight.cause)
+        gone = sight.size < sight.bar / 2
+        signal = self.streaks.push(subject, False if gone else True if there else None)
         if episode.state is None and signal == "calm":
             self._forget(subject)
             return None
-        if size >= bar / 2:
-            episode.lasts(window.last_step, window.span_s, lost_ratio)
-            episode.cause, episode.evidence = cause, {**evidence, "margin": size / bar}
-        if episode.state != before:
-            episode.next_update = 2 * episode.ticks
-        elif not (signal and signal != "calm" and episode.due()):
-            return None
-        episode.revision += 1
-        if episode.state in FINAL:
-            self._forget(subject)
-        return msgspec.structs.replace(episode, evidence=dict(episode.evidence))
+        if not gone:
+            episode.add_tick(window.last_step, window.span_s, sight.lost_ratio)
+            episode.cause = sight.cause
+            episode.evidence = msgspec.structs.replace(evidence, margin=sight.size / sight.bar)
+        told = self.tracker.revise(subject, signal, episode.length)
+        if self.tracker.get(subject) is None:
+            self.streaks.forget(subject)
+        return told
 
-    def _forget(self, subject: str) -> None:
-        for table in (self.episodes, self.gone, self.windows):
-            table.pop(subject, None)
+    def _forget(self, subject: Key) -> None:
+        self.tracker.forget(subject)
+        self.streaks.forget(subject)
 
-    def _signal(self, subject: str, size: float, bar: float) -> Signal | None:
-        if size < bar / 2:
-            self.gone[subject] = self.gone.get(subject, 0) + 1
-            return "calm" if self.gone[subject] >= RECOVER else None
-        self.gone.pop(subject, None)
-        if size < bar:
-            return None
-        self.windows[subject] = self.windows.get(subject, 0) + 1
-        if self.windows[subject] < SUSPECT:
-            return None
-        return "persistent" if self.windows[subject] >= CONFIRM else "late"
+    def open(self) -> list[Key]:
+        """The subjects whose episodes last, also those of which nothing has been told yet."""
+        return self.tracker.open()
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
-        episodes = {subject: msgspec.to_builtins(episode) for subject, episode in self.episodes.items()}
-        return {"episodes": episodes, "gone": dict(self.gone), "windows": dict(self.windows)}
+        return {"tracker": self.tracker.snapshot(), "streaks": self.streaks.snapshot()}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.episodes = msgspec.convert(data["episodes"], dict[str, Episode])
-        self.gone, self.windows = dict(data["gone"]), dict(data["windows"])
+        self.tracker.load(data["tracker"])
+        self.streaks.load(data["streaks"])

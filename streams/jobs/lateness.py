@@ -1,6 +1,6 @@
 """Is a rank late, and has it been for long enough: the statistics of the straggler verdict.
 
-Rule of this file: pure arithmetic over a ring of ticks; no names, no causes, no states.
+Rule of this file: pure arithmetic over a history of ticks; no names, no causes, no states.
 
 A rank is late over n ticks when the median of its excess over the peers is at least ``least`` and stands
 ``sigmas + sqrt(2 ln ranks)`` spreads out of what its peers and its own jitter explain, when it was late in nearly all
@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 
 from ..robust import MAD_SIGMA, Array, nanmedian, peers_median, peers_spread
 from ..row_arrays import OP_INDEX
-from .config import RING, Config
+from .straggler_config import StragglerConfig
 from .ticks import Tick
 
 Flags = NDArray[np.bool_]
 
+#: Ticks of history that every look has at hand.
+KEPT_TICKS = 40
 #: A median's standard error over a mean's, and allowance for ticks that are not independent of each other.
 _MEDIAN_ERROR = 1.2533
 _DEPENDENCE = 1.5
@@ -65,7 +67,7 @@ COLUMNS = (*JUDGED, "waited", "own", "peers")
 _AT = {name: index for index, name in enumerate(COLUMNS)}
 
 
-class Ring:
+class TickHistory:
     """The last ticks of every rank: shares of the step, shape (len(COLUMNS), ticks, ranks), newest last.
 
     Single precision: shares of a step need no more, and snapshots of ten thousand ranks stay small.
@@ -96,10 +98,10 @@ class Ring:
         more = newest.shape[2] - self.table.shape[2]
         if more > 0:
             self.table = np.pad(self.table, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
-        self.table = np.concatenate([self.table, newest], axis=1)[:, -RING:]
-        self.first_steps = [*self.first_steps, tick.first_step][-RING:]
-        self.last_steps = [*self.last_steps, tick.last_step][-RING:]
-        self.spans = [*self.spans, tick.span_s][-RING:]
+        self.table = np.concatenate([self.table, newest], axis=1)[:, -KEPT_TICKS:]
+        self.first_steps = [*self.first_steps, tick.first_step][-KEPT_TICKS:]
+        self.last_steps = [*self.last_steps, tick.last_step][-KEPT_TICKS:]
+        self.spans = [*self.spans, tick.span_s][-KEPT_TICKS:]
         self.communicates = self.communicates or bool(np.nansum(tick.wait) > 0.0)
         if tick.seconds.shape[1]:
             share = float(np.nan_to_num(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
@@ -127,54 +129,63 @@ class Ring:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        names = ("table", "first_steps", "last_steps", "spans", "communicates", "contended")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "table": self.table,
+            "first_steps": self.first_steps,
+            "last_steps": self.last_steps,
+            "spans": self.spans,
+            "communicates": self.communicates,
+            "contended": self.contended,
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        for name, value in data.items():
-            setattr(self, name, value)
+        self.table, self.spans = data["table"], data["spans"]
+        self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
+        self.communicates, self.contended = data["communicates"], data["contended"]
 
 
-def look(ring: Ring, ticks: int, config: Config, explained: Callable[[int], bool] | None = None) -> Look:
+def look(
+    history: TickHistory, ticks: int, config: StragglerConfig, explained: Callable[[int], bool] | None = None
+) -> Look:
     """Judge every rank over the last ``ticks`` ticks.
 
     Args:
         explained: whether the device or the node of a rank is in trouble that its peers do not have.
     """
-    judged = ring.table[: len(JUDGED), -ticks:]
+    judged = history.table[: len(JUDGED), -ticks:]
     ranks = judged.shape[2]
     nobody = Look(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64))
-    least = _least(config, ring.contended)
-    if len(ring.first_steps) < ticks or not _near(judged, least):
+    least = _least(config, history.contended)
+    if len(history.first_steps) < ticks or not _near(judged, least):
         return nobody
     median = nanmedian(judged, axis=1)
     if not (median >= least[:, None]).any():
         return nobody  # nobody is near any bar: the common case, and a cheap one
-    history = ring.table[: len(JUDGED)]
+    remembered = history.table[: len(JUDGED)]
     excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=0)
     margins = np.zeros((len(JUDGED), ranks))
     for at, name in enumerate(JUDGED):
-        margins[at] = _margin(history[at], judged[at], median[at], (least[at], _floor(name, config)), config)
+        margins[at] = _margin(remembered[at], judged[at], median[at], (least[at], _floor(name, config)), config)
         if name != "work":
             # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
             margins[at] *= excess >= config.borne_share * median[at]
     margins = np.nan_to_num(margins)
     margin, part = margins.max(axis=0), np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0))
     if explained is not None:
-        known = np.nan_to_num(excess) / config.least_excess
-        for rank in np.flatnonzero((known >= 1.0) & (margin < 1.0)).tolist():
+        by_bar = np.nan_to_num(excess) / config.least_excess
+        for rank in np.flatnonzero((by_bar >= 1.0) & (margin < 1.0)).tolist():
             if explained(rank):
-                margin[rank], part[rank] = known[rank], EXPLAINED
+                margin[rank], part[rank] = by_bar[rank], EXPLAINED
     late = margin >= 1.0
-    if ring.communicates:
-        late &= ring.median("waited", ticks) >= config.waited_share * excess
+    if history.communicates:
+        late &= history.median("waited", ticks) >= config.waited_share * excess
     if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
         return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
     return Look(late, margin, part)
 
 
-def _floor(name: str, config: Config) -> float:
+def _floor(name: str, config: StragglerConfig) -> float:
     return config.floor if name in ("work", "unshared") else _QUIET_FLOOR * config.floor
 
 
@@ -184,19 +195,19 @@ def _near(judged: Array, least: Array) -> bool:
     return bool((mean >= least[:, None] / 2).any() or np.isnan(mean).any())
 
 
-def calm(ring: Ring, ticks: int, config: Config) -> Flags:
+def calm(history: TickHistory, ticks: int, config: StragglerConfig) -> Flags:
     """Which ranks are back among their peers: under half of every bar, over the last ``ticks`` ticks."""
-    median = nanmedian(ring.table[: len(JUDGED), -ticks:], axis=1)
-    return np.asarray((median < _least(config, ring.contended)[:, None] / 2).all(axis=0))
+    median = nanmedian(history.table[: len(JUDGED), -ticks:], axis=1)
+    return np.asarray((median < _least(config, history.contended)[:, None] / 2).all(axis=0))
 
 
-def _least(config: Config, contended: float) -> Array:
+def _least(config: StragglerConfig, contended: float) -> Array:
     """The least excess worth a word, for each of ``JUDGED``."""
     starved = min(config.least_cpu_wait, config.least_excess + config.cpu_wait_slope * contended)
     return np.array([starved if name == "starved" else config.least_excess for name in JUDGED])
 
 
-def _margin(history: Array, excess: Array, median: Array, least: tuple[float, float], config: Config) -> Array:
+def _margin(history: Array, excess: Array, median: Array, least: tuple[float, float], config: StragglerConfig) -> Array:
     """How many times over its bar each rank's median excess is; 0 where it was not late in nearly all ticks.
 
     Args:
@@ -230,8 +241,8 @@ def _tail(history: Array) -> float:
     ordered = np.sort(history, axis=0)  # NaN comes last
     at = min(int(0.9 * ticks), ticks - 1)
     upper = ordered[at] - ordered[ticks // 2]
-    known = upper[~np.isnan(upper)]
-    return float(np.median(known)) / _NORMAL_90 if known.size else 0.0
+    heard = upper[~np.isnan(upper)]
+    return float(np.median(heard)) / _NORMAL_90 if heard.size else 0.0
 
 
 def _jitter(excess: Array) -> Array:

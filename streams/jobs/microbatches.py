@@ -24,7 +24,7 @@ class Pairs(NamedTuple):
     backward: Array
 
 
-class Open:
+class OpenMicrobatches:
     """Rows of micro-batches of steps that are not whole yet."""
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class Open:
         key = np.concatenate([row[0] for row in rows])
         back = np.concatenate([row[1] for row in rows])
         seconds = np.concatenate([row[2] for row in rows])
-        known, at = np.unique(key, return_inverse=True)
-        forward = np.bincount(at, weights=np.where(back, 0.0, seconds), minlength=known.size)
-        backward = np.bincount(at, weights=np.where(back, seconds, 0.0), minlength=known.size)
+        pair, at = np.unique(key, return_inverse=True)
+        forward = np.bincount(at, weights=np.where(back, 0.0, seconds), minlength=pair.size)
+        backward = np.bincount(at, weights=np.where(back, seconds, 0.0), minlength=pair.size)
         both = (forward > 0) & (backward > 0)
         passes = np.array([forward[both], backward[both]], dtype=np.float64)
-        return Pairs(known[both] // MOST_MICROBATCHES, passes[0], passes[1])
+        return Pairs(pair[both] // MOST_MICROBATCHES, passes[0], passes[1])
 
     def forget(self, done: int) -> None:
         """Drop what belongs to steps up to ``done``."""

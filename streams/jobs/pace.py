@@ -9,18 +9,17 @@ too small to stand out of the noise of a few ticks: a median of n errs by 1/sqrt
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 
-from paceline.events import Cause
-
-from ..episodes.episode import Episode
-from ..episodes.lifecycle import FINAL, Signal, follow
+from ..episodes.causes import slowing_all
+from ..episodes.finding import Said, Subject, number
+from ..episodes.lifecycle import Signal
+from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..robust import MAD_SIGMA, Array, nanmedian
 from ..row_arrays import OP_INDEX, OPS
-from .config import Config
 from .ticks import WORK, Tick
 
 _NO_TRAINING = ("evaluation", "checkpoint")
@@ -30,52 +29,78 @@ _WAIT, _STARVED = OP_INDEX["communication"], OP_INDEX["cpu_wait"]
 _KEPT = 120
 #: Share of the ticks that must be beyond half the bar, in the shortest look and in longer ones.
 _NEARLY_ALL, _MOST = 0.9, 0.7
-#: What grew -> the cause that it speaks for.
-_CAUSES: dict[str, Cause] = {"data": "input_pipeline", "prepare": "input_pipeline", "gc": "garbage_collection"}
+_MILLI = 1e3
+#: A job has one pace.
+_JOB = "job"
+
+
+@dataclass(frozen=True)
+class PaceConfig:
+    """The job has turned slow when its pace over so many ``ticks`` and ``least_s`` seconds is by ``least_slowdown``,
+    and by ``sigmas`` times the noise of a tick, over what it was in at least twice as many ticks before."""
+
+    ticks: int = 15
+    longer: tuple[int, ...] = (30, 60)
+    least_s: float = 5.0
+    least_slowdown: float = 0.15
+    sigmas: float = 3.0
+
+
+class PaceEvidence(Measured, frozen=True, kw_only=True):
+    """Seconds a step now and before, and the op that has grown most on the median rank, by how many seconds a step."""
+
+    pace_s: float
+    usual_s: float
+    grown_op: str
+    grown_s: float
+
+
+PaceEpisode = Episode[str, PaceEvidence]
 
 
 class Pace:
     """The pace of one job."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: PaceConfig) -> None:
         self.config = config
         #: Per tick: pace, first step, last step, span, then the median rank's seconds by op.
         self.history = np.empty((0, 4 + len(OPS)))
         self.usual: float = 0.0
         self.before: Array = np.zeros(len(OPS))
-        self.episode: Episode | None = None
         self.quiet = 0
+        # It is first told when it has lasted for a while: the doublings are counted from there, not from the proof.
+        self.tracker = Tracker(PaceEpisode, Policy(doubles_from=frozenset({"suspected"})))
 
-    def update(self, tick: Tick, accused: set[int], *, staged: bool) -> Episode | None:
+    def update(self, tick: Tick, accused: set[int], *, staged: bool) -> PaceEpisode | None:
         """Take in one tick; the episode where it has something new to tell."""
         row = _row(tick, accused, staged)
         if row is None:
             return None
         self.history = np.concatenate([self.history, row[None]])[-_KEPT:]
-        if self.episode is not None:
-            return self._follow(tick)
-        ticks = self.config.pace_ticks
+        if (episode := self.tracker.get(_JOB)) is not None:
+            return self._follow(episode, tick)
+        ticks = self.config.ticks
         if accused:
             self.quiet = ticks  # while a rank is slow, and until it is out of the newest ticks, its verdict speaks
         elif self.quiet:
             self.quiet -= 1
         elif len(self.history) >= 3 * ticks:
-            looks = (ticks, *self.config.pace_longer)
+            looks = (ticks, *self.config.longer)
             told = (self._look(look, math.sqrt(ticks / look)) for look in looks if 2 * look <= len(self.history))
             return next((episode for episode in told if episode), None)
         return None
 
-    def _look(self, ticks: int, error: float) -> Episode | None:
+    def _look(self, ticks: int, error: float) -> PaceEpisode | None:
         """Compare the newest ``ticks`` with those before; their median errs by ``error`` times that of the shortest."""
         new, old = self.history[-ticks:], self.history[:-ticks]
         usual = float(nanmedian(old[:, 0]))
-        if usual <= 0 or float(new[:, 3].sum()) < self.config.pace_s:
+        if usual <= 0 or float(new[:, 3].sum()) < self.config.least_s:
             return None
         change = float(nanmedian(new[:, 0])) / usual - 1
         if change < self.config.least_slowdown:
             return None  # the common case, and a cheap one
         noise = max(_noise(old[:, 0]), _noise(new[:, 0])) / usual
-        bar = max(self.config.least_slowdown, self.config.pace_sigmas * noise * error)
+        bar = max(self.config.least_slowdown, self.config.sigmas * noise * error)
         beyond = float((new[:, 0] > usual * (1 + bar / 2)).mean())
         if change < bar or beyond < (_NEARLY_ALL if error == 1.0 else _MOST):
             return None
@@ -84,55 +109,76 @@ class Pace:
         while run < len(self.history) and self.history[-run - 1, 0] > usual * (1 + change / 2):
             run += 1
         began = self.history[-run:]
-        self.episode = Episode(rank=-1, first_step=int(began[0, 1]), last_step=int(began[-1, 2]), state="suspected")
+        episode = self.tracker.begin(_JOB, int(began[0, 1]))
         for one in began:
-            self.episode.lasts(int(one[2]), float(one[3]), float(one[0]) / usual - 1)
-        self.episode.next_update = 2 * self.episode.ticks
-        return self._tell(change, change / bar)
+            episode.add_tick(int(one[2]), float(one[3]), float(one[0]) / usual - 1)
+        return self._tell(episode, "late", change, change / bar)
 
-    def _follow(self, tick: Tick) -> Episode | None:
-        episode = self.episode
-        assert episode is not None
-        ticks = self.config.pace_ticks
-        now = float(np.median(self.history[-ticks:, 0])) / self.usual - 1
-        episode.lasts(tick.last_step, tick.span_s, float(self.history[-1, 0]) / self.usual - 1)
+    def _follow(self, episode: PaceEpisode, tick: Tick) -> PaceEpisode | None:
+        ticks = self.config.ticks
+        change = float(np.median(self.history[-ticks:, 0])) / self.usual - 1
+        episode.add_tick(tick.last_step, tick.span_s, float(self.history[-1, 0]) / self.usual - 1)
         least = self.config.least_slowdown
-        signal: Signal | None = "calm" if now < least / 2 else None
-        if now >= least and episode.ticks >= 2 * ticks:
+        signal: Signal | None = "calm" if change < least / 2 else None
+        if change >= least and episode.length >= 2 * ticks:
             signal = "persistent"
-        before = episode.state
-        episode.state = follow(before, signal) if signal else before
-        if episode.state == before and not (signal == "persistent" and episode.due()):
-            return None
-        return self._tell(now, now / least)
+        return self._tell(episode, signal, change, change / least)
 
-    def _tell(self, change: float, margin: float) -> Episode:
-        episode = self.episode
-        assert episode is not None
-        grown = np.median(self.history[-self.config.pace_ticks :, 4:], axis=0) - self.before
-        grown[OP_INDEX["step"]] = grown[_STARVED] = 0.0
-        most = OPS[int(np.argmax(grown))]
-        if episode.state not in FINAL:
-            episode.cause = _CAUSES.get(most, "unknown")
-            now = self.usual * (1 + change)
-            parts = {f"part:{most}": float(max(grown.max(), 0.0))}
-            episode.evidence = {"pace": now, "usual": self.usual, "change": change, "margin": margin, **parts}
-        episode.revision += 1
-        told = msgspec.structs.replace(episode, evidence=dict(episode.evidence))
-        if episode.state in FINAL:
-            self.episode, self.history = None, self.history[-self.config.pace_ticks :]
+    def _tell(self, episode: PaceEpisode, signal: Signal | None, change: float, margin: float) -> PaceEpisode | None:
+        def measure() -> PaceEvidence:
+            evidence = self._measure(change, margin)
+            episode.cause = slowing_all(evidence.grown_op)
+            return evidence
+
+        told = self.tracker.revise(_JOB, signal, episode.length, measure=measure)
+        if self.tracker.get(_JOB) is None:
+            self.history = self.history[-self.config.ticks :]
         return told
+
+    def _measure(self, change: float, margin: float) -> PaceEvidence:
+        grown = np.median(self.history[-self.config.ticks :, 4:], axis=0) - self.before
+        grown[OP_INDEX["step"]] = grown[_STARVED] = 0.0
+        return PaceEvidence(
+            margin=margin,
+            pace_s=self.usual * (1 + change),
+            usual_s=self.usual,
+            grown_op=OPS[int(np.argmax(grown))],
+            grown_s=float(max(grown.max(), 0.0)),
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        found = {name: getattr(self, name) for name in ("history", "usual", "before", "quiet")}
-        return {**found, "episode": msgspec.to_builtins(self.episode)}
+        return {
+            "history": self.history,
+            "usual": self.usual,
+            "before": self.before,
+            "quiet": self.quiet,
+            "tracker": self.tracker.snapshot(),
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        for name in ("history", "usual", "before", "quiet"):
-            setattr(self, name, data[name])
-        self.episode = msgspec.convert(data["episode"], Episode | None)
+        self.history, self.usual, self.before = data["history"], data["usual"], data["before"]
+        self.quiet = data["quiet"]
+        self.tracker.load(data["tracker"])
+
+
+def said(episode: PaceEpisode, config: PaceConfig) -> Said:
+    """What is said of a job that has turned slow as a whole."""
+    seen = episode.measured
+    rule = (
+        f"median of {config.ticks} looks, longest own work plus shortest wait; reported from "
+        f"{config.least_slowdown:.0%} and {config.sigmas:g} times the noise"
+    )
+    evidence = [
+        number("pace", seen.pace_s, "s/step", seen.usual_s, rule),
+        number(f"grown_{seen.grown_op}", seen.grown_s, "s/step", None, "what grew most, median rank"),
+    ]
+    summary = (
+        f"The job has turned slow as a whole at step {episode.first_step}: {seen.pace_s * _MILLI:.0f} ms a step "
+        f"instead of {seen.usual_s * _MILLI:.0f} ms, most of it in {seen.grown_op}. No rank stands out."
+    )
+    return Said(Subject("slowdown", "job"), evidence, summary, ("every rank: none is behind another",))
 
 
 def _row(tick: Tick, accused: set[int], staged: bool) -> Array | None:

@@ -12,8 +12,8 @@ import numpy as np
 from paceline.events import Cause, RankCondition
 from paceline.gpu import throttle
 
+from ..episodes.causes import Verdict
 from ..robust import Array
-from .causes import Verdict
 
 #: Conditions kept of each rank, and how far back a look goes, at most and at least.
 _KEPT = 32
@@ -39,14 +39,21 @@ class View(NamedTuple):
     stalled: float
 
 
-class Circumstances:
+class ConditionsSeen(NamedTuple):
+    """What a rank went through, and the median of its peers; NaN is not measured."""
+
+    own: View
+    peers: View
+
+
+class RankConditions:
     """The last conditions of every rank."""
 
     def __init__(self) -> None:
         self.kept: dict[int, list[tuple[float, float, float, float, float, float, float]]] = {}
         self.ends_s: Array = np.empty(0)
 
-    def take(self, conditions: Iterable[RankCondition]) -> None:
+    def update(self, conditions: Iterable[RankCondition]) -> None:
         """Take down what a batch brought."""
         for one in conditions:
             mask = float("nan") if one.throttle_reasons is None else float(one.throttle_reasons)
@@ -107,18 +114,20 @@ class Circumstances:
             cleared.append(f"memory pressure: {own.faults_per_s:.0f} major faults/s")
         return Verdict(verdict.cause, verdict.share, cleared)
 
-    def numbers(self, rank: int, peers: Iterable[int], back_s: float) -> dict[str, float]:
-        """The numbers that ``refine`` rests on, own and the median peer's; those not measured are left out."""
+    def seen(self, rank: int, peers: Iterable[int], back_s: float) -> ConditionsSeen | None:
+        """The numbers that ``refine`` rests on; None where nobody looked."""
         own = self.view(rank, back_s)
         if own is None:
-            return {}
+            return None
         others = self._views(rank, peers, back_s)
-        found = {"mask": float(own.mask)}
-        for name in ("throttled", "clock", "faults_per_s", "stalled"):
-            if not np.isnan(value := getattr(own, name)):
-                found[name] = value
-                found[f"peers_{name}"] = _median([getattr(view, name) for view in others])
-        return found
+        median = View(
+            throttled=_median([view.throttled for view in others]),
+            mask=0,
+            clock=_median([view.clock for view in others]),
+            faults_per_s=_median([view.faults_per_s for view in others]),
+            stalled=_median([view.stalled for view in others]),
+        )
+        return ConditionsSeen(own, median)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -149,10 +158,10 @@ def _number(value: float | None) -> float:
 
 
 def _mean(values: Array) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else float("nan")
+    measured = values[~np.isnan(values)]
+    return float(measured.mean()) if measured.size else float("nan")
 
 
 def _median(values: list[float]) -> float:
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.median(known)) if known else float("nan")
+    measured = [value for value in values if not np.isnan(value)]
+    return float(np.median(measured)) if measured else float("nan")

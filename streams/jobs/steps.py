@@ -4,19 +4,19 @@ Rule of this file: a step is handed on once, in step order, when every rank that
 what the rows say and never on how they were batched or when they came, so a replay hands on the same steps.
 """
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import STEP, OpTimings
+from paceline.events import STEP
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
 from ..robust import Array
-from ..row_arrays import OP_INDEX, OPS, op_rows
-from .config import MOST_RANKS, Config
-from .microbatches import Open, Pairs
+from ..row_arrays import OP_INDEX, OPS, OpRows
+from .limits import ABSURD_S, MOST_RANKS
+from .microbatches import OpenMicrobatches, Pairs
 
 #: The row of the whole step in every table of phases.
 TOTAL = OP_INDEX[STEP]
@@ -25,10 +25,16 @@ _PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
 _SPARE = 4
 #: A rank this few steps behind is on its way, however long the steps.
 FEW_STEPS = 20
-#: No phase of one step lasts this long; such a row is a clock's jump, not a duration.
-ABSURD_S = 86_400.0
 
 Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class StepsConfig:
+    """How long ranks that speak wait for one that does not, on their own clock, and the most steps kept meanwhile."""
+
+    patience_s: float = 10.0
+    pending_steps: int = 8192
 
 
 class Step(NamedTuple):
@@ -46,22 +52,22 @@ class Step(NamedTuple):
 class Steps:
     """Collects OpTimings of one job into steps."""
 
-    def __init__(self, config: Config, ledger: Ledger) -> None:
+    def __init__(self, config: StepsConfig, coverage: CoverageTracker) -> None:
         self.config = config
-        self.ledger = ledger
+        self.coverage = coverage
         self.ranks = 0
         self.tables: dict[int, Array] = {}
         self.ends: dict[int, Array] = {}
-        self.pairs = Open()
+        self.pairs = OpenMicrobatches()
         self.closed = np.empty(0, dtype=np.int64)  # per rank: last step it closed, -1 before the first
         self.first_s = np.empty(0)  # per rank: start of its first row, on its own clock
         self.last_s = np.empty(0)
         self.done = -1
         self.waited_for = False
 
-    def update(self, batches: Sequence[OpTimings]) -> list[Step]:
-        """Take in a few batches; hand on the steps that they completed, in order."""
-        rank, step, op, microbatch, start, seconds = op_rows(batches)
+    def update(self, rows: OpRows) -> list[Step]:
+        """Take in the rows of a few messages; hand on the steps that they completed, in order."""
+        rank, step, op, microbatch, start, seconds = rows
         sound = self._sound(rank, step, op, seconds)
         if not sound.all():
             rank, step, op = rank[sound], step[sound], op[sound]
@@ -78,16 +84,16 @@ class Steps:
     def _sound(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> NDArray[np.bool_]:
         """Which rows can be used; the others are counted by what is odd about them."""
         # Tables are as wide as the highest rank: one absurd number must not make them a thousand times wider.
-        most = min(MOST_RANKS, _SPARE * (_SPARE + max(self.ledger.expected, len(self.ledger.worlds))))
+        most = min(MOST_RANKS, _SPARE * (_SPARE + max(self.coverage.expected, len(self.coverage.worlds))))
         odd_rank = (rank < 0) | (rank >= most)
         odd_value = (step < 0) | ~((seconds >= 0) & (seconds <= ABSURD_S))
         late = step <= self.done
         sound = ~(odd_rank | odd_value | late | (op < 0))
         if not sound.all():
-            self.ledger.note("rows with an impossible rank", int(odd_rank.sum()))
-            self.ledger.note("rows with an impossible step or duration", int(odd_value.sum()))
-            self.ledger.note("rows of an unknown op", int((op < 0).sum()))
-            self.ledger.note("rows after their step was judged", int((late & ~odd_rank & ~odd_value).sum()))
+            self.coverage.note("rows with an impossible rank", int(odd_rank.sum()))
+            self.coverage.note("rows with an impossible step or duration", int(odd_value.sum()))
+            self.coverage.note("rows of an unknown op", int((op < 0).sum()))
+            self.coverage.note("rows after their step was judged", int((late & ~odd_rank & ~odd_value).sum()))
         return sound
 
     def _widen(self, ranks: int) -> None:
@@ -140,14 +146,14 @@ class Steps:
         """The last step that is complete, or may be waited for no longer."""
         heard = ~np.isnan(self.first_s)
         lead = self._lead(self.closed[heard])
-        if int(heard.sum()) < self.ledger.expected and not self.waited_for:
+        if int(heard.sum()) < self.coverage.expected and not self.waited_for:
             if self._patience_left(speaking):
                 return self.done
             self.waited_for = True
         behind = lead - self.closed
         present = heard & ((behind * self._pace(lead) <= self.config.patience_s) | (behind <= FEW_STEPS))
         silent = int((heard & ~present & (self.closed == self.done)).sum())
-        self.ledger.note("ranks that fell silent", silent)
+        self.coverage.note("ranks that fell silent", silent)
         return int(self.closed[present].min())
 
     def _lead(self, closed: Ints) -> int:
@@ -184,7 +190,7 @@ class Steps:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.tables, self.ends = dict(data.pop("tables")), dict(data.pop("ends"))
-        self.pairs.load(data.pop("pairs"))
-        for name, value in data.items():
-            setattr(self, name, value)
+        self.ranks, self.done, self.waited_for = data["ranks"], data["done"], data["waited_for"]
+        self.tables, self.ends = dict(data["tables"]), dict(data["ends"])
+        self.pairs.load(data["pairs"])
+        self.closed, self.first_s, self.last_s = data["closed"], data["first_s"], data["last_s"]

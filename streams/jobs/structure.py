@@ -1,41 +1,56 @@
 """Is the work itself uneven: a pipeline stage that is longer, sequences of unequal length, data that comes too slowly.
 
-Rule of this file: pure arithmetic over windows of ticks. These verdicts accuse no rank: they say that the cut of the
-model or of the data is to blame, and clear the hardware of it.
-
-* **stage_imbalance**: the longest stage's compute over the mean of all stages. In ByteDance's study of 3,079 jobs the
-  last stage was the most common reason for a slow job (39 %, OSDI'25).
-* **data_imbalance**: forward and backward times of the same micro-batch (or step) vary together, within each rank, by
-  more than noise does: long sequences are long in both (the study's rule, correlation from 0.9; 21 % of jobs).
-* **data_bound**: every rank alike spends much of the step on its input.
+Rule of this file: sums over windows of ticks, for the three detectors that judge them. These accuse no rank: they say
+that the cut of the model or of the data is to blame, and clear the hardware of it.
 """
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..episodes.episode import Episode
-from ..robust import Array, nanmedian
-from ..row_arrays import OP_INDEX
+from ..robust import Array
+from ..row_arrays import OPS
 from .cohorts import Cohorts
-from .config import Config
-from .job_episodes import Standing, Window
+from .data_bound import DataBound, InputConfig, InputEpisode
+from .data_imbalance import DataConfig, DataEpisode, DataImbalance
+from .job_episodes import Window
+from .stage_imbalance import StageConfig, StageEpisode, StageImbalance
 from .steps import Step
-from .ticks import Tick
+from .ticks import LONG_TICK_S, Tick
+from .window_sums import BACKWARD, COMPUTE, FORWARD, PAIR_SUMS, WindowSums
 
-_COMPUTE = [OP_INDEX["forward"], OP_INDEX["backward"]]
-_FORWARD, _BACKWARD, _DATA, _PREPARE = (OP_INDEX[name] for name in ("forward", "backward", "data", "prepare"))
-#: Sums over pairs of forward and backward times of one rank: count, f, b, ff, bb, fb.
-_SUMS = 6
+
+@dataclass(frozen=True)
+class StructureConfig:
+    """Verdicts are given for windows of at least so many ticks and steps; of ``window_long`` ticks where these are
+    long, each a step of its own."""
+
+    window_ticks: int = 10
+    window_steps: int = 10
+    window_long: int = 5
+    stages: StageConfig = field(default_factory=StageConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    input: InputConfig = field(default_factory=InputConfig)
+
+
+class StructureEpisodes(NamedTuple):
+    """What the three detectors have to tell of one window."""
+
+    stages: list[StageEpisode]
+    data: DataEpisode | None
+    input: InputEpisode | None
 
 
 class Structure:
-    """Ticks and steps of one job in, episodes of the three kinds out."""
+    """Steps and ticks of one job in, episodes of the three kinds out."""
 
-    def __init__(self, config: Config, cohorts: Cohorts) -> None:
+    def __init__(self, config: StructureConfig, cohorts: Cohorts) -> None:
         self.config = config
         self.cohorts = cohorts
-        self.standing = Standing()
+        self.stages = StageImbalance(config.stages, cohorts)
+        self.data = DataImbalance(config.data)
+        self.input = DataBound(config.input)
         self._clear()
 
     def _clear(self) -> None:
@@ -43,11 +58,11 @@ class Structure:
         self.steps = 0
         self.first_step = -1
         self.span_s = 0.0
-        self.seconds = np.zeros((0, 0))
-        self.pairs = np.zeros((_SUMS, 0))
-        self.lost_s = 0.0
+        self.seconds = np.zeros((len(OPS), 0))
+        self.pairs = np.zeros((len(PAIR_SUMS), 0))
+        self.held_back_s = 0.0
 
-    def step(self, step: Step) -> None:
+    def add_step(self, step: Step) -> None:
         """Take in one step: its pairs of forward and backward times."""
         ranks = step.seconds.shape[1]
         if ranks > self.pairs.shape[1]:
@@ -61,12 +76,12 @@ class Structure:
         rank, f, b = rank[sound], f[sound], b[sound]
         for row, values in enumerate((np.ones(rank.size), f, b, f * f, b * b, f * b)):
             self.pairs[row, :ranks] += np.bincount(rank, weights=values, minlength=ranks)
-        self.lost_s += self._held_back(step.seconds[_COMPUTE].sum(axis=0))
+        self.held_back_s += self._held_back(step.seconds[list(COMPUTE)].sum(axis=0))
 
     def _pairs_of(self, step: Step) -> tuple[Any, Array, Array]:
         if step.pairs is not None and step.pairs.rank.size:
             return step.pairs.rank, step.pairs.forward, step.pairs.backward
-        forward, backward = step.seconds[_FORWARD], step.seconds[_BACKWARD]
+        forward, backward = step.seconds[FORWARD], step.seconds[BACKWARD]
         rank = np.flatnonzero((forward > 0) & (backward > 0))
         return rank, forward[rank], backward[rank]
 
@@ -93,8 +108,8 @@ class Structure:
                 worst = max(worst, float(mine.max() - mine.mean()))
         return worst
 
-    def tick(self, tick: Tick, accused: set[int], has_loader: bool) -> list[tuple[str, Episode]]:
-        """Take in one tick; (kind, episode) of what has something new to tell.
+    def update(self, tick: Tick, accused: set[int], has_loader: bool) -> StructureEpisodes | None:
+        """Take in one tick; what has something new to tell, where it ends a window.
 
         Args:
             tick: the tick.
@@ -105,103 +120,43 @@ class Structure:
             self.first_step = tick.first_step
         ranks = tick.seconds.shape[1]
         if self.seconds.shape[1] < ranks:
-            grown = np.zeros((tick.seconds.shape[0], ranks))
-            grown[: self.seconds.shape[0], : self.seconds.shape[1]] = self.seconds
-            self.seconds = grown
+            self.seconds = np.pad(self.seconds, ((0, 0), (0, ranks - self.seconds.shape[1])))
         self.seconds[:, :ranks] += np.nan_to_num(tick.seconds) * tick.steps
         self.ticks, self.steps, self.span_s = self.ticks + 1, self.steps + tick.steps, self.span_s + tick.span_s
-        long = self.span_s >= self.ticks * self.config.long_tick_s
+        long = self.span_s >= self.ticks * LONG_TICK_S
         ticks, steps = (self.config.window_long,) * 2 if long else (self.config.window_ticks, self.config.window_steps)
         if self.ticks < ticks or self.steps < steps:
-            return []
+            return None
         window = Window(self.first_step, tick.last_step, self.span_s)
-        told = [*self._stages(window, accused), *self._data(window, accused), *self._input(window, accused, has_loader)]
+        sums = WindowSums(window, self.steps, self.seconds, self.pairs, self.held_back_s)
+        told = StructureEpisodes(
+            self.stages.update(sums, accused),
+            self.data.update(sums, accused),
+            self.input.update(sums, accused, has_loader),
+        )
         self._clear()
         return told
 
-    def _stages(self, window: Window, accused: set[int]) -> list[tuple[str, Episode]]:
-        stages = self.cohorts.stages()
-        if len(stages) < 2:
-            return []
-        compute = self.seconds[_COMPUTE].sum(axis=0)
-        took: dict[int, float] = {}
-        for stage, ranks in stages.items():
-            heard = [rank for rank in ranks.tolist() if rank < compute.size and compute[rank] > 0]
-            sound = [rank for rank in heard if rank not in accused]
-            if not sound:
-                return []  # all that is known of this stage is a rank that is slow by itself
-            took[stage] = float(np.median(compute[sound]))
-        mean = float(np.mean(list(took.values())))
-        longest = max(took, key=lambda stage: (took[stage], -stage))
-        size = took[longest] / mean - 1 if mean > 0 else 0.0
-        told = []
-        for stage in took:
-            subject = f"stage {stage}"
-            if stage != longest and subject not in self.standing.episodes:
-                continue
-            here = size if stage == longest else 0.0
-            evidence = {
-                "stage": float(stage),
-                "took": took[stage] / self.steps,
-                "mean": mean / self.steps,
-                "shortest": min(took.values()) / self.steps,
-            }
-            lost = self._ratio(max(took[stage] - mean, 0.0))
-            episode = self.standing.see(
-                subject, window, here, self.config.least_stage, lost, "pipeline_stage", evidence
-            )
-            told += [("stage_imbalance", episode)] if episode else []
-        return told
-
-    def _ratio(self, lost_s: float) -> float:
-        """``lost_s`` of this window as a share of the window without them."""
-        return lost_s / max(self.span_s - lost_s, 1e-9)
-
-    def _data(self, window: Window, accused: set[int]) -> list[tuple[str, Episode]]:
-        count, f, b, ff, bb, fb = self.pairs
-        known = (count >= 3) & ~np.isin(np.arange(count.size), list(accused))
-        if known.sum() < 2 or float(count[known].sum()) < self.config.least_pairs:
-            return []
-        n = count[known]
-        # Within each rank, and the median of all ranks: a rank that is slow for good, or turns slow in this window, is
-        # no matter of the data, which falls on all ranks in turn.
-        var_f = np.maximum(ff[known] - f[known] ** 2 / n, 0.0) / (n - 1)
-        var_b = np.maximum(bb[known] - b[known] ** 2 / n, 0.0) / (n - 1)
-        cov = (fb[known] - f[known] * b[known] / n) / (n - 1)
-        spread = float(np.median(np.sqrt(np.minimum(var_f, var_b))))
-        alike = float(np.median(cov / np.sqrt(np.maximum(var_f * var_b, 1e-18))))
-        lost = self._ratio(self.lost_s)
-        size = min(
-            spread / self.config.least_spread,
-            lost / self.config.least_excess,
-            1.0 if alike >= self.config.least_alike else 0.0,
-        )
-        evidence = {"spread": spread, "alike": alike, "lost": lost}
-        episode = self.standing.see("data", window, size, 1.0, lost, "sequence_length", evidence)
-        return [("data_imbalance", episode)] if episode else []
-
-    def _input(self, window: Window, accused: set[int], has_loader: bool) -> list[tuple[str, Episode]]:
-        total = self.seconds[-1]
-        fetched = self.seconds[_DATA] + (0.0 if has_loader else self.seconds[_PREPARE])
-        heard = (total > 0) & ~np.isin(np.arange(total.size), list(accused))
-        if not heard.any():
-            return []
-        share = fetched[heard] / total[heard]
-        # The rank that waits least for its input decides: the others may be waiting for it.
-        least, middle = float(share.min()), float(nanmedian(share))
-        evidence = {"share": middle, "least": least, "fetched": float(np.median(fetched[heard])) / self.steps}
-        lost = middle / max(1 - middle, 0.01)
-        episode = self.standing.see("input", window, least, self.config.data_bound, lost, "input_pipeline", evidence)
-        return [("data_bound", episode)] if episode else []
-
-    _STATE = ("ticks", "steps", "first_step", "span_s", "seconds", "pairs", "lost_s")
-
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        return {"standing": self.standing.snapshot(), **{name: getattr(self, name) for name in self._STATE}}
+        return {
+            "stages": self.stages.snapshot(),
+            "data": self.data.snapshot(),
+            "input": self.input.snapshot(),
+            "ticks": self.ticks,
+            "steps": self.steps,
+            "first_step": self.first_step,
+            "span_s": self.span_s,
+            "seconds": self.seconds,
+            "pairs": self.pairs,
+            "held_back_s": self.held_back_s,
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.standing.load(data["standing"])
-        for name in self._STATE:
-            setattr(self, name, data[name])
+        self.stages.load(data["stages"])
+        self.data.load(data["data"])
+        self.input.load(data["input"])
+        self.ticks, self.steps, self.first_step = data["ticks"], data["steps"], data["first_step"]
+        self.span_s, self.held_back_s = data["span_s"], data["held_back_s"]
+        self.seconds, self.pairs = data["seconds"], data["pairs"]

@@ -21,6 +21,8 @@ _WORK_ROWS = [OP_INDEX[name] for name in WORK]
 _PART_ROWS = [OP_INDEX[name] for name in PARTS]
 _WAIT = OP_INDEX["communication"]
 _STARVED = PARTS.index("cpu_wait")
+#: Ticks of this length and more are steps of their own, in which a hiccup of the machine weighs little.
+LONG_TICK_S = 1.0
 
 
 class Tick(NamedTuple):
@@ -146,9 +148,15 @@ class Ticks:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        return {name: getattr(self, name) for name in ("first_step", "steps", "span_s", "sums", "counts")}
+        return {
+            "first_step": self.first_step,
+            "steps": self.steps,
+            "span_s": self.span_s,
+            "sums": self.sums,
+            "counts": self.counts,
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        for name, value in data.items():
-            setattr(self, name, value)
+        self.first_step, self.steps, self.span_s = data["first_step"], data["steps"], data["span_s"]
+        self.sums, self.counts = data["sums"], data["counts"]

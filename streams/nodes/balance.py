@@ -8,14 +8,14 @@ from statistics import fmean, pvariance
 from typing import Any
 
 from .detectors import Look
-from .node_config import Config
-from .tracker import Fact
+from .node_config import NodeConfig
+from .node_episodes import Fact
 
 
 class Balance:
     """How busy each GPU of one job was in the looks of the last minute."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.looks: list[tuple[float, dict[str, float]]] = []
 
@@ -69,7 +69,7 @@ class Balance:
         self.looks = [(at_s, dict(look)) for at_s, look in data]
 
 
-def _fact(means: dict[str, float], low: str, high: str, config: Config) -> Fact:
+def _fact(means: dict[str, float], low: str, high: str, config: NodeConfig) -> Fact:
     apart = means[high] - means[low]
     return Fact(
         name="apart",

@@ -3,12 +3,14 @@
 Rule of this file: pure. A look is yes, no, or None where the numbers do not tell; with the facts that say so.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .node_config import Config
+from paceline.gpu import throttle
+
+from .node_config import NodeConfig
+from .node_episodes import Fact
 from .rules import reading
-from .tally import SLOWDOWNS, Tally
-from .tracker import Fact
+from .tally import Tally
 
 
 class Rated(NamedTuple):
@@ -22,15 +24,16 @@ class Rated(NamedTuple):
 Look = tuple[bool | None, list[Fact]]
 
 
-def throttling(tally: Tally, rated: Rated, config: Config) -> Look:
+def throttling(tally: Tally, rated: Rated, config: NodeConfig) -> Look:
     """Whether heat or power supply slow the GPU down."""
-    known = tally.counts.get("throttle_reasons", 0)
-    if not known:
+    samples = tally.counts.get("throttle_reasons", 0)
+    if not samples:
         return None, []
-    share = tally.slowed / known
+    share = tally.slowed / samples
     if share < config.throttled_share:
         return False, []
-    why = SLOWDOWNS[max(tally.slowdowns, key=lambda bit: (tally.slowdowns[bit], bit))]
+    most = max(tally.slowdowns.values())
+    why = throttle.in_words(sum(bit for bit, count in tally.slowdowns.items() if count == most))
     facts = [
         Fact(
             name="throttled",
@@ -54,7 +57,7 @@ def throttling(tally: Tally, rated: Rated, config: Config) -> Look:
     return True, facts
 
 
-def link(tally: Tally, rated: Rated, config: Config) -> Look:
+def link(tally: Tally, rated: Rated, config: NodeConfig) -> Look:
     """Whether the PCIe link is narrower or slower than it can be, while the GPU works: idle links train down."""
     busy = tally.mean("utilization_ratio")
     if busy is None or busy < config.loaded_ratio:
@@ -84,7 +87,7 @@ def link(tally: Tally, rated: Rated, config: Config) -> Look:
     return (bool(facts) if measured else None), facts
 
 
-def idle(tally: Tally, config: Config) -> Look:
+def idle(tally: Tally, config: NodeConfig) -> Look:
     """Whether nothing ran on the GPU."""
     busy = tally.mean("utilization_ratio")
     if busy is None or config.idle_ratio < busy < config.busy_ratio:
@@ -112,7 +115,7 @@ class Replays:
     def __init__(self) -> None:
         self.seen: list[tuple[float, float]] = []
 
-    def look(self, at_s: float, tally: Tally, config: Config) -> Look:
+    def look(self, at_s: float, tally: Tally, config: NodeConfig) -> Look:
         """Whether transfers are repeated more often than a good link needs."""
         count = tally.last.get("pcie_replays")
         if count is None:
@@ -138,3 +141,11 @@ class Replays:
             advice="reseat the card and its riser; check the slot",
         )
         return True, [fact]
+
+    def snapshot(self) -> list[Any]:
+        """The counts as plain data."""
+        return [list(pair) for pair in self.seen]
+
+    def load(self, data: list[Any]) -> None:
+        """Take the counts that ``snapshot`` described."""
+        self.seen = [(at_s, count) for at_s, count in data]

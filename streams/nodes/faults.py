@@ -10,8 +10,8 @@ from paceline.gpu.dcgm import ECC_DBE_VOLATILE
 from paceline.gpu.xids import SILENT, Part, xid
 
 from .gpu_rows import Row
-from .node_config import Config
-from .tracker import Fact
+from .node_config import NodeConfig
+from .node_episodes import Fact
 
 #: A counter that leaps by more is damaged, not counting.
 _MOST_RISE = 2**31
@@ -31,7 +31,7 @@ class Sign(NamedTuple):
 class Faults:
     """What one GPU's counters were, and what its rows give away."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: NodeConfig) -> None:
         self.config = config
         self.counters: dict[str, int] = {}
         self.totals: dict[str, int] = {}
@@ -40,7 +40,7 @@ class Faults:
 
     def update(self, row: Row, lost: str | None) -> list[Sign]:
         """The signs in ``row``; ``lost`` is why the driver no longer reaches the GPU, if so."""
-        found = [*self._xid(row), *self._memory(row), *self._aside(row)]
+        signs = [*self._xid(row), *self._memory(row), *self._aside(row)]
         if lost is not None and not row.answered:
             fact = Fact(
                 name="lost",
@@ -51,8 +51,8 @@ class Faults:
                 advice="drain the node and power-cycle it; where it comes again, reseat or replace the GPU",
                 severity="critical",
             )
-            found.append(Sign("bus", True, fact))
-        return found
+            signs.append(Sign("bus", True, fact))
+        return signs
 
     def _xid(self, row: Row) -> list[Sign]:
         code = row.values.get("xid")
@@ -75,10 +75,10 @@ class Faults:
         return [Sign(entry.part, entry.proof, fact)]
 
     def _memory(self, row: Row) -> list[Sign]:
-        found = []
-        known = "ecc_uncorrected" in self.counters
+        signs = []
+        counted = "ecc_uncorrected" in self.counters
         rise, count = self._rise(row, "ecc_uncorrected"), row.values.get("ecc_uncorrected", 0.0)
-        if rise or (not known and count):
+        if rise or (not counted and count):
             since = "since they are watched" if rise else "since the driver was loaded, before they were watched"
             total = self.totals["ecc_uncorrected"] if rise else int(count)
             fact = Fact(
@@ -91,13 +91,13 @@ class Faults:
                 advice="drain the node and reset the GPU; replace it if this comes again",
                 severity="critical",
             )
-            found.append(Sign("memory", bool(rise), fact))
+            signs.append(Sign("memory", bool(rise), fact))
         if self._rise(row, "ecc_corrected"):
             self.corrected_at = [at_s for at_s in self.corrected_at if row.at_s - at_s < self.config.corrected_within_s]
             self.corrected_at = [*self.corrected_at, row.at_s][-self.config.corrected_rises :]
             if len(self.corrected_at) >= self.config.corrected_rises:
-                found.append(Sign("memory", False, self._corrected()))
-        return found
+                signs.append(Sign("memory", False, self._corrected()))
+        return signs
 
     def _corrected(self) -> Fact:
         total = self.totals["ecc_corrected"]
@@ -113,7 +113,7 @@ class Faults:
         )
 
     def _aside(self, row: Row) -> list[Sign]:
-        found = []
+        signs = []
         for name, what in (("retired_pages", "pages of memory retired"), ("remapped_rows", "rows of memory remapped")):
             if not self._rise(row, name):
                 continue
@@ -129,8 +129,8 @@ class Faults:
                 advice="replace the GPU" if worn else "reset the GPU when it is idle; replace it if this goes on",
                 severity="critical" if worn else "warning",
             )
-            found.append(Sign("memory", True, fact))
-        return found
+            signs.append(Sign("memory", True, fact))
+        return signs
 
     def _rise(self, row: Row, name: str) -> int:
         """By how much a counter rose since it was last read; 0 at first, after a reset, and where it is not read."""
@@ -146,9 +146,14 @@ class Faults:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
-        return {name: getattr(self, name) for name in ("counters", "totals", "corrected_at", "last_xid")}
+        return {
+            "counters": self.counters,
+            "totals": self.totals,
+            "corrected_at": self.corrected_at,
+            "last_xid": self.last_xid,
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        for name, value in data.items():
-            setattr(self, name, value)
+        self.counters, self.totals = dict(data["counters"]), dict(data["totals"])
+        self.corrected_at, self.last_xid = list(data["corrected_at"]), data["last_xid"]

@@ -1,6 +1,6 @@
 """All that is watched of one GPU.
 
-Rule of this file: it joins the signs, the looks and the watches of one GPU, and holds no rule of its own.
+Rule of this file: it joins the signs, the detectors and the episodes of one GPU, and holds no rule of its own.
 """
 
 from typing import Any
@@ -12,13 +12,11 @@ from . import detectors
 from .detectors import Look, Rated
 from .faults import Faults
 from .gpu_rows import Row
-from .node_config import Config
+from .node_config import NodeConfig
+from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
 from .tally import Tally
-from .tracker import Fact, Seat, Spell, Watch
 from .trend import Trend
 
-#: What a look is about; the rest, the parts that faults speak of, follow from signs.
-_LOOKS = ("throttling", "link", "replays", "idle", "memory")
 #: Signs that are no proof by themselves confirm a fault when there are so many of them in an episode.
 _SIGNS = 3
 
@@ -26,54 +24,53 @@ _SIGNS = 3
 class Gpu:
     """One GPU of a node."""
 
-    def __init__(self, uuid: str, config: Config) -> None:
+    def __init__(self, uuid: str, config: NodeConfig) -> None:
         self.uuid = uuid
         self.config = config
         self.faults = Faults(config)
         self.trend = Trend(config.memory_rise, config.gap_s)
         self.replays = detectors.Replays()
         self.signs: dict[str, int] = {}
-        self.watches = {
-            "throttling": Watch("device_fault", f"clocks {uuid}", "throttling", config, config.throttled),
-            "link": Watch("device_fault", f"link {uuid}", "unknown", config, config.link),
-            "replays": Watch("device_fault", f"replays {uuid}", "unknown", config, config.replays),
-            "idle": Watch("idle_device", f"idle {uuid}", "unknown", config, config.idle),
-            "memory": Watch("out_of_memory_risk", f"memory {uuid}", "memory_pressure", config, config.memory),
-        } | {
-            f"fault {part}": Watch("device_fault", f"{part} {uuid}", "unknown", config, config.throttled)
-            for part in PARTS
-        }
+        self.episodes = NodeEpisodes(config)
+        self.throttling = Watched("device_fault", f"clocks {uuid}", "throttling", config.throttled)
+        self.link = Watched("device_fault", f"link {uuid}", "unknown", config.link)
+        self.replaying = Watched("device_fault", f"replays {uuid}", "unknown", config.replays)
+        self.idle = Watched("idle_device", f"idle {uuid}", "unknown", config.idle)
+        self.memory = Watched("out_of_memory_risk", f"memory {uuid}", "memory_pressure", config.memory)
+        #: What single rows give away, told at once: no look is needed.
+        self.parts = {part: Watched("device_fault", f"{part} {uuid}", "unknown", config.throttled) for part in PARTS}
 
-    def row(self, row: Row, lost: str | None, seat: Seat) -> list[Spell]:
+    def row(self, row: Row, lost: str | None, tenant: Tenant) -> list[NodeEpisode]:
         """Take in a row: faults are told at once."""
-        found: list[Spell | None] = []
+        told: list[NodeEpisode | None] = []
         struck = set()
         for part, proof, fact in self.faults.update(row, lost):
             struck.add(part)
             self.signs[part] = self.signs.get(part, 0) + 1
             sure = proof or (part != "program" and self.signs[part] >= _SIGNS)
             signal: Signal = "persistent" if sure else "late"
-            found.append(self.watches[f"fault {part}"].move(row.at_s, signal, [fact], seat, row.at_s))
-        for part in PARTS:
-            watch = self.watches[f"fault {part}"]
-            quiet = row.answered and watch.spell is not None and part not in struck
-            if quiet and watch.spell and row.at_s - watch.spell.last_s >= self.config.fault_calm_s:
+            told.append(self.episodes.revise(self.parts[part], row.at_s, signal, [fact], tenant))
+        for part, watched in self.parts.items():
+            episode = self.episodes.get(watched)
+            if episode is None or not row.answered or part in struck:
+                continue
+            if row.at_s - episode.last >= self.config.fault_calm_s:
                 self.signs.pop(part, None)
-                found.append(watch.move(row.at_s, "calm", [], seat, row.at_s))
-        return [spell for spell in found if spell is not None]
+                told.append(self.episodes.revise(watched, row.at_s, "calm", [], tenant))
+        return [episode for episode in told if episode is not None]
 
-    def look(self, at_s: float, tally: Tally, rated: Rated, seat: Seat) -> list[Spell]:
+    def look(self, at_s: float, tally: Tally, rated: Rated, tenant: Tenant) -> list[NodeEpisode]:
         """Take in a look; the episodes that have something new to tell."""
-        config, watches = self.config, self.watches
-        found = [
-            watches["throttling"].look(at_s, *detectors.throttling(tally, rated, config), seat),
-            watches["link"].look(at_s, *detectors.link(tally, rated, config), seat),
-            watches["replays"].look(at_s, *self.replays.look(at_s, tally, config), seat),
-            watches["memory"].look(at_s, *self._memory(at_s, tally), seat),
+        config, episodes = self.config, self.episodes
+        told = [
+            episodes.look(self.throttling, at_s, detectors.throttling(tally, rated, config), tenant),
+            episodes.look(self.link, at_s, detectors.link(tally, rated, config), tenant),
+            episodes.look(self.replaying, at_s, self.replays.look(at_s, tally, config), tenant),
+            episodes.look(self.memory, at_s, self._memory(at_s, tally), tenant),
         ]
-        if seat.job:
-            found.append(watches["idle"].look(at_s, *detectors.idle(tally, config), seat, rate=1.0))
-        return [spell for spell in found if spell is not None]
+        if tenant.job:
+            told.append(episodes.look(self.idle, at_s, detectors.idle(tally, config), tenant, idle_gpus=1.0))
+        return [episode for episode in told if episode is not None]
 
     def _memory(self, at_s: float, tally: Tally) -> Look:
         used, total = tally.last.get("fb_used_bytes"), tally.last.get("fb_total_bytes")
@@ -82,40 +79,42 @@ class Gpu:
         self.trend.push(at_s, used, total)
         return filling(self.trend, self.config)
 
-    def pass_on(self, at_s: float, before: Seat, seat: Seat) -> list[Spell]:
-        """Another job, or none, has the GPU now: what was said of the first ends; a fault stays and is told anew."""
-        found: list[Spell | None] = []
+    def pass_on(self, at_s: float, before: Tenant, tenant: Tenant) -> list[NodeEpisode]:
+        """Another job, or none, has the GPU now: what was said of the first ends; a fault stays and is told again."""
+        told: list[NodeEpisode | None] = []
+        why = f"{before.job or 'nobody'} no longer has it"
         self.trend = Trend(self.config.memory_rise, self.config.gap_s)  # Another job's memory is another trend.
-        for name, watch in self.watches.items():
-            old = watch.spell
-            if name in _LOOKS:
-                found.append(watch.end(at_s, f"{before.job or 'nobody'} no longer has it"))
-            elif old is not None and old.state is not None and seat.job:
-                facts, sure = list(old.facts.values()), old.state == "confirmed"
-                found.append(watch.end(at_s, f"{before.job or 'nobody'} no longer has it"))
-                found.append(watch.move(at_s, "persistent" if sure else "late", facts, seat, at_s))
-        return [spell for spell in found if spell is not None]
+        for watched in (self.throttling, self.link, self.replaying, self.idle, self.memory):
+            told.append(self.episodes.end(watched, at_s, why))
+        for watched in self.parts.values():
+            episode = self.episodes.get(watched)
+            if episode is not None and tenant.job:
+                facts: list[Fact] = list(episode.measured.facts.values())
+                signal: Signal = "persistent" if episode.state == "confirmed" else "late"
+                told.append(self.episodes.end(watched, at_s, why))
+                told.append(self.episodes.revise(watched, at_s, signal, facts, tenant))
+        return [episode for episode in told if episode is not None]
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
         return {
             "faults": self.faults.snapshot(),
             "trend": self.trend.snapshot(),
-            "replays": [list(pair) for pair in self.replays.seen],
+            "replays": self.replays.snapshot(),
             "signs": dict(self.signs),
-            "watches": {name: watch.snapshot() for name, watch in self.watches.items()},
+            "episodes": self.episodes.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.faults.load(data["faults"])
         self.trend.load(data["trend"])
-        self.replays.seen = [(at_s, count) for at_s, count in data["replays"]]
+        self.replays.load(data["replays"])
         self.signs = dict(data["signs"])
-        self.watches |= {name: Watch.restore(watch, self.config) for name, watch in data["watches"].items()}
+        self.episodes.load(data["episodes"])
 
 
-def filling(trend: Trend, config: Config) -> Look:
+def filling(trend: Trend, config: NodeConfig) -> Look:
     """Whether a memory is nearly full and still rising."""
     risk = trend.risk(config.memory_ratio)
     if risk is None:

@@ -4,25 +4,12 @@ Rule of this file: numbers only. Where the table of rules has the number, it is 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from paceline.gpu.dcgm import MOST_PCIE_REPLAYS_PER_MIN, MOST_RETIRED_PAGES
 
+from ..episodes.persistence import Lasting
 from .relations import MULTI_GPU_APART
 from .rules import bound
-
-
-class Lasting(NamedTuple):
-    """Seconds for which something must hold before it is suspected, confirmed, and (its absence) over.
-
-    ``share`` of the looks in a span must agree that it is there.
-    """
-
-    suspect_s: float
-    confirm_s: float
-    recover_s: float
-    share: float = 0.8
-
 
 _SOON = Lasting(30.0, 120.0, 60.0)
 _REPLAYS = Lasting(0.0, 120.0, 120.0)
@@ -32,7 +19,7 @@ _MEMORY = Lasting(0.0, 30.0, 120.0)
 
 
 @dataclass(frozen=True)
-class Config:
+class NodeConfig:
     """What counts as a fault, as idle, as full, as uneven, and for how long."""
 
     #: One look: samples of so many seconds together. Collectors sample once a second, at most once a minute.
@@ -43,8 +30,7 @@ class Config:
     fault_calm_s: float = 600.0
     #: After an episode, a new one of the same kind may not be suspected for so long.
     cooldown_s: float = 60.0
-    #: Hardware or thermal slowdown in this share of a look's samples. The power cap is no slowdown: it is usual under
-    #: full load (NVIDIA's clock-event reasons).
+    #: A reason that is a fault (paceline.gpu.throttle) in this share of a look's samples: not the power cap.
     throttled_share: float = 0.5
     throttled: Lasting = _SOON
     #: An idle link trains down to save power, so width and generation are judged only while the GPU is this busy.

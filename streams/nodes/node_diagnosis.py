@@ -12,33 +12,34 @@ import msgspec
 
 from paceline.events import Coverage, DeviceSamples, Finding, HostSamples, NodeDescribed
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
+from ..episodes.finding import finding
 from ..snapshots import pack, unpack
 from . import node_findings
 from .balance import Balance
 from .detectors import Rated
 from .gpu import Gpu, filling
 from .gpu_rows import Row, possible, rows
-from .node_config import MOST_DEVICES, Config
+from .node_config import MOST_DEVICES, NodeConfig
+from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
 from .owners import Owners, claims
 from .tally import Tally
-from .tracker import Fact, Seat, Spell, Watch
 from .trend import Trend
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 1
+_LAYOUT = 2
 #: What NVML says of a device that is gone, by ``not_measured``.
 _LOST = ("GPU is lost", "GPU needs a reset")
 _INDEXED = re.compile(r"[a-z_]+\[(\d+)\]")
 
 
-class Devices:
+class NodeDiagnosis:
     """Judges one (cluster, node); every event given to it must be of that one."""
 
-    def __init__(self, config: Config | None = None) -> None:
-        self.config = config or Config()
-        self.ledger = Ledger()
-        self.host_ledger = Ledger()
+    def __init__(self, config: NodeConfig | None = None) -> None:
+        self.config = config or NodeConfig()
+        self.coverage = CoverageTracker()
+        self.host_coverage = CoverageTracker()
         self.owners = Owners()
         self.gpus: dict[str, Gpu] = {}
         self.rated: dict[str, Rated] = {}
@@ -46,10 +47,11 @@ class Devices:
         self.number: int | None = None
         self.open: dict[str, Tally] = {}
         self.balances: dict[str, Balance] = {}
-        self.balance_watches: dict[str, Watch] = {}
         self.host_number: int | None = None
         self.host_trend = Trend(self.config.memory_rise, self.config.gap_s)
-        self.host_watch = Watch("out_of_memory_risk", "host memory", "memory_pressure", self.config, self.config.memory)
+        self.host_memory = Watched("out_of_memory_risk", "host memory", "memory_pressure", self.config.memory)
+        #: Of the host, and of jobs on several GPUs; each GPU keeps its own.
+        self.episodes = NodeEpisodes(self.config)
 
     def update(self, event: DeviceSamples | HostSamples | NodeDescribed) -> list[Finding]:
         """Take in one event; the findings that it brings to light or changes."""
@@ -57,11 +59,17 @@ class Devices:
             self._describe(event)
             return []
         if isinstance(event, HostSamples):
-            ledger, spells = self.host_ledger, self._host(event)
+            coverage, told = self.host_coverage, self._host(event)
         else:
-            ledger, spells = self.ledger, self._devices(event)
+            coverage, told = self.coverage, self._devices(event)
         return [
-            node_findings.finding(spell, event.cluster, event.node, self._coverage(spell, ledger)) for spell in spells
+            finding(
+                episode,
+                node_findings.said(episode, event.node),
+                node_findings.job_key(episode, event.cluster),
+                self._coverage(episode, coverage),
+            )
+            for episode in told
         ]
 
     def _describe(self, event: NodeDescribed) -> None:
@@ -71,66 +79,66 @@ class Devices:
 
     # --- GPUs ---------------------------------------------------------------------------------------------------------
 
-    def _devices(self, event: DeviceSamples) -> list[Spell]:
-        if not self.ledger.admit(event.producer, event.sequence):
+    def _devices(self, event: DeviceSamples) -> list[NodeEpisode]:
+        if not self.coverage.admit(event.producer, event.sequence):
             return []
-        spells: list[Spell] = []
+        told: list[NodeEpisode] = []
         lost = self._lost(event)
         who = claims(event)
         for row in rows(event):
-            spells += self._pass_on(who, row.at_s)
+            told += self._pass_on(who, row.at_s)
             gpu = self._gpu(row.uuid)
             if gpu is None:
                 continue
-            spells += self._advance(row.at_s)
-            spells += gpu.row(row, lost.get(row.uuid), self.owners.of(row.uuid))
+            told += self._advance(row.at_s)
+            told += gpu.row(row, lost.get(row.uuid), self.owners.of(row.uuid))
             for uuid in lost.keys() - set(event.uuids):
                 gone = self._gpu(uuid)
                 if gone is not None:
-                    spells += gone.row(Row(row.at_s, uuid, {}, answered=False), lost[uuid], self.owners.of(uuid))
+                    told += gone.row(Row(row.at_s, uuid, {}, answered=False), lost[uuid], self.owners.of(uuid))
             if row.answered:
                 self.open.setdefault(row.uuid, Tally()).add(row)
-        return spells
+        return told
 
     def _gpu(self, uuid: str) -> Gpu | None:
         if uuid not in self.gpus:
             if len(self.gpus) >= MOST_DEVICES:
-                self.ledger.note("GPUs beyond the limit")
+                self.coverage.note("GPUs beyond the limit")
                 return None
             self.gpus[uuid] = Gpu(uuid, self.config)
         return self.gpus[uuid]
 
     def _lost(self, event: DeviceSamples) -> dict[str, str]:
         """The GPUs that the driver no longer reaches, and what it says."""
-        found: dict[str, str] = {}
+        lost: dict[str, str] = {}
         for key, why in event.not_measured.items():
             if not why.startswith(_LOST):
                 continue
             index = _INDEXED.fullmatch(key)
             if index is None:
-                found |= dict.fromkeys(event.uuids, why)
+                lost |= dict.fromkeys(event.uuids, why)
                 continue
             number = int(index[1])
             named = event.uuids[number] if number < len(event.uuids) and "device" not in key else f"GPU {number}"
-            found[self.indices.get(number, named)] = why
-        return found
+            lost[self.indices.get(number, named)] = why
+        return lost
 
-    def _pass_on(self, who: dict[str, Seat], at_s: float) -> list[Spell]:
-        before = dict(self.owners.seats)
+    def _pass_on(self, who: dict[str, Tenant], at_s: float) -> list[NodeEpisode]:
         moved = self.owners.update(who, at_s)
-        spells: list[Spell] = []
-        for uuid in moved:
+        told: list[NodeEpisode] = []
+        for uuid, before in moved.items():
             if uuid in self.gpus:
-                spells += self.gpus[uuid].pass_on(at_s, before[uuid], self.owners.of(uuid))
+                told += self.gpus[uuid].pass_on(at_s, before, self.owners.of(uuid))
         if not moved:
-            return spells
+            return told
         for job in sorted(self.balances.keys() - self.owners.jobs().keys()):
-            ended = self.balance_watches[job].end(at_s, f"{job} has left")
-            spells += [ended] if ended else []
-            del self.balances[job], self.balance_watches[job]
-        return spells
+            ended = self.episodes.end(self._evenness(job), at_s, f"{job} has left")
+            told += [ended] if ended else []
+            self.episodes.forget(self._evenness(job))
+            del self.balances[job]
+        return told
 
-    def _advance(self, at_s: float) -> list[Spell]:
+    def _advance(self, at_s: float) -> list[NodeEpisode]:
         """Close the open look, where ``at_s`` is beyond it, or so far before it that the clock was set back."""
         number = int(at_s // self.config.tick_s)
         before = self.number
@@ -142,37 +150,35 @@ class Devices:
         tallies, self.open = self.open, {}
         return self._look((before + 1) * self.config.tick_s, tallies)
 
-    def _look(self, at_s: float, tallies: dict[str, Tally]) -> list[Spell]:
-        spells: list[Spell] = []
+    def _look(self, at_s: float, tallies: dict[str, Tally]) -> list[NodeEpisode]:
+        told: list[NodeEpisode] = []
         for uuid, tally in tallies.items():
             gpu = self._gpu(uuid)
             if gpu is not None:
-                spells += gpu.look(at_s, tally, self.rated.get(uuid, Rated()), self.owners.of(uuid))
+                told += gpu.look(at_s, tally, self.rated.get(uuid, Rated()), self.owners.of(uuid))
         for job, uuids in sorted(self.owners.jobs().items()):
-            spells += self._balance(at_s, job, [uuid for uuid in uuids if uuid in tallies], tallies)
-        return spells
+            told += self._balance(at_s, job, [uuid for uuid in uuids if uuid in tallies], tallies)
+        return told
 
-    def _balance(self, at_s: float, job: str, uuids: list[str], tallies: dict[str, Tally]) -> list[Spell]:
+    def _balance(self, at_s: float, job: str, uuids: list[str], tallies: dict[str, Tally]) -> list[NodeEpisode]:
         means = {uuid: mean for uuid in uuids if (mean := tallies[uuid].mean("utilization_ratio")) is not None}
         if len(means) < 2:
             return []
         balance = self.balances.setdefault(job, Balance(self.config))
-        watch = self.balance_watches.setdefault(
-            job, Watch("load_imbalance", f"balance {job}", "unknown", self.config, self.config.apart)
-        )
-        bad, facts = balance.look(at_s, means)
-        if not balance.looks:
-            return []
-        seat = Seat(job, (), balance.extremes())
-        told = watch.look(at_s, bad, facts, seat, rate=balance.wasted())
-        return [told] if told else []
+        seen = balance.look(at_s, means)
+        tenant = Tenant(job, (), balance.extremes())
+        episode = self.episodes.look(self._evenness(job), at_s, seen, tenant, idle_gpus=balance.wasted())
+        return [episode] if episode else []
+
+    def _evenness(self, job: str) -> Watched:
+        return Watched("load_imbalance", f"balance {job}", "unknown", self.config.apart)
 
     # --- the host -----------------------------------------------------------------------------------------------------
 
-    def _host(self, event: HostSamples) -> list[Spell]:
-        if not self.host_ledger.admit(event.producer, event.sequence):
+    def _host(self, event: HostSamples) -> list[NodeEpisode]:
+        if not self.host_coverage.admit(event.producer, event.sequence):
             return []
-        spells = []
+        told: list[NodeEpisode] = []
         columns = (event.time_s, event.memory_used_bytes, event.memory_total_bytes, event.swap_used_bytes)
         for time_s, used, total, swap in zip(*columns, strict=True):
             at_s = event.t0_s + time_s
@@ -187,25 +193,17 @@ class Devices:
             if bad and swap:
                 rule = "swapped out meanwhile"
                 facts.append(Fact(name="swap_used", value=swap / 2**30, unit="GiB", rule=rule))
-            told = self.host_watch.look(at_s, bad, facts, self._tenant())
-            spells += [told] if told else []
-        return spells
-
-    def _tenant(self) -> Seat:
-        """The one job on this node, where there is one alone."""
-        jobs = {seat.job for seat in self.owners.seats.values() if seat.job}
-        if len(jobs) != 1:
-            return Seat()
-        ranks = {rank for seat in self.owners.seats.values() for rank in seat.ranks if seat.job in jobs}
-        return Seat(jobs.pop(), tuple(sorted(ranks)), ())
+            episode = self.episodes.look(self.host_memory, at_s, (bad, facts), self.owners.only())
+            told += [episode] if episode else []
+        return told
 
     # --- what it rests on, and state ----------------------------------------------------------------------------------
 
-    def _coverage(self, spell: Spell, ledger: Ledger) -> Coverage:
+    def _coverage(self, episode: NodeEpisode, coverage: CoverageTracker) -> Coverage:
         """Counts are of this node: the ranks of the job on it, all of which are seen through their GPUs."""
-        here = {rank for seat in self.owners.seats.values() if seat.job == spell.seat.job for rank in seat.ranks}
-        heard = len(here) if spell.seat.job else 0
-        held = msgspec.structs.replace(ledger.coverage(), ranks_expected=heard, ranks_heard=heard)
+        job = episode.measured.tenant.job
+        heard = len(self.owners.ranks(job)) if job else 0
+        held = msgspec.structs.replace(coverage.counts(), ranks_expected=heard, ranks_heard=heard)
         return msgspec.structs.replace(held, notes=[*held.notes, f"of this node alone: {len(self.gpus)} GPUs seen"])
 
     def snapshot(self) -> bytes:
@@ -213,23 +211,21 @@ class Devices:
         return pack(
             {
                 "layout": _LAYOUT,
-                "ledgers": [self.ledger.snapshot(), self.host_ledger.snapshot()],
+                "coverage": [self.coverage.snapshot(), self.host_coverage.snapshot()],
                 "owners": self.owners.snapshot(),
                 "gpus": [[uuid, gpu.snapshot()] for uuid, gpu in self.gpus.items()],
                 "rated": [[uuid, list(rated)] for uuid, rated in self.rated.items()],
                 "indices": [[index, uuid] for index, uuid in self.indices.items()],
                 "number": self.number,
                 "open": [[uuid, msgspec.to_builtins(tally)] for uuid, tally in self.open.items()],
-                "balances": [
-                    [job, balance.snapshot(), self.balance_watches[job].snapshot()]
-                    for job, balance in self.balances.items()
-                ],
-                "host": [self.host_number, self.host_trend.snapshot(), self.host_watch.snapshot()],
+                "balances": [[job, balance.snapshot()] for job, balance in self.balances.items()],
+                "host": [self.host_number, self.host_trend.snapshot()],
+                "episodes": self.episodes.snapshot(),
             }
         )
 
     @classmethod
-    def restore(cls, data: bytes, config: Config | None = None) -> "Devices":
+    def restore(cls, data: bytes, config: NodeConfig | None = None) -> "NodeDiagnosis":
         """The decision that ``snapshot`` described.
 
         Raises:
@@ -243,7 +239,8 @@ class Devices:
         return made
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.ledger, self.host_ledger = (Ledger.restore(ledger) for ledger in state["ledgers"])
+        self.coverage.load(state["coverage"][0])
+        self.host_coverage.load(state["coverage"][1])
         self.owners.load(state["owners"])
         for uuid, gpu in state["gpus"]:
             self.gpus[uuid] = Gpu(uuid, self.config)
@@ -252,10 +249,9 @@ class Devices:
         self.indices = dict(state["indices"])
         self.number = state["number"]
         self.open = {uuid: msgspec.convert(tally, Tally, strict=False) for uuid, tally in state["open"]}
-        for job, balance, watch in state["balances"]:
+        for job, balance in state["balances"]:
             self.balances[job] = Balance(self.config)
             self.balances[job].load(balance)
-            self.balance_watches[job] = Watch.restore(watch, self.config)
         self.host_number = state["host"][0]
         self.host_trend.load(state["host"][1])
-        self.host_watch = Watch.restore(state["host"][2], self.config)
+        self.episodes.load(state["episodes"])

@@ -1,19 +1,19 @@
-"""From an episode on a node to the finding that people and programs read.
+"""What is said of an episode on a node.
 
-Rule of this file: words, rounding and the fixed names of the wire; no judgement is made here.
+Rule of this file: words; no judgement is made here.
 """
 
 from datetime import UTC, datetime
 
-from paceline.events import Cost, Coverage, Evidence, Finding, FindingKind
+from paceline.events import FindingKind, Severity
 
-from ..episodes.episode import finding_id
-from .tracker import Fact, Seat, Spell
+from ..episodes.finding import JobKey, Said, Subject, number
+from ..episodes.lifecycle import FINAL
+from .node_episodes import NodeEpisode, Tenant
 
-#: Samples of a node know no steps.
-NO_STEP = -1
 #: DeviceProcess names a job and no attempt.
 NO_ATTEMPT = 0
+_SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _FIRST: dict[FindingKind, str] = {
     "idle_device": "does nothing",
     "out_of_memory_risk": "is filling up",
@@ -21,85 +21,94 @@ _FIRST: dict[FindingKind, str] = {
 }
 
 
-def finding(spell: Spell, cluster: str, node: str, coverage: Coverage) -> Finding:
-    """The finding of ``spell``, as it stands."""
-    state = spell.state or "suspected"
-    program = spell.subject.startswith("program ")
-    return Finding(
-        id=finding_id(cluster, spell.seat.job, NO_ATTEMPT, spell.kind, f"{node} {spell.subject}", int(spell.first_s)),
-        revision=spell.revision,
-        kind=spell.kind,
-        state=state,
-        cluster=cluster,
-        job=spell.seat.job,
-        attempt=NO_ATTEMPT,
-        cause=spell.cause,
-        ranks=[] if spell.kind == "load_imbalance" else sorted(spell.seat.ranks),
-        stage=None,
-        group=None,
-        nodes=[node],
-        devices=list(spell.seat.devices),
-        first_step=NO_STEP,
-        last_step=NO_STEP,
-        severity=spell.severity,
-        confidence=_confidence(spell, program=program),
-        cost=Cost(lost_s=0.0, gpu_hours=round(spell.gpu_hours, 6), throughput_lost_ratio=0.0),
-        coverage=coverage,
-        evidence=[_evidence(fact) for fact in spell.facts.values()] + [_length(spell)],
-        exonerated=_exonerated(spell, program=program),
-        summary=_summary(spell, node),
+def job_key(episode: NodeEpisode, cluster: str) -> JobKey:
+    """The job that ``episode`` concerns; "" where the devices are nobody's."""
+    return JobKey(cluster, episode.measured.tenant.job, NO_ATTEMPT)
+
+
+def said(episode: NodeEpisode, node: str) -> Said:
+    """What is said of ``episode``, as it stands."""
+    seen = episode.measured
+    kind, tenant = seen.kind, seen.tenant
+    subject = Subject(
+        kind,
+        f"{node} {seen.subject}",
+        ranks=() if kind == "load_imbalance" else tuple(sorted(tenant.ranks)),
+        nodes=(node,),
+        devices=tenant.devices,
+        has_steps=False,
+    )
+    lasted = f"from {_clock(episode.first)} by the node's clock"
+    evidence = [number(fact.name, fact.value, fact.unit, fact.peers, fact.rule) for fact in seen.facts.values()]
+    evidence.append(number("lasted", round(episode.length, 3), "s", None, lasted))
+    return Said(
+        subject,
+        evidence,
+        _summary(episode, node),
+        _cleared(episode),
+        over=_over(episode, node),
+        severity=_severity(episode),
+        confidence=_confidence(episode),
     )
 
 
-def _evidence(fact: Fact) -> Evidence:
-    peers = None if fact.peers is None else round(fact.peers, 6)
-    return Evidence(name=fact.name, value=round(fact.value, 6), unit=fact.unit, peers=peers, rule=fact.rule)
+def _of_a_program(episode: NodeEpisode) -> bool:
+    return episode.measured.subject.startswith("program ")
 
 
-def _length(spell: Spell) -> Evidence:
-    rule = f"from {_clock(spell.first_s)} by the node's clock"
-    return Evidence(name="lasted", value=round(spell.last_s - spell.first_s, 3), unit="s", peers=None, rule=rule)
+def _severity(episode: NodeEpisode) -> Severity:
+    """The gravest of its facts; what is only suspected is no more than a warning."""
+    facts = episode.measured.facts.values()
+    gravest = max((_SEVERITIES.index(fact.severity) for fact in facts), default=0)
+    return _SEVERITIES[min(gravest, 1) if episode.state == "suspected" else gravest]
 
 
-def _confidence(spell: Spell, *, program: bool) -> float:
-    if program:
-        return 0.6
-    return {"suspected": 0.6, "confirmed": 0.95, "recovered": 0.95}[spell.state or "suspected"]
+def _confidence(episode: NodeEpisode) -> float:
+    """Facts of a device speak for themselves once they have lasted; those of a program are no proof of a fault."""
+    sure = episode.state == "confirmed" or episode.state in FINAL
+    return 0.95 if sure and not _of_a_program(episode) else 0.6
 
 
-def _exonerated(spell: Spell, *, program: bool) -> list[str]:
-    if program:
-        return ["the GPU: such errors are the program's own as a rule"]
-    if spell.kind == "load_imbalance":
-        return ["the GPUs: how busy they are follows from the work they are given"]
-    return []
+def _cleared(episode: NodeEpisode) -> tuple[str, ...]:
+    if _of_a_program(episode):
+        return ("the GPU: such errors are the program's own as a rule",)
+    if episode.measured.kind == "load_imbalance":
+        return ("the GPUs: how busy they are follows from the work they are given",)
+    return ()
 
 
-def _summary(spell: Spell, node: str) -> str:
-    who = _who(spell.seat, node, spell.subject)
-    since = f"since {_clock(spell.first_s)}"
-    if spell.state == "recovered":
-        over = spell.ended or "no sign of it any more"
-        return f"{who}: over, {over}; it began {_clock(spell.first_s)}."
-    said = [fact.says for fact in spell.facts.values() if fact.says]
-    advice = next((fact.advice for fact in spell.facts.values() if fact.advice), "")
-    first = _FIRST.get(spell.kind)
-    text = f"{who} {first} {since}" if first else f"{who}: {said[0] if said else spell.subject}, {since}"
-    more = "; ".join(said if first else said[1:])
+def _over(episode: NodeEpisode, node: str) -> str:
+    over = episode.measured.ended or "no sign of it any more"
+    return f"{_who(episode, node)}: over, {over}; it began {_clock(episode.first)}."
+
+
+def _summary(episode: NodeEpisode, node: str) -> str:
+    facts = list(episode.measured.facts.values())
+    who, since = _who(episode, node), f"since {_clock(episode.first)}"
+    says = [fact.says for fact in facts if fact.says]
+    advice = next((fact.advice for fact in facts if fact.advice), "")
+    first = _FIRST.get(episode.measured.kind)
+    text = f"{who} {first} {since}" if first else f"{who}: {says[0] if says else episode.measured.subject}, {since}"
+    more = "; ".join(says if first else says[1:])
     text += f": {more}." if more and first else f"; {more}." if more else "."
-    if spell.kind == "idle_device":
-        text += f" {spell.gpu_hours:.2g} GPU-hours are spent on it."
+    if episode.measured.kind == "idle_device":
+        text += f" {episode.gpu_hours:.2g} GPU-hours are spent on it."
     return text + (f" {advice[0].upper()}{advice[1:]}." if advice else "")
 
 
-def _who(seat: Seat, node: str, subject: str) -> str:
-    if subject.startswith("balance"):
-        return f"The GPUs of job {seat.job} on {node}"
-    used = f"job {seat.job}" if seat.job else "no job"
-    if seat.ranks:
-        used += f", rank{'s'[: len(seat.ranks) - 1]} {', '.join(str(rank) for rank in sorted(seat.ranks)[:8])}"
-    what = f"The memory of {node}" if subject == "host memory" else f"{seat.devices[0]} on {node}"
-    return f"{what} ({used})"
+def _who(episode: NodeEpisode, node: str) -> str:
+    tenant = episode.measured.tenant
+    if episode.measured.kind == "load_imbalance":
+        return f"The GPUs of job {tenant.job} on {node}"
+    what = f"{tenant.devices[0]} on {node}" if tenant.devices else f"The memory of {node}"
+    return f"{what} ({_used(tenant)})"
+
+
+def _used(tenant: Tenant) -> str:
+    used = f"job {tenant.job}" if tenant.job else "no job"
+    if tenant.ranks:
+        used += f", rank{'s'[: len(tenant.ranks) - 1]} {', '.join(str(rank) for rank in sorted(tenant.ranks)[:8])}"
+    return used
 
 
 def _clock(at_s: float) -> str:

@@ -9,65 +9,74 @@ from typing import Any
 from paceline.events import DeviceSamples
 
 from .node_config import MOST_DEVICES
-from .tracker import Seat
+from .node_episodes import Tenant
 
 VACANT_S = 60.0
 
 
 class Owners:
-    """The seats of a node's GPUs."""
+    """The tenants of a node's GPUs."""
 
     def __init__(self) -> None:
-        self.seats: dict[str, Seat] = {}
+        self.tenants: dict[str, Tenant] = {}
         self.vacant_s: dict[str, float] = {}
 
-    def update(self, claims: dict[str, Seat], at_s: float) -> list[str]:
-        """Take in who runs where, as of ``at_s``; the GPUs that another job, or none, has now."""
-        moved = []
-        for uuid, seat in claims.items():
-            before = self.seats.get(uuid)
-            if before is not None and before.job and not seat.job:
+    def update(self, claims: dict[str, Tenant], at_s: float) -> dict[str, Tenant]:
+        """Take in who runs where, as of ``at_s``; the GPUs that another job, or none, has now, and who had them."""
+        moved: dict[str, Tenant] = {}
+        for uuid, tenant in claims.items():
+            before = self.tenants.get(uuid)
+            if before is not None and before.job and not tenant.job:
                 self.vacant_s.setdefault(uuid, at_s)
                 if 0.0 <= at_s - self.vacant_s[uuid] < VACANT_S:
                     continue
             self.vacant_s.pop(uuid, None)
-            self.seats[uuid] = seat
-            if before is not None and before.job != seat.job:
-                moved.append(uuid)
+            self.tenants[uuid] = tenant
+            if before is not None and before.job != tenant.job:
+                moved[uuid] = before
         return moved
 
-    def of(self, uuid: str) -> Seat:
-        """The seat of one GPU."""
-        return self.seats.get(uuid) or Seat(devices=(uuid,))
+    def of(self, uuid: str) -> Tenant:
+        """The tenant of one GPU."""
+        return self.tenants.get(uuid) or Tenant(devices=(uuid,))
 
     def jobs(self) -> dict[str, list[str]]:
         """Job -> its GPUs here."""
-        found: dict[str, list[str]] = {}
-        for uuid, seat in self.seats.items():
-            if seat.job:
-                found.setdefault(seat.job, []).append(uuid)
-        return found
+        gpus: dict[str, list[str]] = {}
+        for uuid, tenant in self.tenants.items():
+            if tenant.job:
+                gpus.setdefault(tenant.job, []).append(uuid)
+        return gpus
+
+    def ranks(self, job: str) -> set[int]:
+        """The ranks of ``job`` here."""
+        return {rank for tenant in self.tenants.values() if tenant.job == job for rank in tenant.ranks}
+
+    def only(self) -> Tenant:
+        """The one job on this node, where there is one alone."""
+        jobs = list(self.jobs())
+        return Tenant(jobs[0], tuple(sorted(self.ranks(jobs[0])))) if len(jobs) == 1 else Tenant()
 
     def snapshot(self) -> list[Any]:
         """The state as plain data."""
-        seats = [[uuid, seat.job, list(seat.ranks)] for uuid, seat in self.seats.items()]
-        return [seats, dict(self.vacant_s)]
+        tenants = [[uuid, tenant.job, list(tenant.ranks)] for uuid, tenant in self.tenants.items()]
+        return [tenants, dict(self.vacant_s)]
 
     def load(self, data: list[Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.seats = {uuid: Seat(job, tuple(ranks), (uuid,)) for uuid, job, ranks in data[0]}
+        self.tenants = {uuid: Tenant(job, tuple(ranks), (uuid,)) for uuid, job, ranks in data[0]}
         self.vacant_s = dict(data[1])
 
 
-def claims(event: DeviceSamples) -> dict[str, Seat]:
-    """GPU -> its seat, by the processes of ``event``; a GPU that does not tell its processes is left out."""
+def claims(event: DeviceSamples) -> dict[str, Tenant]:
+    """GPU -> its tenant, by the processes of ``event``; a GPU that does not tell its processes is left out."""
     if "processes" in event.not_measured:
         return {}
     named = list(enumerate(event.uuids[:MOST_DEVICES]))
-    return {uuid: _seat(event, at, uuid) for at, uuid in named if f"processes[{at}]" not in event.not_measured}
+    return {uuid: _tenant(event, at, uuid) for at, uuid in named if f"processes[{at}]" not in event.not_measured}
 
 
-def _seat(event: DeviceSamples, place: int, uuid: str) -> Seat:
+def _tenant(event: DeviceSamples, place: int, uuid: str) -> Tenant:
     """The job with the most memory on the GPU, where several share it."""
     held: dict[str, int] = {}
     ranks: dict[str, set[int]] = {}
@@ -78,6 +87,6 @@ def _seat(event: DeviceSamples, place: int, uuid: str) -> Seat:
             if process.rank is not None and 0 <= process.rank < 2**20:
                 ranks[process.job].add(process.rank)
     if not held:
-        return Seat(devices=(uuid,))
+        return Tenant(devices=(uuid,))
     job = max(sorted(held), key=lambda name: held[name])
-    return Seat(job, tuple(sorted(ranks[job])), (uuid,))
+    return Tenant(job, tuple(sorted(ranks[job])), (uuid,))

@@ -1,15 +1,16 @@
 """The rules as a page to read: docs/gpu-rules.md is made from the table.
 
-Rule of this file: pure text. What the page says of a rule is what the code does with it.
+Rule of this file: pure text. What the page says of a rule is what the code does with it. Who fills which column is
+told to it, because streams know no collector.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from paceline.gpu.dcgm import FIELDS, FP64_BLANK, WRONG_IDS, Field
 from paceline.gpu.xids import SILENT, XIDS
 
 from .bands import Band
-from .node_config import Config
+from .node_config import NodeConfig
 from .relations import MULTI_GPU_APART, PROFILES, RELATIONS
 from .rules import NAMES, span
 from .table import QUOTIENTS
@@ -17,10 +18,13 @@ from .table import QUOTIENTS
 _HEAD = f"""\
 # GPU rules: how the numbers of a GPU are read
 
-Made from `streams/nodes/table.py`, `bands.py`, `relations.py` and `xids.py` by `make docs`. Names, ids and units are
-those of NVIDIA's field headers (DCGM 4.6) and dcgm-exporter's default-counters.csv (May 2026). Many guides repeat wrong
-ones: `reading(name, value)` and `assess(sample)` in `streams/nodes/rules.py` accept them and put them right.
+Made from `dcgm.py` and `xids.py` in `paceline/gpu/`, and `table.py`, `bands.py` and `relations.py` in `streams/nodes/`,
+by `make docs`. Names, ids and units are those of NVIDIA's field headers (DCGM 4.6) and dcgm-exporter's
+default-counters.csv (May 2026). Many guides repeat wrong ones: `reading(name, value)` and `assess(sample)` in
+`streams/nodes/rules.py` accept them and put them right.
 
+- Paceline measures GPUs by NVML. It reads DCGM's metrics in one place, to fill the forecaster's history from a
+  Prometheus server; the rules below are fed by none of them. *Fed by* says of each rule what feeds it today.
 - A metric that is not exported is *not measured*: it has no reading, and it is never taken for 0.
 - Blanks are dropped: DCGM's begin at {FP64_BLANK:.0f} for fractions and at 0x7ffffffffffffff0 for whole numbers.
 - The table reads a number. Findings take more: how long it lasts, who uses the GPU, and what it was before
@@ -28,8 +32,8 @@ ones: `reading(name, value)` and `assess(sample)` in `streams/nodes/rules.py` ac
 """
 
 
-def page() -> str:
-    """The page."""
+def page(sources: Mapping[str, str]) -> str:
+    """The page; ``sources`` says what fills a column of the samples, by column."""
     parts = [_HEAD, "## Metrics\n", _table(("id", "metric", "unit", "exported", "our column", "notes"), _metrics())]
     parts += ["## Other names\n", _table(("name", "real name", "factor to our unit", ""), _aliases())]
     parts += [
@@ -37,15 +41,15 @@ def page() -> str:
         + ", ".join(f"{wrong} for {what} (it is {right})" for wrong, what, right in WRONG_IDS)
         + ".\n"
     ]
-    parts += ["## Readings\n", _table(("number", "range", "reading", "advice"), _bands())]
+    parts += ["## Readings\n", _table(("number", "range", "reading", "advice", "fed by"), _bands(sources))]
     parts += ["Made of several metrics:\n", _table(("number", "is", "notes"), _quotients())]
-    parts += ["## Relations\n", _table(("reading", "holds where", "advice"), _relations())]
-    parts += ["## Where a healthy job lies\n", _table(("job", "number", "from", "to"), _profiles())]
+    parts += ["## Relations\n", _table(("reading", "holds where", "advice", "fed by"), _relations(sources))]
+    parts += ["## Where a healthy job lies\n", _table(("job", "number", "from", "to", "fed by"), _profiles(sources))]
+    parts += ["For who asks `against(job, sample)` in `streams/nodes/rules.py`; no finding rests on these ranges.\n"]
     parts += [f"The GPUs of one job should be busy within {MULTI_GPU_APART:.0%} of each other.\n"]
     parts += ["## XIDs\n", _table(("XID", "speaks of", "by itself", "meaning", "what to do"), _xids())]
-    parts += [
-        f"Silent, because they only accompany others: {', '.join(str(code) for code in sorted(SILENT) if code)}.\n"
-    ]
+    silent = ", ".join(str(code) for code in sorted(SILENT) if code)
+    parts += [f"Silent, because they only accompany others or are tests: {silent}.\n"]
     parts += [
         "## From rules to findings\n",
         _table(("finding", "when", "suspected, confirmed, over after"), _findings()),
@@ -81,35 +85,53 @@ def _aliases() -> Iterable[tuple[object, ...]]:
             yield f"`{alias.name}`", f"`{field.name}`", f"{alias.factor:g}", origin
 
 
-def _bands() -> Iterable[tuple[object, ...]]:
+def _bands(sources: Mapping[str, str]) -> Iterable[tuple[object, ...]]:
     told: set[str] = set()
     for named in NAMES.values():
         if named.column not in told and named.bands:
             told.add(named.column)
-            yield from _rows(named.column, named.unit, named.bands)
+            yield from _rows(named.column, named.unit, named.bands, fed_by((named.column,), sources))
 
 
-def _rows(name: str, unit: str, bands: tuple[Band, ...]) -> Iterable[tuple[object, ...]]:
+def _rows(name: str, unit: str, bands: tuple[Band, ...], fed: str) -> Iterable[tuple[object, ...]]:
     low = 0.0
     for band in bands:
         word = f"**{band.word}**" if band.tone == "critical" else band.word
-        yield f"`{name}`", span(low, band.below, unit), word, band.advice
+        yield f"`{name}`", span(low, band.below, unit), word, band.advice, fed
         low = band.below
+
+
+def fed_by(names: Iterable[str], sources: Mapping[str, str]) -> str:
+    """What feeds a rule over the numbers ``names``: every column that they are made of must be filled.
+
+    >>> fed_by(["power_ratio"], {"power_w": "a", "power_limit_w": "a"}), fed_by(["sm_occupancy_ratio"], {})
+    ('a', 'only from a DCGM source; not read yet')
+    """
+    made_of = {quotient.name: quotient.columns for quotient in QUOTIENTS}
+    columns = [column for name in names for column in made_of.get(name, (name,))]
+    missing = [column for column in columns if column not in sources]
+    if not missing:
+        return " and ".join(dict.fromkeys(sources[column] for column in columns))
+    exported = {field.column or field.name for field in FIELDS}
+    if exported.issuperset(missing):
+        return "only from a DCGM source; not read yet"
+    return f"nothing: no source tells {', '.join(f'`{column}`' for column in missing if column not in exported)}"
 
 
 def _quotients() -> Iterable[tuple[object, ...]]:
     return ((f"`{one.name}`", one.formula, one.note) for one in QUOTIENTS)
 
 
-def _relations() -> Iterable[tuple[object, ...]]:
+def _relations(sources: Mapping[str, str]) -> Iterable[tuple[object, ...]]:
     for one in RELATIONS:
-        yield one.word, " and ".join(f"`{name}` {sign} {bound:g}" for name, sign, bound in one.terms), one.advice
+        terms = " and ".join(f"`{name}` {sign} {bound:g}" for name, sign, bound in one.terms)
+        yield one.word, terms, one.advice, fed_by((name for name, _, _ in one.terms), sources)
 
 
-def _profiles() -> Iterable[tuple[object, ...]]:
+def _profiles(sources: Mapping[str, str]) -> Iterable[tuple[object, ...]]:
     for profile in PROFILES:
         for name, (low, high) in profile.ranges.items():
-            yield profile.name, f"`{name}`", f"{low:g}", f"{high:g}"
+            yield profile.name, f"`{name}`", f"{low:g}", f"{high:g}", fed_by((name,), sources)
 
 
 def _xids() -> Iterable[tuple[object, ...]]:
@@ -119,10 +141,10 @@ def _xids() -> Iterable[tuple[object, ...]]:
 
 
 def _findings() -> Iterable[tuple[object, ...]]:
-    config = Config()
+    config = NodeConfig()
     rows = (
         ("device_fault, cause throttling", f"slowdown by heat or power supply in {config.throttled_share:.0%} of the "
-         "samples; the power cap is none", config.throttled),
+         "samples; the power cap is no fault", config.throttled),
         ("device_fault", "PCIe generation or width below the card's own while at least "
          f"{config.loaded_ratio:.0%} busy", config.link),
         ("device_fault", f"more than {config.replays_per_min:g} PCIe replays a minute", config.replays),

@@ -5,15 +5,9 @@ Rule of this file: sums only, so that any batching gives the same look.
 
 import msgspec
 
-from .gpu_rows import Row
+from paceline.gpu.throttle import REASONS
 
-#: NVML's clock-event reasons that are a fault of cooling or power, with what they say.
-SLOWDOWNS = {
-    0x40: "hardware thermal slowdown",
-    0x20: "software thermal slowdown",
-    0x80: "power brake",
-    0x8: "hardware slowdown",
-}
+from .gpu_rows import Row
 
 
 class Tally(msgspec.Struct):
@@ -36,7 +30,7 @@ class Tally(msgspec.Struct):
             self.most[name] = max(value, self.most.get(name, value))
             self.last[name] = value
         mask = int(row.values.get("throttle_reasons", 0))
-        hit = [bit for bit in SLOWDOWNS if mask & bit]
+        hit = [reason.bit for reason in REASONS if reason.fault and mask & reason.bit]
         self.slowed += bool(hit)
         for bit in hit:
             self.slowdowns[bit] = self.slowdowns.get(bit, 0) + 1

@@ -52,11 +52,11 @@ class Gpus:
 
     def readings(self) -> dict[tuple[str, str], list[Reading]]:
         """(node, GPU) -> what the table says of its means."""
-        found = {}
+        assessed = {}
         for key, (sums, counts) in self.sums.items():
             means = {name: sums[at] / counts[at] for at, name in enumerate(MEANS) if counts[at]}
-            found[key] = assess(means | self.most[key])
-        return found
+            assessed[key] = assess(means | self.most[key])
+        return assessed
 
     def page(self) -> str:
         """The same for people."""

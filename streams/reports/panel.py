@@ -5,28 +5,14 @@ Rule of this file: pure words over a summary. It judges nothing; a number it can
 
 import statistics
 
-from paceline.events import OVERLAYS, Cause, Finding
+from paceline.events import OVERLAYS, Finding
 
-from ..jobs.config import Config
+from ..episodes.causes import CAUSES
+from ..jobs.config import JobConfig
 from .summary import JobSummary, Summary
 
 _WIDTH = 9
 _SHOWN = 3
-#: What to do about a confirmed cause, in the order in which an engineer would try it.
-NEXT: dict[Cause, str] = {
-    "worker_compute": "run the same step on that rank's device alone: slow there too means the device (clocks, power, "
-    "other users of it), fast means its code path or its share of the data",
-    "input_pipeline": "give that rank's DataLoader more workers or prefetching, and look at the disk or network it "
-    "reads from",
-    "garbage_collection": "gc.freeze() after set-up, or gc.disable() and gc.collect() on every rank at the same step",
-    "cpu_contention": "find what else runs on that rank's cores (top, taskset -p PID); pin the ranks apart or move the "
-    "other load",
-    "throttling": "look at that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and at what "
-    "shares its power or air",
-    "memory_pressure": "free memory on that node (free -m, smem): fewer loader workers, no other jobs, no swap",
-    "link": "check that node's cable, switch port and NIC counters (ip -s link, ethtool -S)",
-}
-_UNKNOWN_NEXT = "record a minute with paceline run --record and compare that rank's phases with a peer's"
 _WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading"}
 
 
@@ -41,12 +27,12 @@ def panel(summary: Summary) -> str:
 def _nodes(summary: Summary) -> list[str]:
     """What was found on nodes, the gravest first: each in its own sentence."""
     order = ("critical", "warning", "info")
-    found = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
-    lines = ["paceline: nodes"] if found else []
-    for finding in found[:_SHOWN]:
+    findings = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
+    lines = ["paceline: nodes"] if findings else []
+    for finding in findings[:_SHOWN]:
         lines.append(_row("Verdict", _sentence(finding)))
-    if len(found) > _SHOWN:
-        lines.append(_row("", f"and {len(found) - _SHOWN} more: paceline analyze RECORDING --json"))
+    if len(findings) > _SHOWN:
+        lines.append(_row("", f"and {len(findings) - _SHOWN} more: paceline analyze RECORDING --json"))
     return lines
 
 
@@ -61,8 +47,8 @@ def _job(job: JobSummary) -> list[str]:
     head = (
         f"paceline: job {job.job}, {ranks} {_plural('rank', ranks)}, {job.steps} {_plural('step', job.steps)}{length}"
     )
-    found = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
-    named = [finding for finding in found if finding.revision > 1 or finding.state != "suspected"]
+    findings = sorted(job.findings.values(), key=lambda f: (f.state == "suspected", -f.cost.lost_s))
+    named = [finding for finding in findings if finding.revision > 1 or finding.state != "suspected"]
     ranks_named = [finding for finding in named if finding.kind == "straggler"]
     wholes = [finding for finding in named if finding.kind != "straggler"]
     body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
@@ -89,7 +75,7 @@ def _finding(finding: Finding) -> list[str]:
     ]
     lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
     cost = finding.cost
-    lines.append(_row("Next", NEXT.get(finding.cause, _UNKNOWN_NEXT)))
+    lines.append(_row("Next", CAUSES[finding.cause].advice))
     lines.append(
         _row(
             "Cost",
@@ -136,12 +122,12 @@ def _nobody(job: JobSummary) -> list[str]:
 
 def _too_little(job: JobSummary) -> str | None:
     """What a verdict would need more of."""
-    config = Config()
+    config = JobConfig()
     if len(job.nodes) < 2:
         return f"{len(job.nodes)} rank heard, comparing takes 2"
-    least = config.warmup_steps + config.confirm_ticks
+    least = config.warmup_steps + config.straggler.confirm_ticks
     if job.rank_steps and job.steps < least:
-        length = config.confirm_ticks * config.tick_s
+        length = config.straggler.confirm_ticks * config.tick_s
         return f"{job.steps} steps heard, a verdict takes {least} and {length:g} s of training"
     if not job.rank_steps and not job.collectives:
         return "no steps and no collectives were heard"
@@ -177,7 +163,7 @@ def _time(job: JobSummary) -> list[str]:
 
 
 def _heard(job: JobSummary) -> str:
-    coverage = job.ledger.coverage()
+    coverage = job.coverage.counts()
     expected = max(coverage.ranks_expected, job.world_size or 0)
     heard = max(coverage.ranks_heard, len(job.nodes))
     notes = f"; {'; '.join(coverage.notes)}" if coverage.notes else ""

@@ -10,8 +10,8 @@ import numpy as np
 
 from paceline.events import CollectiveTimings, Event, Finding, JobDescribed, OpTimings
 
-from ..coverage import Ledger
-from ..jobs.config import Config
+from ..coverage import CoverageTracker
+from ..jobs.config import JobConfig
 from ..row_arrays import op_rows
 from ..windows.open_steps import COLUMNS
 
@@ -20,7 +20,7 @@ MOST_JOBS = 1000
 _BIN = np.log(1.01)
 _BINS = 3000
 _STEP = len(COLUMNS)
-_WARM_UP = Config().warmup_steps
+_WARM_UP = JobConfig().warmup_steps
 
 
 @dataclass
@@ -45,7 +45,7 @@ class JobSummary:
     world_size: int | None = None
     exit_status: int | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
-    ledger: Ledger = field(default_factory=Ledger)
+    coverage: CoverageTracker = field(default_factory=CoverageTracker)
     _durations: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
         default_factory=lambda: np.zeros(_BINS, dtype=np.int64)
     )
@@ -66,21 +66,21 @@ class JobSummary:
 
     def add_ops(self, batch: OpTimings) -> None:
         """Count one batch of phases in."""
-        if not self.ledger.admit(batch.producer, batch.sequence):
+        if not self.coverage.admit(batch.producer, batch.sequence):
             return
-        self.ledger.hear(batch.ranks, batch.world_sizes)
+        self.coverage.hear(batch.ranks, batch.world_sizes)
         rank, step, column, _, _, duration = op_rows([batch])
         good = (step >= 0) & (duration >= 0) & (column >= 0)
-        known = np.unique(np.array(batch.ranks, dtype=np.int64))
-        at = np.searchsorted(known, rank)
-        good &= (at < known.size) & (known[np.minimum(at, known.size - 1)] == rank)
+        members = np.unique(np.array(batch.ranks, dtype=np.int64))
+        at = np.searchsorted(members, rank)
+        good &= (at < members.size) & (members[np.minimum(at, members.size - 1)] == rank)
         cell = at * (_STEP + 1) + column
         warm = good & (step >= _WARM_UP)
-        steps = np.bincount(at[good & (column == _STEP)], minlength=known.size).tolist()
-        shape = (known.size, _STEP + 1)
+        steps = np.bincount(at[good & (column == _STEP)], minlength=members.size).tolist()
+        shape = (members.size, _STEP + 1)
         totals = np.bincount(cell[warm], duration[warm], minlength=shape[0] * shape[1]).reshape(shape).tolist()
         seen = np.bincount(cell[warm], minlength=shape[0] * shape[1]).reshape(shape).tolist()
-        for index, one in enumerate(known.tolist()):
+        for index, one in enumerate(members.tolist()):
             self.nodes[one] = batch.node
             self.rank_steps[one] = self.rank_steps.get(one, 0) + steps[index]
             phases = self.phase_s.setdefault(one, {})
@@ -103,9 +103,9 @@ class JobSummary:
             self.nodes.setdefault(rank, batch.node)
         for rank, wait_s in zip(batch.rank, batch.wait_s, strict=True):
             self.wait_s[rank] = self.wait_s.get(rank, 0.0) + wait_s
-        known = [step for step in batch.step if step >= 0]
-        if known:
-            self._see_steps(min(known), max(known))
+        steps = [step for step in batch.step if step >= 0]
+        if steps:
+            self._see_steps(min(steps), max(steps))
 
     def _see_steps(self, low: int, high: int) -> None:
         self.first_step = low if self.first_step is None else min(low, self.first_step)
@@ -118,8 +118,8 @@ class JobSummary:
 
     def add_finding(self, finding: Finding) -> None:
         """Keep the latest revision of each finding."""
-        known = self.findings.get(finding.id)
-        if known is None or known.revision <= finding.revision:
+        before = self.findings.get(finding.id)
+        if before is None or before.revision <= finding.revision:
             self.findings[finding.id] = finding
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from paceline.events import JobWindow, RankWindow
 
 from ..robust import nanmedian
-from .open_steps import COLUMNS, Floats, Ring, Whole
+from .open_steps import COLUMNS, Floats, OpenSteps, Whole
 
 _WAIT = COLUMNS.index("communication")
 #: At most so many rank windows a job and second of window: the worst ones of a larger job.
@@ -35,16 +35,16 @@ class Part:
         return dict(vars(self))
 
 
-def part(ring: Ring, steps: int) -> Part:
-    """The first ``steps`` open steps of ``ring``."""
-    step_s = ring.step_s[:steps]
+def part(open_steps: OpenSteps, steps: int) -> Part:
+    """The first ``steps`` open steps of ``open_steps``."""
+    step_s = open_steps.step_s[:steps]
     present = ~np.isnan(step_s)
     return Part(
-        first_step=ring.base,
-        last_step=ring.base + steps - 1,
+        first_step=open_steps.base,
+        last_step=open_steps.base + steps - 1,
         count=present.sum(axis=0).astype(np.int64),
         step_sum_s=np.where(present, step_s, 0.0).sum(axis=0),
-        phase_sum_s=(ring.phase_s[:steps] * present[:, :, None]).sum(axis=0),
+        phase_sum_s=(open_steps.phase_s[:steps] * present[:, :, None]).sum(axis=0),
         medians_s=[median(step_s, axis=0)],
         per_step_s=median(step_s, axis=1),
     )
@@ -69,34 +69,34 @@ def median(values: Floats, axis: int) -> Floats:
     some = ~np.isnan(values).all(axis=axis)
     if values.size and some.all():
         return np.asarray(nanmedian(values, axis), dtype=np.float64)
-    found = np.full(values.shape[1 - axis], np.nan)
+    medians = np.full(values.shape[1 - axis], np.nan)
     kept = values[:, some] if axis == 0 else values[some]
     if kept.size:
-        found[some] = nanmedian(kept, axis)
-    return found
+        medians[some] = nanmedian(kept, axis)
+    return medians
 
 
-def windows(found: Part, ring: Ring, common: dict[str, Any]) -> list[RankWindow | JobWindow]:
-    """The windows that say what ``found`` holds. ``common`` has their cluster, job, attempt, start and length."""
-    speaking = np.flatnonzero(found.count)
+def windows(sums: Part, open_steps: OpenSteps, common: dict[str, Any]) -> list[RankWindow | JobWindow]:
+    """The windows that say what ``sums`` holds. ``common`` has their cluster, job, attempt, start and length."""
+    speaking = np.flatnonzero(sums.count)
     if not speaking.size:
         return []
-    count = found.count[speaking]
-    mean_s = found.phase_sum_s[speaking] / count[:, None]
-    step_s = found.step_sum_s[speaking] / count
+    count = sums.count[speaking]
+    mean_s = sums.phase_sum_s[speaking] / count[:, None]
+    step_s = sums.step_sum_s[speaking] / count
     own_s = step_s - mean_s[:, _WAIT]
-    seen = ring.seen[speaking]
-    ranks = np.array(ring.ranks, dtype=np.int64)[speaking]
+    seen = open_steps.seen[speaking]
+    ranks = np.array(open_steps.ranks, dtype=np.int64)[speaking]
     worst_first = np.lexsort((ranks, -own_s))
-    job = _job_window(found, common, ranks, mean_s, step_s, own_s, seen, int(ranks[worst_first[0]]))
+    job = _job_window(sums, common, ranks, mean_s, step_s, own_s, seen, int(ranks[worst_first[0]]))
     most = int(MOST_RANK_WINDOWS * common["length_s"])
     chosen = worst_first[:most]
     chosen = chosen[np.argsort(ranks[chosen])]
-    return [*_rank_windows(found, ring, common, speaking[chosen], mean_s[chosen]), job]
+    return [*_rank_windows(sums, open_steps, common, speaking[chosen], mean_s[chosen]), job]
 
 
 def _job_window(
-    found: Part,
+    sums: Part,
     common: dict[str, Any],
     ranks: Whole,
     mean_s: Floats,
@@ -105,7 +105,7 @@ def _job_window(
     seen: np.ndarray[Any, np.dtype[np.bool_]],
     worst: int,
 ) -> JobWindow:
-    per_step = found.per_step_s[~np.isnan(found.per_step_s)]
+    per_step = sums.per_step_s[~np.isnan(sums.per_step_s)]
     waits = (mean_s[:, _WAIT] / np.maximum(step_s, 1e-12))[seen[:, _WAIT]]
     phases = {
         name: _micro(float(np.median(mean_s[seen[:, index], index])))
@@ -116,8 +116,8 @@ def _job_window(
         **common,
         ranks=len(ranks),
         steps=int(per_step.size),
-        first_step=found.first_step,
-        last_step=found.last_step,
+        first_step=sums.first_step,
+        last_step=sums.last_step,
         step_median_s=_micro(float(np.median(per_step))),
         step_p95_s=_micro(float(np.quantile(per_step, 0.95))),
         own_median_s=_micro(float(np.median(own_s))),
@@ -129,23 +129,23 @@ def _job_window(
 
 
 def _rank_windows(
-    found: Part, ring: Ring, common: dict[str, Any], slots: Whole, mean_s: Floats
+    sums: Part, open_steps: OpenSteps, common: dict[str, Any], slots: Whole, mean_s: Floats
 ) -> list[RankWindow | JobWindow]:
-    ranks = ring.ranks
-    width = found.count.size
-    padded = [np.pad(one, (0, width - one.size), constant_values=np.nan) for one in found.medians_s]
+    ranks = open_steps.ranks
+    width = sums.count.size
+    padded = [np.pad(one, (0, width - one.size), constant_values=np.nan) for one in sums.medians_s]
     medians = median(np.stack(padded)[:, slots], axis=0).round(6).tolist()
-    seen = ring.seen[slots].tolist()
-    counts = found.count[slots].tolist()
+    seen = open_steps.seen[slots].tolist()
+    counts = sums.count[slots].tolist()
     means = mean_s.round(6).tolist()
     return [
         RankWindow(
             **common,
-            node=ring.nodes[slot],
+            node=open_steps.nodes[slot],
             rank=ranks[slot],
             steps=counts[row],
-            first_step=found.first_step,
-            last_step=found.last_step,
+            first_step=sums.first_step,
+            last_step=sums.last_step,
             step_median_s=medians[row],
             phase_mean_s={name: means[row][at] for at, name in enumerate(COLUMNS) if seen[row][at]},
         )

@@ -12,24 +12,26 @@ import numpy as np
 
 from paceline.events import JobWindow, OpTimings, RankWindow
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
 from ..gather import Gather
+from ..row_arrays import RowArrays
 from ..snapshots import pack, unpack
 from .aggregate import Part, merge, part, windows
-from .open_steps import Ring
+from .open_steps import OpenSteps
 
 LENGTHS_S = (1.0, 10.0, 60.0)
 PATIENCE_S = 10.0
-_LAYOUT = 2
+_LAYOUT = 3
 
 
 class JobWindows:
     """Windows of one (cluster, job, attempt)."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.coverage = CoverageTracker()
         self.gather = Gather(OpTimings)
-        self.ring = Ring()
+        self.open = OpenSteps()
+        self.rows = RowArrays()
         self.reference = -1
         self.waived: set[int] = set()
         self.unheard_waived = False
@@ -37,34 +39,38 @@ class JobWindows:
 
     def update(self, event: OpTimings) -> list[RankWindow | JobWindow]:
         """Take in one batch; the windows that it completes."""
-        if not self.ledger.admit(event.producer, event.sequence):
+        if not self.coverage.admit(event.producer, event.sequence):
             return []
-        self.ledger.hear(event.ranks, event.world_sizes)
-        ready = self.gather.add(event, len(self.ledger.last))
+        self.coverage.hear(event.ranks, event.world_sizes)
+        ready = self.gather.add(event, self.coverage.producers)
         return self._advance(ready) if ready else []
+
+    def share_rows(self, rows: RowArrays) -> None:
+        """Read the rows of messages from ``rows``, which other decisions read them from as well."""
+        self.rows = rows
 
     def finish(self) -> list[RankWindow | JobWindow]:
         """The windows that the messages that still wait complete."""
         return self._advance(ready) if (ready := self.gather.take()) else []
 
     def _advance(self, batches: list[OpTimings]) -> list[RankWindow | JobWindow]:
-        known = len(self.ring.slot)
-        slots = self.ring.update(batches)
+        ranks_before = len(self.open.slot)
+        slots = self.open.update(batches, self.rows.of(batches))
         self.waived.difference_update(slots.tolist())
-        if len(self.ring.slot) > known:
+        if len(self.open.slot) > ranks_before:
             self.unheard_waived = False
-        found: list[RankWindow | JobWindow] = []
+        out: list[RankWindow | JobWindow] = []
         while closed := self._close():
             second, steps = closed
-            found += self._emit(batches[-1], second, part(self.ring, steps))
-            self.ring.drop(steps)
-        return found
+            out += self._emit(batches[-1], second, part(self.open, steps))
+            self.open.drop(steps)
+        return out
 
     def _close(self) -> tuple[int, int] | None:
         """The first second that is over, and how many steps it holds."""
         self._choose_reference()
-        ring = self.ring
-        starts = ring.start_s[: ring.used, self.reference] if self.reference >= 0 else np.zeros(0)
+        open_steps = self.open
+        starts = open_steps.start_s[: open_steps.used, self.reference] if self.reference >= 0 else np.zeros(0)
         told = np.flatnonzero(~np.isnan(starts))
         if not told.size:
             return None
@@ -76,14 +82,14 @@ class JobWindows:
         if not later.size:
             return None
         steps = int(later[0])
-        over_s = float(ring.newest_s[self.reference]) - float(second[0]) - LENGTHS_S[0]
-        if not self._all_told(ring.base + steps - 1, over_s > PATIENCE_S):
+        over_s = float(open_steps.newest_s[self.reference]) - float(second[0]) - LENGTHS_S[0]
+        if not self._all_told(open_steps.base + steps - 1, over_s > PATIENCE_S):
             return None
         return int(second[0]), steps
 
     def _all_told(self, step: int, patience_over: bool) -> bool:
-        behind = set(np.flatnonzero(self.ring.last_step < step).tolist()) - self.waived
-        unheard = len(self.ring.slot) < self.ledger.expected and not self.unheard_waived
+        behind = set(np.flatnonzero(self.open.last_step < step).tolist()) - self.waived
+        unheard = len(self.open.slot) < self.coverage.expected and not self.unheard_waived
         if patience_over:
             self.waived |= behind
             self.unheard_waived |= unheard
@@ -92,31 +98,31 @@ class JobWindows:
 
     def _choose_reference(self) -> None:
         """The lowest rank; once it keeps silent while others go on for ``PATIENCE_S``, the lowest of those."""
-        ring = self.ring
-        if not ring.slot:
+        open_steps = self.open
+        if not open_steps.slot:
             return
-        if self.reference < 0 or ring.closed < 0:
-            self.reference = ring.slot[min(ring.slot)]
-        row = int(ring.last_step[self.reference]) + 1 - ring.base
-        if row >= ring.used:
+        if self.reference < 0 or open_steps.closed < 0:
+            self.reference = open_steps.slot[min(open_steps.slot)]
+        row = int(open_steps.last_step[self.reference]) + 1 - open_steps.base
+        if row >= open_steps.used:
             return
-        ahead = ring.newest_s - ring.start_s[max(row, 0)] > PATIENCE_S
+        ahead = open_steps.newest_s - open_steps.start_s[max(row, 0)] > PATIENCE_S
         if ahead.any():
-            ranks = ring.ranks
+            ranks = open_steps.ranks
             self.reference = min(np.flatnonzero(ahead).tolist(), key=lambda slot: ranks[slot])
 
-    def _emit(self, event: OpTimings, second: int, found: Part) -> list[RankWindow | JobWindow]:
-        out = self._windows(event, LENGTHS_S[0], second, found)
+    def _emit(self, event: OpTimings, second: int, sums: Part) -> list[RankWindow | JobWindow]:
+        out = self._windows(event, LENGTHS_S[0], second, sums)
         for at, length_s in enumerate(LENGTHS_S[1:]):
             number = int(second // length_s)
             open_ = self.levels[at]
             if open_ is not None and open_[0] != number:
                 out += self._windows(event, length_s, open_[0] * length_s, open_[1])
                 open_ = None
-            self.levels[at] = (number, found if open_ is None else merge(open_[1], found))
+            self.levels[at] = (number, sums if open_ is None else merge(open_[1], sums))
         return out
 
-    def _windows(self, event: OpTimings, length_s: float, start_s: float, found: Part) -> list[RankWindow | JobWindow]:
+    def _windows(self, event: OpTimings, length_s: float, start_s: float, sums: Part) -> list[RankWindow | JobWindow]:
         common = {
             "cluster": event.cluster,
             "job": event.job,
@@ -124,15 +130,15 @@ class JobWindows:
             "start_s": float(start_s),
             "length_s": length_s,
         }
-        return windows(found, self.ring, common)
+        return windows(sums, self.open, common)
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         state: dict[str, Any] = {
             "layout": _LAYOUT,
-            "ledger": self.ledger.snapshot(),
+            "coverage": self.coverage.snapshot(),
             "gather": self.gather.snapshot(),
-            "ring": self.ring.snapshot(),
+            "open": self.open.snapshot(),
             "reference": self.reference,
             "waived": sorted(self.waived),
             "unheard_waived": self.unheard_waived,
@@ -151,9 +157,9 @@ class JobWindows:
         if state.get("layout") != _LAYOUT:
             raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
         made = cls()
-        made.ledger = Ledger.restore(state["ledger"])
+        made.coverage.load(state["coverage"])
         made.gather.load(state["gather"])
-        made.ring = Ring.restore(state["ring"])
+        made.open.load(state["open"])
         made.reference = state["reference"]
         made.waived = set(state["waived"])
         made.unheard_waived = state["unheard_waived"]

@@ -12,13 +12,13 @@ import numpy as np
 from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow
 from paceline.gpu import throttle
 
-from ..coverage import Ledger
+from ..coverage import CoverageTracker
 from ..snapshots import pack, unpack
 
 LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
-_LAYOUT = 1
+_LAYOUT = 2
 
 DEVICE_COLUMNS = (
     "utilization_ratio",
@@ -87,6 +87,23 @@ class Tally:
         mean = {names[at]: float(self.sum[at] / self.count[at]) for at in measured}
         return mean, {names[at]: float(self.max[at]) for at in measured}
 
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {
+            "number": self.number,
+            "samples": self.samples,
+            "count": self.count,
+            "sum": self.sum,
+            "max": self.max,
+        }
+
+    @classmethod
+    def restore(cls, data: dict[str, Any]) -> "Tally":
+        """The tally that ``snapshot`` described."""
+        tally = cls(data["number"], 0)
+        tally.samples, tally.count, tally.sum, tally.max = data["samples"], data["count"], data["sum"], data["max"]
+        return tally
+
 
 class SampleWindows:
     """Windows of one (cluster, node)."""
@@ -94,7 +111,7 @@ class SampleWindows:
     columns: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.coverage = CoverageTracker()
         self.open: dict[tuple[str, float], Tally] = {}
 
     def _tally(self, subject: str, at_s: float, row: Row) -> list[tuple[float, Tally]]:
@@ -103,12 +120,12 @@ class SampleWindows:
         for length_s in LENGTHS_S:
             number = int(at_s // length_s)
             tally = self.open.get((subject, length_s))
-            # A clock set back a little keeps the window open; one set back for good starts anew.
+            # A clock set back a little keeps the window open; one set back for good starts another.
             if tally is None or number > tally.number or number < tally.number - 1:
                 if tally is not None:
                     done.append((length_s, tally))
                 elif len(self.open) >= MOST_SUBJECTS * len(LENGTHS_S):
-                    self.ledger.note("subjects beyond the limit")
+                    self.coverage.note("subjects beyond the limit")
                     continue
                 tally = self.open[subject, length_s] = Tally(number, len(row))
             tally.add(row)
@@ -116,17 +133,16 @@ class SampleWindows:
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
-        tallies = [[*key, dict(vars(tally))] for key, tally in self.open.items()]
-        return pack({"layout": _LAYOUT, "ledger": self.ledger.snapshot(), "open": tallies})
+        tallies = [[*key, tally.snapshot()] for key, tally in self.open.items()]
+        return pack({"layout": _LAYOUT, "coverage": self.coverage.snapshot(), "open": tallies})
 
     def _load(self, data: bytes) -> None:
         state = unpack(data)
         if state.get("layout") != _LAYOUT:
             raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
-        self.ledger = Ledger.restore(state["ledger"])
+        self.coverage.load(state["coverage"])
         for subject, length_s, values in state["open"]:
-            tally = self.open[subject, length_s] = Tally(values["number"], 0)
-            vars(tally).update(values)
+            self.open[subject, length_s] = Tally.restore(values)
 
 
 class DeviceWindows(SampleWindows):
@@ -136,18 +152,18 @@ class DeviceWindows(SampleWindows):
 
     def update(self, event: DeviceSamples) -> list[DeviceWindow]:
         """Take in one batch; the windows that it completes."""
-        if not self.ledger.admit(event.producer, event.sequence):
+        if not self.coverage.admit(event.producer, event.sequence):
             return []
-        found = []
+        windows = []
         throttled = [None if mask is None else float(mask & throttle.SLOWING != 0) for mask in event.throttle_reasons]
         rows = _rows(*(getattr(event, name) for name in DEVICE_COLUMNS), throttled)
         for device, time_s, row in zip(event.device, event.time_s, rows, strict=True):
             if not 0 <= device < len(event.uuids):
-                self.ledger.note("rows of an unnamed device")
+                self.coverage.note("rows of an unnamed device")
                 continue
             for length_s, tally in self._tally(event.uuids[device], event.t0_s + time_s, row):
                 mean, most = tally.summary(self.columns)
-                found.append(
+                windows.append(
                     DeviceWindow(
                         cluster=event.cluster,
                         start_s=tally.number * length_s,
@@ -159,7 +175,7 @@ class DeviceWindows(SampleWindows):
                         max=most,
                     )
                 )
-        return found
+        return windows
 
     @classmethod
     def restore(cls, data: bytes) -> "DeviceWindows":
@@ -180,14 +196,14 @@ class HostWindows(SampleWindows):
 
     def update(self, event: HostSamples) -> list[HostWindow]:
         """Take in one batch; the windows that it completes."""
-        if not self.ledger.admit(event.producer, event.sequence):
+        if not self.coverage.admit(event.producer, event.sequence):
             return []
-        found = []
+        windows = []
         rows = _rows(*(getattr(event, name) for name in HOST_COLUMNS))
         for time_s, row in zip(event.time_s, rows, strict=True):
             for length_s, tally in self._tally("", event.t0_s + time_s, row):
                 mean, most = tally.summary(self.columns)
-                found.append(
+                windows.append(
                     HostWindow(
                         cluster=event.cluster,
                         start_s=tally.number * length_s,
@@ -198,7 +214,7 @@ class HostWindows(SampleWindows):
                         max=most,
                     )
                 )
-        return found
+        return windows
 
     @classmethod
     def restore(cls, data: bytes) -> "HostWindows":

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
 
-from ..row_arrays import OP_INDEX, UNKNOWN, op_rows
+from ..row_arrays import OP_INDEX, UNKNOWN, OpRows
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ MOST_STEP = 2**53
 JUMP_MESSAGES = 3
 
 
-class Ring:
+class OpenSteps:
     """Seconds of each open step (rows), rank (slots, in order of appearance) and phase."""
 
     def __init__(self) -> None:
@@ -59,17 +59,17 @@ class Ring:
         """How many steps may be open at once."""
         return int(min(MOST_STEPS, max(8, MOST_CELLS // max(1, len(self.slot)))))
 
-    def update(self, batches: Sequence[OpTimings]) -> Whole:
-        """Take in the rows of a few batches; the slots they speak for."""
+    def update(self, batches: Sequence[OpTimings], rows: OpRows) -> Whole:
+        """Take in a few batches and their ``rows``; the slots they speak for."""
         slots = np.concatenate([self._slots(batch) for batch in batches])
-        rank, step, column, _, start, duration = op_rows(batches)
+        rank, step, column, _, start, duration = rows
         if not self.slot:
             return slots
-        known = np.fromiter(self.slot, dtype=np.int64)
-        order = np.argsort(known)
-        place = order[np.minimum(np.searchsorted(known, rank, sorter=order), known.size - 1)]
+        ranks = np.fromiter(self.slot, dtype=np.int64)
+        order = np.argsort(ranks)
+        place = order[np.minimum(np.searchsorted(ranks, rank, sorter=order), ranks.size - 1)]
         good = (step >= 0) & (step < MOST_STEP) & (duration >= 0) & np.isfinite(start) & (column != UNKNOWN)
-        good &= known[place] == rank
+        good &= ranks[place] == rank
         if good.any():
             self._add(step[good], place[good], column[good], duration[good], start[good])
         return slots
@@ -161,15 +161,12 @@ class Ring:
             "newest_s": self.newest_s,
         }
 
-    @classmethod
-    def restore(cls, data: dict[str, Any]) -> "Ring":
-        """The ring that ``snapshot`` described."""
-        ring = cls()
-        ring.base, ring.closed = data["base"], data["closed"]
-        ring.dropped, ring.beyond = data["dropped"], data["beyond"]
-        ring.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
-        ring.nodes = list(data["nodes"])
-        ring.phase_s, ring.step_s, ring.start_s = data["phase_s"], data["step_s"], data["start_s"]
-        ring.used = len(ring.step_s)
-        ring.seen, ring.last_step, ring.newest_s = data["seen"], data["last_step"], data["newest_s"]
-        return ring
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.base, self.closed = data["base"], data["closed"]
+        self.dropped, self.beyond = data["dropped"], data["beyond"]
+        self.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
+        self.nodes = list(data["nodes"])
+        self.phase_s, self.step_s, self.start_s = data["phase_s"], data["step_s"], data["start_s"]
+        self.used = len(self.step_s)
+        self.seen, self.last_step, self.newest_s = data["seen"], data["last_step"], data["newest_s"]

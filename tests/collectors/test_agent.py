@@ -4,7 +4,7 @@ import time
 import pytest
 
 from collectors.agent import Agent, Identity
-from collectors.buffers import GpuStation, HostStation
+from collectors.buffers import GpuBuffer, HostBuffer
 from collectors.gpu import Gpus
 from collectors.host import Host
 from collectors.processes import Owners
@@ -34,8 +34,8 @@ def run(until):
 
     def start(nvml, enough, interval_s=0.05):
         sink, stop = Sink(), threading.Event()
-        stations = HostStation(Host()), GpuStation(Gpus(lambda: nvml), Owners())
-        agent = Agent(Identity("c", "n", "p-1"), *stations, sink, interval_s)
+        buffers = HostBuffer(Host()), GpuBuffer(Gpus(lambda: nvml), Owners())
+        agent = Agent(Identity("c", "n", "p-1"), *buffers, sink, interval_s)
         thread = threading.Thread(target=agent.run, args=(stop,))
         thread.start()
         try:
@@ -124,7 +124,7 @@ def test_once_gives_rates(until):
     sink = Sink()
     nvml = SimulatedNvml(1, now=time.monotonic)
     agent = Agent(
-        Identity("c", "n", "p"), HostStation(Host()), GpuStation(Gpus(lambda: nvml), Owners()), sink, interval_s=0.05
+        Identity("c", "n", "p"), HostBuffer(Host()), GpuBuffer(Gpus(lambda: nvml), Owners()), sink, interval_s=0.05
     )
     agent.once(threading.Event())
     (event,) = sink.events[DEVICE.name]

@@ -10,8 +10,8 @@ def test_rows_become_columns_in_their_order(gpus, sample):
     """Two samples of two GPUs are four rows; the event passes the wire's own check."""
     batch = Batch()
     for at_s in (100.0, 100.25):
-        batch.add(at_s, zip(gpus.uuids, sample(), strict=True))
-    event = device_samples(batch.cut(), [], gpus.uuids, {}, **PRODUCER)
+        batch.append(at_s, zip(gpus.uuids, sample(), strict=True))
+    event = device_samples(batch.drain(), [], gpus.uuids, {}, **PRODUCER)
     back = wire.decode(DEVICE, wire.encode(event))
 
     assert (back.t0_s, back.time_s, back.device) == (100.0, [0.0, 0.0, 0.25, 0.25], [0, 1, 0, 1])
@@ -21,8 +21,8 @@ def test_rows_become_columns_in_their_order(gpus, sample):
 def test_rows_of_a_device_that_has_gone_keep_its_name(gpus, sample):
     """A row whose GPU is no longer open is not counted to another one."""
     batch = Batch()
-    batch.add(1.0, zip(["GPU-gone", gpus.uuids[0]], sample(), strict=True))
-    event = device_samples(batch.cut(), [], gpus.uuids, {}, **PRODUCER)
+    batch.append(1.0, zip(["GPU-gone", gpus.uuids[0]], sample(), strict=True))
+    event = device_samples(batch.drain(), [], gpus.uuids, {}, **PRODUCER)
 
     assert [event.uuids[place] for place in event.device] == ["GPU-gone", gpus.uuids[0]]
 
@@ -31,8 +31,8 @@ def test_host_rows_pass_the_wire():
     """Host rows become an event that decodes to itself."""
     host, batch = Host(), Batch()
     for second in (1.0, 2.0):
-        batch.add(second, [("", host.sample(second))])
-    event = host_samples(batch.cut(), host.network_errors(), host.not_measured(), **PRODUCER)
+        batch.append(second, [("", host.sample(second))])
+    event = host_samples(batch.drain(), host.network_errors(), host.not_measured(), **PRODUCER)
 
     assert wire.decode(HOST, wire.encode(event)) == event
 
@@ -41,15 +41,15 @@ def test_a_batch_nobody_takes_is_bounded():
     """Rows that nobody takes are shed, the oldest first, and counted."""
     batch = Batch(most=3)
     for at_s in range(5):
-        batch.add(float(at_s), [("", {})])
+        batch.append(float(at_s), [("", {})])
 
-    assert ([at_s for at_s, _, _ in batch.cut()], batch.shed) == ([2.0, 3.0, 4.0], 2)
+    assert ([at_s for at_s, _, _ in batch.drain()], batch.shed) == ([2.0, 3.0, 4.0], 2)
 
 
 def test_a_cut_empties():
     """What was cut is not cut again."""
     batch = Batch()
-    batch.add(1.0, [("", {})])
-    batch.cut()
+    batch.append(1.0, [("", {})])
+    batch.drain()
 
-    assert batch.cut() == []
+    assert batch.drain() == []

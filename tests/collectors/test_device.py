@@ -2,7 +2,7 @@ import pynvml
 import pytest
 
 from collectors.columns import DEVICE_COLUMNS
-from collectors.device import BLANK, LOST_RETRY_S
+from collectors.device import BLANK, LOST_RETRY_S, SOURCES
 from collectors.gpm import COLUMNS as ACTIVITY
 from collectors.gpu import Gpus
 from paceline.gpu.probes import PROBES, SELDOM_S
@@ -35,6 +35,7 @@ def test_every_column_of_the_event_has_a_source():
     filled = [column for probe in PROBES for column in probe.columns] + [*ACTIVITY, "xid"]
 
     assert sorted(filled) == sorted(DEVICE_COLUMNS)
+    assert sorted(SOURCES) == sorted(DEVICE_COLUMNS)
 
 
 def test_a_healthy_gpu_measures_everything(sample, gpus):

@@ -31,8 +31,8 @@ def test_an_old_reading_is_no_value(nvml, clock, until):
     """A reading that the thread has not renewed for seconds is not passed off as the present."""
     nvml.nvmlInit()
     throughput = Throughput(nvml, clock)
-    until(lambda: throughput.take(0, nvml.gpus[0])[0] == (2e9, 5e8))
+    until(lambda: throughput.latest(0, nvml.gpus[0])[0] == (2e9, 5e8))
     throughput.close()
     clock.now_s += OLDEST_S + 1
 
-    assert throughput.take(0, nvml.gpus[0])[0] == (None, None)
+    assert throughput.latest(0, nvml.gpus[0])[0] == (None, None)

@@ -10,8 +10,10 @@ import pytest
 import uvicorn
 
 from forecaster.api.app import application
-from forecaster.api.executor import Desk
+from forecaster.api.executor import ForecastExecutor
 from forecaster.memory import Memory
+from forecaster.models import network
+from forecaster.models.registry import Registry, registry
 
 TOKEN = "let-me-in"
 
@@ -23,11 +25,17 @@ def memory() -> Memory:
 
 
 @pytest.fixture(scope="session")
-def address(memory: Memory, until: Callable[..., None]) -> Iterator[str]:
+def models() -> Registry:
+    """All models, with the weights that the package holds."""
+    return registry(network.shipped())
+
+
+@pytest.fixture(scope="session")
+def address(memory: Memory, models: Registry, until: Callable[..., None]) -> Iterator[str]:
     """A running service."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        app = application(Desk(2), memory, TOKEN)
+        app = application(ForecastExecutor(models, 2), memory, TOKEN)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

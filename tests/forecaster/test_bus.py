@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from forecaster.consumer import Follower
+from forecaster.consumer import EventConsumer
 from forecaster.memory import Memory
-from forecaster.publisher import Herald
+from forecaster.models import network
+from forecaster.models.registry import registry
+from forecaster.publisher import ForecastPublisher
 from paceline import topics, wire
 from paceline.events import DeviceWindow, Forecast, JobProfile, JobWindow
 from paceline.kafka import clients
@@ -45,13 +47,13 @@ def follow(broker: clients.BrokerSettings, until: Until) -> Callable[[], context
     @contextlib.contextmanager
     def following():  # type: ignore[no-untyped-def]
         memory = Memory()
-        follower = Follower(broker, memory)
-        follower.start()
+        consumer = EventConsumer(broker, memory)
+        consumer.start()
         try:
-            until(lambda: follower.waits() is None)
+            until(lambda: consumer.waits() is None)
             yield memory
         finally:
-            follower.stop()
+            consumer.stop()
 
     return following
 
@@ -67,10 +69,10 @@ def test_it_learns_publishes_and_recovers(
     with follow() as memory:
         until(lambda: memory.find(key) is not None and len(memory.find(key).values) == 30)  # type: ignore[union-attr]
         assert memory.counts.undecodable >= 1
-        herald = Herald(broker, memory)
-        herald.start()
+        publisher = ForecastPublisher(broker, memory, registry(network.shipped()))
+        publisher.start()
         try:
-            found: dict[str, Forecast | JobProfile] = {}
+            events: dict[str, Forecast | JobProfile] = {}
             reading = clients.consumer(broker, topics.FORECAST, topics.PROFILE, from_beginning=True)
             with contextlib.closing(reading) as client:
 
@@ -78,18 +80,18 @@ def test_it_learns_publishes_and_recovers(
                     for partition, records in client.poll(timeout_ms=200).items():
                         for record in records:
                             event = wire.decode(topics.BY_NAME[partition.topic], record.value)
-                            found[record.key.decode()] = event
-                    return {key, "learned/cluster/gpu_busy_ratio", "learned-job"} <= set(found)
+                            events[record.key.decode()] = event
+                    return {key, "learned/cluster/gpu_busy_ratio", "learned-job"} <= set(events)
 
                 until(arrived)
         finally:
-            herald.stop()
-        published = found[key]
+            publisher.stop()
+        published = events[key]
         assert isinstance(published, Forecast)
         assert published.values[0] == sorted(published.values[0])
         assert published.node == "n"
-        assert isinstance(found["learned-job"], JobProfile)
-        assert found["learned-job"].kind == "training"
+        assert isinstance(events["learned-job"], JobProfile)
+        assert events["learned-job"].kind == "training"
         before = memory.find(key)
     with follow() as again:
         after = again.find(key)

@@ -1,23 +1,23 @@
-"""Small decisions: grid, back-test, pool, chance of being busy, when a level is reached."""
+"""Small decisions: grid, back-test, ensemble, chance of being above rest, when a level is reached."""
 
 import numpy as np
 import pytest
 
 from forecaster import backtest, ensemble, publisher, scores, zero_inflation
-from forecaster.context import Scene
-from forecaster.exceedance import reached
+from forecaster.context import ForecastContext
+from forecaster.exceedance import exceedance
 from forecaster.grid import GridError, gridded
 from forecaster.models.naive import naive, seasonal_naive
-from forecaster.series import Past
+from forecaster.series import Series
 
 LEVELS = np.arange(1, 10) / 10
 
 
 def test_irregular_times_take_the_nearest_place() -> None:
     """Jitter moves a sample by less than half an interval."""
-    found, interval_s = gridded(np.arange(5.0), np.array([0.0, 9.8, 20.3, 29.9, 40.1]), 10.0)
+    grid, interval_s = gridded(np.arange(5.0), np.array([0.0, 9.8, 20.3, 29.9, 40.1]), 10.0)
     assert interval_s == 10.0
-    assert found.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert grid.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
 
 
 @pytest.mark.parametrize("times", [[0.0, 0.0], [10.0, 0.0], [0.0, 1.0, 2.0, 1e12]])
@@ -50,16 +50,16 @@ def test_moments_leave_history_before_and_values_after(samples: int, horizon: in
 
 def test_a_back_test_scores_who_could_take_part() -> None:
     """A model that is unsuited has no loss; the naive one has."""
-    found = backtest.run(Past.of(np.arange(100.0), 60.0), 5, LEVELS, {"naive": naive, "seasonal": seasonal_naive})
-    assert set(found.losses) == {"naive"}
-    assert found.moments == backtest.MOMENTS
+    test = backtest.run(Series.of(np.arange(100.0), 60.0), 5, LEVELS, {"naive": naive, "seasonal": seasonal_naive})
+    assert set(test.losses) == {"naive"}
+    assert test.moments == backtest.MOMENTS
 
 
 def test_weights_add_up_and_follow_the_losses() -> None:
     """The better member speaks louder, and all of them together once."""
-    found = ensemble.weights(["a", "b"], {"a": 1.0, "b": 2.0})
-    assert sum(found.values()) == pytest.approx(1.0)
-    assert found["a"] > 4 * found["b"]
+    shares = ensemble.weights(["a", "b"], {"a": 1.0, "b": 2.0})
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert shares["a"] > 4 * shares["b"]
 
 
 def test_who_was_not_tried_is_not_heard() -> None:
@@ -70,9 +70,9 @@ def test_who_was_not_tried_is_not_heard() -> None:
 
 def test_perfect_members_share_the_weight() -> None:
     """A loss of zero divides nothing."""
-    found = ensemble.weights(["a", "b", "c"], {"a": 0.0, "b": 0.0, "c": 1.0})
-    assert found["a"] == found["b"]
-    assert found["c"] < 1e-6
+    shares = ensemble.weights(["a", "b", "c"], {"a": 0.0, "b": 0.0, "c": 1.0})
+    assert shares["a"] == shares["b"]
+    assert shares["c"] < 1e-6
 
 
 def test_narrow_intervals_are_widened() -> None:
@@ -87,15 +87,15 @@ def test_narrow_intervals_are_widened() -> None:
     assert 1.0 < ensemble.width(backtest.Backtest(LEVELS, actual[:, :20], {}, {}), 0.6 * good[:, :20]) < 1.3
 
 
-def test_a_busy_spell_makes_busy_more_likely() -> None:
-    """Where busy minutes come in spells, now busy means soon busy."""
+def test_a_busy_stretch_makes_busy_more_likely() -> None:
+    """Where busy minutes come in stretches, now busy means soon busy."""
     state = np.repeat(np.tile([0.0, 1.0], 40), np.random.default_rng(1).integers(10, 40, 80))
     on = np.flatnonzero(state == 1.0)[-1] + 1
-    past = Past.of(state[:on] * 80.0, 60.0)
-    chance = zero_inflation.probability(Scene(past, 5, LEVELS), 0.0)
+    past = Series.of(state[:on] * 80.0, 60.0)
+    chance = zero_inflation.probability(ForecastContext(past, 5, LEVELS), 0.0)
     assert chance[0] > 0.8
     off = np.flatnonzero(state == 0.0)[-1] + 1
-    assert zero_inflation.probability(Scene(Past.of(state[:off] * 80.0, 60.0), 5, LEVELS), 0.0)[0] < 0.2
+    assert zero_inflation.probability(ForecastContext(Series.of(state[:off] * 80.0, 60.0), 5, LEVELS), 0.0)[0] < 0.2
 
 
 def test_only_what_often_rests_is_zero_inflated() -> None:
@@ -109,10 +109,10 @@ def test_when_memory_is_full() -> None:
     """Early is when one in ten futures is there, the median when half of them are; never is None."""
     levels = np.array([0.1, 0.5, 0.9])
     values = np.array([[10.0 + step, 20.0 + step, 30.0 + step] for step in range(20)])
-    found = reached(values, levels, 35.0, 60.0)
-    assert (found.early_s, found.median_s) == (6 * 60.0, 16 * 60.0)
-    assert reached(values, levels, 1000.0, 60.0) == reached(values, levels, 1000.0, 1.0)
-    assert reached(values, levels, 1000.0, 60.0).median_s is None
+    full = exceedance(values, levels, 35.0, 60.0)
+    assert (full.early_s, full.median_s) == (6 * 60.0, 16 * 60.0)
+    assert exceedance(values, levels, 1000.0, 60.0) == exceedance(values, levels, 1000.0, 1.0)
+    assert exceedance(values, levels, 1000.0, 60.0).median_s is None
 
 
 def test_the_whole_is_forecast_before_its_parts() -> None:

@@ -24,25 +24,25 @@ def problems(response: httpx.Response) -> list[tuple[str, str]]:
 
 def test_one_row_a_step_one_number_a_quantile(client: httpx.Client, wave: list[float]) -> None:
     """The answer has the shape that was asked for."""
-    found = ask(client, values=wave, horizon=7, quantiles=[0.25, 0.5, 0.75]).json()
-    assert found["quantiles"] == [0.25, 0.5, 0.75]
-    assert [len(row) for row in found["values"]] == [3] * 7
+    answer = ask(client, values=wave, horizon=7, quantiles=[0.25, 0.5, 0.75]).json()
+    assert answer["quantiles"] == [0.25, 0.5, 0.75]
+    assert [len(row) for row in answer["values"]] == [3] * 7
 
 
 def test_numbers_of_a_row_ascend(client: httpx.Client, wave: list[float]) -> None:
     """Quantiles never cross, in whatever order they were asked for."""
-    found = ask(client, values=wave, horizon=60, quantiles=[0.9, 0.01, 0.5, 0.99]).json()
-    assert found["quantiles"] == [0.01, 0.5, 0.9, 0.99]
-    assert all(row == sorted(row) for row in found["values"])
+    answer = ask(client, values=wave, horizon=60, quantiles=[0.9, 0.01, 0.5, 0.99]).json()
+    assert answer["quantiles"] == [0.01, 0.5, 0.9, 0.99]
+    assert all(row == sorted(row) for row in answer["values"])
 
 
 def test_it_says_how_it_did_beside_the_naive(client: httpx.Client, wave: list[float]) -> None:
     """The back-test's two scores, the history seen, the model."""
-    found = ask(client, values=wave, horizon=20).json()
-    assert 0 < found["backtest"]["own"] <= found["backtest"]["seasonal_naive"]
-    assert found["history"] == 600
-    assert found["season_length"] == 50
-    assert found["model"]
+    answer = ask(client, values=wave, horizon=20).json()
+    assert 0 < answer["backtest"]["own"] <= answer["backtest"]["seasonal_naive"]
+    assert answer["history"] == 600
+    assert answer["season_length"] == 50
+    assert answer["model"]
 
 
 def test_the_same_question_has_the_same_answer(client: httpx.Client, wave: list[float]) -> None:
@@ -53,31 +53,31 @@ def test_the_same_question_has_the_same_answer(client: httpx.Client, wave: list[
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 30])
 def test_short_histories_are_answered(client: httpx.Client, count: int) -> None:
     """From one sample on there is an answer, and it says that it was not tested."""
-    found = ask(client, values=[5.0] * count, horizon=12).json()
-    assert len(found["values"]) == 12
-    assert found["history"] == count
-    assert (found["backtest"]["own"] is None) == (found["backtest"]["moments"] == 0)
+    answer = ask(client, values=[5.0] * count, horizon=12).json()
+    assert len(answer["values"]) == 12
+    assert answer["history"] == count
+    assert (answer["backtest"]["own"] is None) == (answer["backtest"]["moments"] == 0)
 
 
 @pytest.mark.parametrize(("interval", "horizon"), [(1.0, 1), (1.0, 86_400), (60.0, 1440), (3600.0, 24)])
 def test_any_horizon_up_to_a_day(client: httpx.Client, interval: float, horizon: int) -> None:
     """From one sample to a day, from seconds to hours."""
-    found = ask(client, interval_s=interval, horizon=horizon, quantiles=[0.1, 0.5, 0.9]).json()
-    assert len(found["values"]) == horizon
+    answer = ask(client, interval_s=interval, horizon=horizon, quantiles=[0.1, 0.5, 0.9]).json()
+    assert len(answer["values"]) == horizon
 
 
 def test_values_stay_in_their_range(client: httpx.Client) -> None:
     """No quantile leaves what the caller calls possible, however steep the trend."""
-    found = ask(client, values=[float(x) for x in range(100)], horizon=60, minimum=0.0, maximum=110.0).json()
-    assert np.max(found["values"]) <= 110.0
-    assert np.min(found["values"]) >= 0.0
+    answer = ask(client, values=[float(x) for x in range(100)], horizon=60, minimum=0.0, maximum=110.0).json()
+    assert np.max(answer["values"]) <= 110.0
+    assert np.min(answer["values"]) >= 0.0
 
 
 def test_a_gap_is_no_zero(client: httpx.Client) -> None:
     """Half of the samples missing does not pull the forecast down."""
-    found = ask(client, values=[80.0 if step % 2 else None for step in range(200)]).json()
-    assert np.min(found["values"]) > 70.0
-    assert any("gaps" in note for note in found["notes"])
+    answer = ask(client, values=[80.0 if step % 2 else None for step in range(200)]).json()
+    assert np.min(answer["values"]) > 70.0
+    assert any("gaps" in note for note in answer["notes"])
 
 
 def test_timestamps_make_the_grid(client: httpx.Client) -> None:
@@ -95,9 +95,9 @@ def test_a_series_that_rests_has_a_chance_of_being_busy(client: httpx.Client) ->
     """Zero-inflated: the probability of being above the minimum, for each step, between 0 and 1."""
     rng = np.random.default_rng(0)
     values = [float(value) for value in (rng.random(400) < 0.3) * 80.0]
-    found = ask(client, values=values, minimum=0.0).json()
-    assert len(found["busy"]) == 5
-    assert all(0.15 < chance < 0.5 for chance in found["busy"])
+    answer = ask(client, values=values, minimum=0.0).json()
+    assert len(answer["busy"]) == 5
+    assert all(0.15 < chance < 0.5 for chance in answer["busy"])
     assert ask(client).json()["busy"] is None
 
 
@@ -145,8 +145,8 @@ def test_a_refusal_names_field_and_reason(
     client: httpx.Client, changes: dict[str, Any], field: str, words: str
 ) -> None:
     """422, with the field and a reason that says what is wrong with it."""
-    found = problems(ask(client, **changes))
-    assert any(name == field and words in reason for name, reason in found), found
+    reasons = problems(ask(client, **changes))
+    assert any(name == field and words in reason for name, reason in reasons), reasons
 
 
 @pytest.mark.parametrize(
@@ -172,16 +172,16 @@ def test_a_body_beyond_the_limit_is_not_read(client: httpx.Client) -> None:
 )
 def test_extreme_numbers_give_finite_answers(client: httpx.Client, values: list[float]) -> None:
     """No overflow, no NaN, whatever finite numbers come."""
-    found = ask(client, values=values, horizon=30).json()
-    assert np.isfinite(found["values"]).all()
+    answer = ask(client, values=values, horizon=30).json()
+    assert np.isfinite(answer["values"]).all()
 
 
 def test_a_batch_is_answered_in_order(client: httpx.Client, wave: list[float]) -> None:
     """Each answer is the one that the question gets alone."""
     questions = [{"values": wave[: 100 + 10 * place], "interval_s": 60.0, "horizon": 3} for place in range(40)]
-    found = client.post("/v1/forecast/batch", json={"questions": questions}).json()["answers"]
-    assert [one["history"] for one in found] == [100 + 10 * place for place in range(40)]
-    assert found[7] == client.post("/v1/forecast", json=questions[7]).json()
+    answers = client.post("/v1/forecast/batch", json={"questions": questions}).json()["answers"]
+    assert [one["history"] for one in answers] == [100 + 10 * place for place in range(40)]
+    assert answers[7] == client.post("/v1/forecast", json=questions[7]).json()
 
 
 def test_a_wrong_question_in_a_batch_is_named(client: httpx.Client) -> None:

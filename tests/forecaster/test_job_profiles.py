@@ -1,9 +1,9 @@
-"""What is known of a job: its kind, its rhythm, its end."""
+"""What is known of a job: its kind, its cycle, its end."""
 
 import numpy as np
 import pytest
 
-from forecaster.job_profiles import JOBS, SECONDS, Dossiers
+from forecaster.job_profiles import JOBS, SECONDS, JobProfiles
 from paceline.events import DeviceProcess, DeviceSamples, JobDescribed, JobWindow
 
 COLUMNS = [
@@ -40,66 +40,66 @@ def samples(second: int, utilization: float, job: str = "served") -> DeviceSampl
 
 def test_a_job_with_steps_is_training() -> None:
     """Whatever its utilisation."""
-    found = Dossiers()
-    found.window(window(1))
-    (profile,) = [one.profile() for one in found.find("j")]
+    profiles = JobProfiles()
+    profiles.on_window(window(1))
+    (profile,) = [one.profile() for one in profiles.find("j")]
     assert (profile.kind, profile.kind_probability) == ("training", 1.0)
     assert profile.cycle_period_s is None
 
 
 def test_evaluations_are_the_cycle() -> None:
     """Their begins give period and next occurrence, to the second."""
-    found = Dossiers()
+    profiles = JobProfiles()
     for second in range(600):
-        found.window(window(second, evaluating=second % 60 in (30, 31, 32)))
-    profile = found.find("j")[0].profile()
+        profiles.on_window(window(second, evaluating=second % 60 in (30, 31, 32)))
+    profile = profiles.find("j")[0].profile()
     assert profile.cycle_period_s == pytest.approx(60.0, abs=0.5)
     assert profile.cycle_next_s == pytest.approx(630.0, abs=2.0)
 
 
 def test_the_end_is_known_where_the_steps_are() -> None:
     """Steps that are left times seconds a step, from the newest window on; unknown without their number."""
-    found = Dossiers()
-    found.window(window(99))  # up to step 199, until second 100
-    assert found.find("j")[0].profile().end_s is None
-    found.described(described(max_steps="1200"))
-    assert found.find("j")[0].profile().end_s == pytest.approx(100.0 + 1000 * 0.5)
+    profiles = JobProfiles()
+    profiles.on_window(window(99))  # up to step 199, until second 100
+    assert profiles.find("j")[0].profile().end_s is None
+    profiles.on_described(described(max_steps="1200"))
+    assert profiles.find("j")[0].profile().end_s == pytest.approx(100.0 + 1000 * 0.5)
 
 
 def test_a_job_without_steps_is_named_by_its_gpus() -> None:
     """An idle GPU is idle; its samples belong to the job that its process names."""
-    found = Dossiers()
+    profiles = JobProfiles()
     for second in range(120):
-        found.samples(samples(second, 0.0))
-    profile = found.find("served")[0].profile()
+        profiles.on_samples(samples(second, 0.0))
+    profile = profiles.find("served")[0].profile()
     assert profile.kind == "idle"
     assert 0.0 < (profile.kind_probability or 0.0) <= 1.0
 
 
-def test_a_new_attempt_begins_anew() -> None:
+def test_a_new_attempt_starts_from_nothing() -> None:
     """What an earlier attempt did says nothing of this one."""
-    found = Dossiers()
-    found.window(window(99))
-    found.window(window(1, attempt=1))
-    assert found.find("j")[0].last_step == 3
+    profiles = JobProfiles()
+    profiles.on_window(window(99))
+    profiles.on_window(window(1, attempt=1))
+    assert profiles.find("j")[0].last_step == 3
 
 
 def test_memory_is_bounded() -> None:
     """Seconds of a job and jobs have a limit each."""
-    found = Dossiers()
+    profiles = JobProfiles()
     for second in range(SECONDS + 200):
-        found.samples(samples(second, 0.5))
-    assert len(found.find("served")[0].seconds) == SECONDS
+        profiles.on_samples(samples(second, 0.5))
+    assert len(profiles.find("served")[0].seconds) == SECONDS
     for number in range(JOBS + 10):
-        found.samples(samples(1, 0.5, job=f"job-{number}"))
-    assert len(found.every()) == JOBS
+        profiles.on_samples(samples(1, 0.5, job=f"job-{number}"))
+    assert len(profiles.every()) == JOBS
 
 
 def test_times_far_apart_are_answered_at_once() -> None:
     """A clock that jumped by a year does not make a year of seconds."""
-    found = Dossiers()
-    found.samples(samples(1, 0.5))
-    found.samples(samples(31_536_000, 0.5))
-    activity = found.find("served")[0].activity()
+    profiles = JobProfiles()
+    profiles.on_samples(samples(1, 0.5))
+    profiles.on_samples(samples(31_536_000, 0.5))
+    activity = profiles.find("served")[0].activity()
     assert len(activity["utilization_ratio"]) <= SECONDS + 1
-    assert np.isfinite(found.find("served")[0].profile().time_s)
+    assert np.isfinite(profiles.find("served")[0].profile().time_s)

@@ -27,9 +27,9 @@ def test_a_series_is_listed_and_forecast(client: httpx.Client, filling: str) -> 
     """Its key may hold slashes."""
     rows = client.get("/v1/series").json()["series"]
     assert [row["samples"] for row in rows if row["key"] == filling] == [60]
-    found = client.get(f"/v1/series/{filling}/forecast", params={"horizon": 30}).json()
-    assert len(found["values"]) == 30
-    assert found["time_s"] == 3600.0
+    answer = client.get(f"/v1/series/{filling}/forecast", params={"horizon": 30}).json()
+    assert len(answer["values"]) == 30
+    assert answer["time_s"] == 3600.0
 
 
 def test_memory_that_fills_up_has_a_time_when_it_is_full(client: httpx.Client, filling: str) -> None:
@@ -40,9 +40,9 @@ def test_memory_that_fills_up_has_a_time_when_it_is_full(client: httpx.Client, f
 
 def test_a_back_test_ranks_the_models(client: httpx.Client, filling: str) -> None:
     """The best first; on a line the line is as good as exact."""
-    found = client.get(f"/v1/backtest/{filling}", params={"horizon": 5}).json()["models"]
-    assert {row["model"]: row["loss"] for row in found}["trend"] < 1e5
-    losses = [row["loss"] for row in found if row["loss"] is not None]
+    models = client.get(f"/v1/backtest/{filling}", params={"horizon": 5}).json()["models"]
+    assert {row["model"]: row["loss"] for row in models}["trend"] < 1e5
+    losses = [row["loss"] for row in models if row["loss"] is not None]
     assert losses == sorted(losses)
 
 
@@ -63,10 +63,10 @@ def test_a_job_has_a_profile(client: httpx.Client, memory: Memory) -> None:
         last_step=199, step_median_s=0.5, step_p95_s=0.6, own_median_s=0.4, own_worst_s=0.5, worst_rank=1,
         wait_ratio=None, phase_median_s={},
     )  # fmt: skip
-    memory.take(window)
-    found = client.get("/v1/jobs/team/resnet/profile", params={"total_steps": 1200}).json()
-    assert found["kind"] == "training"
-    assert found["end_s"] == pytest.approx(600.0)
+    memory.update(window)
+    answer = client.get("/v1/jobs/team/resnet/profile", params={"total_steps": 1200}).json()
+    assert answer["kind"] == "training"
+    assert answer["end_s"] == pytest.approx(600.0)
 
 
 @pytest.mark.parametrize(

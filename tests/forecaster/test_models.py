@@ -1,4 +1,4 @@
-"""Rules that every quick model keeps, on series of every shape."""
+"""Rules that every member of the ensemble keeps, on series of every shape."""
 
 import doctest
 from types import ModuleType
@@ -6,15 +6,16 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from forecaster import context as scenes
+from forecaster import context as contexts
 from forecaster import exceedance, grid, scores, series
-from forecaster.context import Scene
+from forecaster.context import ForecastContext
 from forecaster.models import analog, naive, network, season, trend
 from forecaster.models.model import UnsuitedError
-from forecaster.models.registry import MEMBERS
-from forecaster.series import Past
+from forecaster.models.registry import NAMES, registry
+from forecaster.series import Series
 
 LEVELS = np.array([0.05, 0.1, 0.5, 0.9, 0.95])
+MEMBERS = registry(network.shipped()).members
 RNG = np.random.default_rng(5)
 SHAPES = {
     "constant": np.full(300, 7.0),
@@ -30,28 +31,28 @@ SHAPES = {
 }
 
 
-def scene(values: np.ndarray, horizon: int = 20, season: int = 24) -> Scene:
-    return Scene(Past.of(values, 60.0, season), horizon, LEVELS)
+def context_of(values: np.ndarray, horizon: int = 20, season: int = 24) -> ForecastContext:
+    return ForecastContext(Series.of(values, 60.0, season), horizon, LEVELS)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", MEMBERS)
 class TestEveryModel:
     def test_it_gives_finite_quantiles_or_says_why_not(self, name: str, shape: str) -> None:
-        """Horizon x levels, ascending once sorted as the pool does; or a reason."""
-        asked = scene(SHAPES[shape])
+        """Horizon x levels, ascending once sorted as the ensemble does; or a reason."""
+        asked = context_of(SHAPES[shape])
         try:
-            found = MEMBERS[name](asked)
+            quantiles = MEMBERS[name](asked)
         except UnsuitedError:
             return
-        assert found.shape == (20, len(LEVELS))
-        assert np.isfinite(found).all()
+        assert quantiles.shape == (20, len(LEVELS))
+        assert np.isfinite(quantiles).all()
 
     def test_it_changes_nothing(self, name: str, shape: str) -> None:
-        """The past is only read."""
+        """The series is only read."""
         values = SHAPES[shape].copy()
         try:
-            MEMBERS[name](scene(values))
+            MEMBERS[name](context_of(values))
         except UnsuitedError:
             return
         np.testing.assert_array_equal(values, SHAPES[shape])
@@ -60,36 +61,52 @@ class TestEveryModel:
         """A forecast made at an earlier moment is the same whether or not the rest is known."""
         if len(SHAPES[shape]) < 200:
             return
-        whole = Past.of(SHAPES[shape], 60.0, 24)
+        whole = Series.of(SHAPES[shape], 60.0, 24)
         cut = whole.until(len(whole) - 50)
-        alone = Past.of(cut.values.copy(), 60.0, 24)
+        alone = Series.of(cut.values.copy(), 60.0, 24)
         try:
-            MEMBERS[name](Scene(whole, 20, LEVELS))  # so that the whole past remembers its filters
-            later = MEMBERS[name](Scene(cut, 20, LEVELS))
+            MEMBERS[name](ForecastContext(whole, 20, LEVELS))  # so that the whole series keeps what it filtered
+            later = MEMBERS[name](ForecastContext(cut, 20, LEVELS))
         except UnsuitedError:
             return
-        np.testing.assert_allclose(later, MEMBERS[name](Scene(alone, 20, LEVELS)), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(later, MEMBERS[name](ForecastContext(alone, 20, LEVELS)), rtol=1e-9, atol=1e-9)
+
+
+def test_names_are_the_same_whatever_the_weights() -> None:
+    """A question is checked by names that are constant; what a worker process is sent has the members alone."""
+    models = registry(network.shipped())
+    assert models.names == NAMES
+    assert models.quick().names == tuple(models.members)
+    assert not set(models.members) & set(models.named)
+
+
+@pytest.mark.parametrize(("name", "reason"), [("network", "no weights"), ("chronos", "--chronos")])
+def test_a_model_without_its_weights_says_so(name: str, reason: str) -> None:
+    """None is another word for weights that nobody gave."""
+    models = registry(None)
+    with pytest.raises(UnsuitedError, match=reason):
+        {**models.members, **models.named}[name](context_of(SHAPES["noise"]))
 
 
 def test_a_line_goes_on() -> None:
     """The trend model follows memory that fills up at a steady rate."""
-    found = MEMBERS["trend"](scene(np.arange(300.0)))
-    np.testing.assert_allclose(found[:, 2], np.arange(300.0, 320.0), atol=1e-6)
+    quantiles = MEMBERS["trend"](context_of(np.arange(300.0)))
+    np.testing.assert_allclose(quantiles[:, 2], np.arange(300.0, 320.0), atol=1e-6)
 
 
 def test_a_season_comes_again() -> None:
     """The seasonal naive model repeats the newest season exactly where the series does."""
     values = np.tile(np.arange(24.0), 10)
-    found = MEMBERS["seasonal_naive"](scene(values))
-    np.testing.assert_allclose(found[:, 2], np.arange(20.0))
+    quantiles = MEMBERS["seasonal_naive"](context_of(values))
+    np.testing.assert_allclose(quantiles[:, 2], np.arange(20.0))
 
 
 def test_the_network_is_shipped() -> None:
     """The package holds weights of the version that it reads."""
-    assert MEMBERS["network"](scene(SHAPES["noise"])).shape == (20, len(LEVELS))
+    assert MEMBERS["network"](context_of(SHAPES["noise"])).shape == (20, len(LEVELS))
 
 
-@pytest.mark.parametrize("module", [analog, exceedance, grid, naive, network, series, scenes, scores, season, trend])
+@pytest.mark.parametrize("module", [analog, exceedance, grid, naive, network, series, contexts, scores, season, trend])
 def test_the_examples_of_formulas_run(module: ModuleType) -> None:
     """What a docstring shows is what comes out."""
     done = doctest.testmod(module)

@@ -15,10 +15,12 @@ from forecaster.prometheus import BackfillError, backfill
 from paceline.gpu.dcgm import FP64_BLANK
 
 MINUTES = 180
+#: By minute: DCGM's blank, and a number below nothing, which no such metric can be.
+NOT_MEASURED = {80: FP64_BLANK, 81: -1}
 
 
 def metrics(now_s: int) -> str:
-    """Three hours of one GPU: memory that grows, a utilisation with a gap and DCGM's blank in it; a job's step time."""
+    """Three hours of one GPU: memory that grows, utilisation with a gap and what is not measured; a job's step time."""
     names = ("DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_GPU_UTIL", "paceline_step_seconds")
     lines = [f"# TYPE {name} gauge" for name in names]
     labels = '{gpu="0",UUID="GPU-1",Hostname="node-1"}'
@@ -27,7 +29,7 @@ def metrics(now_s: int) -> str:
         at = now_s - (MINUTES - minute) * 60 + 30
         rows["used"].append(f"DCGM_FI_DEV_FB_USED{labels} {1000 + minute} {at}")
         if not 60 <= minute < 70:
-            rows["util"].append(f"DCGM_FI_DEV_GPU_UTIL{labels} {FP64_BLANK if minute == 80 else 50} {at}")
+            rows["util"].append(f"DCGM_FI_DEV_GPU_UTIL{labels} {NOT_MEASURED.get(minute, 50)} {at}")
         rows["step"].append(f'paceline_step_seconds{{training_job="resnet"}} 0.5 {at}')
     return "\n".join([lines[0], *rows["used"], lines[1], *rows["util"], lines[2], *rows["step"], "# EOF"]) + "\n"
 
@@ -79,7 +81,7 @@ def test_metrics_become_series(prometheus: tuple[str, float]) -> None:
     busy = memory.find("default/device/node-1/GPU-1/utilization_ratio")
     assert busy is not None
     assert np.isnan(busy.values[60:70]).all()
-    assert np.isnan(busy.values[80])
+    assert np.isnan(busy.values[list(NOT_MEASURED)]).all()
     assert np.nanmax(busy.values) == np.float32(0.5)
     step = memory.find("default/job/resnet/step_s")
     assert step is not None

@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import resources
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -16,6 +18,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from forecaster.__main__ import main
+from forecaster.models import network
 
 BIN = Path(sys.executable).parent
 Start = Callable[..., subprocess.Popen[str]]
@@ -70,6 +73,33 @@ def test_it_answers_without_a_broker_and_stops_when_told(start: Start, until: Ca
     assert process.wait() == 0
 
 
+@pytest.fixture
+def other_weights(tmp_path: Path) -> Path:
+    """Weights that forecast everything five scales higher than those shipped do."""
+    with resources.files("forecaster.models").joinpath(network.WEIGHTS).open("rb") as opened, np.load(opened) as table:
+        arrays = dict(table)
+    last = max(name for name in arrays if name.startswith("decoder.") and name.endswith(".bias"))
+    arrays[last][:, 0] += 5.0
+    path = tmp_path / "other.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.e2e
+def test_a_batch_is_answered_by_the_weights_that_were_given(
+    start: Start, until: Callable[..., None], other_weights: Path
+) -> None:
+    """Worker processes answer with ``--network FILE`` as the service itself does, not with the shipped weights."""
+    process = start("--no-bus", "--port", "0", "--processors", "2", "--network", str(other_weights))
+    address = address_of(process)
+    until(lambda: answers(address))
+    question = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2, "model": "network"}
+    alone = httpx.post(f"{address}/v1/forecast", json=question, timeout=None).json()
+    batch = httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=None).json()
+    assert alone["values"][0][4] > 5.0
+    assert batch["answers"] == [alone] * 100
+
+
 @pytest.mark.e2e
 def test_it_answers_while_the_broker_is_away(start: Start, until: Callable[..., None]) -> None:
     """Questions are answered, and /readyz says what it waits for."""
@@ -107,7 +137,7 @@ CHECKS = [not_a_server_error, response_schema_conformance, status_code_conforman
 def test_the_interface_keeps_its_word(address: str) -> None:
     """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
-    operations = [found.ok() for found in schema.get_all_operations()]
+    operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 12
     for operation in operations:
 

@@ -31,41 +31,41 @@ def values(subjects: Subjects, *events: object) -> dict[str, float]:
 
 def test_a_gpu_has_a_series_a_column() -> None:
     """Named by cluster, node, device and field; memory is bounded by what the card has."""
-    found = {one.subject.key: one.subject for one in Subjects().readings(device("g0", 0.5, used=20.0))}
-    assert found["c/device/n1/g0/utilization_ratio"].high == 1.0
-    assert found["c/device/n1/g0/fb_used_bytes"].high == 100.0
-    assert found["c/device/n1/g0/fb_used_bytes"].unit == "bytes"
-    assert "c/device/n1/g0/temperature_celsius" not in found
+    readings = {one.subject.key: one.subject for one in Subjects().readings(device("g0", 0.5, used=20.0))}
+    assert readings["c/device/n1/g0/utilization_ratio"].high == 1.0
+    assert readings["c/device/n1/g0/fb_used_bytes"].high == 100.0
+    assert readings["c/device/n1/g0/fb_used_bytes"].unit == "bytes"
+    assert "c/device/n1/g0/temperature_celsius" not in readings
 
 
 def test_the_cluster_is_the_mean_and_the_sum_of_its_gpus() -> None:
     """Busy time is averaged, power added, free GPUs counted."""
-    found = values(Subjects(), device("g0", 0.5), device("g1", 0.0), device("g2", 0.1, node="n2"))
-    assert found["c/cluster/gpu_busy_ratio"] == (0.5 + 0.0 + 0.1) / 3
-    assert found["c/cluster/gpu_power_w"] == 300.0
-    assert found["c/cluster/free_gpus"] == 1.0
-    assert found["c/node/n1/gpu_busy_ratio"] == 0.25
+    readings = values(Subjects(), device("g0", 0.5), device("g1", 0.0), device("g2", 0.1, node="n2"))
+    assert readings["c/cluster/gpu_busy_ratio"] == (0.5 + 0.0 + 0.1) / 3
+    assert readings["c/cluster/gpu_power_w"] == 300.0
+    assert readings["c/cluster/free_gpus"] == 1.0
+    assert readings["c/node/n1/gpu_busy_ratio"] == 0.25
 
 
 def test_a_gpu_heard_twice_counts_once() -> None:
     """Delivery is at least once."""
-    found = values(Subjects(), device("g0", 0.5), device("g0", 0.5))
-    assert found["c/cluster/gpu_power_w"] == 100.0
+    readings = values(Subjects(), device("g0", 0.5), device("g0", 0.5))
+    assert readings["c/cluster/gpu_power_w"] == 100.0
 
 
 def test_full_memory_is_not_free() -> None:
     """A GPU that idles with a model loaded is taken; one that was not measured is not free."""
-    found = values(Subjects(), device("g0", 0.0, used=90.0), device("g1", None))
-    assert found["c/cluster/free_gpus"] == 0.0
+    readings = values(Subjects(), device("g0", 0.0, used=90.0), device("g1", None))
+    assert readings["c/cluster/free_gpus"] == 0.0
 
 
 def test_a_job_has_its_gpus_while_it_runs() -> None:
     """JobDescribed says where a job runs; when it has ended the GPUs are nobody's."""
     subjects = Subjects()
-    subjects.job(job())
+    subjects.on_job(job())
     assert values(subjects, device("g0", 0.0))["c/job/j/gpu_busy_ratio"] == 0.0
     assert values(subjects, device("g0", 0.0))["c/cluster/free_gpus"] == 0.0
-    subjects.job(job(ended_s=900.0))
+    subjects.on_job(job(ended_s=900.0))
     assert "c/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, start_s=1200.0))
 
 
@@ -81,8 +81,8 @@ def test_a_job_has_steps_and_a_pace() -> None:
         step_median_s=0.5, step_p95_s=0.6, own_median_s=0.4, own_worst_s=0.5, worst_rank=1, wait_ratio=None,
         phase_median_s={},
     )  # fmt: skip
-    found = values(Subjects(), window)
-    assert found == {"c/job/j/step_s": 0.5, "c/job/j/steps_per_s": 2.0}
+    readings = values(Subjects(), window)
+    assert readings == {"c/job/j/step_s": 0.5, "c/job/j/steps_per_s": 2.0}
 
 
 def test_a_host_is_a_node() -> None:

@@ -78,5 +78,5 @@ def test_gaps_are_no_targets() -> None:
     """What was not measured is NaN in what came, never a number."""
     rng = np.random.default_rng(4)
     values = np.where(rng.random(900) < 0.2, np.nan, rng.standard_normal(900))
-    found = drawn([Recorded(values, 60.0)], 60, rng)
-    assert 0.02 < np.isnan(found.came).mean() < 0.6
+    examples = drawn([Recorded(values, 60.0)], 60, rng)
+    assert 0.02 < np.isnan(examples.came).mean() < 0.6

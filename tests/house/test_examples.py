@@ -32,4 +32,4 @@ def test_examples_are_right(name: str, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_there_are_examples() -> None:
     """Formulas, models and ids show theirs."""
-    assert {"streams.episodes.episode", "streams.robust", "forecaster.scores"} <= set(WITH_EXAMPLES)
+    assert {"streams.episodes.finding", "streams.robust", "forecaster.scores"} <= set(WITH_EXAMPLES)

@@ -21,9 +21,8 @@ MEMOS = {"cache", "lru_cache"}
 #: Being mended: each goes from here with its fault.
 REMEMBERS = {
     "streams/row_arrays.py": "keeps the rows that were read last in a class",
-    "forecaster/models/network.py": "keeps the chosen weights in a module's list",
 }
-RESETS = {"paceline/training/probe.py", "streams/offsets.py"}
+RESETS = {"streams/offsets.py"}
 BY_NAME = ("arrivals", "iterations", "lateness", "pace", "slow_links", "steps", "structure", "ticks", "traffic")
 UNTYPED = {f"streams/jobs/{name}.py" for name in BY_NAME} | {
     "streams/nodes/faults.py",

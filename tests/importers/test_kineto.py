@@ -81,8 +81,14 @@ def test_phases_of_a_device_trace():
     assert {name: found[name] * 1e3 for name in ("forward", "backward", "communication")} == pytest.approx(
         {"forward": 30, "backward": 30, "communication": 20}
     )
-    (call,) = rank.calls
-    assert (call.operation, call.group, call.size, call.bytes, call.sequence) == ("all_reduce", "0", 2, 4000, 41)
+    (collective,) = rank.collectives
+    assert (collective.operation, collective.group, collective.size, collective.bytes, collective.sequence) == (
+        "all_reduce",
+        "0",
+        2,
+        4000,
+        41,
+    )
 
 
 def test_steps_without_marks_are_cut_by_the_optimizer():
@@ -113,9 +119,9 @@ def test_ranks_meet_in_one_recording():
     """Traces of two ranks make sound messages; a rank that is missing is named, one that comes twice refused."""
     notes = Notes()
     traces = Traces("job", notes)
-    traces.add(read(trace(*HOST, rank=1), "b", notes), "b")
+    traces.update(read(trace(*HOST, rank=1), "b", notes), "b")
     with pytest.raises(SourceError, match="rank 1"):
-        traces.add(read(trace(*HOST, rank=1), "c", notes), "c")
+        traces.update(read(trace(*HOST, rank=1), "c", notes), "c")
     events = [wire.decode(m.topic, wire.encode(m.event)) for m in traces.messages()]
     assert {type(event).__name__ for event in events} == {"OpTimings", "CollectiveTimings"}
     assert any("no trace of rank 0" in line for line in notes.lines())

@@ -11,7 +11,7 @@ import pytest
 from importers.aliases import op_of
 from importers.notes import Notes, SourceError
 from importers.op_rows import messages
-from importers.op_timeline import Timeline, Wishes
+from importers.op_timeline import Timeline, TimelineOptions
 from paceline import wire
 from paceline.events import OpTimings
 from simulator.job import Job
@@ -27,10 +27,10 @@ def table(rows, head=HEAD):
     return io.BytesIO(text.getvalue().encode())
 
 
-def load(stream, kind="csv", **wishes):
+def load(stream, kind="csv", **options):
     """Seconds by (rank, step) and op, the messages, and the notes."""
     notes = Notes()
-    timeline = Timeline(Wishes(**wishes), notes)
+    timeline = Timeline(TimelineOptions(**options), notes)
     timeline.read(stream, kind, "table")
     found = list(messages(*timeline.rows()))
     seconds = defaultdict(lambda: defaultdict(float))

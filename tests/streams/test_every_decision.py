@@ -7,9 +7,9 @@ import pytest
 
 from paceline import topics, wire
 from paceline.events import OpTimings
-from streams.jobs.job_diagnosis import Diagnosis
-from streams.keyed_state import Unit
-from streams.nodes.node_diagnosis import Devices
+from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.keyed_state import KeyedState
+from streams.nodes.node_diagnosis import NodeDiagnosis
 from streams.windows.job_windows import JobWindows
 from streams.windows.node_windows import DeviceWindows, HostWindows
 
@@ -26,10 +26,10 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "Diagnosis": Case(Diagnosis, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
+    "JobDiagnosis": Case(JobDiagnosis, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "DeviceWindows": Case(DeviceWindows, "make_device_samples", {"power_w": [0.0, None]}, {}),
-    "Devices": Case(Devices, "make_device_samples", {"throttle_reasons": [0x40, 0], "xid": [0, 79]}, {}),
+    "NodeDiagnosis": Case(NodeDiagnosis, "make_device_samples", {"throttle_reasons": [0x40, 0], "xid": [0, 79]}, {}),
     "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5]}, {}),
 }
 
@@ -169,7 +169,7 @@ HOSTILE_ROWS = {
 
 
 @pytest.mark.parametrize("changed", HOSTILE_ROWS.values(), ids=HOSTILE_ROWS.keys())
-@pytest.mark.parametrize("decision", [Diagnosis, JobWindows])
+@pytest.mark.parametrize("decision", [JobDiagnosis, JobWindows])
 def test_odd_rows_stop_nothing(decision, changed, make_training):
     """One odd row among good ones neither raises nor silences what the good ones say."""
     events = make_training(seconds=18, slow=1, slow_from_s=6)
@@ -182,7 +182,7 @@ def test_odd_rows_stop_nothing(decision, changed, make_training):
 def test_sliced_batches_say_the_same(make_training):
     """Windows and findings do not depend on how rows were put into messages."""
     events = make_training(seconds=18, slow=2, slow_from_s=6)
-    for decision in (JobWindows, Diagnosis):
+    for decision in (JobWindows, JobDiagnosis):
         assert said(decision(), sliced(events, 7)) == said(decision(), events)
 
 
@@ -201,9 +201,9 @@ def sliced(events: list[OpTimings], parts: int) -> list[OpTimings]:
 def test_a_unit_keeps_the_same_promises(make_training):
     """All decisions of a job together, restored in the middle, go on as if nothing had happened."""
     events = make_training(seconds=18, slow=1, slow_from_s=6)
-    whole = Unit()
+    whole = KeyedState()
     expected = [found for event in events for found in whole.update(topics.OP, event)]
-    first = Unit()
+    first = KeyedState()
     found = [one for event in events[:25] for one in first.update(topics.OP, event)]
-    second = Unit.restore(first.snapshot())
+    second = KeyedState.restore(first.snapshot())
     assert found + [one for event in events[25:] for one in second.update(topics.OP, event)] == expected

@@ -3,15 +3,15 @@ import dataclasses
 import pytest
 
 from paceline import wire
-from tests.ui.simulated_job import Rehearsal
+from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.snapshot import Link, Snapshot
 
 
 @pytest.fixture
-def rehearsal():
-    """A small pretend job: 4 ranks on 2 nodes, rank 2 slow from step 60 on."""
-    return Rehearsal(ranks=4, nodes=2, slow_rank=2, fault_step=60, job="demo")
+def simulated_job():
+    """A small simulated job: 4 ranks on 2 nodes, rank 2 slow from step 60 on."""
+    return SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job="demo")
 
 
 @pytest.fixture
@@ -26,17 +26,21 @@ def tell():
 
 
 @pytest.fixture
-def played(rehearsal, tell):
-    """A feed that has heard 100 steps of the pretend job and its finding."""
+def played(simulated_job, tell):
+    """A feed that has heard 100 steps of the simulated job and its finding."""
     feed = Feed()
-    tell(feed, rehearsal.described(900.0), 900.0)
+    tell(feed, simulated_job.described(900.0), 900.0)
     for first in range(0, 100, 20):
-        tell(feed, rehearsal.timings(900.0 + first, first, 20), 900.0 + first)
+        tell(feed, simulated_job.timings(900.0 + first, first, 20), 900.0 + first)
     tell(
         feed,
-        [rehearsal.window(1000.0, 99), rehearsal.finding(1, 80, "suspected"), rehearsal.finding(2, 99, "confirmed")],
+        [
+            simulated_job.window(1000.0, 99),
+            simulated_job.finding(1, 80, "suspected"),
+            simulated_job.finding(2, 99, "confirmed"),
+        ],
     )
-    tell(feed, rehearsal.machines(1000.0))
+    tell(feed, simulated_job.machines(1000.0))
     return feed
 
 

@@ -1,4 +1,4 @@
-"""A pretend job, event by event: what tests and screenshots show the page when no training runs.
+"""A simulated job, event by event: what tests and screenshots show the page when no training runs.
 
 Rule of this file: pure and seeded; time is an argument. One rank's computation turns slow at ``fault_step``.
 """
@@ -27,7 +27,7 @@ _NODE_FIELDS = {"schema_version", "cluster", "producer", "sequence", "node", "t0
 _NODE_FIELDS |= {"processes", "network_errors", "not_measured"}
 
 
-class Rehearsal:
+class SimulatedJob:
     """Makes the events of ``ranks`` ranks on ``nodes`` nodes."""
 
     def __init__(
@@ -190,7 +190,7 @@ class Rehearsal:
         return own
 
     def _number(self, topic: str, node: int) -> dict[str, Any]:
-        producer = f"rehearsal-{self.job}-{node}"
+        producer = f"simulated-{self.job}-{node}"
         number = self._sequence[f"{topic}/{node}"] = self._sequence.get(f"{topic}/{node}", -1) + 1
         return {"producer": producer, "sequence": number}
 

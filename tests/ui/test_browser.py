@@ -25,7 +25,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 PATIENCE_MS = 120_000
-#: The card of the pretend job's one finding, and what it says.
+#: The card of the simulated job's one finding, and what it says.
 CARD = ".st-key-finding-straggler-demo-0-2-60"
 VERDICT = "Straggler: rank 2, slow computation on the worker"
 CURRENT = "[data-testid=stElementContainer][data-stale=false]:not([data-retained])"
@@ -117,7 +117,7 @@ def publish(address, numbered):
     client.close()
 
 
-def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve, rehearsal):
+def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve, simulated_job):
     """From nothing to a job to a finding to no broker, in one tab that is never reloaded."""
     _, url = serve(own_broker.address)
     tab.goto(url)
@@ -125,13 +125,13 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     tab.evaluate("window.neverReloaded = true")
 
     now_s = time.time()
-    publish(own_broker.address, [*rehearsal.described(now_s), *rehearsal.timings(now_s, 0, 50)])
-    publish(own_broker.address, rehearsal.timings(now_s, 50, 50))
+    publish(own_broker.address, [*simulated_job.described(now_s), *simulated_job.timings(now_s, 0, 50)])
+    publish(own_broker.address, simulated_job.timings(now_s, 50, 50))
     expect(current(tab).get_by_role("heading", name="demo", exact=True)).to_have_count(1)
     shows(tab, "Nobody is accused")
     shows_a_heatmap(tab)
 
-    publish(own_broker.address, [rehearsal.window(time.time(), 99), rehearsal.finding(1, 99, "confirmed")])
+    publish(own_broker.address, [simulated_job.window(time.time(), 99), simulated_job.finding(1, 99, "confirmed")])
     shows(tab, VERDICT, CARD)
     shows(tab, "confirmed: slow computation on the worker")
     shows(tab, "46.3 ms a step", CARD)
@@ -144,14 +144,15 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     assert tab.evaluate("window.neverReloaded") is True
 
 
-def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, rehearsal):
+def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, simulated_job):
     """Every request of a full page goes to the page's own server; its icon comes with it."""
     asked = []
     tab.on("request", lambda request: asked.append(urlsplit(request.url)))
     tab.on("websocket", lambda socket: asked.append(urlsplit(socket.url)))
-    publish(own_broker.address, [*rehearsal.described(time.time()), *rehearsal.timings(time.time(), 0, 50)])
+    publish(own_broker.address, [*simulated_job.described(time.time()), *simulated_job.timings(time.time(), 0, 50)])
     publish(
-        own_broker.address, [rehearsal.finding(1, 49, "confirmed", first_step=10), *rehearsal.machines(time.time())]
+        own_broker.address,
+        [simulated_job.finding(1, 49, "confirmed", first_step=10), *simulated_job.machines(time.time())],
     )
     _, url = serve(own_broker.address)
     tab.goto(url)
@@ -162,11 +163,12 @@ def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, rehe
     assert {each.netloc for each in asked} == {urlsplit(url).netloc}
 
 
-def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
+def test_nothing_is_wider_than_the_window(tab, own_broker, serve, simulated_job):
     """The page never scrolls sideways."""
-    publish(own_broker.address, [*rehearsal.described(time.time()), *rehearsal.timings(time.time(), 0, 50)])
+    publish(own_broker.address, [*simulated_job.described(time.time()), *simulated_job.timings(time.time(), 0, 50)])
     publish(
-        own_broker.address, [rehearsal.finding(1, 49, "confirmed", first_step=10), *rehearsal.machines(time.time())]
+        own_broker.address,
+        [simulated_job.finding(1, 49, "confirmed", first_step=10), *simulated_job.machines(time.time())],
     )
     _, url = serve(own_broker.address)
     tab.goto(url)
@@ -177,9 +179,9 @@ def test_nothing_is_wider_than_the_window(tab, own_broker, serve, rehearsal):
         tab.wait_for_function(f"document.querySelector('[data-testid=stMain]').scrollWidth <= {width}")
 
 
-def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, serve, rehearsal):
+def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, serve, simulated_job):
     """A reader of the details is not interrupted by the next refresh, the next revision, or a notice."""
-    publish(own_broker.address, [*rehearsal.timings(time.time(), 0, 50), rehearsal.finding(1, 49, "confirmed")])
+    publish(own_broker.address, [*simulated_job.timings(time.time(), 0, 50), simulated_job.finding(1, 49, "confirmed")])
     _, url = serve(own_broker.address)
     tab.goto(url)
     opener = tab.locator(f"{CARD} summary").filter(visible=True)
@@ -187,10 +189,10 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, ser
     opener.click()
     coverage = "Coverage: 4 of 4 ranks heard, 0 events missing"
     shows(tab, coverage, CARD)
-    publish(own_broker.address, [rehearsal.finding(2, 60, "confirmed")])
+    publish(own_broker.address, [simulated_job.finding(2, 60, "confirmed")])
     expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
     shows(tab, coverage, CARD)
-    publish(own_broker.address, rehearsal.described(time.time() - 60, ended_s=time.time(), exit_status=0))
+    publish(own_broker.address, simulated_job.described(time.time() - 60, ended_s=time.time(), exit_status=0))
     expect(current(tab).get_by_role("status").get_by_text(re.compile("This job ended"))).to_have_count(1)
     shows(tab, coverage, CARD)
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from paceline import events, topics
-from tests.ui.simulated_job import Rehearsal
+from tests.ui.simulated_job import SimulatedJob
 from ui.feed import JOBS, Feed
 
 
@@ -15,9 +15,9 @@ def test_a_job_is_held_with_its_ranks_steps_and_places(played):
     assert view.places[3] == "gpu-02 cuda:1"
 
 
-def test_repeated_messages_add_nothing(rehearsal, tell):
+def test_repeated_messages_add_nothing(simulated_job, tell):
     """Delivery is at least once: the same message again leaves every number as it was."""
-    feed, sent = Feed(), list(rehearsal.timings(0.0, 0, 20))
+    feed, sent = Feed(), list(simulated_job.timings(0.0, 0, 20))
     tell(feed, sent)
     before = feed.view("default", "demo")
     tell(feed, sent)
@@ -25,56 +25,56 @@ def test_repeated_messages_add_nothing(rehearsal, tell):
     assert feed.sequences.repeated == 2
 
 
-def test_missing_messages_are_counted(rehearsal, tell):
+def test_missing_messages_are_counted(simulated_job, tell):
     """A gap in a producer's numbers is missing messages."""
     feed = Feed()
-    batches = [list(rehearsal.timings(0.0, first, 2)) for first in range(0, 10, 2)]
+    batches = [list(simulated_job.timings(0.0, first, 2)) for first in range(0, 10, 2)]
     tell(feed, batches[0])
     tell(feed, batches[4])
     assert feed.sequences.missing == 6
 
 
-def test_what_the_reader_skipped_itself_is_no_gap(rehearsal, tell):
+def test_what_the_reader_skipped_itself_is_no_gap(simulated_job, tell):
     """Jumping forward is counted as skipped, not as missing."""
     feed = Feed()
-    batches = [list(rehearsal.timings(0.0, first, 2)) for first in range(0, 10, 2)]
+    batches = [list(simulated_job.timings(0.0, first, 2)) for first in range(0, 10, 2)]
     tell(feed, batches[0])
     feed.skip("op", 6)
     tell(feed, batches[4])
     assert (feed.sequences.missing, feed.traffic["op"].skipped) == (0, 6)
 
 
-def test_findings_are_upserted_by_id_and_revision(played, rehearsal, tell):
+def test_findings_are_upserted_by_id_and_revision(played, simulated_job, tell):
     """The same revision twice is one revision."""
-    tell(played, [rehearsal.finding(2, 99, "confirmed")])
+    tell(played, [simulated_job.finding(2, 99, "confirmed")])
     episodes = played.view("default", "demo").episodes
     assert [[finding.revision for finding in episode] for episode in episodes] == [[1, 2]]
 
 
-def test_a_later_attempt_starts_afresh(played, rehearsal, tell):
+def test_a_later_attempt_starts_afresh(played, simulated_job, tell):
     """What an attempt did is not mixed with the next one's."""
-    topic, event = next(iter(rehearsal.timings(0.0, 0, 5)))
+    topic, event = next(iter(simulated_job.timings(0.0, 0, 5)))
     tell(played, [(topic, msgspec.structs.replace(event, attempt=1, producer="other"))])
     assert played.view("default", "demo").steps.size == 5
 
 
-def test_an_earlier_attempts_late_messages_are_passed_over(played, rehearsal, tell):
+def test_an_earlier_attempts_late_messages_are_passed_over(played, simulated_job, tell):
     """A straggling message of the attempt before changes nothing."""
-    topic, event = next(iter(rehearsal.timings(0.0, 0, 5)))
+    topic, event = next(iter(simulated_job.timings(0.0, 0, 5)))
     tell(played, [(topic, msgspec.structs.replace(event, attempt=-1, producer="other"))])
     assert played.view("default", "demo").steps.size == 100
 
 
-def test_a_row_outside_the_vocabulary_is_an_error(rehearsal):
+def test_a_row_outside_the_vocabulary_is_an_error(simulated_job):
     """A batch that decodes but makes no sense is told to the reader."""
-    topic, event = next(iter(rehearsal.timings(0.0, 0, 1)))
+    topic, event = next(iter(simulated_job.timings(0.0, 0, 1)))
     with pytest.raises(ValueError, match="vocabulary"):
         Feed().update(topic.short, msgspec.structs.replace(event, op=[99] * len(event.op)), 0.0)
 
 
-def test_numbers_beyond_64_bits_are_an_error(rehearsal):
+def test_numbers_beyond_64_bits_are_an_error(simulated_job):
     """A rank no machine can count is told to the reader, not a crash of another kind."""
-    topic, event = next(iter(rehearsal.timings(0.0, 0, 1)))
+    topic, event = next(iter(simulated_job.timings(0.0, 0, 1)))
     with pytest.raises(OverflowError):
         Feed().update(topic.short, msgspec.structs.replace(event, rank=[2**70] * len(event.rank)), 0.0)
 
@@ -83,7 +83,7 @@ def test_jobs_are_bounded_and_the_longest_silent_is_forgotten(tell):
     """One job more than there is room for drops the one heard longest ago."""
     feed = Feed()
     for number in range(JOBS + 1):
-        tell(feed, Rehearsal(2, 1, 0, 0, f"job-{number}").described(0.0), float(number))
+        tell(feed, SimulatedJob(2, 1, 0, 0, f"job-{number}").described(0.0), float(number))
     assert len(feed.jobs) == JOBS
     assert feed.view("default", "job-0") is None
 
@@ -91,26 +91,26 @@ def test_jobs_are_bounded_and_the_longest_silent_is_forgotten(tell):
 def test_running_jobs_come_first_and_the_newest_of_them(tell):
     """An ended job never stands before a running one."""
     feed = Feed()
-    tell(feed, Rehearsal(2, 1, 0, 0, "older").described(0.0), 1.0)
-    tell(feed, Rehearsal(2, 1, 0, 0, "newer").described(0.0), 2.0)
-    tell(feed, Rehearsal(2, 1, 0, 0, "ended").described(0.0, ended_s=3.0, exit_status=0), 3.0)
+    tell(feed, SimulatedJob(2, 1, 0, 0, "older").described(0.0), 1.0)
+    tell(feed, SimulatedJob(2, 1, 0, 0, "newer").described(0.0), 2.0)
+    tell(feed, SimulatedJob(2, 1, 0, 0, "ended").described(0.0, ended_s=3.0, exit_status=0), 3.0)
     assert [line.job for line in feed.lines()] == ["newer", "older", "ended"]
 
 
-def test_a_job_has_ended_only_when_all_its_nodes_have(rehearsal, tell):
+def test_a_job_has_ended_only_when_all_its_nodes_have(simulated_job, tell):
     """One node's end is not the job's."""
     feed = Feed()
-    first, second = rehearsal.described(0.0, ended_s=9.0, exit_status=0)
+    first, second = simulated_job.described(0.0, ended_s=9.0, exit_status=0)
     tell(feed, [first])
     assert feed.view("default", "demo").ended_s is None
     tell(feed, [second])
     assert feed.view("default", "demo").ended_s == 9.0
 
 
-def test_one_failed_node_fails_the_job(rehearsal, tell):
+def test_one_failed_node_fails_the_job(simulated_job, tell):
     """The exit status that is not 0 is the one shown."""
     feed = Feed()
-    tell(feed, [next(rehearsal.described(0.0, 9.0, 0)), list(rehearsal.described(0.0, 9.0, 1))[1]])
+    tell(feed, [next(simulated_job.described(0.0, 9.0, 0)), list(simulated_job.described(0.0, 9.0, 1))[1]])
     assert feed.view("default", "demo").exit_status == 1
 
 
@@ -134,15 +134,15 @@ def test_phases_are_seconds_a_step(played):
 
 
 @pytest.mark.parametrize("first", [0, 1000])
-def test_phases_leave_the_warm_up_out(rehearsal, tell, first):
+def test_phases_leave_the_warm_up_out(simulated_job, tell, first):
     """The first five steps of an attempt, wherever it begins, are in the heatmap and not in the phases."""
     feed = Feed()
     slow = [
         (topic, msgspec.structs.replace(event, duration_s=[1000.0] * len(event.rank)))
-        for topic, event in rehearsal.timings(900.0, first, 5)
+        for topic, event in simulated_job.timings(900.0, first, 5)
     ]
     tell(feed, slow)
-    tell(feed, rehearsal.timings(905.0, first + 5, 20))
+    tell(feed, simulated_job.timings(905.0, first + 5, 20))
     view = feed.view("default", "demo")
 
     assert view.phase_steps == 20

@@ -43,24 +43,24 @@ def test_a_silent_job_is_named_silent(played, snapshot_of):
     assert standing(snapshot.job, 1100.0)[0] == "silent"
 
 
-def test_an_ended_job_keeps_its_picture(played, rehearsal, tell, snapshot_of):
+def test_an_ended_job_keeps_its_picture(played, simulated_job, tell, snapshot_of):
     """The end is told; the steps are still there."""
-    tell(played, rehearsal.described(900.0, ended_s=1000.0, exit_status=0))
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))
     snapshot = snapshot_of(played)
     assert "ended" in notice(snapshot, None).title
     assert snapshot.job.steps.size == 100
 
 
-def test_a_failed_job_says_its_exit_status(played, rehearsal, tell, snapshot_of):
+def test_a_failed_job_says_its_exit_status(played, simulated_job, tell, snapshot_of):
     """A failure is told with its number."""
-    tell(played, rehearsal.described(900.0, ended_s=1000.0, exit_status=137))
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=137))
     found = notice(snapshot_of(played), None)
     assert (found.tone, "137" in found.title) == ("lost", True)
 
 
-def test_timings_without_windows_name_the_missing_processor(rehearsal, tell, snapshot_of):
+def test_timings_without_windows_name_the_missing_processor(simulated_job, tell, snapshot_of):
     """Timings but no windows: nobody runs the processor."""
     feed = Feed()
-    tell(feed, rehearsal.timings(900.0, 0, 10), 900.0)
-    tell(feed, rehearsal.timings(940.0, 10, 10), 940.0)
+    tell(feed, simulated_job.timings(900.0, 0, 10), 900.0)
+    tell(feed, simulated_job.timings(940.0, 10, 10), 940.0)
     assert STREAMS[0] in commands(notice(snapshot_of(feed, now_s=941.0), None))

@@ -39,20 +39,20 @@ def publish(settings, numbered):
     client.close()
 
 
-def test_a_reader_shows_what_came_before_and_what_comes(settings, reader, rehearsal, until):
+def test_a_reader_shows_what_came_before_and_what_comes(settings, reader, simulated_job, until):
     """Topics that appear late are followed from their beginning, and new messages arrive by themselves."""
     until(lambda: reader.snapshot(None).link.state == "connected")
     ensure_topics(settings)
-    publish(settings, [*rehearsal.described(time.time()), *rehearsal.timings(time.time(), 0, 10)])
+    publish(settings, [*simulated_job.described(time.time()), *simulated_job.timings(time.time(), 0, 10)])
     until(lambda: (found := reader.snapshot(None).job) and found.steps.size == 10 and found.world_size == 4)
-    publish(settings, [rehearsal.finding(1, 9, "confirmed")])
+    publish(settings, [simulated_job.finding(1, 9, "confirmed")])
     until(lambda: reader.snapshot("demo").job.episodes)
 
 
-def test_what_does_not_decode_is_counted_and_reading_goes_on(settings, reader, rehearsal, until):
+def test_what_does_not_decode_is_counted_and_reading_goes_on(settings, reader, simulated_job, until):
     """A message that is no event harms nothing but the count."""
     ensure_topics(settings)
-    sense = next(iter(rehearsal.timings(time.time(), 0, 10)))
+    sense = next(iter(simulated_job.timings(time.time(), 0, 10)))
     nonsense = wire.encode(sense[1]).replace(b'"ops":[', b'"ops":[1,')
     publish(settings, [(topics.OP, b"\xff{"), (topics.OP, nonsense), sense])
 
@@ -62,10 +62,10 @@ def test_what_does_not_decode_is_counted_and_reading_goes_on(settings, reader, r
     until(lambda: reader.snapshot(None).job and unusable() == 2)
 
 
-def test_a_lost_broker_is_told_and_the_picture_kept(settings, own_broker, reader, rehearsal, until):
+def test_a_lost_broker_is_told_and_the_picture_kept(settings, own_broker, reader, simulated_job, until):
     """When the broker goes, the link says so with a cause, and the job stays."""
     ensure_topics(settings)
-    publish(settings, rehearsal.described(time.time()))
+    publish(settings, simulated_job.described(time.time()))
     until(lambda: reader.snapshot(None).job)
     own_broker.stop()
     lost = until(lambda: (found := reader.snapshot(None)).link.state == "lost" and found)
@@ -73,14 +73,14 @@ def test_a_lost_broker_is_told_and_the_picture_kept(settings, own_broker, reader
     assert lost.job is not None
 
 
-def test_a_broker_that_comes_back_is_followed_again(settings, own_broker, reader, rehearsal, until):
+def test_a_broker_that_comes_back_is_followed_again(settings, own_broker, reader, simulated_job, until):
     """The reader reconnects by itself, also to a broker that has forgotten everything."""
     until(lambda: reader.snapshot(None).link.state == "connected")
     own_broker.stop()
     until(lambda: reader.snapshot(None).link.state == "lost")
     with embedded.start(own_broker.port):
         ensure_topics(settings)
-        publish(settings, rehearsal.described(time.time()))
+        publish(settings, simulated_job.described(time.time()))
         until(lambda: reader.snapshot(None).job)
         until(lambda: reader.snapshot(None).link.state == "connected")
 

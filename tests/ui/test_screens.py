@@ -68,40 +68,40 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_finding_has_its_card(kind, rehearsal, tell, open_page):
+def test_every_kind_of_finding_has_its_card(kind, simulated_job, tell, open_page):
     """Whoever or whatever it is about, a card says kind, cause, numbers, rule, coverage and what was cleared."""
     changed, title = KINDS[kind]
     feed = Feed()
-    tell(feed, rehearsal.described(900.0))
-    tell(feed, [rehearsal.finding(1, 99, "confirmed", kind=kind, **changed)])
+    tell(feed, simulated_job.described(900.0))
+    tell(feed, [simulated_job.finding(1, 99, "confirmed", kind=kind, **changed)])
     shown = text_of(open_page(feed))
     wanted = (title, "46.3 ms a step", "last into 30 of 30 steps", "4 of 4 ranks heard", "CPU contention: 0.2 %")
     assert [words for words in wanted if words not in shown] == []
 
 
-def test_a_finding_of_a_node_knows_no_steps(rehearsal, tell, open_page):
+def test_a_finding_of_a_node_knows_no_steps(simulated_job, tell, open_page):
     """Steps are left out where there are none, and a cost that is not known is not called 0."""
     feed = Feed()
-    tell(feed, rehearsal.described(900.0))
+    tell(feed, simulated_job.described(900.0))
     nothing = events.Cost(lost_s=0.0, gpu_hours=0.0, throughput_lost_ratio=0.0)
-    tell(feed, [rehearsal.finding(1, -1, "confirmed", kind="device_fault", cost=nothing, **OF_A_NODE)])
+    tell(feed, [simulated_job.finding(1, -1, "confirmed", kind="device_fault", cost=nothing, **OF_A_NODE)])
     shown = text_of(open_page(feed))
     assert "cost not estimated" in shown
     assert "steps -1" not in shown
 
 
-def test_a_finding_of_no_job_stands_with_the_machines(played, rehearsal, tell, open_page):
+def test_a_finding_of_no_job_stands_with_the_machines(played, simulated_job, tell, open_page):
     """A fault of a GPU that nobody uses is told, makes no job, and accuses no rank of the one shown."""
-    tell(played, [rehearsal.finding(1, -1, "confirmed", kind="device_fault", id="x", **{**OF_A_NODE, "job": ""})])
+    tell(played, [simulated_job.finding(1, -1, "confirmed", kind="device_fault", id="x", **{**OF_A_NODE, "job": ""})])
     app = open_page(played)
     assert app.selectbox(key="job").options == ["demo"]
     assert "Device fault: rank 2" in text_of(app)
 
 
-def test_a_fault_of_a_node_outlives_the_jobs_restart(played, rehearsal, tell, open_page):
+def test_a_fault_of_a_node_outlives_the_jobs_restart(played, simulated_job, tell, open_page):
     """A node does not know attempts: its finding stays when the job starts anew."""
-    tell(played, [rehearsal.finding(1, -1, "confirmed", kind="device_fault", id="x", **OF_A_NODE)])
-    again = [(topic, msgspec.structs.replace(event, attempt=1)) for topic, event in rehearsal.described(950.0)]
+    tell(played, [simulated_job.finding(1, -1, "confirmed", kind="device_fault", id="x", **OF_A_NODE)])
+    again = [(topic, msgspec.structs.replace(event, attempt=1)) for topic, event in simulated_job.described(950.0)]
     tell(played, again)
     assert "Device fault: rank 2" in text_of(open_page(played))
 
@@ -128,35 +128,35 @@ def test_without_data_the_page_names_the_commands(open_page):
     assert "paceline demo" in shown
 
 
-def test_a_described_job_without_a_step_has_a_page(rehearsal, tell, open_page):
+def test_a_described_job_without_a_step_has_a_page(simulated_job, tell, open_page):
     """The first seconds of a job, before its first step."""
     feed = Feed()
-    tell(feed, rehearsal.described(1000.0))
+    tell(feed, simulated_job.described(1000.0))
     assert "not measured" in text_of(open_page(feed))
 
 
-def test_an_ended_job_keeps_its_picture(played, rehearsal, tell, open_page):
+def test_an_ended_job_keeps_its_picture(played, simulated_job, tell, open_page):
     """The end is told and the heatmap stays."""
-    tell(played, rehearsal.described(900.0, 1000.0, 0))
+    tell(played, simulated_job.described(900.0, 1000.0, 0))
     app = open_page(played)
     assert "This job ended" in text_of(app)
     assert app.get("plotly_chart")
 
 
-def test_hostile_names_stay_text(rehearsal, tell, open_page):
+def test_hostile_names_stay_text(simulated_job, tell, open_page):
     """A finding's words come from other people's jobs and never become markup."""
     feed = Feed()
-    tell(feed, [rehearsal.finding(1, 9, "confirmed", summary="<img src=x onerror=alert(1)>", job="<b>x</b>")])
+    tell(feed, [simulated_job.finding(1, 9, "confirmed", summary="<img src=x onerror=alert(1)>", job="<b>x</b>")])
     shown = text_of(open_page(feed))
     assert "<img" not in shown
     assert "<b>x" not in shown
 
 
-def test_a_pause_keeps_the_picture(played, rehearsal, tell, open_page):
+def test_a_pause_keeps_the_picture(played, simulated_job, tell, open_page):
     """Paused, new data does not move the page; live again, it does."""
     app = open_page(played)
     app.segmented_control(key="mode").set_value("Paused").run()
-    tell(played, [rehearsal.finding(3, 140, "recovered")])
+    tell(played, [simulated_job.finding(3, 140, "recovered")])
     assert "recovered</span>" not in text_of(app.run())
     app.segmented_control(key="mode").set_value("Live").run()
     assert "recovered</span>" in text_of(app)
@@ -164,9 +164,9 @@ def test_a_pause_keeps_the_picture(played, rehearsal, tell, open_page):
 
 def test_choosing_a_job_changes_the_link(played, tell, open_page):
     """The address of the page can be shared."""
-    from tests.ui.simulated_job import Rehearsal
+    from tests.ui.simulated_job import SimulatedJob
 
-    tell(played, Rehearsal(2, 1, 0, 0, "another").described(0.0), 2.0)
+    tell(played, SimulatedJob(2, 1, 0, 0, "another").described(0.0), 2.0)
     app = open_page(played)
     app.selectbox(key="job").select("another").run()
     assert app.query_params["job"] in ("another", ["another"])

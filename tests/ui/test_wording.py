@@ -3,7 +3,7 @@ from typing import get_args
 
 import pytest
 
-from paceline.events import Cause, FindingKind
+from paceline.events import CAUSE_WORDS, Cause, FindingKind
 from ui import wording
 
 
@@ -78,4 +78,4 @@ def test_evidence_reads_as_people_say_it(value, unit, words):
 def test_every_kind_and_cause_has_words():
     """What the contract can say, the page can."""
     assert set(wording.KINDS) == set(get_args(FindingKind))
-    assert set(wording.CAUSES) == set(get_args(Cause))
+    assert set(CAUSE_WORDS) == set(get_args(Cause))

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from paceline.events import Finding
+from paceline.events import CAUSE_WORDS, Finding
 
 from .. import wording
 from ..findings_book import Episode
@@ -115,7 +115,7 @@ def _history(episode: tuple[Finding, ...]) -> str:
             (finding.revision, "n"),
             (finding.state, ""),
             (f"{finding.last_step:,}" if finding.last_step >= 0 else "-", "n"),
-            (wording.CAUSES[finding.cause], ""),
+            (CAUSE_WORDS[finding.cause], ""),
             (wording.ratio(finding.confidence), "n"),
             (wording.seconds(finding.cost.lost_s), "n"),
         ]

@@ -60,7 +60,7 @@ class Buckets:
     """What one model's reducer issues in a backward, in order."""
 
     def __init__(self) -> None:
-        self.known: list[tuple[str, int]] = []
+        self.told: list[tuple[str, int]] = []
         self.backwards = 0
 
 
@@ -70,7 +70,7 @@ class Groups:
     def __init__(self, probe: Probe, torch: Any) -> None:
         self._probe = probe
         self._torch = torch
-        self._known: dict[Any, Group] = {}
+        self._groups: dict[Any, Group] = {}
         self._ready = Ready(probe, torch)
         self.hooked = hasattr(torch.distributed.ProcessGroup, "register_pre_hook")
         self.tell: Any = None if self.hooked else self._tell
@@ -79,20 +79,20 @@ class Groups:
 
     def join(self, process_group: Any) -> None:
         """Count ``process_group``'s collectives from now on."""
-        if process_group is None or process_group in self._known or not hasattr(process_group, "size"):
+        if process_group is None or process_group in self._groups or not hasattr(process_group, "size"):
             return
         world = getattr(process_group, "group_desc", "") == "default_pg"
         name = "default" if world else str(process_group.group_name)
         group = Group(name, process_group.size(), process_group.rank())
-        self._known[process_group] = group
+        self._groups[process_group] = group
         if self.hooked:
             process_group.register_pre_hook(HOOK_ID, self._listener(group))
 
     def leave(self, process_group: Any = None) -> None:
         """Let go of ``process_group``, or of all: a group must not outlive the interpreter with our hook in it."""
-        for known in [process_group] if process_group is not None else list(self._known):
-            if self._known.pop(known, None) is not None and self.hooked:
-                known.unregister_pre_hook(HOOK_ID)
+        for group in [process_group] if process_group is not None else list(self._groups):
+            if self._groups.pop(group, None) is not None and self.hooked:
+                group.unregister_pre_hook(HOOK_ID)
 
     def _listener(self, group: Group) -> Any:
         probe, torch = self._probe, self._torch
@@ -109,9 +109,9 @@ class Groups:
             try:
                 now = perf_counter_ns()
                 if not (probe.reducing and probe.in_backward) or probe.waiting:
-                    told = _told(args, words)
+                    call = _told(args, words)
                     origin = marks.PYTHON if probe.issuing or probe.waiting else marks.NATIVE
-                    probe.ring.append((now, marks.ISSUED, (*group.next(told[0], args.root), *told, origin)))
+                    probe.ring.append((now, marks.ISSUED, (*group.next(call[0], args.root), *call, origin)))
                     return
                 place = probe.reduced
                 probe.reduced, probe.reduced_at = place + 1, now
@@ -127,13 +127,13 @@ class Groups:
             if place == 0:
                 buckets = models.setdefault(id(probe.reducer), Buckets())
                 buckets.backwards += 1
-            known = buckets.known
-            if buckets.backwards <= SETTLED or buckets.backwards % ASK_EVERY == 0 or place >= len(known):
-                del known[place:]
-                known.append(_told(args, words))
+            told = buckets.told
+            if buckets.backwards <= SETTLED or buckets.backwards % ASK_EVERY == 0 or place >= len(told):
+                del told[place:]
+                told.append(_told(args, words))
             number = group.count
             group.count = number + 1
-            payload = (group.name, group.size, number, *known[place], marks.REDUCER)
+            payload = (group.name, group.size, number, *told[place], marks.REDUCER)
             probe.ring.append((now, marks.ISSUED, payload))
 
         for function in (issued, reduced, _told, Group):
@@ -144,11 +144,11 @@ class Groups:
         """A reducer takes part in the backward of ``loss``, and no hook will tell: its exchange is one collective."""
         try:
             ddp, node = self._probe.reducer, getattr(loss, "grad_fn", None)
-            group = self._known.get(getattr(ddp, "process_group", None))
+            group = self._groups.get(getattr(ddp, "process_group", None))
             if group is None or node is None:
                 return
             if ddp not in self._gradients:
-                self._gradients[ddp] = sum(found.nbytes for found in ddp.parameters() if found.requires_grad)
+                self._gradients[ddp] = sum(weights.nbytes for weights in ddp.parameters() if weights.requires_grad)
             issued = (*group.next("all_reduce", -1), "all_reduce", self._gradients[ddp], marks.REDUCER)
 
             def begins(_: Any) -> None:
@@ -163,8 +163,8 @@ class Groups:
     def _tell(self, name: str, places: dict[str, int], tensors: str, args: tuple[Any, ...], kwargs: Any) -> None:
         """What the group's hook would say, from a function's arguments."""
         try:
-            found = _argument("group", places, args, kwargs) or self._torch.distributed.group.WORLD
-            group = self._known.get(found)
+            named = _argument("group", places, args, kwargs) or self._torch.distributed.group.WORLD
+            group = self._groups.get(named)
             if group is None:
                 return
             operation = name.strip("_").removesuffix("_base").removesuffix("_single").removesuffix("_into_tensor")

@@ -41,7 +41,7 @@ def test_drift_is_told_and_the_next_event_follows_it():
 
 
 def test_one_stray_event_at_the_end_does_not_move_the_next():
-    """An event half a period after the last regular one leaves the rhythm's phase alone."""
+    """An event half a period after the last regular one leaves the cycle's phase alone."""
     times = np.append(np.arange(20) * 4.0, 78.0)
     assert from_events(times).next_s == pytest.approx(2.0, abs=0.01)
 

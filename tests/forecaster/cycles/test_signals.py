@@ -33,7 +33,7 @@ def test_a_rare_short_dip_is_the_cycle():
     assert cycle.period_s == pytest.approx(60, rel=0.02)
 
 
-def test_start_and_end_of_the_job_are_no_part_of_its_rhythm():
+def test_start_and_end_of_the_job_are_no_part_of_its_cycle():
     """Idle stretches and ramps around the work do not hide the cycle."""
     work = 7000 + 300 * dips(15.3, 300, np.random.default_rng(3))
     around = np.full(60, 2000.0)
@@ -41,7 +41,7 @@ def test_start_and_end_of_the_job_are_no_part_of_its_rhythm():
     assert find_cycle(record, interval_s=2.0).period_s == pytest.approx(30.6, rel=0.03)
 
 
-def test_a_rhythm_that_begins_late_is_found():
+def test_a_cycle_that_begins_late_is_found():
     """Evaluations start after the first half; the latest part of the record decides."""
     random = np.random.default_rng(4)
     early = 1 + 0.1 * random.normal(size=300)
@@ -105,8 +105,8 @@ def test_nothing_to_find_is_said(record):
 def test_a_cycle_shorter_than_the_samples_can_show_is_refused():
     """A wave of 1.02 s sampled every 2 s looks like a wave of 51 s; at 2.3 samples a cycle nothing is claimed."""
     record = dips(2.3, 400, np.random.default_rng(6), width=0.5)
-    found = find_cycle(record, interval_s=2.0).period_s
-    assert found is None or found > 3.6 * 2.0
+    period_s = find_cycle(record, interval_s=2.0).period_s
+    assert period_s is None or period_s > 3.6 * 2.0
 
 
 @pytest.mark.parametrize(

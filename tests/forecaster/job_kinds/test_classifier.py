@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from forecaster.job_kinds import KINDS, classify
+from forecaster.job_kinds import JOB_KINDS, classify
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -15,7 +15,7 @@ DATA = Path(__file__).parent.parent / "data"
 @pytest.fixture(scope="module")
 def recorded():
     """Kind -> series of 50 s at five samples a second."""
-    series = {kind: defaultdict(list) for kind in KINDS}
+    series = {kind: defaultdict(list) for kind in JOB_KINDS}
     with (DATA / "jobs_5hz.csv").open() as file:
         for row in csv.DictReader(file):
             kind = row.pop("kind")
@@ -28,22 +28,22 @@ def at_one_hertz(series):
     return {name: np.reshape(column, (-1, 5)).mean(axis=1).tolist() for name, column in series.items()}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", JOB_KINDS)
 def test_a_recorded_job_is_told(recorded, kind):
     """Each of the six kinds, with probabilities that add up to one."""
-    found = classify(recorded[kind], interval_s=0.2)
-    assert found.kind == kind
-    assert sum(found.probabilities.values()) == pytest.approx(1)
-    assert found.probability == max(found.probabilities.values())
+    estimate = classify(recorded[kind], interval_s=0.2)
+    assert estimate.kind == kind
+    assert sum(estimate.probabilities.values()) == pytest.approx(1)
+    assert estimate.probability == max(estimate.probabilities.values())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", JOB_KINDS)
 def test_a_job_sampled_once_a_second_is_the_same_job(recorded, kind):
     """Coarser samples give the same answer."""
     assert classify(at_one_hertz(recorded[kind]), interval_s=1.0).kind == kind
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", JOB_KINDS)
 @pytest.mark.parametrize("factor", [0.35, 2.8])
 def test_a_faster_or_slower_machine_does_not_change_the_kind(recorded, kind, factor):
     """All rates and the memory times ``factor``; the processor cannot be busier than it was."""
@@ -57,8 +57,8 @@ def test_a_faster_or_slower_machine_does_not_change_the_kind(recorded, kind, fac
 def test_a_job_with_steps_is_training_whatever_else(recorded):
     """Even one that looks idle, or of which nothing else is known."""
     for series in (recorded["idle"], {}, {"power_w": [None]}):
-        found = classify(series, interval_s=60.0, has_steps=True)
-        assert (found.kind, found.probability) == ("training", 1.0)
+        estimate = classify(series, interval_s=60.0, has_steps=True)
+        assert (estimate.kind, estimate.probability) == ("training", 1.0)
 
 
 def test_an_unfamiliar_job_is_unknown():
@@ -70,9 +70,9 @@ def test_an_unfamiliar_job_is_unknown():
         "disk_write_bytes_per_s": [0.0] * 120,
         "voluntary_switches_per_s": (3000 * (1 + 0.1 * random.random(120))).tolist(),
     }
-    found = classify(scan, interval_s=1.0)
-    assert found.kind == "unknown"
-    assert "unlike" in found.note
+    estimate = classify(scan, interval_s=1.0)
+    assert estimate.kind == "unknown"
+    assert "unlike" in estimate.note
 
 
 def test_a_steady_gpu_alone_does_not_tell_training_from_batch_inference():
@@ -113,9 +113,9 @@ def test_not_measured_is_not_zero(recorded):
 )
 def test_too_little_is_said(series, interval_s, reason):
     """Unknown, with the reason."""
-    found = classify(series, interval_s)
-    assert found.kind == "unknown"
-    assert reason in found.note
+    estimate = classify(series, interval_s)
+    assert estimate.kind == "unknown"
+    assert reason in estimate.note
 
 
 @pytest.mark.parametrize(
@@ -137,5 +137,5 @@ def test_arguments_that_make_no_sense_are_errors(series, interval_s, named):
 def test_absurd_numbers_give_an_answer_not_an_error(value):
     """Whatever is posted, probabilities stay numbers."""
     series = {name: [value, 0.0] * 30 for name in ("cpu_ratio", "memory_used_bytes", "disk_write_bytes_per_s")}
-    found = classify({**series, "voluntary_switches_per_s": [value] * 60}, interval_s=1.0)
-    assert all(0 <= chance <= 1 for chance in found.probabilities.values())
+    estimate = classify({**series, "voluntary_switches_per_s": [value] * 60}, interval_s=1.0)
+    assert all(0 <= chance <= 1 for chance in estimate.probabilities.values())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from forecaster.job_kinds.recordings import Recording
-from forecaster.job_kinds.train import fit, gathered, leave_one_out, macro_f1, main, said, variations
+from forecaster.job_kinds.train import fit, gathered, leave_one_out, macro_f1, main, predicted, variations
 
 
 def job(name, kind, random, seconds=60):
@@ -30,7 +30,7 @@ def jobs():
 def test_jobs_are_judged_by_models_that_never_saw_them(jobs):
     """Every job is right, and no model's examples hold a window of its own."""
     judged = leave_one_out(jobs)
-    assert macro_f1([(one.recording.kind, said(one, one.recording)) for one in judged]) == 1.0
+    assert macro_f1([(one.recording.kind, predicted(one, one.recording)) for one in judged]) == 1.0
     for one in judged:
         own = one.model.standardised(gathered([one.recording]).features)
         assert one.model.distance(own).min() > 0

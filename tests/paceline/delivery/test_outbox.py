@@ -35,15 +35,15 @@ def test_what_is_put_back_comes_out_first():
     box = Outbox(10_000)
     for number in range(5):
         box.put(message(number))
-    box.put_back(box.take(10_000, 3))
-    assert numbers(box.take(10_000, 10)) == [0, 1, 2, 3, 4]
+    box.put_back(box.pop(10_000, 3))
+    assert numbers(box.pop(10_000, 10)) == [0, 1, 2, 3, 4]
 
 
 def test_a_batch_holds_at_least_one_message():
     """A message above the batch's size still gets out."""
     box = Outbox(10_000)
     box.put(message(1, size=500))
-    assert numbers(box.take(1, 10)) == [1]
+    assert numbers(box.pop(1, 10)) == [1]
 
 
 def test_empty_messages_are_bounded_too():
@@ -60,7 +60,7 @@ def test_nothing_is_lost_uncounted_and_a_restored_box_goes_on_the_same(operation
 
     def step(box: Outbox, number: int, size: int | None) -> int:
         if size is None:
-            return len(box.take(400, 3))
+            return len(box.pop(400, 3))
         box.put(message(number, size=size))
         return 0
 

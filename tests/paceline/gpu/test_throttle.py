@@ -1,5 +1,7 @@
 """Throttle reasons: each bit once, NVML's own, and what it says of speed and of hardware."""
 
+from pathlib import Path
+
 import pynvml
 import pytest
 
@@ -56,3 +58,9 @@ def test_a_mask_is_told_by_its_gravest_reason(mask, word):
 def test_a_clock_that_somebody_set_is_no_slowdown(mask):
     """Idle, applications clocks, sync boost and display clocks are what was asked for."""
     assert not mask & SLOWING
+
+
+@pytest.mark.parametrize("page", ["collectors.md", "gpu-rules.md"])
+def test_the_pages_give_the_same_legend(page):
+    """What a page says of the bits is the table."""
+    assert throttle.legend() in (Path(__file__).parents[3] / "docs" / page).read_text(encoding="utf-8")

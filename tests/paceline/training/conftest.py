@@ -33,7 +33,7 @@ class Heard:
         self.lost = 0
         self.sizes: list[int] = []
 
-    def take(self, data: bytes) -> None:
+    def hear(self, data: bytes) -> None:
         message = decoder.decode(data)
         self.sizes.append(len(data))
         if isinstance(message, Hello):
@@ -88,7 +88,7 @@ class Listener:
         self.heard.append(heard)
         with connection:
             while data := connection.recv(1 << 20):
-                heard.take(data)
+                heard.hear(data)
 
     def close(self) -> None:
         if self._listener.fileno() < 0:

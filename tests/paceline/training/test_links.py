@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paceline.training.links import Links
+from paceline.training.links import TcpLinks
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_connections_are_counted_with_their_round_trip(pair: tuple[socket.socket
     """Both ends of a loopback connection count, with a round trip below a second and no retransmit."""
     pair[0].sendall(b"x")
     pair[1].recv(1)
-    before = Links(()).sample()
+    before = TcpLinks(()).sample()
     assert before is not None
     assert before.connections >= 2
     assert 0 < before.rtt_s < 1
@@ -32,8 +32,8 @@ def test_connections_are_counted_with_their_round_trip(pair: tuple[socket.socket
 
 def test_the_store_is_no_link(pair: tuple[socket.socket, socket.socket]) -> None:
     """Connections to or from the store's port are left out."""
-    with_store = Links(()).sample()
-    without = Links({pair[0].getpeername()[1]}).sample()
+    with_store = TcpLinks(()).sample()
+    without = TcpLinks({pair[0].getpeername()[1]}).sample()
     assert with_store is not None
     assert with_store[0] - (without[0] if without is not None else 0) == 2
 
@@ -41,7 +41,7 @@ def test_the_store_is_no_link(pair: tuple[socket.socket, socket.socket]) -> None
 def test_sampling_leaves_the_descriptors_alone(pair: tuple[socket.socket, socket.socket]) -> None:
     """No descriptor is closed, left open or made non-blocking."""
     before = sorted(os.listdir("/proc/self/fd"))
-    Links(()).sample()
+    TcpLinks(()).sample()
     assert sorted(os.listdir("/proc/self/fd")) == before
     assert os.get_blocking(pair[0].fileno())
 
@@ -50,7 +50,7 @@ def test_a_default_timeout_switches_sampling_off(pair: tuple[socket.socket, sock
     """With one, Python would make the script's own sockets non-blocking."""
     socket.setdefaulttimeout(5)
     try:
-        assert Links(()).sample() is None
+        assert TcpLinks(()).sample() is None
     finally:
         socket.setdefaulttimeout(None)
     assert os.get_blocking(pair[0].fileno())
@@ -58,7 +58,7 @@ def test_a_default_timeout_switches_sampling_off(pair: tuple[socket.socket, sock
 
 def test_connections_that_carried_data_are_told_with_their_ends(pair: tuple[socket.socket, socket.socket]) -> None:
     """The sender tells its round trip, the receiver none, an idle connection is left out."""
-    links = Links(())
+    links = TcpLinks(())
     before = links.sample()
     for _ in range(20):
         pair[0].sendall(b"x")

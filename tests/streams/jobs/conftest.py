@@ -6,7 +6,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from paceline.events import CollectiveTimings, OpTimings
+from paceline.events import CollectiveTimings, LinkSample, OpTimings
+from streams.coverage import CoverageTracker
+from streams.jobs.cohorts import Cohorts
+from streams.jobs.collective_batch import CollectiveBatch, collective_batch
+from streams.jobs.steps import Step
+from streams.jobs.ticks import Tick, Ticks
+from streams.row_arrays import OP_INDEX
+from streams.row_arrays import OPS as ALL_OPS
 
 OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
 SHARES = np.array([0.05, 0.3, 0.57, 0.08])
@@ -133,3 +140,92 @@ def collectives(ranks: int, steps: int, late: dict[int, float], seed: int = 0, s
 def collective_batches() -> Callable[..., list]:
     """Makes CollectiveTimings of a job without phases."""
     return collectives
+
+
+def step(number: int, **phases: list[float]) -> Step:
+    """One step: seconds of each phase, a number a rank; the whole is their sum, but for overlays."""
+    ranks = len(next(iter(phases.values())))
+    seconds = np.zeros((len(ALL_OPS), ranks))
+    for op, values in phases.items():
+        seconds[OP_INDEX[op]] = values
+    seconds[-1] = sum(seconds[OP_INDEX[op]] for op in phases if op not in ("gc", "cpu_wait"))
+    return Step(number, seconds, np.full(ranks, float(number)))
+
+
+def tick(number: int, cohorts: Cohorts | None = None, **phases: list[float]) -> Tick:
+    """One tick of one step."""
+    made = Ticks(0.0, cohorts or Cohorts()).update(step(number, **phases))
+    assert made is not None
+    return made
+
+
+def calls(
+    rows: list[tuple[int, int, float, float]],
+    *,
+    members: int,
+    operation: str = "all_reduce",
+    size: int = 1 << 20,
+    links: list[LinkSample] | None = None,
+    open_: list | None = None,
+    now_s: float | None = None,
+    sequence: int = 0,
+) -> CollectiveTimings:
+    """A message with one group's collectives: (rank, number, start, wait) a row; the step is the number."""
+    ranks = list(range(members))
+    return CollectiveTimings(
+        cluster="default",
+        producer="sidecar-0",
+        sequence=sequence,
+        job="job",
+        attempt=0,
+        node="node-0",
+        backend="nccl",
+        phases=True,
+        t0_s=0.0,
+        ranks=ranks,
+        world_sizes=[members] * members,
+        groups=["default"],
+        group_sizes=[members],
+        operations=[operation],
+        rank=[row[0] for row in rows],
+        step=[row[1] for row in rows],
+        seq=[row[1] for row in rows],
+        group=[0] * len(rows),
+        operation=[0] * len(rows),
+        bytes=[size] * len(rows),
+        start_s=[row[2] for row in rows],
+        duration_s=[row[3] for row in rows],
+        wait_s=[row[3] for row in rows],
+        links=links or [],
+        open=open_ or [],
+        now_s=now_s,
+    )
+
+
+def joined(*messages: CollectiveTimings) -> CollectiveBatch:
+    """Messages as the one batch that the detectors see."""
+    return collective_batch(messages, CoverageTracker())
+
+
+@pytest.fixture
+def make_step() -> Callable[..., Step]:
+    """Makes one step of all ranks from seconds of its phases."""
+    return step
+
+
+@pytest.fixture
+def make_tick() -> Callable[..., Tick]:
+    """Makes one tick of all ranks from seconds of its phases."""
+    return tick
+
+
+@pytest.fixture
+def make_calls() -> Callable[..., CollectiveTimings]:
+    """Makes one message of collectives."""
+    return calls
+
+
+@pytest.fixture
+def join() -> Callable[..., CollectiveBatch]:
+    """Makes the batch that the detectors see of a few messages."""
+    return joined

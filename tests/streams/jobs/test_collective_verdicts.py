@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from paceline.events import LinkSample, PeerLink
-from streams.jobs.job_diagnosis import Diagnosis
+from streams.jobs.job_diagnosis import JobDiagnosis
 
 
 def judge(batches):
     """The verdicts on ranks: these jobs do little but wait, and are bound by their communication as well."""
-    diagnosis = Diagnosis()
+    diagnosis = JobDiagnosis()
     found = [finding for batch in batches for finding in diagnosis.update(batch)]
     return [finding for finding in found if finding.kind == "straggler"]
 

@@ -11,7 +11,7 @@ from paceline.__main__ import main
 from paceline.events import Finding, Thresholds
 from paceline.recording import Line, read
 from simulator.spec import BUS_BYTES_PER_S
-from streams.jobs.job_diagnosis import Diagnosis
+from streams.jobs.job_diagnosis import JobDiagnosis
 
 Simulate = Callable[..., list[Any]]
 
@@ -30,8 +30,8 @@ def simulate(tmp_path: Path) -> Simulate:
     return run
 
 
-def judge(events: list[Any], diagnosis: Diagnosis | None = None) -> list[Finding]:
-    diagnosis = diagnosis or Diagnosis()
+def judge(events: list[Any], diagnosis: JobDiagnosis | None = None) -> list[Finding]:
+    diagnosis = diagnosis or JobDiagnosis()
     return [finding for event in events for finding in diagnosis.update(event)]
 
 
@@ -158,10 +158,10 @@ def test_state_and_thresholds_survive_a_restart(simulate):
     fault = "throttle:rank=9,size=0.4,from=60"
     events = simulate("--ranks", "16", "--pp", "2", "--uneven-sequences", "0.1", "--steps", "120", "--fault", fault)
     events = list(changing(events, 20, {"least_excess": 0.06}))
-    found, diagnosis = [], Diagnosis()
+    found, diagnosis = [], JobDiagnosis()
     for number, event in enumerate(events):
         found += diagnosis.update(event)
         if number % 10 == 0:
-            diagnosis = Diagnosis.restore(diagnosis.snapshot())
+            diagnosis = JobDiagnosis.restore(diagnosis.snapshot())
     assert found == judge(events)
     assert found

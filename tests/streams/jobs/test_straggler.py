@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from streams.jobs.job_diagnosis import Diagnosis
+from streams.jobs.job_diagnosis import JobDiagnosis
 
 
 def judge(batches):
-    diagnosis = Diagnosis()
+    diagnosis = JobDiagnosis()
     return [finding for batch in batches for finding in diagnosis.update(batch)]
 
 
@@ -140,9 +140,9 @@ def test_absurd_rows_are_noted_and_dropped(job, change):
         column = list(getattr(batches[index], name))
         column[0] = value[0]
         batches[index] = msgspec.structs.replace(batches[index], **{name: column})
-    diagnosis = Diagnosis()
+    diagnosis = JobDiagnosis()
     assert [finding for batch in batches for finding in diagnosis.update(batch)] == []
-    assert diagnosis.phases.ledger.odd
+    assert diagnosis.phases.coverage.odd
 
 
 def test_one_rank_alone_is_never_accused(job):

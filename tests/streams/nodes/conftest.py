@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from paceline.events import DeviceDescribed, DeviceProcess, DeviceSamples, HostSamples, NodeDescribed
-from streams.nodes.node_diagnosis import Devices
+from streams.nodes.node_diagnosis import NodeDiagnosis
 
 T0_S = 1_700_000_000.0
 _COLUMNS = [
@@ -82,7 +82,7 @@ def host(seconds=300, used=lambda second: 0, total=256 * 2**30, swap=0):
 
 def judged(events, machine=None):
     """All findings."""
-    machine = machine or Devices()
+    machine = machine or NodeDiagnosis()
     return [found for event in events for found in machine.update(event)]
 
 

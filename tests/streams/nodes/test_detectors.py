@@ -34,6 +34,22 @@ def test_what_is_usual_is_no_throttling(make_node, judge, mask):
     assert judge(make_node(300, throttle_reasons=mask)) == []
 
 
+@pytest.mark.parametrize(
+    ("mask", "word"),
+    [
+        (0x40 | 0x80 | 0x8, "hardware thermal slowdown"),
+        (0x80 | 0x8, "external power brake"),
+        (0x8 | 0x20, "hardware slowdown"),
+        (0x20 | POWER_CAP, "software thermal slowdown"),
+    ],
+)
+def test_of_reasons_that_come_together_the_gravest_is_told(make_node, judge, mask, word):
+    """As in the verdict on a rank: one table gives word and order."""
+    finding = judge(make_node(60, throttle_reasons=mask, gpus=1))[0]
+
+    assert f": {word} in 100% of the samples" in finding.summary
+
+
 def test_throttling_of_seconds_is_no_fault(make_node, judge):
     """Slowdowns in a fifth of the time are noise."""
     assert judge(make_node(300, throttle_reasons=lambda s, g: THERMAL if s % 10 < 2 else 0)) == []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.nodes.node_config import Config
+from streams.nodes.node_config import NodeConfig
 
 
 def at(second, value, before=0, gpu=0):
@@ -34,9 +34,10 @@ def test_a_programs_own_fault_clears_the_gpu(make_node, judge, code):
     assert found[0].exonerated[0].startswith("the GPU:")
 
 
-def test_what_cleans_up_is_no_fault(make_node, judge):
-    """XID 45 follows every program that ends badly and says nothing by itself."""
-    assert judge(make_node(30, xid=once(20, 45))) == []
+@pytest.mark.parametrize("code", [45, 106, 107, 154, 171, 172])
+def test_what_only_accompanies_is_no_fault(make_node, judge, code):
+    """XID 45 follows every program that ends badly, 154 says what another asks for: nothing by themselves."""
+    assert judge(make_node(30, xid=once(20, code))) == []
 
 
 def test_an_unknown_code_is_told_and_not_guessed(make_node, judge):
@@ -117,7 +118,7 @@ def test_absurd_counts_accuse_nobody(make_node, judge):
 
 def test_a_fault_is_over_when_the_gpu_has_long_been_quiet(make_node, judge, tell):
     """Ten minutes of answers without another sign end the episode, under the same id."""
-    found = judge(make_node(int(Config().fault_calm_s) + 40, xid=once(20, 79), utilization_ratio=0.9))
+    found = judge(make_node(int(NodeConfig().fault_calm_s) + 40, xid=once(20, 79), utilization_ratio=0.9))
 
     assert tell(found) == [("device_fault", "confirmed", ("GPU-0",)), ("device_fault", "recovered", ("GPU-0",))]
     assert len({one.id for one in found}) == 1

@@ -18,16 +18,16 @@ COLUMNS = (
 def test_random_values_do_no_harm(make_node, make_description, judge, seed):
     """Every column filled with anything: findings may come, errors may not, and each can be restored and told."""
     from paceline import topics, wire
-    from streams.nodes.node_diagnosis import Devices
+    from streams.nodes.node_diagnosis import NodeDiagnosis
 
     dice = random.Random(seed)
     columns = {name: lambda second, gpu: dice.choice(ODD) for name in COLUMNS}
-    machine = Devices()
+    machine = NodeDiagnosis()
     found = judge([make_description(pcie_width_max=16), *make_node(200, **columns)], machine)
 
     assert all(wire.encode(one) for one in found)
     assert all(wire.decode(topics.FINDING, wire.encode(one)) == one for one in found)
-    assert Devices.restore(machine.snapshot()).snapshot() == machine.snapshot()
+    assert NodeDiagnosis.restore(machine.snapshot()).snapshot() == machine.snapshot()
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -1e9, 1e300])
@@ -59,9 +59,9 @@ def test_an_unnamed_device_is_passed_over(make_node, judge):
 def test_thousands_of_gpus_are_not_believed(make_node, judge):
     """A node's GPUs are bounded; the rest is noted, not kept."""
     from streams.nodes.node_config import MOST_DEVICES
-    from streams.nodes.node_diagnosis import Devices
+    from streams.nodes.node_diagnosis import NodeDiagnosis
 
-    machine = Devices()
+    machine = NodeDiagnosis()
     judge(make_node(2, gpus=1000, job=None, utilization_ratio=0.5), machine)
 
     assert len(machine.gpus) == MOST_DEVICES

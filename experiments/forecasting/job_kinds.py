@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from forecaster.job_kinds.recordings import Recording, pieces, read, resampled, rescaled
-from forecaster.job_kinds.train import SEED, Judged, leave_one_out, macro_f1, reach_of, said
+from forecaster.job_kinds.train import SEED, Judged, leave_one_out, macro_f1, predicted, reach_of
 
 Condition = Callable[[Recording], Iterable[Recording]]
 
@@ -44,7 +44,7 @@ def evaluate(data: Path) -> list[dict[str, Any]]:
     judged = [Judged(one.recording, replace(one.model, reach=reach)) for one in judged]
     rows = []
     for name, changed in conditions().items():
-        pairs = [(one.recording.kind, said(one, record)) for one in judged for record in changed(one.recording)]
+        pairs = [(one.recording.kind, predicted(one, record)) for one in judged for record in changed(one.recording)]
         unknown = sum(answer == "unknown" for _, answer in pairs) / len(pairs)
         rows.append({"condition": name, "records": len(pairs), "macro_f1": macro_f1(pairs), "unknown": unknown})
     return rows

@@ -1,0 +1,146 @@
+"""The causes of an episode: one row a cause, and how a rank's excess is judged by them.
+
+Rule of this file: pure; a cause stands here once, with what speaks for it, what is said of it and what to do about it.
+Rows are tried in their order. Overlays come first: a collection or a thread without a processor shows inside whatever
+phase it hits, and would otherwise be blamed on that phase. Its short name for the page stands beside the ``Cause``
+literal in ``paceline.events``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from paceline.events import Cause
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """What is known of one cause."""
+
+    #: In a sentence: "The reason is ...".
+    words: str
+    #: What to do about it, in the order in which an engineer would try it.
+    advice: str
+    #: The parts of a rank's excess that speak for it; none where a detector of its own finds it.
+    parts: tuple[str, ...] = ()
+    #: The same in a job that reads its data through a DataLoader, where that differs: then time before the forward that
+    #: the loader does not account for is the worker's own; without one it is where hand-made batches come from.
+    parts_with_loader: tuple[str, ...] | None = None
+    #: Its parts lie inside the phases, and are not added to them.
+    overlay: bool = False
+    #: The quiet part of the work (``lateness.QUIET``, or ``starved``) that speaks for it where it stands out alone.
+    stands_out: str = ""
+    #: Whether it can slow all ranks alike, so that it explains a slowdown of the whole job.
+    slows_all: bool = False
+
+    def speaking(self, has_loader: bool) -> tuple[str, ...]:
+        """The parts that speak for it in a job with or without a DataLoader."""
+        return self.parts_with_loader if has_loader and self.parts_with_loader is not None else self.parts
+
+
+CAUSES: dict[Cause, CauseRow] = {
+    "garbage_collection": CauseRow(
+        words="Python's garbage collection",
+        advice="gc.freeze() after set-up, or gc.disable() and gc.collect() on every rank at the same step",
+        parts=("gc",),
+        overlay=True,
+        stands_out="gc",
+        slows_all=True,
+    ),
+    "cpu_contention": CauseRow(
+        words="waiting for a processor",
+        advice="find what else runs on that rank's cores (top, taskset -p PID); pin the ranks apart or move the "
+        "other load",
+        parts=("cpu_wait",),
+        overlay=True,
+        stands_out="starved",
+    ),
+    "input_pipeline": CauseRow(
+        words="its input pipeline",
+        advice="give that rank's DataLoader more workers or prefetching, and look at the disk or network it reads from",
+        parts=("data", "prepare"),
+        parts_with_loader=("data",),
+        stands_out="input",
+        slows_all=True,
+    ),
+    "worker_compute": CauseRow(
+        words="its own computing",
+        advice="run the same step on that rank's device alone: slow there too means the device (clocks, power, "
+        "other users of it), fast means its code path or its share of the data",
+        parts=("forward", "backward", "optimizer", "other", "evaluation"),
+        parts_with_loader=("forward", "backward", "optimizer", "prepare", "other", "evaluation"),
+    ),
+    "throttling": CauseRow(
+        words="its GPU being throttled",
+        advice="look at that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and at what "
+        "shares its power or air",
+    ),
+    "memory_pressure": CauseRow(
+        words="memory running short on its node",
+        advice="free memory on that node (free -m, smem): fewer loader workers, no other jobs, no swap",
+    ),
+    "link": CauseRow(
+        words="its network link",
+        advice="check that node's cable, switch port and NIC counters (ip -s link, ethtool -S)",
+    ),
+    "pipeline_stage": CauseRow(
+        words="the cut of the model into stages",
+        advice="move layers from the longest stage to a shorter one",
+    ),
+    "sequence_length": CauseRow(
+        words="sequences of unequal length",
+        advice="sort or pack the batches by length",
+    ),
+    "unknown": CauseRow(
+        words="a cause that these timings do not tell",
+        advice="record a minute with paceline run --record and compare that rank's phases with a peer's",
+    ),
+}
+_OVERLAYS = frozenset(part for row in CAUSES.values() if row.overlay for part in row.parts)
+
+
+class Verdict(NamedTuple):
+    """A cause, the share of the excess it explains, and what was cleared, with the number."""
+
+    cause: Cause
+    share: float
+    cleared: list[str]
+
+
+def judge(parts: Mapping[str, float], has_loader: bool, least_share: float) -> Verdict:
+    """The cause of an excess.
+
+    >>> judge({"data": 0.01, "forward": 0.08, "backward": 0.01}, has_loader=True, least_share=0.5).cause
+    'worker_compute'
+
+    Args:
+        parts: excess over the peers, by phase and overlay, in one unit; negative where the rank was faster.
+        has_loader: the job reads its data through a DataLoader.
+        least_share: share of the whole excess that a cause must explain.
+    """
+    whole = sum(max(value, 0.0) for name, value in parts.items() if name not in _OVERLAYS)
+    if whole <= 0.0:
+        return Verdict("unknown", 0.0, [])
+    cleared: list[str] = []
+    for cause, row in CAUSES.items():
+        if not row.parts:
+            continue
+        share = min(sum(max(parts.get(name, 0.0), 0.0) for name in row.speaking(has_loader)) / whole, 1.0)
+        if share >= least_share:
+            return Verdict(cause, share, cleared)
+        cleared.append(f"{cause.replace('_', ' ')}: {share:.0%} of the excess")
+    return Verdict("unknown", 0.0, cleared)
+
+
+def standing_out(part: str) -> Cause | None:
+    """The cause that a quiet part of the work speaks for where it alone stands out of the noise."""
+    return next((cause for cause, row in CAUSES.items() if row.stands_out == part), None)
+
+
+def slowing_all(part: str) -> Cause:
+    """The cause of a slowdown of the whole job in which ``part`` of the step has grown most.
+
+    >>> slowing_all("data"), slowing_all("forward")
+    ('input_pipeline', 'unknown')
+    """
+    return next((cause for cause, row in CAUSES.items() if row.slows_all and part in row.parts), "unknown")

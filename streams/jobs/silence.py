@@ -1,0 +1,63 @@
+"""Is enough heard of the job to judge it: ranks that are expected and never spoke.
+
+Rule of this file: pure counting. It is told once the job has run for a while without them.
+"""
+
+from typing import Any
+
+from paceline.events import Coverage
+
+from ..episodes.finding import Said, Subject, number
+from ..episodes.tracker import Episode, Measured
+from .job_episodes import JobEpisodes, Sight, Window
+from .ticks import Tick
+
+#: A job has one set of ranks.
+_JOB = "ranks"
+
+SilenceEpisode = Episode[str, Measured]
+
+
+class Silence:
+    """The ranks of one job that are missing.
+
+    Args:
+        after_steps: steps after which a rank that is missing is told.
+    """
+
+    def __init__(self, after_steps: int) -> None:
+        self.after_steps = after_steps
+        self.steps = 0
+        self.episodes = JobEpisodes(SilenceEpisode)
+
+    def count_step(self) -> None:
+        """Another step has been heard."""
+        self.steps += 1
+
+    def update(self, tick: Tick, coverage: Coverage) -> SilenceEpisode | None:
+        """Take in one tick; the episode where it has something new to tell."""
+        if self.steps < self.after_steps:
+            return None
+        window = Window(tick.first_step, tick.last_step, tick.span_s)
+        missing = float(coverage.ranks_heard < coverage.ranks_expected)
+        return self.episodes.push(_JOB, window, Sight(missing, 1.0, 0.0, "unknown"), Measured())
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data."""
+        return {"steps": self.steps, "episodes": self.episodes.snapshot()}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.steps = data["steps"]
+        self.episodes.load(data["episodes"])
+
+
+def said(coverage: Coverage) -> Said:
+    """What is said of a job that is heard in part."""
+    missing = coverage.ranks_expected - coverage.ranks_heard
+    evidence = [number("ranks_heard", coverage.ranks_heard, "ranks", coverage.ranks_expected, "heard of expected")]
+    summary = (
+        f"{missing} of {coverage.ranks_expected} ranks have never been heard: verdicts cover the others alone. "
+        "See that every node runs `paceline run` and reaches the same Kafka."
+    )
+    return Said(Subject("insufficient_data", "ranks"), evidence, summary)

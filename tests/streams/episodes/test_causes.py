@@ -1,0 +1,91 @@
+"""Every cause has its row; a rank's excess is judged by the rows in their order."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from paceline.events import CAUSE_WORDS, OVERLAYS, PHASES, Cause
+from streams.episodes.causes import CAUSES, judge, slowing_all, standing_out
+from streams.jobs.lateness import JUDGED
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_every_cause_has_one_row_and_a_short_word():
+    """What the contract can say, the analysis can explain and the page can name."""
+    assert set(CAUSES) == set(CAUSE_WORDS) == set(get_args(Cause))
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_row_is_complete_and_names_what_is_there(cause):
+    """Words and advice are there; parts are phases and overlays of the contract; a quiet part is judged."""
+    row = CAUSES[cause]
+    assert row.words
+    assert row.advice
+    assert {*row.parts, *(row.parts_with_loader or ())} <= {*PHASES, *OVERLAYS}
+    assert row.overlay is bool(set(row.parts) & set(OVERLAYS))
+    assert row.stands_out in ("", *JUDGED[1:])
+
+
+@pytest.mark.parametrize(
+    ("parts", "has_loader", "cause"),
+    [
+        ({"forward": 0.08, "data": 0.02}, True, "worker_compute"),
+        ({"data": 0.08, "forward": 0.02}, True, "input_pipeline"),
+        ({"prepare": 0.1}, False, "input_pipeline"),
+        ({"prepare": 0.1}, True, "worker_compute"),
+        ({"backward": 0.1, "gc": 0.08}, True, "garbage_collection"),
+        ({"backward": 0.1, "cpu_wait": 0.06, "gc": 0.06}, True, "garbage_collection"),
+        ({"backward": 0.1, "cpu_wait": 0.04}, True, "worker_compute"),
+        ({"checkpoint": 0.1}, True, "unknown"),
+        ({"forward": -0.1}, True, "unknown"),
+        ({}, True, "unknown"),
+    ],
+)
+def test_the_first_row_that_explains_half_is_the_cause(parts, has_loader, cause):
+    """Overlays before phases; time before the forward is input only where no loader accounts for it."""
+    assert judge(parts, has_loader, 0.5).cause == cause
+
+
+def test_what_was_tried_before_is_cleared_with_its_number():
+    """A verdict says what it is not."""
+    verdict = judge({"forward": 0.08, "data": 0.02}, has_loader=True, least_share=0.5)
+    assert verdict.share == pytest.approx(0.8)
+    assert verdict.cleared == [
+        "garbage collection: 0% of the excess",
+        "cpu contention: 0% of the excess",
+        "input pipeline: 20% of the excess",
+    ]
+
+
+def test_parts_that_stand_out_and_parts_that_slow_everybody():
+    """A quiet part speaks for its cause alone; computing that grows on all ranks has no cause that can be told."""
+    assert [standing_out(part) for part in ("input", "gc", "starved", "outside")] == [
+        "input_pipeline",
+        "garbage_collection",
+        "cpu_contention",
+        None,
+    ]
+    assert [slowing_all(part) for part in ("prepare", "gc", "backward", "cpu_wait")] == [
+        "input_pipeline",
+        "garbage_collection",
+        "unknown",
+        "unknown",
+    ]
+
+
+def test_the_example_in_contributing_fits_the_files():
+    """Every line around the made-up cause stands in the file that the diff names, in that order."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    diff = re.search(r"```diff\n(.*?)```", text, re.DOTALL)[1].splitlines()
+    lines: list[str] = []
+    for line in diff:
+        if line.startswith("--- a/"):
+            lines = (ROOT / line.removeprefix("--- a/")).read_text().splitlines()
+        elif line.startswith(" "):
+            assert line[1:] in lines, line
+            lines = lines[lines.index(line[1:]) + 1 :]
+        else:
+            assert line.startswith("+")
