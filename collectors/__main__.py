@@ -26,7 +26,7 @@ from .gpu import Gpus
 from .host import Host
 from .logs import to_stderr
 from .options import parse
-from .processes import Owners
+from .processes import ProcessOwners
 from .sinks import Recording, Sink
 
 log = logging.getLogger("paceline.collect")
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     sink = _sink(options, environ, identity, stop)
     gpus = Gpus(_loader(options))
-    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, Owners()), sink, options.interval)
+    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, ProcessOwners()), sink, options.interval)
     if options.once:
         agent.once(stop)
     else:

@@ -50,7 +50,7 @@ class _Labels:
         )
 
 
-class Timeline:
+class OpTimeline:
     """Reads tables of one job, then gives ``rows`` and ``job``."""
 
     def __init__(self, options: TimelineOptions, notes: Notes) -> None:

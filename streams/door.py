@@ -25,7 +25,7 @@ from paceline.topics import Topic
 
 from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
-from .positions import Positions, Verdict
+from .positions import PositionCheck, Positions
 from .processor import Processor
 from .store import Store, StoreError
 
@@ -153,11 +153,11 @@ class Door:
                 return False
             self.positions.start(source, start)
         verdict = self.positions.judge(source, offset, self.clock())
-        if verdict is Verdict.SEEK:
+        if verdict is PositionCheck.SEEK:
             wanted = self.positions.next[source]
             log.warning("%s %d: %d came where %d was due; reading again", source.topic, source.number, offset, wanted)
             await self.source.seek(source, wanted)
-        return verdict is Verdict.TAKE
+        return verdict is PositionCheck.TAKE
 
     async def _say(self, target: Topic, answer: Event, opened: _Open) -> None:
         opened.waiting.append(await self.publish(target, wire.key_of(target, answer), wire.encode(answer)))

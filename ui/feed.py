@@ -19,7 +19,7 @@ JOBS, NODES, DEAD_LETTERS, PRODUCERS = 64, 2_000, 50, 10_000
 
 
 @dataclass
-class Traffic:
+class TopicTraffic:
     """What came on one topic."""
 
     messages: int = 0
@@ -47,7 +47,7 @@ class Feed:
     jobs: dict[tuple[str, str], JobBuffer] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     dead_letters: deque[events.DeadLetter] = field(default_factory=lambda: deque(maxlen=DEAD_LETTERS))
-    traffic: dict[str, Traffic] = field(default_factory=lambda: {topic.short: Traffic() for topic in TOPICS})
+    traffic: dict[str, TopicTraffic] = field(default_factory=lambda: {topic.short: TopicTraffic() for topic in TOPICS})
     #: Findings of nodes know no step and no attempt: they outlive a job's restart, and some are of no job at all.
     node_findings: FindingsBook = field(default_factory=FindingsBook)
 

@@ -19,7 +19,7 @@ CONFIRM = 3
 RECOVER = 2
 
 
-class Window(msgspec.Struct, frozen=True):
+class JudgedWindow(msgspec.Struct, frozen=True):
     """A stretch of the job that was judged as one: its steps, and its length on the median rank."""
 
     first_step: int
@@ -46,7 +46,7 @@ class JobEpisodes(Generic[Key, Seen]):
         self.tracker = Tracker(form)
         self.streaks: Streaks[Key] = Streaks(SUSPECT, CONFIRM, RECOVER)
 
-    def push(self, subject: Key, window: Window, sight: Sight, evidence: Seen) -> Episode[Key, Seen] | None:
+    def push(self, subject: Key, window: JudgedWindow, sight: Sight, evidence: Seen) -> Episode[Key, Seen] | None:
         """Take in what ``window`` showed; the episode where it has something new to tell.
 
         Args:

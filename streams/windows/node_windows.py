@@ -64,7 +64,7 @@ HOST_COLUMNS = (
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class Tally:
+class SampleSums:
     """One subject's open window."""
 
     def __init__(self, number: int, width: int) -> None:
@@ -98,7 +98,7 @@ class Tally:
         }
 
     @classmethod
-    def restore(cls, data: dict[str, Any]) -> "Tally":
+    def restore(cls, data: dict[str, Any]) -> "SampleSums":
         """The tally that ``snapshot`` described."""
         tally = cls(data["number"], 0)
         tally.samples, tally.count, tally.sum, tally.max = data["samples"], data["count"], data["sum"], data["max"]
@@ -112,9 +112,9 @@ class SampleWindows:
 
     def __init__(self) -> None:
         self.coverage = CoverageTracker()
-        self.open: dict[tuple[str, float], Tally] = {}
+        self.open: dict[tuple[str, float], SampleSums] = {}
 
-    def _tally(self, subject: str, at_s: float, row: Row) -> list[tuple[float, Tally]]:
+    def _tally(self, subject: str, at_s: float, row: Row) -> list[tuple[float, SampleSums]]:
         """Count one sample in; the windows that it completes."""
         done = []
         for length_s in LENGTHS_S:
@@ -127,7 +127,7 @@ class SampleWindows:
                 elif len(self.open) >= MOST_SUBJECTS * len(LENGTHS_S):
                     self.coverage.note("subjects beyond the limit")
                     continue
-                tally = self.open[subject, length_s] = Tally(number, len(row))
+                tally = self.open[subject, length_s] = SampleSums(number, len(row))
             tally.add(row)
         return done
 
@@ -142,7 +142,7 @@ class SampleWindows:
             raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
         self.coverage.load(state["coverage"])
         for subject, length_s, values in state["open"]:
-            self.open[subject, length_s] = Tally.restore(values)
+            self.open[subject, length_s] = SampleSums.restore(values)
 
 
 class DeviceWindows(SampleWindows):

@@ -4,7 +4,7 @@ import pytest
 
 from paceline.events import Coverage
 from streams.episodes.tracker import Episode, Measured
-from streams.jobs.job_episodes import JobEpisodes, Sight, Window
+from streams.jobs.job_episodes import JobEpisodes, JudgedWindow, Sight
 from streams.jobs.silence import Silence, said
 
 
@@ -12,7 +12,7 @@ def run(sizes):
     """(state, margin) of what is told of windows in which the trouble had these sizes; the bar is 1."""
     episodes, told = JobEpisodes(Episode[str, Measured]), []
     for number, size in enumerate(sizes):
-        window = Window(10 * number, 10 * number + 9, 1.0)
+        window = JudgedWindow(10 * number, 10 * number + 9, 1.0)
         episode = episodes.push("job", window, Sight(size, 1.0, 0.25, "unknown"), Measured())
         told.append(episode and (episode.state, episode.measured.margin))
     return told

@@ -26,7 +26,7 @@ class UnanswerableError(Exception):
 
 
 @dataclass(frozen=True)
-class Probe:
+class NvmlQuery:
     """One question: the columns it fills and the ways to ask, the best first; the first that answers is kept.
 
     A ``counter`` is published as a rate. ``every_s`` of 0 asks for every row.
@@ -155,21 +155,21 @@ def fields(nvml: Any, device: Any, *ids: Any) -> tuple[Value, ...]:
 
 #: Every question, in the order of the columns. SM, tensor and DRAM activity (``gpm.py``), blocking PCIe throughput
 #: (``pcie.py``) and XIDs (``xid.py``) keep something between questions and live in their own files.
-PROBES = (
-    Probe(("utilization_ratio", "memory_controller_ratio"), (_utilization,)),
-    Probe(("fb_used_bytes", "fb_total_bytes"), (_memory, _memory_with_reserved)),
-    Probe(("power_w",), (_power,)),
-    Probe(("power_limit_w",), (_power_limit,), every_s=SELDOM_S),
-    Probe(("energy_j",), (_energy,)),
-    Probe(("temperature_celsius",), (_temperature,)),
-    Probe(("memory_temperature_celsius",), (_memory_temperature,)),
-    Probe(("sm_clock_mhz", "memory_clock_mhz"), (_clocks,)),
-    Probe(("throttle_reasons",), (_event_reasons, _throttle_reasons)),
-    Probe(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), (pcie_bytes,), kind="counter"),
-    Probe(("pcie_generation", "pcie_width"), (_pcie_link,)),
-    Probe(("pcie_replays",), (_pcie_replays,), every_s=SELDOM_S),
-    Probe(("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"), (_nvlink_bytes,), kind="counter"),
-    Probe(("ecc_corrected", "ecc_uncorrected"), (_ecc,), every_s=SELDOM_S),
-    Probe(("retired_pages",), (_retired_pages,), every_s=SELDOM_S),
-    Probe(("remapped_rows",), (_remapped_rows,), every_s=SELDOM_S),
+QUERIES = (
+    NvmlQuery(("utilization_ratio", "memory_controller_ratio"), (_utilization,)),
+    NvmlQuery(("fb_used_bytes", "fb_total_bytes"), (_memory, _memory_with_reserved)),
+    NvmlQuery(("power_w",), (_power,)),
+    NvmlQuery(("power_limit_w",), (_power_limit,), every_s=SELDOM_S),
+    NvmlQuery(("energy_j",), (_energy,)),
+    NvmlQuery(("temperature_celsius",), (_temperature,)),
+    NvmlQuery(("memory_temperature_celsius",), (_memory_temperature,)),
+    NvmlQuery(("sm_clock_mhz", "memory_clock_mhz"), (_clocks,)),
+    NvmlQuery(("throttle_reasons",), (_event_reasons, _throttle_reasons)),
+    NvmlQuery(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), (pcie_bytes,), kind="counter"),
+    NvmlQuery(("pcie_generation", "pcie_width"), (_pcie_link,)),
+    NvmlQuery(("pcie_replays",), (_pcie_replays,), every_s=SELDOM_S),
+    NvmlQuery(("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"), (_nvlink_bytes,), kind="counter"),
+    NvmlQuery(("ecc_corrected", "ecc_uncorrected"), (_ecc,), every_s=SELDOM_S),
+    NvmlQuery(("retired_pages",), (_retired_pages,), every_s=SELDOM_S),
+    NvmlQuery(("remapped_rows",), (_remapped_rows,), every_s=SELDOM_S),
 )
