@@ -150,7 +150,7 @@ class Arrivals:
         self.step[slot[has_step]] = rows.step[has_step]
         if has_step.all() or not mine.any():
             return
-        numbered = self.iterations.add(rows.token[mine], rows.start_s[mine])
+        numbered = self.iterations.update(rows.token[mine], rows.start_s[mine])
         seqs = np.concatenate([self.unnumbered, rows.seq[mine]])
         if numbered is None:
             self.unnumbered = seqs

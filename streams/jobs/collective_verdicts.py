@@ -54,12 +54,12 @@ class Collectives:
         stopped = self.hang.update(message)
         if stopped is not None:
             findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
-        ready = self.gather.add(message, self.coverage.producers)
+        ready = self.gather.push(message, self.coverage.producers)
         return self._advance(ready) + findings if ready else findings
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
-        return self._advance(ready) if (ready := self.gather.take()) else []
+        return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, messages: list[CollectiveTimings]) -> list[Finding]:
         batch, newest = collective_batch(messages, self.coverage), messages[-1]

@@ -62,12 +62,12 @@ class Phases:
             self.places[rank] = (message.node, device)
         self.conditions.update(message.conditions)
         self.has_loader = self.has_loader or "data" in message.ops
-        ready = self.gather.add(message, self.coverage.producers)
+        ready = self.gather.push(message, self.coverage.producers)
         return self._advance(ready) if ready else []
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
-        return self._advance(ready) if (ready := self.gather.take()) else []
+        return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, messages: list[OpTimings]) -> list[Finding]:
         job = JobKey(messages[-1].cluster, messages[-1].job, messages[-1].attempt)

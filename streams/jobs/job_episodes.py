@@ -40,7 +40,15 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 class JobEpisodes(Generic[Key, Seen]):
-    """Episodes of one kind of trouble, by subject."""
+    """Episodes of one kind of trouble, by subject.
+
+    >>> from streams.episodes.tracker import Measured
+    >>> episodes = JobEpisodes(Episode[str, Measured])
+    >>> windows = [Window(10 * number, 10 * number + 9, 1.0) for number in range(3)]
+    >>> told = [episodes.push("job", window, Sight(2.0, 1.0, 0.1, "unknown"), Measured()) for window in windows]
+    >>> [episode and episode.state for episode in told]
+    [None, 'suspected', 'confirmed']
+    """
 
     def __init__(self, form: type[Episode[Key, Seen]]) -> None:
         self.tracker = Tracker(form)

@@ -42,7 +42,7 @@ class JobWindows:
         if not self.coverage.admit(event.producer, event.sequence):
             return []
         self.coverage.hear(event.ranks, event.world_sizes)
-        ready = self.gather.add(event, self.coverage.producers)
+        ready = self.gather.push(event, self.coverage.producers)
         return self._advance(ready) if ready else []
 
     def share_rows(self, rows: RowArrays) -> None:
@@ -51,7 +51,7 @@ class JobWindows:
 
     def finish(self) -> list[RankWindow | JobWindow]:
         """The windows that the messages that still wait complete."""
-        return self._advance(ready) if (ready := self.gather.take()) else []
+        return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, batches: list[OpTimings]) -> list[RankWindow | JobWindow]:
         ranks_before = len(self.open.slot)
