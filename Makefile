@@ -2,6 +2,10 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= 2
+SHARED := --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+QUICK := not (bus or browser or e2e or training or network or gpu)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := collectors streams forecaster ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
@@ -24,14 +28,20 @@ env: .venv/ready  ## build .venv from the lock
 demo: env  ## watch a real training run whose slow rank is named, live (ARGS='--headless --json')
 	@$(BIN)/paceline demo $(ARGS)
 
+# Verdicts on real training runs come first and have the machine for themselves; the rest is shared by WORKERS processes.
 .PHONY: test
-test: env system lint  ## everything that needs no GPU: lint, all tests, the built wheel
-	@PYTHONPATH=tests/plugins $(BIN)/python -m pytest -p no_skips -m 'not gpu' $(ARGS)
+test: env system lint  ## everything that needs no GPU: lint, all tests, the built wheel (ARGS=--random-order)
+	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m training $(ARGS)
+	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m 'not (training or gpu)' $(SHARED) $(ARGS)
 	@deploy/wheel-test.sh
 
 .PHONY: check
-check: lint  ## while you work: lint and the tests that need no broker, browser or training run (ARGS='-k name')
-	@$(BIN)/python -m pytest -q -m 'not (bus or browser or e2e or network or gpu)' $(ARGS)
+check: env  ## while you work: lint and the tests that need no broker, browser or training run (ARGS='-k name')
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quick-tests
+
+.PHONY: quick-tests
+quick-tests:
+	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) $(ARGS)
 
 .PHONY: system
 system:

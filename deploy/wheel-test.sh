@@ -57,7 +57,7 @@ done
 # commands, entry points and files beside the code are found: these tests start commands or read such files. Those
 # with brokers, browsers and training runs ran on the checkout.
 PYTHONPATH=tests/plugins venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
-  -m 'not (bus or browser or e2e or network or gpu)' \
+  -m 'not (bus or browser or e2e or training or network or gpu)' \
   tests/collectors/test_command.py tests/forecaster/job_kinds tests/forecaster/test_models.py tests/forecaster/test_service.py \
   tests/paceline/commands/test_run.py tests/streams/test_analyze.py tests/streams/test_command.py \
   tests/paceline/training/test_bootstrap.py tests/ui/test_command.py tests/ui/test_screens.py "$@"

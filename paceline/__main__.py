@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
-from paceline import __version__
+import paceline
 from paceline.settings import SettingError
 
 Main = Callable[[list[str]], int]
@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None) -> int:
         print(usage())
         return 0 if args else 2
     if args[0] in ("-V", "--version"):
-        print(f"paceline {__version__}")
+        print(f"paceline {paceline.__version__}")
         return 0
     try:
         try:

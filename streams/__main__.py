@@ -14,9 +14,6 @@ from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 
-from .faust_app import NEEDED
-from .worker import Worker, WorkerError
-
 EXAMPLES = """\
 examples:
   paceline streams                                   one worker on PACELINE_BROKERS (default 127.0.0.1:9092)
@@ -59,6 +56,10 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float) -> int:
+    # Faust takes a second to import: help and what is wrong with an option or a setting come before.
+    from .faust_app import NEEDED
+    from .worker import Worker, WorkerError
+
     while True:
         try:
             wait_for_broker(settings, wait_s, lambda cause: _say(f"waiting for a broker: {cause}"))

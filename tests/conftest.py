@@ -45,8 +45,10 @@ FOREIGN |= {"PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "DISPLAY", "WAYLAND_DISPL
 FOREIGN |= {"PYTHONOPTIMIZE", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONSAFEPATH"}
 FOREIGN |= {"PORT", "DATA", "HEAP", "LOG_LEVEL", "EXTRA_PROPERTIES", "SCRAM_USERS"}  # what kafka.sh reads
 OURS = {"LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
-#: Maven keeps what it has fetched there.
-INHERITED_HOME = os.environ.get("HOME", "/")
+#: Maven keeps what it has fetched there; a worker of pytest-xdist is started when HOME is another one already.
+INHERITED_HOME = os.environ.setdefault("PYTEST_INHERITED_HOME", os.environ.get("HOME", "/"))
+#: Groups of tests that one worker has alone, because they share what is expensive; the longest comes first.
+APACHE, PYTORCH = "apache", "pytorch"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -78,6 +80,35 @@ def _reset_signals() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The Kafka client leaves the socket of a refused connection to the garbage collector, which warns."""
     config.addinivalue_line("filterwarnings", "ignore:unclosed <s:ResourceWarning")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where two workers share the tests (``make test``), a file is one worker's, and so is each of the groups.
+
+    What is on Apache Kafka goes to one worker, so that it starts once; what starts PyTorch never meets another of its
+    kind. The long ones start first, so that the short ones fill the end.
+    """
+    if not config.getoption("dist", "no").startswith("loadgroup"):
+        return
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_turn)
+
+
+def _group(item: pytest.Item) -> str:
+    callspec = getattr(item, "callspec", None)
+    fixtures = set(getattr(item, "fixturenames", ()))
+    if "apache" in getattr(callspec, "params", {}).values() or fixtures & {"apache_kafka", "new_apache_kafka"}:
+        return APACHE
+    return str(item.path.relative_to(ROOT))
+
+
+def _turn(item: pytest.Item) -> int:
+    mark = item.get_closest_marker("xdist_group")
+    first = {APACHE: 0, PYTORCH: 1}.get(mark.args[0] if mark is not None else "", 3)
+    return min(first, 2) if any(item.get_closest_marker(name) for name in ("bus", "browser", "e2e")) else first
 
 
 class ApacheKafka:

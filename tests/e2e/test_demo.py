@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.bus, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.training, pytest.mark.bus, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(

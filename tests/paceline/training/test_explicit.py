@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 # Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), pytest.mark.xdist_group("pytorch")]
 LOOP = """
 from paceline import training
 assert "torch" not in __import__("sys").modules

@@ -12,7 +12,7 @@ from paceline.training.probe import Probe
 
 def in_pytorch(test: Any) -> Any:
     """What a group tells passes through PyTorch, whose import alone takes seconds."""
-    return pytest.mark.e2e(pytest.mark.usefixtures("torch")(test))
+    return pytest.mark.xdist_group("pytorch")(pytest.mark.e2e(pytest.mark.usefixtures("torch")(test)))
 
 
 @pytest.fixture
