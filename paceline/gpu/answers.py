@@ -56,8 +56,8 @@ class Answers:
         return None
 
     def _ways(self, query: NvmlQuery) -> tuple[Ask, ...]:
-        known = self._way.get(query.question)
-        return query.ways if known is None else (known,)
+        way = self._way.get(query.question)
+        return query.ways if way is None else (way,)
 
     def reason(self, question: str) -> str | None:
         """Why ``question`` has no answer, or None where it has."""

@@ -44,19 +44,19 @@ class NvmlQuery:
 
 
 def _utilization(nvml: Any, device: Any) -> tuple[Value, ...]:
-    found = nvml.nvmlDeviceGetUtilizationRates(device)
-    return ratio(found.gpu), ratio(found.memory)
+    rates = nvml.nvmlDeviceGetUtilizationRates(device)
+    return ratio(rates.gpu), ratio(rates.memory)
 
 
 def _memory(nvml: Any, device: Any) -> tuple[Value, ...]:
     # Version 2 leaves out what the driver reserves, as DCGM's FB_USED does.
-    found = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
-    return whole(found.used), whole(found.total)
+    memory = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
+    return whole(memory.used), whole(memory.total)
 
 
 def _memory_with_reserved(nvml: Any, device: Any) -> tuple[Value, ...]:
-    found = nvml.nvmlDeviceGetMemoryInfo(device)
-    return whole(found.used), whole(found.total)
+    memory = nvml.nvmlDeviceGetMemoryInfo(device)
+    return whole(memory.used), whole(memory.total)
 
 
 def _power(nvml: Any, device: Any) -> tuple[Value, ...]:
@@ -76,11 +76,11 @@ def _temperature(nvml: Any, device: Any) -> tuple[Value, ...]:
 
 
 def _memory_temperature(nvml: Any, device: Any) -> tuple[Value, ...]:
-    (found,) = fields(nvml, device, nvml.NVML_FI_DEV_MEMORY_TEMP)
-    if found == 0:
+    (celsius,) = fields(nvml, device, nvml.NVML_FI_DEV_MEMORY_TEMP)
+    if celsius == 0:
         # Cards without the sensor may answer 0 and call it a success.
         raise UnanswerableError("no memory temperature sensor")
-    return (scaled(found, 1.0),)
+    return (scaled(celsius, 1.0),)
 
 
 def _clocks(nvml: Any, device: Any) -> tuple[Value, ...]:
@@ -115,8 +115,8 @@ def _nvlink_bytes(nvml: Any, device: Any) -> tuple[Value, ...]:
     if not _links(nvml, device):
         raise UnanswerableError("no NVLink on this GPU")
     ids = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
-    found = fields(nvml, device, *((field_id, ALL_LINKS) for field_id in ids))
-    return tuple(None if kib is None else kib * KIB for kib in found)
+    counters = fields(nvml, device, *((field_id, ALL_LINKS) for field_id in ids))
+    return tuple(None if kib is None else kib * KIB for kib in counters)
 
 
 def _links(nvml: Any, device: Any) -> bool:
@@ -146,11 +146,11 @@ def fields(nvml: Any, device: Any, *ids: Any) -> tuple[Value, ...]:
     Raises:
         NVMLError: NVML refused the call, or the first field that it refused.
     """
-    found = nvml.nvmlDeviceGetFieldValues(device, list(ids))
-    for value in found:
+    values = nvml.nvmlDeviceGetFieldValues(device, list(ids))
+    for value in values:
         if value.nvmlReturn != 0:
             raise nvml.NVMLError(value.nvmlReturn)
-    return tuple(field(value) for value in found)
+    return tuple(field(value) for value in values)
 
 
 #: Every question, in the order of the columns. SM, tensor and DRAM activity (``gpm.py``), blocking PCIe throughput
