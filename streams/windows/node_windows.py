@@ -64,7 +64,7 @@ HOST_COLUMNS = (
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class SampleSums:
+class OpenWindow:
     """One subject's open window."""
 
     def __init__(self, number: int, width: int) -> None:
@@ -98,11 +98,11 @@ class SampleSums:
         }
 
     @classmethod
-    def restore(cls, data: dict[str, Any]) -> "SampleSums":
-        """The tally that ``snapshot`` described."""
-        tally = cls(data["number"], 0)
-        tally.samples, tally.count, tally.sum, tally.max = data["samples"], data["count"], data["sum"], data["max"]
-        return tally
+    def restore(cls, data: dict[str, Any]) -> "OpenWindow":
+        """The window that ``snapshot`` described."""
+        window = cls(data["number"], 0)
+        window.samples, window.count, window.sum, window.max = data["samples"], data["count"], data["sum"], data["max"]
+        return window
 
 
 class SampleWindows:
@@ -112,29 +112,29 @@ class SampleWindows:
 
     def __init__(self) -> None:
         self.coverage = CoverageTracker()
-        self.open: dict[tuple[str, float], SampleSums] = {}
+        self.open: dict[tuple[str, float], OpenWindow] = {}
 
-    def _tally(self, subject: str, at_s: float, row: Row) -> list[tuple[float, SampleSums]]:
+    def _count(self, subject: str, at_s: float, row: Row) -> list[tuple[float, OpenWindow]]:
         """Count one sample in; the windows that it completes."""
         done = []
         for length_s in LENGTHS_S:
             number = int(at_s // length_s)
-            tally = self.open.get((subject, length_s))
+            window = self.open.get((subject, length_s))
             # A clock set back a little keeps the window open; one set back for good starts another.
-            if tally is None or number > tally.number or number < tally.number - 1:
-                if tally is not None:
-                    done.append((length_s, tally))
+            if window is None or number > window.number or number < window.number - 1:
+                if window is not None:
+                    done.append((length_s, window))
                 elif len(self.open) >= MOST_SUBJECTS * len(LENGTHS_S):
                     self.coverage.note("subjects beyond the limit")
                     continue
-                tally = self.open[subject, length_s] = SampleSums(number, len(row))
-            tally.add(row)
+                window = self.open[subject, length_s] = OpenWindow(number, len(row))
+            window.add(row)
         return done
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
-        tallies = [[*key, tally.snapshot()] for key, tally in self.open.items()]
-        return pack({"layout": _LAYOUT, "coverage": self.coverage.snapshot(), "open": tallies})
+        windows = [[*key, window.snapshot()] for key, window in self.open.items()]
+        return pack({"layout": _LAYOUT, "coverage": self.coverage.snapshot(), "open": windows})
 
     def _load(self, data: bytes) -> None:
         state = unpack(data)
@@ -142,7 +142,7 @@ class SampleWindows:
             raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
         self.coverage.load(state["coverage"])
         for subject, length_s, values in state["open"]:
-            self.open[subject, length_s] = SampleSums.restore(values)
+            self.open[subject, length_s] = OpenWindow.restore(values)
 
 
 class DeviceWindows(SampleWindows):
@@ -161,16 +161,16 @@ class DeviceWindows(SampleWindows):
             if not 0 <= device < len(event.uuids):
                 self.coverage.note("rows of an unnamed device")
                 continue
-            for length_s, tally in self._tally(event.uuids[device], event.t0_s + time_s, row):
-                mean, most = tally.summary(self.columns)
+            for length_s, window in self._count(event.uuids[device], event.t0_s + time_s, row):
+                mean, most = window.summary(self.columns)
                 windows.append(
                     DeviceWindow(
                         cluster=event.cluster,
-                        start_s=tally.number * length_s,
+                        start_s=window.number * length_s,
                         length_s=length_s,
                         node=event.node,
                         device=event.uuids[device],
-                        samples=tally.samples,
+                        samples=window.samples,
                         mean=mean,
                         max=most,
                     )
@@ -201,15 +201,15 @@ class HostWindows(SampleWindows):
         windows = []
         rows = _rows(*(getattr(event, name) for name in HOST_COLUMNS))
         for time_s, row in zip(event.time_s, rows, strict=True):
-            for length_s, tally in self._tally("", event.t0_s + time_s, row):
-                mean, most = tally.summary(self.columns)
+            for length_s, window in self._count("", event.t0_s + time_s, row):
+                mean, most = window.summary(self.columns)
                 windows.append(
                     HostWindow(
                         cluster=event.cluster,
-                        start_s=tally.number * length_s,
+                        start_s=window.number * length_s,
                         length_s=length_s,
                         node=event.node,
-                        samples=tally.samples,
+                        samples=window.samples,
                         mean=mean,
                         max=most,
                     )
