@@ -16,11 +16,15 @@ need() { # package, what is skipped without it, the check…
   "$@" >/dev/null 2>&1 || { packages+=("$package") && skipped+=("$tests"); }
 }
 
-check() {
-  packages=() skipped=()
+need_java() {
   local java=openjdk-17-jre-headless
   apt-cache show "$java" >/dev/null 2>&1 || java=default-jre-headless
-  need "$java" "bus tests on Apache Kafka" have_java
+  packages+=("$java") skipped+=("bus tests on Apache Kafka")
+}
+
+check() {
+  packages=() skipped=()
+  have_java || need_java
   need maven "bus tests on Apache Kafka" command -v mvn
   need chromium "browser tests" have_chromium
   need iproute2 "network tests" command -v ip

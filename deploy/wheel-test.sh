@@ -17,12 +17,23 @@ echo "$locked" >"$("$work/venv/bin/python" -c 'import sysconfig; print(sysconfig
 
 # An image holds its own lock and the wheel, nothing else: each service must start with that.
 declare -A command=([collectors]=collect [streams]=streams [forecaster]=forecaster [ui]=ui)
-for service in "${!command[@]}"; do
+declare -A module=([collectors]=collectors.agent [streams]=streams.worker [forecaster]=forecaster.server [ui]=ui.screens.job)
+starts() { # service: its own environment, in which its command explains itself and its heaviest module is imported
+  local service=$1
   "$uv" venv --quiet --python .venv/bin/python "$work/$service"
   "$uv" pip sync --quiet --python "$work/$service/bin/python" --require-hashes "deploy/requirements/$service.lock"
   "$uv" pip install --quiet --python "$work/$service/bin/python" --no-deps "$work"/dist/*.whl
-  (cd "$work" && "$service/bin/paceline" "${command[$service]}" --help >/dev/null && "$service/bin/paceline" topics --help >/dev/null)
+  cd "$work"
+  "$service/bin/paceline" "${command[$service]}" --help >/dev/null
+  "$service/bin/paceline" topics --help >/dev/null
+  "$service/bin/python" -P -c "import ${module[$service]}"
+}
+jobs=()
+for service in "${!command[@]}"; do
+  starts "$service" &
+  jobs+=("$!")
 done
+for job in "${jobs[@]}"; do wait "$job"; done
 
 cp -r tests pyproject.toml "$work/"
 cd "$work"
@@ -58,6 +69,7 @@ done
 # with brokers, browsers and training runs ran on the checkout.
 PYTHONPATH=tests/plugins venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
   -m 'not (bus or browser or e2e or training or network or gpu)' \
-  tests/collectors/test_command.py tests/forecaster/job_kinds tests/forecaster/test_models.py tests/forecaster/test_service.py \
+  --numprocesses 2 --dist loadfile --deselect tests/forecaster/test_service.py::test_the_interface_keeps_its_word \
+  tests/forecaster/job_kinds tests/forecaster/test_models.py tests/forecaster/test_service.py \
   tests/paceline/commands/test_run.py tests/streams/test_analyze.py tests/streams/test_command.py \
   tests/paceline/training/test_bootstrap.py tests/ui/test_command.py tests/ui/test_screens.py "$@"
