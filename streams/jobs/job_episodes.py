@@ -44,7 +44,7 @@ class JobEpisodes(Generic[Key, Seen]):
 
     >>> from streams.episodes.tracker import Measured
     >>> episodes = JobEpisodes(Episode[str, Measured])
-    >>> windows = [Window(10 * number, 10 * number + 9, 1.0) for number in range(3)]
+    >>> windows = [JudgedWindow(10 * number, 10 * number + 9, 1.0) for number in range(3)]
     >>> told = [episodes.push("job", window, Sight(2.0, 1.0, 0.1, "unknown"), Measured()) for window in windows]
     >>> [episode and episode.state for episode in told]
     [None, 'suspected', 'confirmed']
