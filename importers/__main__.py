@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import IO
 
 from paceline import wire
+from paceline.events import OP_INDEX
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
 
 from .kineto import read
 from .nccl_inspector import Inspector
 from .notes import Notes
-from .op_rows import OP_INDEX, Message, messages
+from .op_rows import Message, messages
 from .op_timeline import UNITS, OpTimeline, TimelineOptions
 from .traces import Traces
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import CollectiveTimings, OpTimings
+from paceline.events import OPS, CollectiveTimings, OpTimings
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 
 from .collectives import EXTRA_EVERY
@@ -17,7 +17,7 @@ from .dependencies import StepTimes
 from .node import Node
 from .readings import ConditionReadings, Wires
 from .spec import Spec
-from .table import OPS, Table
+from .table import Table
 from .work import Array
 
 Ints = NDArray[np.int64]

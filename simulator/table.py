@@ -8,13 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OVERLAYS, PHASES, STEP
+from paceline.events import OPS, STEP
 
 from .dependencies import StepTimes
 from .spec import Spec
 from .work import Array, Work
-
-OPS = (*PHASES, *OVERLAYS, STEP)
 
 
 class Table(NamedTuple):

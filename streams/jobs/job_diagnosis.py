@@ -197,7 +197,7 @@ class JobDiagnosis:
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         parts = {"phases": self.phases.snapshot(), "collectives": self.collectives.snapshot()}
-        return pack({"layout": _LAYOUT, "values": self.values, **parts})
+        return pack(_LAYOUT, {"values": self.values, **parts})
 
     @classmethod
     def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobDiagnosis":
@@ -206,9 +206,7 @@ class JobDiagnosis:
         Raises:
             ValueError: ``data`` is no snapshot of this version.
         """
-        state = unpack(data)
-        if state.get("layout") != _LAYOUT:
-            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
+        state = unpack(_LAYOUT, data)
         values = {str(name): float(value) for name, value in state["values"].items()}
         diagnosis = cls(config or changed(values))
         diagnosis.values = values

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import STEP
+from paceline.events import OP_INDEX, OPS, STEP
 
 from ..coverage import CoverageTracker
 from ..robust import Array
-from ..row_arrays import OP_INDEX, OPS, OpRows
+from ..row_arrays import OpRows
 from .limits import ABSURD_S, MOST_RANKS
 from .microbatches import OpenMicrobatches, Pairs
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paceline.events import OPS
+
 from ..robust import Array
-from ..row_arrays import OPS
 from .cohorts import Cohorts
 from .data_bound import DataBound, InputConfig, InputEpisode
 from .data_imbalance import DataConfig, DataEpisode, DataImbalance

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from paceline.events import OP_INDEX
+
 from ..robust import Array
-from ..row_arrays import OP_INDEX
 from .job_episodes import JudgedWindow
 
 #: Rows of ``WindowSums.seconds``.

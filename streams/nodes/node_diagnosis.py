@@ -209,8 +209,8 @@ class NodeDiagnosis:
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         return pack(
+            _LAYOUT,
             {
-                "layout": _LAYOUT,
                 "coverage": [self.coverage.snapshot(), self.host_coverage.snapshot()],
                 "owners": self.owners.snapshot(),
                 "gpus": [[uuid, gpu.snapshot()] for uuid, gpu in self.gpus.items()],
@@ -221,7 +221,7 @@ class NodeDiagnosis:
                 "balances": [[job, balance.snapshot()] for job, balance in self.balances.items()],
                 "host": [self.host_number, self.host_trend.snapshot()],
                 "episodes": self.episodes.snapshot(),
-            }
+            },
         )
 
     @classmethod
@@ -231,9 +231,7 @@ class NodeDiagnosis:
         Raises:
             ValueError: ``data`` is no snapshot of this version.
         """
-        state = unpack(data)
-        if state.get("layout") != _LAYOUT:
-            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
+        state = unpack(_LAYOUT, data)
         made = cls(config)
         made._load(state)
         return made

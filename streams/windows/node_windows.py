@@ -5,7 +5,7 @@ not measured (None) is left out of mean and maximum; it never counts as 0. One s
 which are on their own topic, so windows begin at 10 s.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -134,15 +134,21 @@ class SampleWindows:
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         windows = [[*key, window.snapshot()] for key, window in self.open.items()]
-        return pack({"layout": _LAYOUT, "coverage": self.coverage.snapshot(), "open": windows})
+        return pack(_LAYOUT, {"coverage": self.coverage.snapshot(), "open": windows})
 
-    def _load(self, data: bytes) -> None:
-        state = unpack(data)
-        if state.get("layout") != _LAYOUT:
-            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
-        self.coverage.load(state["coverage"])
+    @classmethod
+    def restore(cls, data: bytes) -> Self:
+        """The decision that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no snapshot of this version.
+        """
+        state = unpack(_LAYOUT, data)
+        made = cls()
+        made.coverage.load(state["coverage"])
         for subject, length_s, values in state["open"]:
-            self.open[subject, length_s] = OpenWindow.restore(values)
+            made.open[subject, length_s] = OpenWindow.restore(values)
+        return made
 
 
 class DeviceWindows(SampleWindows):
@@ -177,17 +183,6 @@ class DeviceWindows(SampleWindows):
                 )
         return windows
 
-    @classmethod
-    def restore(cls, data: bytes) -> "DeviceWindows":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        made = cls()
-        made._load(data)
-        return made
-
 
 class HostWindows(SampleWindows):
     """A window a host: mean and maximum of what it measured."""
@@ -215,17 +210,6 @@ class HostWindows(SampleWindows):
                     )
                 )
         return windows
-
-    @classmethod
-    def restore(cls, data: bytes) -> "HostWindows":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        made = cls()
-        made._load(data)
-        return made
 
 
 def _rows(*columns: list[Any]) -> Row:
