@@ -146,7 +146,7 @@ class Phases:
 def _pipelines(message: OpTimings) -> list[int]:
     """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known.
 
-    Tensor-parallel ranks that do not tell their place count as one: they are fed the same micro-messagees, too.
+    Tensor-parallel ranks that do not tell their place count as one: they are fed the same micro-batches, too.
     """
     tensor = [max(tp, 0) for tp in message.tp] or [0 for _ in message.ranks]
     data = message.dp or [-1 for _ in message.ranks]
