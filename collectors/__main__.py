@@ -26,7 +26,7 @@ from .gpu import Gpus
 from .host import Host
 from .logs import to_stderr
 from .options import parse
-from .processes import Owners
+from .processes import ProcessOwners
 from .sinks import Recording, Sink
 
 log = logging.getLogger("paceline.collect")
@@ -49,7 +49,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     sink = _sink(options, environ, identity, stop)
     gpus = Gpus(_loader(options))
-    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, Owners()), sink, options.interval)
+    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, ProcessOwners()), sink, options.interval)
     if options.once:
         agent.once(stop)
     else:
@@ -71,11 +71,9 @@ def _sink(options: Namespace, environ: Mapping[str, str], identity: Identity, st
     if options.stdout:
         return Recording(on_broken=stop.set)
     from paceline.delivery.publisher import Publisher
-    from paceline.kafka.clients import BrokerSettings
+    from paceline.kafka.settings import BrokerSettings
 
-    settings = BrokerSettings.from_environ(environ)
-    if options.brokers:
-        settings = settings.with_brokers(options.brokers)
+    settings = BrokerSettings.from_environ(environ, options.brokers)
     spool = Path(options.spool) if options.spool else None
     name = f"paceline-collect-{identity.node}"
     return Publisher(settings, client_id=name, spool_dir=spool, on_warning=log.warning)

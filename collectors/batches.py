@@ -8,9 +8,9 @@ from typing import Any
 
 from paceline.events import DeviceProcess, DeviceSamples, HostSamples, NetworkErrors
 
-from .columns import DEVICE_COLUMNS, HOST_COLUMNS
 from .device import Row
 from .host import HostRow
+from .sample_columns import DEVICE_COLUMNS, HOST_COLUMNS
 
 #: Rows kept while nobody takes them, a minute at the fastest interval and 8 GPUs; then the oldest go.
 MOST_ROWS = 10_000

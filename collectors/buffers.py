@@ -13,7 +13,7 @@ from .batches import Batch, device_samples, host_samples
 from .gpu import Gpus
 from .host import Host
 from .inventory import describe
-from .processes import Owners, processes
+from .processes import ProcessOwners, processes
 
 #: Seconds between two looks at which process uses which GPU.
 PROCESSES_S = 5.0
@@ -47,7 +47,7 @@ class HostBuffer:
 class GpuBuffer:
     """The devices' rows, processes and inventory."""
 
-    def __init__(self, gpus: Gpus, owners: Owners) -> None:
+    def __init__(self, gpus: Gpus, owners: ProcessOwners) -> None:
         self._gpus = gpus
         self._owners = owners
         self._lock = threading.Lock()

@@ -6,14 +6,14 @@ Rule of this file: no answer is None with a reason, never 0 and never an error. 
 from typing import Any
 
 from paceline.gpu.answers import Answers
-from paceline.gpu.probes import PROBES, Probe
+from paceline.gpu.queries import QUERIES, NvmlQuery
 from paceline.gpu.readings import Value
 
 from . import gpm
-from .columns import DEVICE_COLUMNS as COLUMNS
 from .gpm import Gpm
 from .pcie import Throughput
 from .rates import Rate
+from .sample_columns import DEVICE_COLUMNS as COLUMNS
 from .xid import Xids
 
 #: Seconds until a lost device is tried again.
@@ -22,7 +22,7 @@ BLANK = "the driver gives no value"
 _XID_COLUMNS = ("xid",)
 #: Column -> what fills it, read off the questions that are asked; docs/gpu-rules.md says by it which rules are fed.
 SOURCES: dict[str, str] = {
-    **{column: "NVML collector" for probe in PROBES for column in probe.columns},
+    **{column: "NVML collector" for query in QUERIES for column in query.columns},
     **dict.fromkeys(gpm.COLUMNS, "NVML collector, from Hopper on"),
     **dict.fromkeys(_XID_COLUMNS, "NVML collector"),
 }
@@ -45,8 +45,8 @@ class Device:
         self._throughput = throughput
         self._gpm = Gpm()
         self._xids = Xids()
-        self._xid_probe = Probe(_XID_COLUMNS, (self._xids.ask,))
-        self._probes = (*PROBES, Probe(gpm.COLUMNS, (self._gpm.ask,)))
+        self._xid_query = NvmlQuery(_XID_COLUMNS, (self._xids.ask,))
+        self._queries = (*QUERIES, NvmlQuery(gpm.COLUMNS, (self._gpm.ask,)))
         self._lost_until_s = 0.0
         self._rates: dict[str, Rate] = {}
         self._blank: set[str] = set()
@@ -61,7 +61,7 @@ class Device:
         """One row at ``now_s``, seconds of a monotonic clock."""
         row: Row = dict.fromkeys(COLUMNS)
         # A lost device still has an XID to tell: why it is lost.
-        self._fill(row, self._xid_probe, now_s)
+        self._fill(row, self._xid_query, now_s)
         if self.lost is not None and now_s < self._lost_until_s:
             return row
         was_lost, self._answers.lost = self.lost is not None, None
@@ -75,8 +75,8 @@ class Device:
 
     def _ask_all(self, row: Row, now_s: float) -> bool:
         """Fill ``row``; return False, at the first question it does not answer, where the device is lost."""
-        for probe in self._probes:
-            self._fill(row, probe, now_s)
+        for query in self._queries:
+            self._fill(row, query, now_s)
             if self.lost is not None:
                 return False
         return True
@@ -86,16 +86,16 @@ class Device:
         self.close()
         self._answers.restart()
 
-    def _fill(self, row: Row, probe: Probe, now_s: float) -> None:
-        values = self._answers.ask(probe, now_s, even_lost=probe is self._xid_probe)
+    def _fill(self, row: Row, query: NvmlQuery, now_s: float) -> None:
+        values = self._answers.ask(query, now_s, even_lost=query is self._xid_query)
         if values is None:
             return
-        for column, value in zip(probe.columns, values, strict=True):
-            if probe.kind == "counter":
+        for column, value in zip(query.columns, values, strict=True):
+            if query.kind == "counter":
                 row[column] = _rounded(self._rates.setdefault(column, Rate()).update(value, now_s))
             else:
                 row[column] = value
-            told = value is not None or probe.columns == gpm.COLUMNS
+            told = value is not None or query.columns == gpm.COLUMNS
             (self._blank.discard if told else self._blank.add)(column)
 
     def _words(self, why: str | None) -> str | None:
@@ -117,12 +117,12 @@ class Device:
         if self.lost is not None:
             return {column: self.lost for column in COLUMNS if column != "xid"}
         reasons = {column: BLANK for column in COLUMNS if column in self._blank}
-        for probe in (self._xid_probe, *self._probes):
-            why = self._words(self._answers.reason(probe.question))
-            if probe.question.startswith("pcie_rx") and why is not None:
+        for query in (self._xid_query, *self._queries):
+            why = self._words(self._answers.reason(query.question))
+            if query.question.startswith("pcie_rx") and why is not None:
                 why = self._pcie_reason
             if why is not None:
-                reasons |= dict.fromkeys(probe.columns, why)
+                reasons |= dict.fromkeys(query.columns, why)
         return reasons
 
     def close(self) -> None:

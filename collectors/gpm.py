@@ -5,7 +5,7 @@ Rule of this file: it keeps the sample before, because GPM's ratios are over the
 
 from typing import Any
 
-from paceline.gpu.probes import UnanswerableError
+from paceline.gpu.queries import UnanswerableError
 from paceline.gpu.readings import Value, ratio
 
 COLUMNS = ("sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")

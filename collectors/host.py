@@ -10,14 +10,14 @@ from typing import Any
 import psutil
 
 from paceline.events import NetworkErrors
-from paceline.gpu.probes import UnanswerableError
+from paceline.gpu.queries import UnanswerableError
 from paceline.gpu.readings import scaled
 from paceline.pressure import pressure
 
-from .columns import HOST_COLUMNS
 from .cpu import Cpu
 from .kernel import network_errors, physical, tcp_retransmits
 from .rates import Rate
+from .sample_columns import HOST_COLUMNS
 
 HostRow = dict[str, Any]
 #: What may go wrong inside psutil where /proc is partly hidden or odd.

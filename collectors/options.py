@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+from paceline.kafka.settings import add_brokers_option
 from paceline.settings import COLLECT_INTERVAL_S, number, whole
 
 EXAMPLES = """\
@@ -52,7 +53,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
     )
     allowed = COLLECT_INTERVAL_S.allowed
     target, end = parser.add_mutually_exclusive_group(), parser.add_mutually_exclusive_group()
-    target.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default: PACELINE_BROKERS")
+    add_brokers_option(target)
     parser.add_argument(
         "--interval",
         metavar="S",

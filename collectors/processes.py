@@ -36,7 +36,7 @@ class _Seen(NamedTuple):
     owner: Owner
 
 
-class Owners:
+class ProcessOwners:
     """Looks processes up, once in the life of each."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
@@ -113,7 +113,7 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def processes(nvml: Any, devices: list[Device], owners: Owners) -> tuple[list[DeviceProcess], dict[str, str]]:
+def processes(nvml: Any, devices: list[Device], owners: ProcessOwners) -> tuple[list[DeviceProcess], dict[str, str]]:
     """The processes on ``devices``, by place in that list, and why some devices do not tell."""
     running: list[DeviceProcess] = []
     why: dict[str, str] = {}

@@ -20,7 +20,7 @@ FIRST = 64
 
 
 @dataclass(frozen=True)
-class Subject:
+class SeriesSubject:
     """Whose values they are. ``low`` and ``high`` bound what can be measured."""
 
     key: str
@@ -37,7 +37,7 @@ class Subject:
 class Track:
     """The newest samples of one series. Places on the grid count from the Unix epoch."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: SeriesSubject) -> None:
         self.subject = subject
         self.newest = -1
         self._oldest = -1
@@ -106,7 +106,7 @@ class History:
         self._tracks: OrderedDict[str, Track] = OrderedDict()
         self.forgotten = 0
 
-    def put(self, subject: Subject, time_s: float, value: float) -> bool:
+    def put(self, subject: SeriesSubject, time_s: float, value: float) -> bool:
         """Keep a value that was measured over the interval that began at ``time_s``; False where it is too old."""
         track = self._tracks.get(subject.key)
         if track is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
 
-from .history import History, Subject
+from .history import History, SeriesSubject
 from .job_profiles import JobProfiles
 from .series import Array
 from .subjects import Subjects
@@ -18,16 +18,16 @@ from .subjects import Subjects
 class Held:
     """A series as it was when it was asked for."""
 
-    subject: Subject
+    subject: SeriesSubject
     values: Array
     time_s: float
 
 
 @dataclass(frozen=True)
-class Line:
+class SeriesLine:
     """A series in the list of all."""
 
-    subject: Subject
+    subject: SeriesSubject
     samples: int
     time_s: float
 
@@ -66,7 +66,7 @@ class Memory:
                 for reading in self._subjects.readings(event):
                     self.counts.late += not self._history.put(reading.subject, reading.time_s, reading.value)
 
-    def put(self, subject: Subject, times_s: list[float], values: list[float]) -> int:
+    def put(self, subject: SeriesSubject, times_s: list[float], values: list[float]) -> int:
         """Learn values that were sent or back-filled; how many were kept."""
         with self._lock:
             kept = sum(self._history.put(subject, at_s, value) for at_s, value in zip(times_s, values, strict=True))
@@ -84,10 +84,10 @@ class Memory:
             track = self._history.find(key)
             return None if track is None else Held(track.subject, track.values(), track.time_s)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[SeriesLine]:
         """All series, by key."""
         with self._lock:
-            lines = [Line(track.subject, len(track.values()), track.time_s) for track in self._history]
+            lines = [SeriesLine(track.subject, len(track.values()), track.time_s) for track in self._history]
         return sorted(lines, key=lambda line: line.subject.key)
 
     def keys(self) -> list[tuple[str, float]]:

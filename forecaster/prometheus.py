@@ -13,7 +13,7 @@ import httpx
 from paceline.gpu.dcgm import exported, measured
 from paceline.schema import unit_of
 
-from .history import SAMPLES, Subject
+from .history import SAMPLES, SeriesSubject
 from .memory import Memory
 from .subjects import DEVICE, JOBS_S, NODES_S
 
@@ -68,20 +68,20 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
     return kept
 
 
-def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> Subject | None:
+def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesSubject | None:
     """Whose values they are; None where the labels do not say."""
     cluster = labels.get("cluster", cluster)
     if metric in JOBS:
         job = labels.get("training_job")
         key = f"{cluster}/job/{job}/{metric.field}"
-        return Subject(key, metric.unit, metric.interval_s, cluster, job=job, high=metric.high) if job else None
+        return SeriesSubject(key, metric.unit, metric.interval_s, cluster, job=job, high=metric.high) if job else None
     node = labels.get("hostname") or labels.get("Hostname") or labels.get("node") or labels.get("instance")
     device = labels.get("UUID") or labels.get("gpu")
     if not node or not device:
         return None
     key = f"{cluster}/device/{node}/{device}/{metric.field}"
     job = labels.get("hpc_job") or None
-    return Subject(key, metric.unit, metric.interval_s, cluster, job, node, device, high=metric.high)
+    return SeriesSubject(key, metric.unit, metric.interval_s, cluster, job, node, device, high=metric.high)
 
 
 def _range(

@@ -9,12 +9,10 @@ import threading
 import time
 from collections.abc import Iterable
 
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
-
 from paceline import topics, wire
-from paceline.kafka.clients import BrokerSettings, BusError, producer
-from paceline.kafka.errors import explain
+from paceline.kafka.clients import Producer, producer
+from paceline.kafka.errors import BusError, explained
+from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
 
 from . import held_forecast
@@ -64,18 +62,21 @@ class ForecastPublisher:
         said = ""
         while not self._stop.is_set():
             try:
-                with contextlib.closing(producer(self._settings, "paceline-forecaster")) as client:
+                with (
+                    explained(self._settings),
+                    contextlib.closing(producer(self._settings, "paceline-forecaster")) as client,
+                ):
                     while not self._stop.is_set():
                         self._round(client)
                         self._stop.wait(EVERY_S)
-            except (BusError, SettingError, KafkaError) as error:
-                cause = str(explain(self._settings.address, error, self._settings.sasl_username))
+            except (BusError, SettingError) as error:
+                cause = str(error)
                 if cause != said:
                     logger.warning("not publishing: %s", cause)
                 said = cause
                 self._stop.wait(RETRY_S)
 
-    def _round(self, client: KafkaProducer) -> None:
+    def _round(self, client: Producer) -> None:
         series = self._memory.keys()
         self._done = {key: self._done[key] for key, _ in series if key in self._done}
         for profile in self._memory.running():

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import uvicorn
 
-from paceline.kafka.clients import BrokerSettings, BusError, ensure_topics, wait_for_broker
+from paceline.kafka.errors import BusError
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
 
 from .api.app import application
@@ -45,9 +48,7 @@ def serve(args: argparse.Namespace, token: str) -> int:
     memory, executor = Memory(), ForecastExecutor(models, max(1, args.processors))
     parts: list[EventConsumer | ForecastPublisher] = []
     if not args.no_bus:
-        settings = BrokerSettings.from_environ(os.environ)
-        if args.brokers:
-            settings = settings.with_brokers(args.brokers)
+        settings = BrokerSettings.from_environ(os.environ, args.brokers)
         settings.ssl_context()
         _prepare(settings)
         parts = [EventConsumer(settings, memory), ForecastPublisher(settings, memory, models)]

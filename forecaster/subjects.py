@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from paceline.events import DeviceWindow, HostWindow, JobDescribed, JobWindow
 from paceline.schema import unit_of
 
-from .history import Subject
+from .history import SeriesSubject
 
 #: Seconds of the windows that are followed.
 NODES_S, JOBS_S = 60.0, 10.0
@@ -23,10 +23,10 @@ OPEN = 4
 
 
 @dataclass(frozen=True)
-class Reading:
+class Measurement:
     """One value of one series over the interval that began at ``time_s``."""
 
-    subject: Subject
+    subject: SeriesSubject
     time_s: float
     value: float
 
@@ -58,7 +58,7 @@ class Subjects:
                 elif self._jobs.get((place.node, device)) == (event.cluster, event.job):
                     del self._jobs[place.node, device]
 
-    def readings(self, event: object) -> Iterator[Reading]:
+    def readings(self, event: object) -> Iterator[Measurement]:
         """The readings of a window; none of a length that is not followed."""
         if isinstance(event, DeviceWindow) and event.length_s == NODES_S:
             yield from self._device(event)
@@ -67,7 +67,7 @@ class Subjects:
         elif isinstance(event, JobWindow) and event.length_s == JOBS_S:
             yield from _job(event)
 
-    def _device(self, event: DeviceWindow) -> Iterator[Reading]:
+    def _device(self, event: DeviceWindow) -> Iterator[Measurement]:
         _, job = self._jobs.get((event.node, event.device), (event.cluster, None))
         for field in DEVICE:
             value = event.mean.get(field)
@@ -77,11 +77,13 @@ class Subjects:
             if field == "fb_used_bytes":
                 high = event.max.get("fb_total_bytes")
             key = f"{event.cluster}/device/{event.node}/{event.device}/{field}"
-            subject = Subject(key, unit_of(field), NODES_S, event.cluster, job, event.node, event.device, high=high)
-            yield Reading(subject, event.start_s, value)
+            subject = SeriesSubject(
+                key, unit_of(field), NODES_S, event.cluster, job, event.node, event.device, high=high
+            )
+            yield Measurement(subject, event.start_s, value)
         yield from self._aggregates(event, job)
 
-    def _aggregates(self, event: DeviceWindow, job: str | None) -> Iterator[Reading]:
+    def _aggregates(self, event: DeviceWindow, job: str | None) -> Iterator[Measurement]:
         place = (event.cluster, int(event.start_s // NODES_S))
         if place not in self._open:
             if len(self._open) >= OPEN and place < min(self._open, key=lambda one: one[1]):
@@ -110,10 +112,10 @@ def _part(event: DeviceWindow, job: str | None) -> _Part:
 
 def _summed(
     parts: dict[str, _Part], base: str, event: DeviceWindow, node: str | None, job: str | None
-) -> Iterator[Reading]:
-    def reading(field: str, unit: str, value: float, high: float | None) -> Reading:
-        subject = Subject(f"{base}/{field}", unit, NODES_S, event.cluster, job, node, None, high=high)
-        return Reading(subject, event.start_s, value)
+) -> Iterator[Measurement]:
+    def reading(field: str, unit: str, value: float, high: float | None) -> Measurement:
+        subject = SeriesSubject(f"{base}/{field}", unit, NODES_S, event.cluster, job, node, None, high=high)
+        return Measurement(subject, event.start_s, value)
 
     busy = [part.busy for part in parts.values() if part.busy is not None]
     power = [part.power_w for part in parts.values() if part.power_w is not None]
@@ -125,7 +127,7 @@ def _summed(
         yield reading("free_gpus", "GPUs", float(sum(part.free for part in parts.values())), float(len(parts)))
 
 
-def _host(event: HostWindow) -> Iterator[Reading]:
+def _host(event: HostWindow) -> Iterator[Measurement]:
     for field in HOST:
         value = event.mean.get(field)
         if value is None:
@@ -134,11 +136,11 @@ def _host(event: HostWindow) -> Iterator[Reading]:
         if field == "memory_used_bytes":
             high = event.max.get("memory_total_bytes")
         key = f"{event.cluster}/node/{event.node}/{field}"
-        subject = Subject(key, unit_of(field), NODES_S, event.cluster, node=event.node, high=high)
-        yield Reading(subject, event.start_s, value)
+        subject = SeriesSubject(key, unit_of(field), NODES_S, event.cluster, node=event.node, high=high)
+        yield Measurement(subject, event.start_s, value)
 
 
-def _job(event: JobWindow) -> Iterator[Reading]:
+def _job(event: JobWindow) -> Iterator[Measurement]:
     fields = {
         "step_s": ("s", event.step_median_s if event.steps else None, None),
         "steps_per_s": ("1/s", event.steps / event.length_s, None),
@@ -146,7 +148,7 @@ def _job(event: JobWindow) -> Iterator[Reading]:
     }
     for field, (unit, value, high) in fields.items():
         if value is not None:
-            subject = Subject(
+            subject = SeriesSubject(
                 f"{event.cluster}/job/{event.job}/{field}", unit, JOBS_S, event.cluster, event.job, high=high
             )
-            yield Reading(subject, event.start_s, value)
+            yield Measurement(subject, event.start_s, value)

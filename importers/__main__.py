@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import IO
 
 from paceline import wire
+from paceline.events import OP_INDEX
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
 
 from .kineto import read
 from .nccl_inspector import Inspector
 from .notes import Notes
-from .op_rows import OP_INDEX, Message, messages
-from .op_timeline import UNITS, Timeline, TimelineOptions
+from .op_rows import Message, messages
+from .op_timeline import UNITS, OpTimeline, TimelineOptions
 from .traces import Traces
 
 EXAMPLES = """examples:
@@ -103,7 +104,7 @@ def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> It
     for name, op in ops.items():
         if op not in OP_INDEX:
             raise ValueError(f"--op {name}={op}: no such phase; there are {', '.join(OP_INDEX)}")
-    timeline, progress = Timeline(TimelineOptions(columns, options.time_unit, ops, options.job), notes), Progress()
+    timeline, progress = OpTimeline(TimelineOptions(columns, options.time_unit, ops, options.job), notes), Progress()
     for path in files:
         progress.tell(f"reading {path}")
         with _open(path) as stream:

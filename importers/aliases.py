@@ -7,7 +7,7 @@ any collective) is communication whatever else it says: ``forward-send`` is no f
 import re
 from collections.abc import Mapping
 
-from paceline.events import OVERLAYS, PHASES, STEP
+from paceline.events import OPS, STEP
 
 #: Whole names.
 _EXACT = {
@@ -28,7 +28,7 @@ _EXACT = {
     "training-step": STEP,
     "h2d": "prepare",
     "garbage-collection": "gc",
-    **{name.replace("_", "-"): name for name in (*PHASES, *OVERLAYS, STEP)},
+    **{name.replace("_", "-"): name for name in OPS},
 }
 #: Parts of a name, the first that is found; the order matters.
 _PARTS = (

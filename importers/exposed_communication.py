@@ -5,7 +5,9 @@ Rule of this file: vectorised over all rows at once; time in which a rank did no
 
 import numpy as np
 
-from .op_rows import OP_INDEX, TOTAL, Floats, Ints, Rows
+from paceline.events import OP_INDEX
+
+from .op_rows import TOTAL, Floats, Ints, Rows
 
 _COMMUNICATION = OP_INDEX["communication"]
 _OVERLAYS = (OP_INDEX["gc"], OP_INDEX["cpu_wait"])

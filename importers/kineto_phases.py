@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paceline.events import OP_INDEX
+
 from .notes import Notes
-from .op_rows import OP_INDEX, TOTAL, Floats, Ints, Rows
+from .op_rows import TOTAL, Floats, Ints, Rows
 
 #: Step, phase, micro-batch, start, seconds.
 _Row = tuple[int, str, int, float, float]

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
+from paceline.events import OP_INDEX, OPS, STEP, OpTimings
 from paceline.topics import OP, Topic
 
-OPS = (*PHASES, *OVERLAYS, STEP)
-OP_INDEX = {name: index for index, name in enumerate(OPS)}
 TOTAL = OP_INDEX[STEP]
 #: Rows of one message, and seconds.
 MOST_ROWS, MOST_S = 4000, 1.0

@@ -11,10 +11,12 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.events import OP_INDEX
+
 from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
 from .notes import Notes, SourceError
-from .op_rows import OP_INDEX, TOTAL, Floats, Ints, Job, Rows
+from .op_rows import TOTAL, Floats, Ints, Job, Rows
 from .tables import Piece, columns_of, moments, numbers, pieces
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -50,7 +52,7 @@ class _Labels:
         )
 
 
-class Timeline:
+class OpTimeline:
     """Reads tables of one job, then gives ``rows`` and ``job``."""
 
     def __init__(self, options: TimelineOptions, notes: Notes) -> None:

@@ -37,7 +37,7 @@ def job_of(environ: Mapping[str, str]) -> str:
         _torchrun_job(environ),
         environ.get(FALLBACK_JOB_VARIABLE, ""),
     )
-    return next((found.strip()[:LONGEST] for found in candidates if found.strip()), "")
+    return next((candidate.strip()[:LONGEST] for candidate in candidates if candidate.strip()), "")
 
 
 def attempt_of(environ: Mapping[str, str]) -> int:
@@ -52,7 +52,7 @@ def attempt_of(environ: Mapping[str, str]) -> int:
 def node_of(environ: Mapping[str, str], hostname: str) -> str:
     """The name of this node: as configured, as Slurm or Kubernetes call it, else its host name."""
     candidates = (NODE.read(environ), environ.get("SLURMD_NODENAME", ""), environ.get("NODE_NAME", ""), hostname)
-    return next((found.strip()[:LONGEST] for found in candidates if found.strip()), "localhost")
+    return next((candidate.strip()[:LONGEST] for candidate in candidates if candidate.strip()), "localhost")
 
 
 def labels_of(environ: Mapping[str, str]) -> dict[str, str]:

@@ -67,14 +67,14 @@ def parse(number: int, raw: bytes) -> Line | Bad:
     if len(raw) > LONGEST_LINE:
         return Bad(number, f"longer than {LONGEST_LINE} bytes")
     try:
-        found = _decoder.decode(raw)
-        value = bytes(found.value)
-        if found.value_base64 is not None:
-            value = base64.b64decode(found.value_base64, validate=True)
+        line = _decoder.decode(raw)
+        value = bytes(line.value)
+        if line.value_base64 is not None:
+            value = base64.b64decode(line.value_base64, validate=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, binascii.Error) as error:
         torn = "" if raw.endswith(b"\n") else "torn last line: "
         return Bad(number, torn + str(error).replace("\n", " ")[:200])
-    return Line(number, found.topic, found.key, found.timestamp_ms, value)
+    return Line(number, line.topic, line.key, line.timestamp_ms, value)
 
 
 def render(topic: str, key: str | None, timestamp_ms: int, value: bytes) -> bytes:

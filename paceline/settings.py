@@ -86,14 +86,14 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 
 def brokers(raw: str) -> tuple[str, ...]:
     """A parser for ``host:port[,host:port…]``."""
-    found = tuple(part.strip() for part in raw.split(",") if part.strip())
-    for part in found:
+    addresses = tuple(part.strip() for part in raw.split(",") if part.strip())
+    for part in addresses:
         host, _, port = part.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
             raise ValueError(f"{part!r} is not host:port")
-    if not found:
+    if not addresses:
         raise ValueError("no broker named")
-    return found
+    return addresses
 
 
 def text(raw: str) -> str:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
-from kafka.errors import KafkaError
 
 from paceline import wire
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings, BusError
-from paceline.kafka.errors import explain
+from paceline.kafka.clients import producer
+from paceline.kafka.errors import BusError, explained
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import RecordingError, Writer, create
 from paceline.terminal import Progress, say
 
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("-o", "--output", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz, .jsonl.zst, or -")
-    made.add_argument("--brokers", metavar="HOST:PORT", help="send it to these Kafka brokers instead, as if it ran now")
+    add_brokers_option(made, "send it to these Kafka brokers instead, as if it ran now")
     made.add_argument("--speed", type=float, default=1.0, metavar="N", help="pace on the bus; 0 as fast as possible")
     made.add_argument("--truth", metavar="FILE", help="write what was injected, and what it cost, as JSON")
     shape = made.add_argument_group("the job")
@@ -96,8 +96,8 @@ def main(argv: list[str]) -> int:
     except (ValueError, RecordingError) as error:
         say(str(error))
         return 2
-    except (BusError, KafkaError) as error:
-        say(str(explain(BrokerSettings.from_environ(os.environ).address, error)))
+    except BusError as error:
+        say(str(error))
         return 1
     except OSError as error:
         say(f"{options.output or options.brokers}: {error.strerror or error}")
@@ -157,20 +157,20 @@ def _sink(options: argparse.Namespace) -> Iterator[Callable[[Message], None]]:
                 wire.encode(message.event),
             )
         return
-    settings = BrokerSettings.from_environ(os.environ).with_brokers(options.brokers)
-    clients.ensure_topics(settings)
+    settings = BrokerSettings.from_environ(os.environ, options.brokers)
+    ensure_topics(settings)
     failures: list[BaseException] = []
-    with contextlib.closing(clients.producer(settings, "paceline-simulate")) as producer:
+    with explained(settings), contextlib.closing(producer(settings, "paceline-simulate")) as client:
         started, began_s = time.monotonic(), time.time()
 
         def send(message: Message) -> None:
             if options.speed:
                 _wait_until(started + (message.time_s - began_s) / options.speed)
             key = (wire.key_of(message.topic, message.event) or "").encode()
-            producer.send(message.topic.name, value=wire.encode(message.event), key=key).add_errback(failures.append)
+            client.send(message.topic.name, value=wire.encode(message.event), key=key).add_errback(failures.append)
 
         yield send
-        producer.flush(timeout=FLUSH_S)
+        client.flush(timeout=FLUSH_S)
     if failures:
         raise BusError(settings.address, f"{len(failures)} messages were not taken", "run `paceline doctor`")
 

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import CollectiveTimings, OpTimings
+from paceline.events import OPS, CollectiveTimings, OpTimings
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 
 from .collectives import EXTRA_EVERY
-from .dependencies import Timeline
+from .dependencies import StepTimes
 from .node import Node
-from .readings import Conditions, Wires
+from .readings import ConditionReadings, Wires
 from .spec import Spec
-from .table import OPS, Table
+from .table import Table
 from .work import Array
 
 Ints = NDArray[np.int64]
@@ -51,7 +51,7 @@ class Batches:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.nodes = [Node(number, spec) for number in range(spec.nodes)]
-        self.conditions = Conditions(spec)
+        self.conditions = ConditionReadings(spec)
         self.wires = Wires(spec)
         random = np.random.default_rng([spec.seed, 3])
         #: When in a second each node sends, and how wrong its clock is.
@@ -63,7 +63,7 @@ class Batches:
         for node, clock in zip(self.nodes, self.clock, strict=True):
             yield Message(self.spec.began_s + time_s, JOB, node.describe(clock + time_s if ended else None))
 
-    def emit(self, first: int, table: Table, times: Timeline, base: Array) -> Iterator[Message]:
+    def emit(self, first: int, table: Table, times: StepTimes, base: Array) -> Iterator[Message]:
         """The messages of the steps from step ``first``."""
         parts = [part for number in range(len(self.nodes)) for part in self._parts(number, first, table)]
         for part in sorted(parts, key=lambda one: one.sent_s):
@@ -114,7 +114,7 @@ class Batches:
             conditions=conditions,
         )
 
-    def _collectives(self, part: _Part, first: int, times: Timeline, base: Array) -> CollectiveTimings:
+    def _collectives(self, part: _Part, first: int, times: StepTimes, base: Array) -> CollectiveTimings:
         node, clock = self.nodes[part.node], self.clock[part.node]
         rank, step = part.local + node.ranks.start, part.step + first
         fixed = node.table[part.local]

@@ -16,7 +16,7 @@ from .work import Array, Work
 _HOP = 0.001
 
 
-class Timeline(NamedTuple):
+class StepTimes(NamedTuple):
     """Seconds since all left the step before. S steps, R ranks, M micro-batches, C collectives.
 
     ``start``: (S, R); ``forward_start``, ``backward_start``: (S, R, M); ``wait_start``, ``wait``: (S, R) time stood
@@ -34,7 +34,7 @@ class Timeline(NamedTuple):
     stood: Array
 
 
-def run(work: Work, spec: Spec, optimizer_before: Array) -> Timeline:
+def run(work: Work, spec: Spec, optimizer_before: Array) -> StepTimes:
     """The timeline of ``work``; ``optimizer_before``, (ranks,), is what the step before the first still had to do."""
     start = np.concatenate([optimizer_before[None], work.optimizer[:-1]])
     before = start + work.evaluation + work.checkpoint + work.data
@@ -53,7 +53,7 @@ def _starts(before: Array, work: Work) -> tuple[Array, Array]:
     return begins[:, :, 0::2], begins[:, :, 1::2]
 
 
-def _replicated(work: Work, spec: Spec, start: Array, before: Array) -> Timeline:
+def _replicated(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     """Plain data parallelism: buckets are reduced while the last backward runs, and only the last is waited for."""
     forward_start, backward_start = _starts(before, work)
     last = work.backward[:, :, -1].sum(axis=2)
@@ -72,10 +72,10 @@ def _replicated(work: Work, spec: Spec, start: Array, before: Array) -> Timeline
     stood = np.zeros_like(issued) if spec.phases else np.maximum(left - stream, 0.0)
     if count:
         stood[:, :, -1] = wait
-    return Timeline(start, forward_start, backward_start, arrival, wait, leave, issued, left, stood)
+    return StepTimes(start, forward_start, backward_start, arrival, wait, leave, issued, left, stood)
 
 
-def _sharded(work: Work, spec: Spec, start: Array, before: Array) -> Timeline:
+def _sharded(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     """Sharded parameters: ranks meet at every block, to gather in the forward and to scatter in the backward."""
     steps, ranks, _, blocks = work.forward.shape
     own = np.stack([work.forward, work.backward], axis=3).reshape(steps, ranks, -1)
@@ -91,7 +91,7 @@ def _sharded(work: Work, spec: Spec, start: Array, before: Array) -> Timeline:
     arrival = issued[:, :, -1]
     count = 2 * blocks if spec.collectives else 0
     keep = slice(own.shape[2] - count, None)
-    return Timeline(
+    return StepTimes(
         start,
         starts[:, :, 0::2],
         starts[:, :, 1::2],
@@ -104,7 +104,7 @@ def _sharded(work: Work, spec: Spec, start: Array, before: Array) -> Timeline:
     )
 
 
-def _pipeline(work: Work, spec: Spec, start: Array, before: Array) -> Timeline:
+def _pipeline(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     """1F1B over stages; tensor-parallel ranks go in step; then gradients over the data dimension, and their norm."""
     steps = start.shape[0]
     grid = (steps, spec.pp, spec.dp, spec.tp)
@@ -126,7 +126,7 @@ def _pipeline(work: Work, spec: Spec, start: Array, before: Array) -> Timeline:
     def spread(values: Array) -> Array:
         return np.repeat(values[:, :, :, None], spec.tp, axis=3).reshape(*flat, -1)
 
-    return Timeline(
+    return StepTimes(
         start,
         spread(forward_start),
         spread(backward_start),

@@ -21,7 +21,7 @@ def active(faults: list[Fault], rank: int, steps: range) -> list[Fault]:
     return [one for one in faults if rank in one.ranks and one.first < steps.stop and steps.start <= one.last]
 
 
-class Conditions:
+class ConditionReadings:
     """Devices and nodes, a second at a time."""
 
     def __init__(self, spec: Spec) -> None:

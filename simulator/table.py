@@ -8,13 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OVERLAYS, PHASES, STEP
+from paceline.events import OPS, STEP
 
-from .dependencies import Timeline
+from .dependencies import StepTimes
 from .spec import Spec
 from .work import Array, Work
-
-OPS = (*PHASES, *OVERLAYS, STEP)
 
 
 class Table(NamedTuple):
@@ -27,7 +25,7 @@ class Table(NamedTuple):
     end: Array
 
 
-def build(work: Work, times: Timeline, base: Array, spec: Spec) -> Table:
+def build(work: Work, times: StepTimes, base: Array, spec: Spec) -> Table:
     """The rows; ``base``, shape (steps,), is the time that the timeline counts from."""
     end = times.leave[:, None] + work.optimizer
     before = times.start

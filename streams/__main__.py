@@ -9,7 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from paceline.kafka.clients import BrokerSettings, BusError, ensure_topics, wait_for_broker
+from paceline.kafka.errors import BusError
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.topic_admin import ensure_topics
 
 EXAMPLES = """\
 examples:
@@ -30,9 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
-    settings = BrokerSettings.from_environ(os.environ)
-    if args.brokers:
-        settings = settings.with_brokers(args.brokers)
+    settings = BrokerSettings.from_environ(os.environ, args.brokers)
     settings.ssl_context()
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
         return _work(settings, Path(args.data_dir or scratch), (args.web_address, args.web_port), args.wait)
@@ -45,7 +46,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--brokers", metavar="HOST:PORT[,…]", help="Kafka brokers; default: PACELINE_BROKERS")
+    add_brokers_option(parser)
     parser.add_argument("--web-port", type=int, default=0, metavar="N", help="serve health and metrics on port N")
     parser.add_argument("--web-address", default="127.0.0.1", metavar="IP", help="on this address (default: loopback)")
     parser.add_argument("--data-dir", metavar="DIR", help="scratch folder; default: a temporary one")

@@ -8,32 +8,31 @@ from collections.abc import Iterable
 from typing import Any
 
 from paceline.events import Coverage
-
-#: Notes and producers are bounded, because both come from outside.
-MOST_PRODUCERS = 65_536
+from paceline.sequences import Sequences
 
 
 class CoverageTracker:
     """Gaps, duplicates and disagreements in one job's messages on one topic."""
 
     def __init__(self) -> None:
-        self.last: dict[str, int] = {}
+        self.sequences = Sequences()
         self.worlds: dict[int, int] = {}
-        self.missing = 0
         self.odd: dict[str, int] = {}
         self._expected: int | None = None
 
     def admit(self, producer: str, sequence: int) -> bool:
-        """Whether this message is new. A jump counts the messages in between as missing."""
-        last = self.last.get(producer)
-        if last is not None and sequence <= last:
-            return False
-        if last is None and len(self.last) >= MOST_PRODUCERS:
-            self.note("producers beyond the limit")
-            return False
-        self.missing += sequence - last - 1 if last is not None else 0
-        self.last[producer] = sequence
-        return True
+        """Whether this message is new."""
+        return self.sequences.admit(producer, sequence)
+
+    @property
+    def last(self) -> dict[str, int]:
+        """The last number of each producer."""
+        return self.sequences.last
+
+    @property
+    def missing(self) -> int:
+        """Messages that never came."""
+        return self.sequences.missing
 
     def hear(self, ranks: Iterable[int], world_sizes: Iterable[int]) -> None:
         """Take down which ranks spoke, and how large each believes the world to be."""
@@ -75,14 +74,13 @@ class CoverageTracker:
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
         return {
-            "last": dict(self.last),
+            **self.sequences.snapshot(),
             "worlds": [[rank, world] for rank, world in self.worlds.items()],
-            "missing": self.missing,
             "odd": dict(self.odd),
         }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.last, self.worlds = dict(data["last"]), dict(data["worlds"])
-        self.missing, self.odd = int(data["missing"]), dict(data["odd"])
+        self.sequences = Sequences.restore(data)
+        self.worlds, self.odd = dict(data["worlds"]), dict(data["odd"])
         self._expected = None

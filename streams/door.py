@@ -2,11 +2,11 @@
 
 Rule of this file: it knows the order of things and no Faust. An event's way:
 
-1. decoded (else to the dead letters), told to its unit, and what the unit says is published at once;
-2. some seconds later the unit is snapshotted; when all it said up to then is delivered, the snapshot is stored;
+1. decoded (else to the dead letters), told to the state of its key, and what that says is published at once;
+2. some seconds later the state is snapshotted; when all it said up to then is delivered, the snapshot is stored;
 3. only then may the event's offset be committed (``offsets.py``).
 
-A worker killed anywhere on that way leaves events that come again to a unit restored from before them. It says again
+A worker killed anywhere on that way leaves events that come again to a state restored from before them. It says again
 what it said, under the same ids and revisions.
 """
 
@@ -23,15 +23,15 @@ from paceline import topics, wire
 from paceline.events import DeadLetter, Event, JobWindow
 from paceline.topics import Topic
 
-from .keyed_state import Key, key_of
+from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
-from .positions import Positions, Verdict
+from .positions import PositionCheck, Positions
 from .processor import Processor
 from .store import Store, StoreError
 
 log = logging.getLogger(__name__)
 
-#: A unit is stored this often, or after so many events, whichever comes first …
+#: A state is stored this often, or after so many events, whichever comes first …
 CHECKPOINT_S = 2.0
 CHECKPOINT_EVENTS = 500
 #: … but snapshots may take no more than one part in so many of the time.
@@ -83,7 +83,7 @@ class Counts:
 
 @dataclass
 class _Open:
-    """What the door keeps of a unit between two snapshots."""
+    """What the door keeps of a state between two snapshots."""
 
     partition: int
     events: int = 0
@@ -127,7 +127,7 @@ class Door:
         except wire.WireError as error:
             await self._refuse(source, offset, data, str(error))
             return
-        key = key_of(topic, event)
+        key = state_key(topic, event)
         opened = self._opened(key, source.number)
         self.offsets.received(source, offset, key)
         opened.events += 1
@@ -153,11 +153,11 @@ class Door:
                 return False
             self.positions.start(source, start)
         verdict = self.positions.judge(source, offset, self.clock())
-        if verdict is Verdict.SEEK:
+        if verdict is PositionCheck.SEEK:
             wanted = self.positions.next[source]
             log.warning("%s %d: %d came where %d was due; reading again", source.topic, source.number, offset, wanted)
             await self.source.seek(source, wanted)
-        return verdict is Verdict.TAKE
+        return verdict is PositionCheck.TAKE
 
     async def _say(self, target: Topic, answer: Event, opened: _Open) -> None:
         opened.waiting.append(await self.publish(target, wire.key_of(target, answer), wire.encode(answer)))
@@ -166,7 +166,7 @@ class Door:
             self.counts.see(answer)
 
     def _opened(self, key: Key, partition: int) -> _Open:
-        """The unit's entry; a unit not in memory is restored from what is stored of it."""
+        """The entry of a key; a state not in memory is restored from what is stored of it."""
         opened = self._open.get(key)
         if opened is None:
             opened = self._open[key] = _Open(partition, due_s=self.clock() + CHECKPOINT_S)
@@ -197,7 +197,7 @@ class Door:
             self.offsets.release(serial)
 
     async def checkpoint(self, everything: bool = False) -> None:
-        """Store the units that are due (or all that changed), then commit what became safe.
+        """Store the states that are due (or all that changed), then commit what became safe.
 
         Raises:
             Exception: an answer or a snapshot could not be delivered. The worker must start again from what is stored.

@@ -15,7 +15,8 @@ import faust
 from faust.types import TP
 
 from paceline import topics
-from paceline.kafka.clients import MAX_MESSAGE_BYTES, BrokerSettings
+from paceline.kafka.clients import MAX_MESSAGE_BYTES
+from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
 from .door import Door

@@ -24,12 +24,12 @@ class Gather(Generic[Timings]):
         self.kind: type[Timings] = kind
         self.waiting: list[Timings] = []
 
-    def add(self, batch: Timings, producers: int) -> list[Timings]:
+    def push(self, batch: Timings, producers: int) -> list[Timings]:
         """Take in a message of a job of so many ``producers``; those to be judged now, in order of arrival."""
         self.waiting.append(batch)
-        return self.take() if len(self.waiting) * PARTS >= producers else []
+        return self.drain() if len(self.waiting) * PARTS >= producers else []
 
-    def take(self) -> list[Timings]:
+    def drain(self) -> list[Timings]:
         """All that waits."""
         ready, self.waiting = self.waiting, []
         return ready

@@ -7,31 +7,37 @@ watches, a gauge each by job, do not name the service.
 from collections.abc import Callable, Iterator
 
 from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
 from .door import Counts
 
 
-def metrics(counts: Counts, in_hand: int, units: int) -> str:
-    """The numbers in Prometheus' text form."""
-    lines: list[str] = []
+class _Meters:
+    """The door's counts as Prometheus metrics, read when asked for."""
 
-    def add(name: str, kind: str, help_: str, *rows: tuple[str, float]) -> None:
-        lines.extend((f"# HELP paceline_streams_{name} {help_}", f"# TYPE paceline_streams_{name} {kind}"))
-        lines.extend(f"paceline_streams_{name}{labels} {value}" for labels, value in rows)
+    def __init__(self, counts: Counts, in_hand: int, units: int) -> None:
+        self._counts, self._in_hand, self._units = counts, in_hand, units
 
-    add("events_total", "counter", "Events read.", *_by_topic(counts.events))
-    add("event_bytes_total", "counter", "Bytes of the events read.", ("", counts.bytes))
-    add("published_total", "counter", "Events published.", *_by_topic(counts.published))
-    add("dead_letters_total", "counter", "Messages that could not be used.", ("", counts.dead_letters))
-    add("checkpoints_total", "counter", "Snapshots stored.", ("", counts.checkpoints))
-    add("checkpoint_bytes_total", "counter", "Bytes of the snapshots stored.", ("", counts.checkpoint_bytes))
-    add("commits_total", "counter", "Offset commits.", ("", counts.commits))
-    add("uncommitted_events", "gauge", "Events read whose offset is not safe to commit yet.", ("", in_hand))
-    add("units", "gauge", "Jobs and nodes in memory.", ("", units))
-    for name, help_, at in _JOBS:
-        lines.extend((f"# HELP {name} {help_}", f"# TYPE {name} gauge"))
-        lines.extend(f'{name}{{training_job="{_quoted(job)}"}} {row[at]:g}' for job, row in sorted(counts.jobs.items()))
-    return "\n".join(lines) + "\n"
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, as ``prometheus_client`` wants a collector to tell them."""
+        counts = self._counts
+        yield _by_topic("events", "Events read.", counts.events)
+        yield _counter("event_bytes", "Bytes of the events read.", counts.bytes)
+        yield _by_topic("published", "Events published.", counts.published)
+        yield _counter("dead_letters", "Messages that could not be used.", counts.dead_letters)
+        yield _counter("checkpoints", "Snapshots stored.", counts.checkpoints)
+        yield _counter("checkpoint_bytes", "Bytes of the snapshots stored.", counts.checkpoint_bytes)
+        yield _counter("commits", "Offset commits.", counts.commits)
+        waiting = "Events read whose offset is not safe to commit yet."
+        yield GaugeMetricFamily("paceline_streams_uncommitted_events", waiting, self._in_hand)
+        yield GaugeMetricFamily("paceline_streams_units", "Jobs and nodes in memory.", self._units)
+        for name, help_, at in _JOBS:
+            family = GaugeMetricFamily(name, help_, labels=["training_job"])
+            for job, row in sorted(counts.jobs.items()):
+                family.add_metric([job], row[at])
+            yield family
 
 
 #: Metric of a job, what it is, and its place in the door's row.
@@ -41,12 +47,22 @@ _JOBS = (
 )
 
 
-def _quoted(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+def _counter(name: str, help_: str, value: int) -> Metric:
+    return CounterMetricFamily(f"paceline_streams_{name}", help_, value)
 
 
-def _by_topic(counts: dict[str, int]) -> Iterator[tuple[str, float]]:
-    return ((f'{{topic="{name}"}}', value) for name, value in sorted(counts.items()))
+def _by_topic(name: str, help_: str, counts: dict[str, int]) -> Metric:
+    family = CounterMetricFamily(f"paceline_streams_{name}", help_, labels=["topic"])
+    for topic, count in sorted(counts.items()):
+        family.add_metric([topic], count)
+    return family
+
+
+def metrics(counts: Counts, in_hand: int, units: int) -> str:
+    """The numbers in Prometheus' text form."""
+    registry = CollectorRegistry()
+    registry.register(_Meters(counts, in_hand, units))
+    return generate_latest(registry).decode()
 
 
 async def serve(address: str, port: int, ready: Callable[[], bool], text: Callable[[], str]) -> web.AppRunner:

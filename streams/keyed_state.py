@@ -39,7 +39,7 @@ class Key(NamedTuple):
         return msgspec.json.decode(text, type=cls)
 
 
-def key_of(topic: Topic, event: Any) -> Key:
+def state_key(topic: Topic, event: Any) -> Key:
     """The key of the state that ``event`` is for."""
     if topic.key == "job":
         return Key("job", event.cluster, event.job, event.attempt)

@@ -14,7 +14,7 @@ from .offsets import Partition
 RETRY_S = 2.0
 
 
-class Verdict(Enum):
+class PositionCheck(Enum):
     """What to do with a message."""
 
     TAKE = "take"
@@ -45,24 +45,24 @@ class Positions:
         self.next[partition] = offset
         self._gaps.pop(partition, None)
 
-    def judge(self, partition: Partition, offset: int, now_s: float) -> Verdict:
+    def judge(self, partition: Partition, offset: int, now_s: float) -> PositionCheck:
         """What to do with the message at ``offset``; ``SEEK`` is not to take it but to read from ``next`` again."""
         wanted = self.next[partition]
         gap = self._gaps.get(partition)
         if offset < wanted:
-            return Verdict.SKIP
+            return PositionCheck.SKIP
         if offset == wanted or (gap is not None and offset == gap.first):
             self._gaps.pop(partition, None)
             self.next[partition] = offset + 1
-            return Verdict.TAKE
+            return PositionCheck.TAKE
         if gap is None:
             self.gaps_seen += 1
             self._gaps[partition] = _Gap(offset, now_s)
-            return Verdict.SEEK
+            return PositionCheck.SEEK
         if now_s - gap.asked_s >= RETRY_S:
             gap.asked_s = now_s
-            return Verdict.SEEK
-        return Verdict.SKIP
+            return PositionCheck.SEEK
+        return PositionCheck.SKIP
 
     def clear(self) -> None:
         """The partitions were taken away."""

@@ -1,6 +1,6 @@
-"""The processor: every event to the unit it is for, and what the units say back with its topic.
+"""The processor: every event to the state of its key, and what the decisions there say back with its topic.
 
-Rule of this file: pure and bounded. The Faust app and ``paceline analyze`` run this same code. Units that have been
+Rule of this file: pure and bounded. The Faust app and ``paceline analyze`` run this same code. States that have been
 idle for an hour of **stream time** are forgotten. Stream time follows the batches' own start times, but no event may
 push it by more than ``MOST_PUSH_S``: a producer whose clock is a year ahead must not make all others look idle.
 """
@@ -10,37 +10,37 @@ from collections import OrderedDict
 from paceline.events import Event
 from paceline.topics import Topic
 
-from .keyed_state import Key, KeyedState, key_of
+from .keyed_state import Key, KeyedState, state_key
 from .routes import Routes, topic_of
 
 IDLE_S = 3600.0
 MOST_PUSH_S = 10.0
-#: More units than this at a time are not kept: the longest idle goes first.
-MOST_UNITS = 10_000
+#: More states than this at a time are not kept: the longest idle goes first.
+MOST_STATES = 10_000
 
 
 class Processor:
-    """Units by key, least recently used first."""
+    """States by key, least recently used first."""
 
-    def __init__(self, routes: Routes | None = None, idle_s: float = IDLE_S, most_units: int = MOST_UNITS) -> None:
+    def __init__(self, routes: Routes | None = None, idle_s: float = IDLE_S, most_states: int = MOST_STATES) -> None:
         self.routes = routes
         self.idle_s = idle_s
-        self.most_units = most_units
+        self.most_states = most_states
         self.now_s: float | None = None
-        self.units: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
+        self.states: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
         self._forgotten: list[Key] = []
 
     def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
-        key = key_of(topic, event)
-        unit = self.units.pop(key, (None, 0.0))[0] or KeyedState(self.routes)
-        self.units[key] = (unit, self._advance(getattr(event, "t0_s", None)))
+        key = state_key(topic, event)
+        state = self.states.pop(key, (None, 0.0))[0] or KeyedState(self.routes)
+        self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
         self._forget()
-        return [(topic_of(answer), answer) for answer in unit.update(topic, event)]
+        return [(topic_of(answer), answer) for answer in state.update(topic, event)]
 
     def finish(self) -> list[tuple[Topic, Event]]:
-        """What the units have still to say, now that nothing more comes."""
-        return [(topic_of(answer), answer) for unit, _ in self.units.values() for answer in unit.finish()]
+        """What the decisions have still to say, now that nothing more comes."""
+        return [(topic_of(answer), answer) for state, _ in self.states.values() for answer in state.finish()]
 
     def _advance(self, time_s: float | None) -> float:
         if self.now_s is None:
@@ -51,34 +51,34 @@ class Processor:
 
     def _forget(self) -> None:
         now_s = self.now_s or 0.0
-        while self.units:
-            key = next(iter(self.units))
-            if len(self.units) <= self.most_units and now_s - self.units[key][1] <= self.idle_s:
+        while self.states:
+            key = next(iter(self.states))
+            if len(self.states) <= self.most_states and now_s - self.states[key][1] <= self.idle_s:
                 return
-            del self.units[key]
+            del self.states[key]
             self._forgotten.append(key)
 
     def take_forgotten(self) -> list[Key]:
         """The keys forgotten since the last call, so that their stored state can be deleted."""
         keys, self._forgotten = self._forgotten, []
-        return [key for key in keys if key not in self.units]
+        return [key for key in keys if key not in self.states]
 
     def __contains__(self, key: Key) -> bool:
-        return key in self.units
+        return key in self.states
 
     def snapshot(self, key: Key) -> bytes:
-        """The state of one unit."""
-        return self.units[key][0].snapshot()
+        """The state of one key."""
+        return self.states[key][0].snapshot()
 
     def restore(self, key: Key, data: bytes) -> None:
-        """Put one unit's state back.
+        """Put the state of one key back.
 
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        self.units[key] = (KeyedState.restore(data, self.routes), self.now_s or 0.0)
+        self.states[key] = (KeyedState.restore(data, self.routes), self.now_s or 0.0)
 
     def clear(self) -> None:
-        """Drop every unit: their partitions are somebody else's now."""
-        self.units.clear()
+        """Drop every state: their partitions are somebody else's now."""
+        self.states.clear()
         self._forgotten.clear()

@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
+from paceline.events import OP_INDEX, OpTimings
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 
 #: What ``OpRows.op`` counts in: the disjoint phases, the overlays, and the whole step last.
-OPS = (*PHASES, *OVERLAYS, STEP)
-OP_INDEX = {name: index for index, name in enumerate(OPS)}
 UNKNOWN = -1
 
 

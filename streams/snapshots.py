@@ -36,16 +36,16 @@ def _decode(code: int, data: memoryview) -> Any:
     return np.frombuffer(raw, dtype=_DTYPES[kind]).reshape(shape).copy()
 
 
-def pack(state: dict[str, Any]) -> bytes:
-    """``state`` as compressed bytes."""
-    return zstandard.compress(msgspec.msgpack.encode(state, enc_hook=_encode), _LEVEL)
+def pack(layout: int, state: dict[str, Any]) -> bytes:
+    """``state``, laid out by version ``layout`` of its decision, as compressed bytes."""
+    return zstandard.compress(msgspec.msgpack.encode({"layout": layout, **state}, enc_hook=_encode), _LEVEL)
 
 
-def unpack(data: bytes) -> dict[str, Any]:
-    """The state in ``data``.
+def unpack(layout: int, data: bytes) -> dict[str, Any]:
+    """The state in ``data``, which must be of version ``layout``.
 
     Raises:
-        ValueError: not a snapshot, or damaged.
+        ValueError: not a snapshot, damaged, or of another version.
     """
     try:
         raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=MOST_BYTES)
@@ -54,4 +54,6 @@ def unpack(data: bytes) -> dict[str, Any]:
         raise ValueError(f"not a snapshot: {error}") from error
     if not isinstance(state, dict):
         raise ValueError("not a snapshot: no mapping")
+    if state.get("layout") != layout:
+        raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {layout}")
     return state

@@ -8,13 +8,12 @@ import contextlib
 import os
 import sys
 
-from kafka.errors import KafkaError
-
 from paceline import topics, wire
 from paceline.events import Thresholds
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings, BusError
-from paceline.kafka.errors import explain
+from paceline.kafka.clients import producer
+from paceline.kafka.errors import BusError, explained
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import CLUSTER, SettingError
 
 from .jobs.config import CHANGEABLE, default, refusal
@@ -51,21 +50,19 @@ def main(argv: list[str] | None = None) -> int:
 
 def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
     try:
-        settings = BrokerSettings.from_environ(os.environ)
+        settings = BrokerSettings.from_environ(os.environ, args.brokers)
         cluster = CLUSTER.read(os.environ)
     except SettingError as error:
         return _refuse(str(error))
-    if args.brokers:
-        settings = settings.with_brokers(args.brokers)
     event = Thresholds(cluster=cluster, job=args.job, attempt=args.attempt, values=values)
     topic = topics.THRESHOLD
     try:
-        clients.ensure_topics(settings)
-        with contextlib.closing(clients.producer(settings, "paceline-thresholds")) as producer:
+        ensure_topics(settings)
+        with explained(settings), contextlib.closing(producer(settings, "paceline-thresholds")) as client:
             key = (wire.key_of(topic, event) or "").encode()
-            producer.send(topic.name, wire.encode(event), key=key).get(timeout=_SEND_S)
-    except (BusError, KafkaError) as error:
-        print(f"paceline thresholds: {explain(settings.address, error, settings.sasl_username)}", file=sys.stderr)
+            client.send(topic.name, wire.encode(event), key=key).get(timeout=_SEND_S)
+    except BusError as error:
+        print(f"paceline thresholds: {error}", file=sys.stderr)
         return 1
     told = ", ".join(f"{name}={value:g}" for name, value in values.items()) or "all at their defaults"
     print(f"job {args.job}, attempt {args.attempt}: {told}, from its next messages on")
@@ -93,7 +90,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--job", metavar="J", help="the job")
     parser.add_argument("--attempt", type=int, default=0, metavar="N", help="which start of it (default: 0)")
     parser.add_argument("--list", action="store_true", help="the thresholds, with default and limits")
-    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers (default: PACELINE_BROKERS)")
+    add_brokers_option(parser)
     return parser.parse_args(argv)
 
 

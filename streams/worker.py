@@ -12,7 +12,7 @@ from pathlib import Path
 import faust
 from aiohttp import web
 
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
 
 from . import health
@@ -75,7 +75,7 @@ class Worker:
 
     async def _serve(self, door: Door) -> web.AppRunner:
         def text() -> str:
-            return health.metrics(door.counts, door.offsets.in_hand(), len(door.processor.units))
+            return health.metrics(door.counts, door.offsets.in_hand(), len(door.processor.states))
 
         try:
             return await health.serve(self.web_address, self.web_port, lambda: self.ready, text)

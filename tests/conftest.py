@@ -25,7 +25,11 @@ with warnings.catch_warnings():
     # The Kafka client reads its schemas by a function that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from paceline import child
-    from paceline.kafka import clients, embedded
+    from paceline.kafka import embedded
+    from paceline.kafka.errors import BusError
+    from paceline.kafka.reach import wait_for_broker
+    from paceline.kafka.settings import BrokerSettings
+    from paceline.kafka.topic_admin import ensure_topics
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
@@ -97,10 +101,10 @@ class ApacheKafka:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def settings(self) -> clients.BrokerSettings:
-        return clients.BrokerSettings().with_brokers(self.address)
+    def settings(self) -> BrokerSettings:
+        return BrokerSettings().with_brokers(self.address)
 
-    def start(self, settings: clients.BrokerSettings | None = None) -> "ApacheKafka":
+    def start(self, settings: BrokerSettings | None = None) -> "ApacheKafka":
         """Start it and wait until it lets ``settings`` in (default: in the clear)."""
         own = {"PORT": str(self.port), "DATA": str(self.folder / "data"), "HEAP": "256m", **self.environ}
         own["HOME"] = INHERITED_HOME
@@ -127,13 +131,13 @@ class ApacheKafka:
         if self._log is not None:
             self._log.close()
 
-    def _wait(self, settings: clients.BrokerSettings) -> None:
+    def _wait(self, settings: BrokerSettings) -> None:
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             if self.process is not None and self.process.poll() is not None:
                 self._did_not_start()
-            with contextlib.suppress(clients.BusError):
-                clients.wait_for_broker(settings, 0.5)
+            with contextlib.suppress(BusError):
+                wait_for_broker(settings, 0.5)
                 return
         self._did_not_start()
 
@@ -210,11 +214,11 @@ BOTH = [pytest.param("embedded", marks=pytest.mark.bus), pytest.param("apache", 
 
 
 @pytest.fixture(params=BOTH)
-def broker(request: pytest.FixtureRequest) -> clients.BrokerSettings:
+def broker(request: pytest.FixtureRequest) -> BrokerSettings:
     """Each of the two brokers in turn, with the topics made."""
     fixture = {"embedded": "embedded_broker", "apache": "apache_kafka"}[request.param]
-    settings = clients.BrokerSettings().with_brokers(request.getfixturevalue(fixture).address)
-    clients.ensure_topics(settings)
+    settings = BrokerSettings().with_brokers(request.getfixturevalue(fixture).address)
+    ensure_topics(settings)
     return settings
 
 

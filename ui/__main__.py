@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from paceline import settings
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
 from .theme import OPTIONS
 
@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--address", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; it has no login)"
     )
-    made.add_argument("--brokers", help=f"Kafka brokers, {settings.BROKERS.allowed} (default: {settings.BROKERS.name})")
+    add_brokers_option(made)
     return made
 
 
@@ -45,9 +45,8 @@ def options(address: str, port: int) -> dict[str, object]:
 def main(argv: list[str]) -> int:
     """Serve until SIGTERM or Ctrl-C; 2 where a setting, the port or an installation is wrong."""
     chosen = parser().parse_args(argv)
-    if chosen.brokers:
-        os.environ[settings.BROKERS.name] = chosen.brokers
-    BrokerSettings.from_environ(os.environ)
+    # The page reads the environment: Streamlit runs it as a script of its own.
+    os.environ[settings.BROKERS.name] = BrokerSettings.from_environ(os.environ, chosen.brokers).address
     trouble = taken(chosen.address, chosen.port)
     if trouble:
         print(f"paceline: --port={chosen.port}: {trouble}; choose another with --port", file=sys.stderr)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline import events
+from paceline.sequences import Sequences
 from paceline.topics import DEADLETTER, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .job_buffer import JobBuffer
-from .sequences import Sequences
 from .snapshot import JobLine, JobView, Node, TopicLine, view_of
 
-JOBS, NODES, DEAD_LETTERS = 64, 2_000, 50
+JOBS, NODES, DEAD_LETTERS, PRODUCERS = 64, 2_000, 50, 10_000
 
 
 @dataclass
-class Traffic:
+class TopicTraffic:
     """What came on one topic."""
 
     messages: int = 0
@@ -28,6 +28,7 @@ class Traffic:
     lag: int | None = None
     last_s: float | None = None
     reason: str = ""
+    sequences: Sequences = field(default_factory=lambda: Sequences(PRODUCERS))
 
 
 @dataclass
@@ -46,8 +47,7 @@ class Feed:
     jobs: dict[tuple[str, str], JobBuffer] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     dead_letters: deque[events.DeadLetter] = field(default_factory=lambda: deque(maxlen=DEAD_LETTERS))
-    traffic: dict[str, Traffic] = field(default_factory=lambda: {topic.short: Traffic() for topic in TOPICS})
-    sequences: Sequences = field(default_factory=Sequences)
+    traffic: dict[str, TopicTraffic] = field(default_factory=lambda: {topic.short: TopicTraffic() for topic in TOPICS})
     #: Findings of nodes know no step and no attempt: they outlive a job's restart, and some are of no job at all.
     node_findings: FindingsBook = field(default_factory=FindingsBook)
 
@@ -59,7 +59,7 @@ class Feed:
         """
         traffic = self.traffic[short]
         traffic.last_s = at_s if traffic.last_s is None else max(at_s, traffic.last_s)
-        if isinstance(event, events.Produced) and not self.sequences.fresh(short, event.producer, event.sequence):
+        if isinstance(event, events.Produced) and not traffic.sequences.admit(event.producer, event.sequence):
             return
         traffic.messages += 1
         match event:
@@ -82,7 +82,12 @@ class Feed:
     def skip(self, short: str, messages: int) -> None:
         """The reader fell behind on topic ``short`` and passed over ``messages``."""
         self.traffic[short].skipped += messages
-        self.sequences.forget_gaps(short)
+        self.traffic[short].sequences.forget_gaps()
+
+    @property
+    def missing(self) -> int:
+        """Messages that producers numbered and that never came."""
+        return sum(traffic.sequences.missing for traffic in self.traffic.values())
 
     def lines(self) -> list[JobLine]:
         """Every job: the running ones first, the newest first in each."""

@@ -51,8 +51,8 @@ class JobBuffer:
     @property
     def exit_status(self) -> int | None:
         """The first exit status that is not 0; 0 where all known are; None where none is known."""
-        known = [part.exit_status for part in self.described.values() if part.exit_status is not None]
-        return next((status for status in known if status != 0), 0 if known else None)
+        statuses = [part.exit_status for part in self.described.values() if part.exit_status is not None]
+        return next((status for status in statuses if status != 0), 0 if statuses else None)
 
     @property
     def world_size(self) -> int:
@@ -105,8 +105,8 @@ class JobBuffer:
 
     def _settled_from(self, step: npt.NDArray[np.int64]) -> int:
         """The first step after the warm-up of this attempt, which may go on from a checkpoint at any step."""
-        known = step[step >= 0]
-        if known.size:
-            first = int(known.min())
+        numbers = step[step >= 0]
+        if numbers.size:
+            first = int(numbers.min())
             self.first_step = first if self.first_step is None else min(first, self.first_step)
         return (self.first_step or 0) + WARM_UP

@@ -77,8 +77,8 @@ def _of_job(job: JobView, now_s: float) -> Notice | None:
 
 
 def _running_s(job: JobView) -> float:
-    known = job.at_s[job.at_s == job.at_s]
-    return float(known.max() - known.min()) if known.size else 0.0
+    heard = job.at_s[job.at_s == job.at_s]
+    return float(heard.max() - heard.min()) if heard.size else 0.0
 
 
 def standing(job: JobView, now_s: float) -> tuple[str, str]:

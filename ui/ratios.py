@@ -37,8 +37,8 @@ def quiet_median(values: Floats, axis: int) -> Floats:
     """The median along ``axis`` over what was measured; NaN where nothing was."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        found: Floats = np.nanmedian(values, axis=axis)
-    return found
+        medians: Floats = np.nanmedian(values, axis=axis)
+    return medians
 
 
 def thin(steps: Ints, values: Floats, columns: int = COLUMNS) -> tuple[Ints, Floats, int]:

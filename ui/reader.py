@@ -4,18 +4,13 @@ Rule of this file: a door. It looks back a bounded number of messages, falls for
 by itself when the broker does; what the events mean is the feed's business.
 """
 
-import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping
-
-from kafka import KafkaConsumer, TopicPartition
-from kafka.errors import KafkaError
+from collections.abc import Callable, Mapping, Sequence
 
 from paceline import topics, wire
-from paceline.kafka.clients import BrokerSettings, BusError, consumer
-from paceline.kafka.errors import explain
-from paceline.settings import SettingError
+from paceline.kafka.follow import Follower, Message, Start
+from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
 from .feed import Feed
@@ -25,9 +20,7 @@ from .snapshot import Link, Snapshot
 DERIVED: Mapping[Topic, int] = {topics.JOB: 20_000, topics.WINDOW: 2_000, topics.FINDING: 5_000, topics.DEADLETTER: 50}
 RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.DEVICE: 50, topics.HOST: 50}
 #: Messages of a partition the page may lag behind before it jumps to the newest.
-LAG_MAX = 5_000
-#: How often to ask for new topics and the lag; how long the broker may take; how long to wait when it does not answer.
-ASK_S, ANSWER_S, RETRY_S = 2.0, 3.0, 1.0
+LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000}
 
 
 class Reader:
@@ -69,7 +62,7 @@ class Reader:
                 topics=self._feed.topics(),
                 nodes=self._feed.nodes(),
                 dead_letters=list(self._feed.dead_letters),
-                missing=self._feed.sequences.missing,
+                missing=self._feed.missing,
                 node_findings=self._feed.node_findings.episodes(),
             )
 
@@ -78,86 +71,38 @@ class Reader:
         rank = {"lost": 0, "connecting": 1, "connected": 2}
         return min(self._links.values(), key=lambda link: rank[link.state])
 
-    def _tell(self, name: str, state: str, cause: str = "") -> None:
+    def _run(self, name: str, looks_back: Mapping[Topic, int]) -> None:
+        starts = {topic: Start(messages=messages) for topic, messages in looks_back.items()}
+        client_id = f"paceline-ui-{name}"
+        with Follower(
+            self._settings, starts, client_id, most_behind=LAG_MAX, on_skip=self._skip, stop=self._stop
+        ) as follower:
+            while not self._stop.is_set():
+                batches = follower.poll()
+                self._tell(name, follower)
+                for batch in batches:
+                    self._take(batch.topic, batch.messages)
+
+    def _tell(self, name: str, follower: Follower) -> None:
         with self._lock:
             held = self._links[name]
-            since_s = held.since_s if held.state == state else self._clock()
-            self._links[name] = Link(state, self._settings.address, since_s, cause)  # type: ignore[arg-type]
+            since_s = held.since_s if held.state == follower.state else self._clock()
+            self._links[name] = Link(follower.state, self._settings.address, since_s, follower.cause)
+            for topic, behind in follower.lag.items():
+                self._feed.traffic[topic.short].lag = behind
 
-    def _run(self, name: str, looks_back: Mapping[Topic, int]) -> None:
-        while not self._stop.is_set():
-            try:
-                with contextlib.closing(consumer(self._settings, client_id=f"paceline-ui-{name}")) as client:
-                    self._follow(name, client, looks_back)
-            except (BusError, SettingError) as error:
-                self._lost(name, str(error))
-            except KafkaError as error:
-                self._lost(name, str(explain(self._settings.address, error, self._settings.sasl_username)))
-
-    def _lost(self, name: str, cause: str) -> None:
-        self._tell(name, "lost", cause)
-        self._stop.wait(RETRY_S)
-
-    def _follow(self, name: str, client: KafkaConsumer, looks_back: Mapping[Topic, int]) -> None:
-        asked = -ASK_S
-        while not self._stop.is_set():
-            if time.monotonic() - asked >= ASK_S:
-                self._join(client, looks_back)
-                self._measure(client)
-                self._tell(name, "connected")
-                asked = time.monotonic()
-            if not client.assignment():
-                self._stop.wait(0.2)
-                continue
-            for partition, records in client.poll(timeout_ms=250, max_records=500).items():
-                self._take(topics.BY_NAME[partition.topic], records)
-
-    def _join(self, client: KafkaConsumer, looks_back: Mapping[Topic, int]) -> None:
-        """Follow the partitions of topics that have come into being."""
-        held = client.assignment()
-        there = client.topics()
-        fresh: list[TopicPartition] = []
-        for topic in looks_back:
-            for number in (client.partitions_for_topic(topic.name) or ()) if topic.name in there else ():
-                fresh.append(TopicPartition(topic.name, number))
-        fresh = [partition for partition in fresh if partition not in held]
-        if not fresh:
-            return
-        client.assign([*held, *fresh])
-        first = client.beginning_offsets(fresh, timeout_ms=int(ANSWER_S * 1000))
-        end = client.end_offsets(fresh, timeout_ms=int(ANSWER_S * 1000))
-        for partition in fresh:
-            back = looks_back[topics.BY_NAME[partition.topic]]
-            client.seek(partition, max(first[partition], end[partition] - back))
-
-    def _measure(self, client: KafkaConsumer) -> None:
-        """Learn each topic's lag, which also proves that the broker answers; jump forward where it is hopeless."""
-        held = client.assignment()
-        if not held:
-            return
-        lag: dict[str, int] = {}
-        for partition, end in client.end_offsets(list(held), timeout_ms=int(ANSWER_S * 1000)).items():
-            short = topics.BY_NAME[partition.topic].short
-            behind = max(0, end - client.position(partition))
-            if behind > LAG_MAX and partition.topic == topics.OP.name:
-                client.seek(partition, end)
-                with self._lock:
-                    self._feed.skip(short, behind)
-                behind = 0
-            lag[short] = lag.get(short, 0) + behind
+    def _skip(self, topic: Topic, messages: int) -> None:
         with self._lock:
-            for short, behind in lag.items():
-                self._feed.traffic[short].lag = behind
+            self._feed.skip(topic.short, messages)
 
-    def _take(self, topic: Topic, records: list[object]) -> None:
-        for record in records:
-            value, at_s = record.value, record.timestamp / 1000  # type: ignore[attr-defined]
-            if value is None:
+    def _take(self, topic: Topic, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.value is None:
                 continue
             try:
-                event = wire.decode(topic, value)
+                event = wire.decode(topic, message.value)
                 with self._lock:
-                    self._feed.update(topic.short, event, at_s)
+                    self._feed.update(topic.short, event, message.timestamp / 1000)
             except (wire.WireError, ValueError, OverflowError) as error:
                 with self._lock:
                     self._feed.unusable(topic.short, str(error))

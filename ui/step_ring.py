@@ -60,9 +60,9 @@ class StepRing:
 
     def mark(self, step: Ints, at_s: npt.NDArray[np.float64]) -> None:
         """Remember when each ``step`` began: the latest rank's time, Unix seconds."""
-        known = (step > self.newest - self.steps) & (step <= self.newest) & (step >= 0)
-        column = step[known] % self.steps
-        np.fmax.at(self._at_s, column, at_s[known])
+        kept = (step > self.newest - self.steps) & (step <= self.newest) & (step >= 0)
+        column = step[kept] % self.steps
+        np.fmax.at(self._at_s, column, at_s[kept])
 
     def last(self, count: int) -> tuple[Ints, Floats, npt.NDArray[np.float64]]:
         """The last ``count`` steps in order: step numbers, a copy of layers x ranks x steps, when each began."""

@@ -18,7 +18,9 @@ from playwright.sync_api import sync_playwright
 
 from paceline import wire
 from paceline.kafka import embedded
-from paceline.kafka.clients import BrokerSettings, ensure_topics, producer
+from paceline.kafka.clients import producer
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 from tests.ui.simulated_job import SimulatedJob
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from paceline.kafka import clients
+from paceline.kafka.errors import BusError
 
 from . import beside, report
 from .jobs import Load
@@ -102,7 +102,7 @@ def main() -> int:
             found["peers"] = peers(options.quick)
         if "delay" in wanted:
             found["delay"] = [delay(load) for load in paces(options.quick)]
-    except (RunError, clients.BusError) as error:
+    except (RunError, BusError) as error:
         say(str(error))
         return 1
     found["took_s"] = round(time.monotonic() - began, 1)

@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
-from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
 
 from .node import ROOT
 
@@ -33,10 +33,10 @@ PEERS = (
 )
 
 
-def measure(settings: clients.BrokerSettings, peer: Peer, topic: str, quick: bool) -> dict[str, Any]:
+def measure(settings: BrokerSettings, peer: Peer, topic: str, quick: bool) -> dict[str, Any]:
     """Rows a second of one peer; ``skipped`` instead where it is not installed or fails."""
     try:
-        found: dict[str, Any] = {"name": peer.name, "version": version(peer.distribution)}
+        measured: dict[str, Any] = {"name": peer.name, "version": version(peer.distribution)}
     except PackageNotFoundError:
         return {"name": peer.name, "skipped": f"{peer.distribution} is not installed"}
     rows = peer.quick_rows if quick else peer.rows
@@ -45,10 +45,10 @@ def measure(settings: clients.BrokerSettings, peer: Peer, topic: str, quick: boo
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired:
-        return {**found, "skipped": f"not done with {rows} rows after {TIMEOUT_S:.0f} s"}
+        return {**measured, "skipped": f"not done with {rows} rows after {TIMEOUT_S:.0f} s"}
     lines = [line for line in done.stdout.splitlines() if line.startswith('{"rows"')]
     if not lines:
         reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return {**found, "skipped": f"ended with status {done.returncode}: {reason[:200]}"}
+        return {**measured, "skipped": f"ended with status {done.returncode}: {reason[:200]}"}
     told = json.loads(lines[0])
-    return {**found, **told, "rows_per_s": told["rows"] / told["seconds"]}
+    return {**measured, **told, "rows_per_s": told["rows"] / told["seconds"]}

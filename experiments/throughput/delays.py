@@ -14,6 +14,7 @@ import numpy as np
 from paceline import topics, wire
 from paceline.events import Finding, JobWindow, RankWindow
 from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
 
 from .jobs import Load
 from .load import Sent
@@ -26,7 +27,7 @@ class Answers(NamedTuple):
     windows: list[tuple[float, JobWindow | RankWindow]]
 
 
-def read(settings: clients.BrokerSettings) -> Answers:
+def read(settings: BrokerSettings) -> Answers:
     """All findings and windows on the bus."""
     answers = Answers([], [])
     with contextlib.closing(clients.consumer(settings, topics.FINDING, topics.WINDOW, from_beginning=True)) as consumer:

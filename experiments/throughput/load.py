@@ -11,11 +11,12 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from kafka import KafkaProducer
 
 from paceline import topics, wire
 from paceline.events import CollectiveTimings
 from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 
 from .jobs import Load, messages
 
@@ -41,14 +42,14 @@ class Sent:
     steps: dict[tuple[str, int], float] = field(default_factory=dict)
 
 
-def preload(settings: clients.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
+def preload(settings: BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
     """Everything at once, under times that are already past."""
     sent = Sent(began_s=time.time() - load.seconds - 1.0)
     _send(settings, load, sent, lambda due_s: None, progress, compression_type="gzip")
     return sent
 
 
-def paced(settings: clients.BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
+def paced(settings: BrokerSettings, load: Load, progress: Callable[[int], None]) -> Sent:
     """Every message at its moment."""
     sent = Sent(began_s=time.time() + 1.0)
 
@@ -63,7 +64,7 @@ def paced(settings: clients.BrokerSettings, load: Load, progress: Callable[[int]
 
 
 def _send(
-    settings: clients.BrokerSettings,
+    settings: BrokerSettings,
     load: Load,
     sent: Sent,
     wait: Callable[[float], None],
@@ -107,10 +108,10 @@ def rows(number: int) -> Iterator[tuple[bytes, bytes]]:
         yield f"{name}/{rank}".encode(), encode(row)
 
 
-def preload_rows(settings: clients.BrokerSettings, topic: str, number: int) -> None:
+def preload_rows(settings: BrokerSettings, topic: str, number: int) -> None:
     """``number`` one-row messages on ``topic``, which is made with as many partitions as ours have."""
-    clients.ensure_topics(settings, [topics.Topic(topic, bytes, "none", "raw", topics.HOUR_MS)])
-    producer: KafkaProducer = clients.producer(settings, "bench-rows", linger_ms=50)
+    ensure_topics(settings, [topics.Topic(topic, bytes, "none", "raw", topics.HOUR_MS)])
+    producer = clients.producer(settings, "bench-rows", linger_ms=50)
     try:
         for key, value in rows(number):
             producer.send(topic, key=key, value=value)

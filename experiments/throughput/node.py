@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from paceline import child
-from paceline.kafka import clients
+from paceline.kafka.errors import BusError
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings
 
 ROOT = Path(__file__).parents[2]
 READY_S = 170.0
@@ -29,17 +31,17 @@ class RunError(Exception):
 
 
 @contextlib.contextmanager
-def apache_kafka() -> Iterator[clients.BrokerSettings]:
+def apache_kafka() -> Iterator[BrokerSettings]:
     """A node of our own with nothing on it; its data goes when it stops."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-", ignore_cleanup_errors=True) as folder:
         port = free_port()
         environ = {**os.environ, "PORT": str(port), "DATA": f"{folder}/data", "HEAP": "1g"}
-        settings = clients.BrokerSettings().with_brokers(f"127.0.0.1:{port}")
+        settings = BrokerSettings().with_brokers(f"127.0.0.1:{port}")
         with _process([str(ROOT / "deploy/kafka/kafka.sh")], Path(folder) / "kafka.log", environ) as process:
             try:
                 _until(process, lambda: _answers(port), "Apache Kafka")
-                clients.wait_for_broker(settings, 30.0)
-            except clients.BusError as error:
+                wait_for_broker(settings, 30.0)
+            except BusError as error:
                 raise RunError(str(error)) from error
             yield settings
 
@@ -76,7 +78,7 @@ class Worker:
 
 
 @contextlib.contextmanager
-def worker(settings: clients.BrokerSettings, ready: bool, log: Path) -> Iterator[Worker]:
+def worker(settings: BrokerSettings, ready: bool, log: Path) -> Iterator[Worker]:
     """A worker on ``settings``; with ``ready`` not before it has joined."""
     port = free_port()
     command = [sys.executable, "-m", "streams", "--brokers", settings.address, "--web-port", str(port)]

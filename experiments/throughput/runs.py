@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from paceline.kafka import clients
+from paceline.kafka.topic_admin import ensure_topics
 
 from . import delays
 from .jobs import RANKS_A_NODE, Load
@@ -31,15 +31,16 @@ def say(line: str) -> None:
 def throughput(load: Load) -> dict[str, Any]:
     """Rows a second of one worker on a pre-loaded topic."""
     with apache_kafka() as settings, tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
-        clients.ensure_topics(settings)
+        ensure_topics(settings)
         sent = preload(settings, load, lambda rows: say(f"{load.name}: {rows:,} rows loaded"))
         say(f"{load.name}: all {sent.rows:,} rows in {sent.messages:,} messages loaded; starting the worker")
         with worker(settings, ready=False, log=Path(folder) / "streams.log") as running:
-            found = _rate(running, sent, load.name)
+            measured = _rate(running, sent, load.name)
         answers = delays.read(settings)
-    found |= _described(load, sent) | delays.verdict(load, answers)
-    say(f"{load.name}: {found['rows_per_s']:,.0f} rows/s, {found['named']} of {found['late']} late ranks named")
-    return found
+    measured |= _described(load, sent) | delays.verdict(load, answers)
+    named = f"{measured['named']} of {measured['late']} late ranks named"
+    say(f"{load.name}: {measured['rows_per_s']:,.0f} rows/s, {named}")
+    return measured
 
 
 def _rate(running: Worker, sent: Sent, name: str) -> dict[str, Any]:
@@ -74,11 +75,11 @@ def _rate(running: Worker, sent: Sent, name: str) -> dict[str, Any]:
 def delay(load: Load) -> dict[str, Any]:
     """Delays of findings and windows while the load comes at its own pace."""
     with apache_kafka() as settings, tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
-        clients.ensure_topics(settings)
+        ensure_topics(settings)
         with worker(settings, ready=True, log=Path(folder) / "streams.log") as running:
             began, used = time.monotonic(), running.processor_s()
             sent = paced(settings, load, lambda rows: say(f"{load.name}: {rows:,} rows sent"))
-            found: dict[str, Any] = {
+            measured: dict[str, Any] = {
                 "seconds": time.monotonic() - began,
                 "processor_share": (running.processor_s() - used) / (time.monotonic() - began),
                 "worst_send_s": sent.late_s,
@@ -87,11 +88,11 @@ def delay(load: Load) -> dict[str, Any]:
             }
             _drain(lambda: running.count("events_total") >= sent.messages, running)
         answers = delays.read(settings)
-    found |= _described(load, sent) | delays.verdict(load, answers)
-    found |= {"rows_per_s": sent.rows / load.seconds, "windows": delays.to_windows(answers)}
-    found |= {"findings": delays.to_findings(load, sent, answers)}
-    say(f"{load.name}: findings {found['findings']['from_step_end']}, windows {found['windows']}")
-    return found
+    measured |= _described(load, sent) | delays.verdict(load, answers)
+    measured |= {"rows_per_s": sent.rows / load.seconds, "windows": delays.to_windows(answers)}
+    measured |= {"findings": delays.to_findings(load, sent, answers)}
+    say(f"{load.name}: findings {measured['findings']['from_step_end']}, windows {measured['windows']}")
+    return measured
 
 
 def _drain(done: Callable[[], bool], running: Worker) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header
 from pydantic import BaseModel, Field
 
-from ..history import Subject
+from ..history import SeriesSubject
 from ..memory import Memory
 from .failures import NOT_FOUND, REFUSALS, Refusal, RefusedError
 from .questions import SHORTEST_S, VALUES, Number, Strict
@@ -49,7 +49,7 @@ def router(memory: Memory, token: str) -> APIRouter:
     def append(key: str, sent: Append) -> Kept:
         """Keep values of a series under a name of your own."""
         _check(key, sent)
-        subject = Subject(key, sent.unit, sent.interval_s, "posted", low=sent.minimum, high=sent.maximum)
+        subject = SeriesSubject(key, sent.unit, sent.interval_s, "posted", low=sent.minimum, high=sent.maximum)
         return Kept(kept=memory.put(subject, list(sent.times_s), [float(value) for value in sent.values]))
 
     @routes.delete(

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from .. import held_forecast
 from ..exceedance import Exceedance, exceedance
 from ..forecast import ENSEMBLE, MODELS, ForecastResult, Question
-from ..history import Subject
+from ..history import SeriesSubject
 from ..memory import Held, Memory
 from ..models.model import UnsuitedError
 from .answers import ForecastAnswer, answered
@@ -154,7 +154,7 @@ async def _forecast(
         raise RefusedError(422, "model", f"{model}: {error}") from error
 
 
-def _line(subject: Subject, samples: int, time_s: float) -> SeriesLine:
+def _line(subject: SeriesSubject, samples: int, time_s: float) -> SeriesLine:
     return SeriesLine(
         key=subject.key,
         unit=subject.unit,

@@ -40,23 +40,25 @@ examples:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FeatureRows:
     """Training windows: features (windows x features), the kind (an index into KINDS) and the job of each."""
 
     features: NDArray[np.float64]
     kind: NDArray[np.int64]
     job: NDArray[np.str_]
 
-    def of(self, chosen: NDArray[np.bool_]) -> "Rows":
+    def of(self, chosen: NDArray[np.bool_]) -> "FeatureRows":
         """The windows where ``chosen``."""
-        return Rows(self.features[chosen], self.kind[chosen], self.job[chosen])
+        return FeatureRows(self.features[chosen], self.kind[chosen], self.job[chosen])
 
 
-def gathered(recordings: Sequence[Recording]) -> Rows:
+def gathered(recordings: Sequence[Recording]) -> FeatureRows:
     """The windows of all recordings."""
     parts = [feature_rows(one) for one in recordings]
     kinds = np.repeat([JOB_KINDS.index(one.kind) for one in recordings], [len(part) for part in parts])
-    return Rows(np.vstack(parts), kinds, np.repeat([one.job for one in recordings], [len(part) for part in parts]))
+    return FeatureRows(
+        np.vstack(parts), kinds, np.repeat([one.job for one in recordings], [len(part) for part in parts])
+    )
 
 
 def variations(recordings: Sequence[Recording], random: np.random.Generator) -> list[Recording]:
@@ -70,7 +72,7 @@ def variations(recordings: Sequence[Recording], random: np.random.Generator) -> 
     return variants
 
 
-def fit(rows: Rows, familiar: Rows, random: np.random.Generator, reach: float = np.inf) -> Model:
+def fit(rows: FeatureRows, familiar: FeatureRows, random: np.random.Generator, reach: float = np.inf) -> Model:
     """A model of ``rows``; ``familiar`` are the windows that the model is to know."""
     from scipy.optimize import minimize
 
@@ -110,7 +112,7 @@ def _with_holes(standard: NDArray[np.float64], random: np.random.Generator) -> N
     return holes
 
 
-def _examples(familiar: Rows, centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
+def _examples(familiar: FeatureRows, centre: NDArray[np.float64], spread: NDArray[np.float64]) -> NDArray[np.float64]:
     chosen: list[int] = []
     for job in np.unique(familiar.job):
         windows = np.flatnonzero(familiar.job == job)

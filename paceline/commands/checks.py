@@ -13,11 +13,12 @@ from importlib import metadata
 from typing import Literal
 
 import msgspec
-from kafka import errors as kafka_errors
 
 from paceline.gpu import driver
-from paceline.kafka import clients, errors
-from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka import clients, compat
+from paceline.kafka.errors import BusError, explained
+from paceline.kafka.reach import attempt
+from paceline.kafka.settings import BrokerSettings, split
 from paceline.topics import TOPICS
 
 Status = Literal["ok", "warn", "fail"]
@@ -82,7 +83,7 @@ def brokers(settings: BrokerSettings) -> list[Check]:
     for address in settings.brokers:
         began = time.monotonic()
         try:
-            errors.attempt(address, options, _REACH_S)
+            attempt(address, options, _REACH_S)
         except BusError as error:
             checks.append(Check("broker", "fail", f"{address}: {error.cause}", error.mend))
         else:
@@ -115,7 +116,7 @@ def advertised(settings: BrokerSettings) -> list[Check]:
         if address in settings.brokers:
             continue
         try:
-            errors.attempt(address, settings.kafka_options(), _REACH_S)
+            attempt(address, settings.kafka_options(), _REACH_S)
         except BusError as error:
             says = f"the broker sends its clients to {address}, and from here: {error.cause}"
             checks.append(Check("advertised", "fail", says, "mend advertised.listeners on the broker"))
@@ -151,7 +152,7 @@ def clock(settings: BrokerSettings) -> Check:
     """How far our clock is from the broker's."""
     try:
         offset_s, rounding_s = clock_offset(settings)
-    except (BusError, kafka_errors.KafkaError) as error:
+    except BusError as error:
         if all(_is_loopback(address) for address in settings.brokers):
             return Check("clock", "ok", "the broker runs on this machine: the same clock")
         return Check("clock", "warn", f"not measured: {error}", "compare `date` here and on the broker")
@@ -167,11 +168,11 @@ def clock_offset(settings: BrokerSettings) -> tuple[float, float]:
     The broker stamps a message on a topic made for that; it was stamped between our sending and our hearing of it.
 
     Raises:
-        BusError, KafkaError: no broker, no right to make a topic, or a broker that does not stamp.
+        BusError: no broker, no right to make a topic, or a broker that does not stamp.
     """
     name = f"paceline.doctor.{uuid.uuid4().hex}"
     row = {"num_partitions": 1, "configs": {"message.timestamp.type": "LogAppendTime", "retention.ms": "60000"}}
-    with contextlib.closing(clients.admin(settings)) as client:
+    with explained(settings), contextlib.closing(clients.admin(settings)) as client:
         client.create_topics({name: row}, wait_for_metadata=True)
         try:
             producer = clients.producer(settings, "paceline-doctor", max_block_ms=5000)
@@ -182,14 +183,14 @@ def clock_offset(settings: BrokerSettings) -> tuple[float, float]:
                 stamped = producer.send(name, value=b"now", timestamp_ms=1).get(5).timestamp / 1000
                 after = time.time()
             finally:
-                clients.discard(producer)
+                compat.discard(producer)
         finally:
             client.delete_topics([name])
     if stamped < 1:
-        raise kafka_errors.UnsupportedVersionError("this broker does not stamp messages")
+        raise BusError(settings.address, "this broker does not stamp messages", "compare clocks by hand")
     return (before + after) / 2 - stamped, (after - before) / 2 + 0.001
 
 
 def _is_loopback(address: str) -> bool:
-    host = errors.split(address)[0]
+    host = split(address)[0]
     return host in ("localhost", "::1") or host.startswith("127.")

@@ -6,21 +6,18 @@ findings come off the bus, from the same workers that ``paceline up`` starts.
 
 import argparse
 import contextlib
-import os
 import secrets
 import signal
 import sys
 from collections.abc import Iterator
 
-from kafka.errors import KafkaError
-
 from paceline.commands.demo_run import DemoRun
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
 from paceline.commands.stack import StackError, broker, require
-from paceline.kafka.clients import BrokerSettings, BusError
 from paceline.kafka.embedded import EmbeddedBrokerError
-from paceline.kafka.errors import explain
+from paceline.kafka.errors import BusError
+from paceline.kafka.settings import add_brokers_option
 from paceline.terminal import say
 
 FAULTS = ("none", "compute", "input", "cpu", "gc", "link")
@@ -45,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, metavar="N", help="training time (default: 90; 120 without a fault)")
     made.add_argument("--headless", action="store_true", help="no page")
     made.add_argument("--json", action="store_true", help="every finding and revision as JSON Lines on standard output")
-    made.add_argument("--brokers", metavar="HOST:PORT", help="use this Kafka instead of an embedded broker")
+    add_brokers_option(made, "use this Kafka instead of an embedded broker")
     return made
 
 
@@ -68,9 +65,6 @@ def main(argv: list[str]) -> int:
         return 2
     except (BusError, ServiceError) as error:
         say(str(error))
-        return 1
-    except KafkaError as error:
-        say(str(explain(BrokerSettings.from_environ(os.environ).address, error)))
         return 1
 
 

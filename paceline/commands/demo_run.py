@@ -13,17 +13,14 @@ import time
 import webbrowser
 from typing import TextIO
 
-from kafka import KafkaConsumer
-from kafka.errors import KafkaError
-
 from paceline.child import spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import SlowLink
 from paceline.commands.stack import answers, await_page, environment, free_port, listens
 from paceline.events import Finding, JobWindow
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.follow import NOW, Follower
+from paceline.kafka.settings import BrokerSettings
 from paceline.terminal import Progress, say
 from paceline.topics import FINDING, OP, WINDOW
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
@@ -64,8 +61,9 @@ class DemoRun:
     def run(self) -> int:
         """The training run's exit status."""
         environ = environment(self._settings, os.environ)
-        consumer = clients.consumer(self._settings, FINDING, WINDOW, OP, client_id="paceline-demo")
-        with contextlib.closing(consumer):
+        starts = dict.fromkeys((FINDING, WINDOW, OP), NOW)
+        with Follower(self._settings, starts, "paceline-demo", resume=True) as follower:
+            follower.connect()
             self._services.start("streams", "--web-port", str(self._ready_at), environ=environ)
             self._services.start("collect", environ=environ)
             say(f"logs in {self._services.folder}")
@@ -74,7 +72,7 @@ class DemoRun:
             try:
                 if not self._options.headless:
                     self._open_page(environ)
-                return self._follow(training, consumer)
+                return self._follow(training, follower)
             finally:
                 _end(training)
 
@@ -108,39 +106,34 @@ class DemoRun:
             with contextlib.suppress(webbrowser.Error, OSError):
                 webbrowser.open(address)
 
-    def _follow(self, training: "subprocess.Popen[bytes]", consumer: KafkaConsumer) -> int:
+    def _follow(self, training: "subprocess.Popen[bytes]", follower: Follower) -> int:
         while training.poll() is None:
-            self._poll(consumer)
+            self._poll(follower)
             self._check()
             self._progress.tell(f"{self._elapsed()} {self._doing()}")
         last, quiet = time.monotonic() + LAST_S, time.monotonic() + QUIET_S
         while time.monotonic() < min(last, quiet):
-            if self._poll(consumer):
+            if self._poll(follower):
                 quiet = time.monotonic() + QUIET_S
         self._progress.end()
         status = training.returncode
         say(f"{self._elapsed()} training ended with status {status}; {self._verdict()}")
         return 128 - status if status < 0 else status or (1 if self._told and listens(self._settings) else 0)
 
-    def _poll(self, consumer: KafkaConsumer) -> bool:
+    def _poll(self, follower: Follower) -> bool:
         """Take what is there; whether a finding was among it."""
-        with_finding = False
-        try:
-            polled = consumer.poll(timeout_ms=300)
-        except KafkaError:
-            time.sleep(0.3)  # The broker has gone; training goes on.
-            return False
-        for messages in polled.values():
-            for message in messages:
+        heard = False
+        for batch in follower.poll():  # Nothing when the broker has gone; training goes on.
+            for message in batch.messages:
                 if message.topic == OP.name and message.key == self._job.encode():
                     self._waiting.discard("the first training step")
                 event = self._watch.hear(message.topic, message.value or b"")
                 if isinstance(event, Finding):
-                    with_finding = True
+                    heard = True
                     self._tell(event)
                 elif isinstance(event, JobWindow):
                     self._step = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
-        return with_finding
+        return heard
 
     def _tell(self, finding: Finding) -> None:
         if self._options.json:

@@ -5,12 +5,11 @@ import os
 from collections.abc import Iterator
 
 import msgspec
-from kafka import errors
 
 from paceline.commands import checks
 from paceline.commands.checks import Check
-from paceline.kafka.clients import BrokerSettings, BusError
-from paceline.kafka.errors import explain
+from paceline.kafka.errors import BusError, explained
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.settings import SettingError
 
 EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherwise
@@ -30,7 +29,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers (default: PACELINE_BROKERS)")
+    add_brokers_option(made)
     made.add_argument("--json", action="store_true", help="one JSON object a line: name, status, says, mend")
     return made
 
@@ -56,8 +55,7 @@ def examine(brokers: str | None, environ: os._Environ[str] | dict[str, str]) -> 
     yield from checks.versions()
     yield checks.nvml()
     try:
-        settings = BrokerSettings.from_environ(environ)
-        settings = settings.with_brokers(brokers) if brokers else settings
+        settings = BrokerSettings.from_environ(environ, brokers)
         reached = checks.brokers(settings)
     except SettingError as error:
         yield Check("settings", "fail", str(error), "correct or unset it")
@@ -67,9 +65,9 @@ def examine(brokers: str | None, environ: os._Environ[str] | dict[str, str]) -> 
         return
     yield checks.login(settings)
     try:
-        yield from checks.advertised(settings)
-        yield from checks.topics(settings)
-        yield checks.clock(settings)
-    except (BusError, errors.KafkaError) as error:
-        away = explain(settings.address, error, settings.sasl_username)
-        yield Check("broker", "fail", f"{away.address}: {away.cause}", away.mend)
+        with explained(settings):
+            yield from checks.advertised(settings)
+            yield from checks.topics(settings)
+            yield checks.clock(settings)
+    except BusError as error:
+        yield Check("broker", "fail", f"{error.address}: {error.cause}", error.mend)

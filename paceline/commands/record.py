@@ -12,13 +12,10 @@ import signal
 import threading
 import time
 
-from kafka import KafkaConsumer
-from kafka.errors import KafkaError
-
 from paceline.commands.selection import Selection
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings, BusError
-from paceline.kafka.errors import explain
+from paceline.kafka.errors import BusError
+from paceline.kafka.follow import BEGINNING, NOW, Follower
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import say
 from paceline.topics import TOPICS
@@ -41,16 +38,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--job", metavar="J", help="only this job, and the nodes it runs on")
     made.add_argument("--seconds", type=float, metavar="N", help="end after N seconds; default: at Ctrl-C")
     made.add_argument("--from-beginning", action="store_true", help="also what the bus still holds from before")
-    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    add_brokers_option(made)
     return made
 
 
 def main(argv: list[str]) -> int:
     """Record until told to end; the exit status."""
     options = parser().parse_args(argv)
-    settings = BrokerSettings.from_environ(os.environ)
-    if options.brokers:
-        settings = settings.with_brokers(options.brokers)
+    settings = BrokerSettings.from_environ(os.environ, options.brokers)
     try:
         writer = Writer(options.output)
     except RecordingError as error:
@@ -58,8 +53,8 @@ def main(argv: list[str]) -> int:
         return 2
     try:
         return _record(options, settings, writer)
-    except (BusError, KafkaError) as error:
-        say(str(explain(settings.address, error, settings.sasl_username)))
+    except BusError as error:
+        say(str(error))
         return 1
     except OSError as error:
         say(f"recording {options.output} ends after {writer.messages} messages: {error.strerror}")
@@ -73,23 +68,23 @@ def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Write
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
-    client = clients.consumer(
-        settings, *TOPICS, from_beginning=options.from_beginning, client_id="paceline-record", metadata_max_age_ms=5000
-    )
-    with contextlib.closing(client):
+    starts = dict.fromkeys(TOPICS, BEGINNING if options.from_beginning else NOW)
+    with Follower(settings, starts, "paceline-record", resume=True, stop=stopped) as follower:
+        follower.connect()
         say(f"recording from Kafka at {settings.address} into {options.output}; Ctrl-C ends it")
-        _copy(client, Selection(options.job), writer, options.seconds, stopped)
+        _copy(follower, Selection(options.job), writer, options.seconds, stopped)
     say(f"{writer.messages} messages in {options.output}")
     return 0
 
 
 def _copy(
-    client: KafkaConsumer, selection: Selection, writer: Writer, seconds: float | None, stopped: threading.Event
+    follower: Follower, selection: Selection, writer: Writer, seconds: float | None, stopped: threading.Event
 ) -> None:
     deadline = None if seconds is None else time.monotonic() + seconds
     while not stopped.is_set() and (deadline is None or time.monotonic() < deadline):
         # Over partitions by time, within one in its own order.
-        for message in heapq.merge(*client.poll(timeout_ms=200).values(), key=lambda one: one.timestamp):
+        messages = (batch.messages for batch in follower.poll())
+        for message in heapq.merge(*messages, key=lambda message: message.timestamp):
             key = None if message.key is None else message.key.decode(errors="replace")
             if selection.takes(message.topic, key, message.value or b""):
                 writer.write(message.topic, key, message.timestamp, message.value or b"null")

@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator
 
 import msgspec
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
 
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings, BusError
-from paceline.kafka.errors import explain
+from paceline.kafka.clients import Producer, producer
+from paceline.kafka.errors import BusError, explained
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import Bad, Line, RecordingError, read
 from paceline.terminal import Progress, say
 from paceline.topics import BY_NAME, DEADLETTER
@@ -45,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--speed", type=_speed, default=1.0, metavar="N", help="N times the pace; 0 as fast as possible")
     made.add_argument("--job", metavar="NAME", help="replay it as the job NAME")
     made.add_argument("--derived", action="store_true", help="also windows and findings, for a bus without workers")
-    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    add_brokers_option(made)
     return made
 
 
@@ -87,19 +86,17 @@ def playable(lines: Iterator[Line | Bad], *, derived: bool, job: str | None) -> 
 def main(argv: list[str]) -> int:
     """Replay the file; the exit status."""
     options = parser().parse_args(argv)
-    settings = BrokerSettings.from_environ(os.environ)
-    if options.brokers:
-        settings = settings.with_brokers(options.brokers)
+    settings = BrokerSettings.from_environ(os.environ, options.brokers)
     try:
         lines = playable(read(options.file), derived=options.derived, job=options.job)
-        clients.ensure_topics(settings)
-        with contextlib.closing(clients.producer(settings, "paceline-replay")) as producer:
-            sent, failed, bad = _play(lines, producer, options.speed)
+        ensure_topics(settings)
+        with explained(settings), contextlib.closing(producer(settings, "paceline-replay")) as client:
+            sent, failed, bad = _play(lines, client, options.speed)
     except RecordingError as error:
         say(str(error))
         return 2
-    except (BusError, KafkaError) as error:
-        say(str(explain(settings.address, error, settings.sasl_username)))
+    except BusError as error:
+        say(str(error))
         return 1
     say(f"{sent} messages replayed from {options.file}" + (f", {bad} bad lines left out" if bad else ""))
     if failed:
@@ -107,7 +104,7 @@ def main(argv: list[str]) -> int:
     return 1 if failed or (bad and not sent) else 0
 
 
-def _play(lines: Iterator[Line | Bad], producer: KafkaProducer, speed: float) -> tuple[int, int, int]:
+def _play(lines: Iterator[Line | Bad], client: Producer, speed: float) -> tuple[int, int, int]:
     """Send the lines; how many were sent, how many of those failed, how many lines were bad."""
     sent = bad = 0
     failures: list[BaseException] = []
@@ -122,10 +119,10 @@ def _play(lines: Iterator[Line | Bad], producer: KafkaProducer, speed: float) ->
         if speed:
             _wait_until(started + (line.timestamp_ms - first_ms) / 1000 / speed)
         key = None if line.key is None else line.key.encode()
-        producer.send(line.topic, value=line.value, key=key).add_errback(failures.append)
+        client.send(line.topic, value=line.value, key=key).add_errback(failures.append)
         sent += 1
         progress.tell(f"{sent} messages, {(line.timestamp_ms - first_ms) / 1000:.0f} s of the recording")
-    producer.flush(timeout=FLUSH_S)
+    client.flush(timeout=FLUSH_S)
     progress.end()
     return sent, len(failures), bad
 

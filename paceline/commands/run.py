@@ -15,7 +15,7 @@ from pathlib import Path
 from paceline.commands.foreground import Child, NotRunError
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.recording import RecordingError, create
 from paceline.settings import CLUSTER, JOB, NODE, SettingError
 from paceline.terminal import say
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--job", metavar="NAME", help="the job's id; default: Slurm's, Kubernetes', torchrun's, made up")
     made.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
-    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    add_brokers_option(made)
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
     made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
@@ -67,9 +67,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     """
     for setting in (CLUSTER, JOB, NODE):
         setting.read(environ)
-    settings = BrokerSettings.from_environ(environ)
-    if options.brokers:
-        settings.with_brokers(options.brokers)
+    BrokerSettings.from_environ(environ, options.brokers)
     if options.record == "-":
         raise RecordingError("--record -: standard output is the command's own; name a file")
     if options.record:

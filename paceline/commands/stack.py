@@ -13,9 +13,10 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 
 from paceline.commands.services import Services
-from paceline.kafka import clients, embedded
-from paceline.kafka.clients import BrokerSettings
-from paceline.kafka.errors import split
+from paceline.kafka import embedded
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings, split
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import BROKERS
 from paceline.terminal import Progress, say
 
@@ -32,17 +33,15 @@ class StackError(RuntimeError):
 @contextlib.contextmanager
 def broker(brokers: str | None, port: int, services: Services) -> Iterator[BrokerSettings]:
     """A broker that answers and has the topics: the one at ``brokers``, else an embedded one on ``port``."""
-    settings = BrokerSettings.from_environ(os.environ)
+    settings = BrokerSettings.from_environ(os.environ, brokers)
     with contextlib.ExitStack() as stack:
-        if brokers:
-            settings = settings.with_brokers(brokers)
-        else:
+        if not brokers:
             started = stack.enter_context(embedded.start(port, services.folder / "broker.log"))
             settings = BrokerSettings(brokers=(started.address,))
             say(f"broker at {started.address}, embedded: all is kept in memory and gone when this command ends")
         with waiting(f"for Kafka at {settings.address}") as tick:
-            clients.wait_for_broker(settings, BROKER_S, on_wait=lambda _: tick())
-            clients.ensure_topics(settings)
+            wait_for_broker(settings, BROKER_S, on_wait=lambda _: tick())
+            ensure_topics(settings)
         yield settings
 
 

@@ -1,7 +1,6 @@
 """``paceline tail``: a topic's events as JSON Lines on standard output, as they come."""
 
 import argparse
-import contextlib
 import os
 import select
 import sys
@@ -10,16 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 import msgspec
-from kafka import KafkaConsumer, TopicPartition
-from kafka import errors as kafka_errors
 
 from paceline import topics
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings, BusError
-from paceline.kafka.errors import explain
+from paceline.kafka.errors import BusError
+from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.topics import Topic
 
-_POLL_MS = 250
 EPILOG = """examples:
   paceline tail finding                        who is slow, from now on
   paceline tail finding --from-beginning       and all that is still kept
@@ -40,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--job", metavar="J", help="only events of this job")
     made.add_argument("--from-beginning", action="store_true", help="first all that the topic still holds")
     made.add_argument("--seconds", type=_seconds, metavar="N", help="stop after N seconds (default: at Ctrl-C)")
-    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers (default: PACELINE_BROKERS)")
+    add_brokers_option(made)
     return made
 
 
@@ -52,9 +48,7 @@ def main(argv: list[str]) -> int:
     except KeyError as error:
         print(f"paceline tail: {error.args[0]}", file=sys.stderr)
         return 2
-    settings = BrokerSettings.from_environ(os.environ)
-    if args.brokers:
-        settings = settings.with_brokers(args.brokers)
+    settings = BrokerSettings.from_environ(os.environ, args.brokers)
     end = None if args.seconds is None else time.monotonic() + args.seconds
     try:
         follow(settings, topic, args.job, args.from_beginning, end, sys.stdout)
@@ -76,49 +70,33 @@ def follow(
         BusError: no broker can be reached.
         BrokenPipeError: the reader has gone.
     """
-    consumer = clients.consumer(settings, from_beginning=from_beginning)
-    with contextlib.closing(consumer):
-        try:
-            if not _take(consumer, topic, settings.address, end, output):
-                return
-            for value in _values(consumer, end, output):
-                event = _event(value)
-                if event is None:
-                    _say("skipped a message that is no JSON object")
-                elif job is None or event.get("job") == job:
-                    print(msgspec.json.encode(event).decode(), file=output, flush=True)
-        except kafka_errors.KafkaError as error:
-            raise explain(settings.address, error, settings.sasl_username) from error
+    starts = {topic: BEGINNING if from_beginning else NOW}
+    with Follower(settings, starts, "paceline-tail", resume=True) as follower:
+        follower.connect()
+        for value in _values(follower, topic, settings.address, end, output):
+            event = _event(value)
+            if event is None:
+                _say("skipped a message that is no JSON object")
+            elif job is None or event.get("job") == job:
+                print(msgspec.json.encode(event).decode(), file=output, flush=True)
 
 
-def _take(consumer: KafkaConsumer, topic: Topic, address: str, end: float | None, output: IO[str]) -> bool:
-    """Take all partitions of ``topic``, once it is there, and say from when on nothing is missed."""
-    said = False
-    while not (partitions := consumer.partitions_for_topic(topic.name)):
-        if not said:
-            _say(f"{topic.name} is not there yet on {address}; waiting for the first publisher to make it")
-            said = True
-        if end is not None and time.monotonic() >= end:
-            return False
-        _check_reader(output)
-        time.sleep(_POLL_MS / 1000)
-    taken = [TopicPartition(topic.name, number) for number in partitions]
-    consumer.assign(taken)
-    if said:
-        consumer.seek_to_beginning(*taken)
-    for partition in taken:
-        consumer.position(partition)
-    _say(f"listening to {topic.name} on {address}")
-    return True
-
-
-def _values(consumer: KafkaConsumer, end: float | None, output: IO[str]) -> Iterator[bytes]:
+def _values(follower: Follower, topic: Topic, address: str, end: float | None, output: IO[str]) -> Iterator[bytes]:
+    """What comes until ``end``; says from when on nothing of ``topic`` is missed, and where it is not there yet."""
+    listening = follower.follows(topic)
+    if listening:
+        _say(f"listening to {topic.name} on {address}")
+    else:
+        _say(f"{topic.name} is not there yet on {address}; waiting for the first publisher to make it")
     while end is None or time.monotonic() < end:
-        left_ms = _POLL_MS if end is None else int(max(0.0, end - time.monotonic()) * 1000)
-        for rows in consumer.poll(timeout_ms=min(_POLL_MS, left_ms)).values():
-            for row in rows:
-                if row.value is not None:
-                    yield row.value
+        left_s = POLL_S if end is None else max(0.0, end - time.monotonic())
+        batches = follower.poll(min(POLL_S, left_s))
+        if not listening and follower.follows(topic):
+            _say(f"listening to {topic.name} on {address}")
+            listening = True
+        for message in (message for batch in batches for message in batch.messages):
+            if message.value is not None:
+                yield message.value
         _check_reader(output)
 
 

@@ -1,15 +1,13 @@
 """``paceline topics``: create the topics on the brokers, or list what is declared and what is there."""
 
 import argparse
-import contextlib
 import os
 import sys
 
-from kafka import errors
-
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings, BusError
-from paceline.kafka.errors import explain
+from paceline.kafka.errors import BusError
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.topic_admin import ensure_topics, existing_topics
 from paceline.topics import HOUR_MS, TOPICS, Topic
 
 EPILOG = """examples:
@@ -28,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("action", choices=("create", "list"))
-    made.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers (default: PACELINE_BROKERS)")
+    add_brokers_option(made)
     made.add_argument("--wait", type=float, default=0.0, metavar="S", help="wait for a broker so long (default: 0)")
     return made
 
@@ -36,16 +34,14 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
     args = parser().parse_args(argv)
-    settings = BrokerSettings.from_environ(os.environ)
-    if args.brokers:
-        settings = settings.with_brokers(args.brokers)
+    settings = BrokerSettings.from_environ(os.environ, args.brokers)
     try:
         if args.wait > 0:
-            clients.wait_for_broker(settings, args.wait)
+            wait_for_broker(settings, args.wait)
         if args.action == "list":
-            print("\n".join(listing(there(settings))))
+            print("\n".join(listing(existing_topics(settings))))
             return 0
-        created = clients.ensure_topics(settings)
+        created = ensure_topics(settings)
     except BusError as error:
         print(f"paceline topics: {error}", file=sys.stderr)
         return 1
@@ -53,19 +49,6 @@ def main(argv: list[str]) -> int:
         print(f"created {name}")
     print(f"paceline topics: {len(created)} created, {len(TOPICS) - len(created)} were there", file=sys.stderr)
     return 0
-
-
-def there(settings: BrokerSettings) -> set[str]:
-    """The names of the topics on the brokers.
-
-    Raises:
-        BusError: no broker, or no right to ask.
-    """
-    with contextlib.closing(clients.admin(settings)) as client:
-        try:
-            return set(client.list_topics())
-        except errors.KafkaError as error:
-            raise explain(settings.address, error, settings.sasl_username) from error
 
 
 def listing(present: set[str]) -> list[str]:

@@ -10,8 +10,9 @@ import time
 
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.stack import StackError, await_page, broker, environment, free_port, require
-from paceline.kafka.clients import BusError
 from paceline.kafka.embedded import EmbeddedBrokerError
+from paceline.kafka.errors import BusError
+from paceline.kafka.settings import add_brokers_option
 from paceline.terminal import say
 
 EXAMPLES = """examples:
@@ -30,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--port", type=int, default=9092, help="port of the embedded broker (default: 9092)")
     made.add_argument("--ui-port", type=int, default=8501, help="port of the page (default: 8501)")
-    made.add_argument("--brokers", metavar="HOST:PORT", help="use this Kafka instead of an embedded broker")
+    add_brokers_option(made, "use this Kafka instead of an embedded broker")
     return made
 
 
@@ -63,8 +64,8 @@ def _up(options: argparse.Namespace) -> None:
         services.start("ui", "--port", str(options.ui_port), environ=environ)
         say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")
         say(f"logs in {services.folder}")
-        brokers = "" if settings.address == "127.0.0.1:9092" else f"--brokers {settings.address} "
-        say(f"now, in another terminal: paceline run {brokers}-- torchrun --nproc-per-node 4 train.py")
+        option = "" if settings.address == "127.0.0.1:9092" else f"--brokers {settings.address} "
+        say(f"now, in another terminal: paceline run {option}-- torchrun --nproc-per-node 4 train.py")
         while True:
             services.check()
             time.sleep(0.5)

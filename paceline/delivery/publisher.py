@@ -15,13 +15,13 @@ from random import Random
 from typing import Any
 
 from paceline import wire
-from paceline.delivery.backoff import Backoff
+from paceline.backoff import Backoff
 from paceline.delivery.fallback import Fallback
 from paceline.delivery.outbox import Message, Outbox
 from paceline.delivery.sender import Outcome, Sender
 from paceline.delivery.stats import Stats
-from paceline.kafka.clients import BrokerSettings
 from paceline.kafka.errors import BusError
+from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
 from paceline.topics import Topic
 

@@ -9,11 +9,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kafka import KafkaProducer, errors
+from kafka import errors
 
 from paceline.delivery.outbox import Message
-from paceline.kafka import clients
+from paceline.kafka import compat
+from paceline.kafka.clients import Producer, producer
 from paceline.kafka.errors import BusError, explain
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 
 #: How long a batch may stay without acknowledgement before the broker counts as away.
 ACK_S = 10.0
@@ -49,10 +53,10 @@ class Outcome:
 class Sender:
     """Carries batches to the brokers of ``settings``."""
 
-    def __init__(self, settings: clients.BrokerSettings, client_id: str) -> None:
+    def __init__(self, settings: BrokerSettings, client_id: str) -> None:
         self.settings = settings
         self.client_id = client_id
-        self._producer: KafkaProducer | None = None
+        self._producer: Producer | None = None
         self._missing: set[str] = set()
 
     @property
@@ -68,14 +72,13 @@ class Sender:
             SettingError: a certificate file is missing.
         """
         self._missing.clear()
-        made = clients.producer(
+        made = producer(
             self.settings, self.client_id, max_block_ms=4000, request_timeout_ms=5000, delivery_timeout_ms=8000
         )
-        # Its exit handler would wait for a broker that is away, and may raise: we close it ourselves.
-        made._unregister_cleanup()
+        compat.remove_exit_handler(made)  # We close it ourselves.
         self._producer = made
         try:
-            clients.ensure_topics(self.settings)
+            ensure_topics(self.settings)
         except BusError:
             # A producer rarely has the right to create: what is missing then shows with the first message.
             return
@@ -84,7 +87,7 @@ class Sender:
         """Forget the producer and what it still holds."""
         dropped, self._producer = self._producer, None
         if dropped is not None:
-            clients.discard(dropped)
+            compat.discard(dropped)
 
     def deliver(self, batch: Sequence[Message], give_up_at: Callable[[], float]) -> Outcome:
         """Send ``batch`` and wait for the acknowledgements, at most until ``give_up_at()`` (monotonic)."""
@@ -141,7 +144,7 @@ class Sender:
     def _away(self, patience_s: float = 0.5) -> BusError | None:
         """Why a fresh connection fails; None where it does not. The producer itself would wait much longer."""
         try:
-            clients.wait_for_broker(self.settings, patience_s)
+            wait_for_broker(self.settings, patience_s)
         except BusError as away:
             return away
         return None

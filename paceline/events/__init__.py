@@ -33,11 +33,23 @@ from paceline.events.machines import (
     NetworkErrors,
     NodeDescribed,
 )
-from paceline.events.training import OVERLAYS, PHASES, STEP, JobDescribed, OpTimings, RankCondition, RankPlace
+from paceline.events.training import (
+    OP_INDEX,
+    OPS,
+    OVERLAYS,
+    PHASES,
+    STEP,
+    JobDescribed,
+    OpTimings,
+    RankCondition,
+    RankPlace,
+)
 from paceline.events.windows import DeviceWindow, HostWindow, JobWindow, RankWindow, Window
 
 __all__ = [
     "CAUSE_WORDS",
+    "OPS",
+    "OP_INDEX",
     "OVERLAYS",
     "PHASES",
     "SCHEMA_VERSION",

@@ -22,6 +22,9 @@ PHASES = (
 OVERLAYS = ("gc", "cpu_wait")
 #: The row that closes a step: its start and whole duration.
 STEP = "step"
+#: Every word that ``OpTimings.ops`` may hold, and its place here, for tables with a row an op.
+OPS = (*PHASES, *OVERLAYS, STEP)
+OP_INDEX = {name: index for index, name in enumerate(OPS)}
 
 
 class RankCondition(msgspec.Struct, frozen=True, kw_only=True):

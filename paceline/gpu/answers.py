@@ -1,4 +1,4 @@
-"""The answers of one device to the questions of ``probes``, with all that is remembered between two rounds.
+"""The answers of one device to the questions of ``queries``, with all that is remembered between two rounds.
 
 Rule of this file: no answer is None with a reason, never 0 and never an error. Time is an argument.
 """
@@ -6,7 +6,7 @@ Rule of this file: no answer is None with a reason, never 0 and never an error. 
 from typing import Any
 
 from paceline.gpu.driver import errors, is_lost, is_passing, reason
-from paceline.gpu.probes import Ask, Probe
+from paceline.gpu.queries import Ask, NvmlQuery
 from paceline.gpu.readings import Value
 from paceline.gpu.refusals import Refusals
 
@@ -22,19 +22,19 @@ class Answers:
         self._way: dict[str, Ask] = {}
         self._asked: dict[str, tuple[float, tuple[Value, ...]]] = {}
 
-    def ask(self, probe: Probe, now_s: float, *, even_lost: bool = False) -> tuple[Value, ...] | None:
+    def ask(self, query: NvmlQuery, now_s: float, *, even_lost: bool = False) -> tuple[Value, ...] | None:
         """One value a column, or None where there is no answer.
 
         ``even_lost`` is for questions that a lost device still answers: their failure does not say that it is lost.
         """
-        question = probe.question
+        question = query.question
         asked_s, values = self._asked.get(question, (float("-inf"), ()))
-        if values and now_s - asked_s < probe.every_s:
+        if values and now_s - asked_s < query.every_s:
             return values
         if not self._refusals.due(question, now_s):
             return None
         refused: Exception | None = None
-        for way in self._ways(probe):
+        for way in self._ways(query):
             try:
                 values = way(self._nvml, self._handle)
             except errors(self._nvml) as error:
@@ -55,9 +55,9 @@ class Answers:
             self._refusals.refused(question, reason(self._nvml, refused), now_s, passing=passing)
         return None
 
-    def _ways(self, probe: Probe) -> tuple[Ask, ...]:
-        known = self._way.get(probe.question)
-        return probe.ways if known is None else (known,)
+    def _ways(self, query: NvmlQuery) -> tuple[Ask, ...]:
+        way = self._way.get(query.question)
+        return query.ways if way is None else (way,)
 
     def reason(self, question: str) -> str | None:
         """Why ``question`` has no answer, or None where it has."""

@@ -6,7 +6,7 @@ with pynvml's names, so a simulated one serves as well.
 
 from typing import Any
 
-from paceline.gpu.probes import UnanswerableError
+from paceline.gpu.queries import UnanswerableError
 
 _WORDS = {
     "NVML_ERROR_NOT_SUPPORTED": "not supported by this GPU",

@@ -54,5 +54,5 @@ def field(value: object) -> int | float | None:
     kind = value.valueType  # type: ignore[attr-defined]
     if not 0 <= kind < len(kinds):
         return None
-    found = getattr(value.value, kinds[kind])  # type: ignore[attr-defined]
-    return found if kind == 0 else whole(found)
+    number = getattr(value.value, kinds[kind])  # type: ignore[attr-defined]
+    return number if kind == 0 else whole(number)

@@ -1,20 +1,15 @@
-"""Why a broker cannot be reached, in one line: what the clients hide behind "Unable to bootstrap".
+"""Why Kafka cannot be used, in one line for a person: what the client hides behind "Unable to bootstrap".
 
-Rule of this file: one connection to one address, tried and closed again; nothing is kept. The cause is found in the
-order in which a connection is made: name, port, TLS, login.
+Rule of this file: words only; no connection is made here.
 """
 
 import contextlib
-import logging
 import socket
-import ssl
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from kafka import errors
-from kafka.net.inet import KafkaNetSocket
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
+
+from paceline.kafka.settings import BrokerSettings
 
 _START = "start one with `paceline up` or `make kafka`, or set PACELINE_BROKERS"
 _NO_TLS = "that port may not speak TLS: set PACELINE_SECURITY_PROTOCOL to PLAINTEXT or SASL_PLAINTEXT"
@@ -72,87 +67,14 @@ def explain(address: str, error: BaseException, username: str | None = None) -> 
     return BusError(address, f"{type(error).__name__}: {said}", "run `paceline doctor`")
 
 
-def split(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port``; ``[::1]:9092`` is an IPv6 address."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def attempt(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
-    """Connect to ``address`` once, up to and including the login.
+@contextlib.contextmanager
+def explained(settings: BrokerSettings) -> Iterator[None]:
+    """Whatever the client raises inside, told as a ``BusError``.
 
     Raises:
-        BusError: it failed; the line says where.
+        BusError: the client failed.
     """
-    quieten()
-    context: ssl.SSLContext | None = options.get("ssl_context")
     try:
-        with socket.create_connection(split(address), timeout=timeout_s) as plain:
-            if context is not None:
-                with context.wrap_socket(plain, server_hostname=split(address)[0]):
-                    pass
-        _hello(address, options, timeout_s)
+        yield
     except errors.KafkaError as error:
-        if context is None and _speaks_tls(address, timeout_s):
-            mend = "set PACELINE_SECURITY_PROTOCOL to SSL or SASL_SSL"
-            raise BusError(address, "that port speaks TLS", mend, permanent=True) from error
-        raise explain(address, error, options.get("sasl_plain_username")) from error
-    except OSError as error:
-        raise explain(address, error) from error
-
-
-def _speaks_tls(address: str, timeout_s: float) -> bool:
-    """Whether a TLS handshake succeeds, whoever is there: asked only to explain, nothing is sent over it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        with socket.create_connection(split(address), timeout=timeout_s) as plain, context.wrap_socket(plain):
-            return True
-    except OSError:
-        return False
-
-
-def _hello(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
-    net = NetworkSelector()
-    manager = KafkaConnectionManager(net, **{**options, "bootstrap_servers": [address]})
-
-    async def connect() -> None:
-        node = manager.cluster.bootstrap_brokers()[0].node_id
-        await manager.get_connection(node, timeout_ms=timeout_s * 1000, refresh_metadata_on_err=False)
-
-    try:
-        net.run(connect)
-    finally:
-        with contextlib.suppress(errors.KafkaError):
-            manager.close()
-        net.close()
-
-
-async def _connect(
-    self: KafkaNetSocket, net: Any, sock: socket.socket, sockaddr: Any, timeout_at: float | None = None
-) -> socket.socket:
-    """Connect ``sock``, and close it where that fails.
-
-    The client leaves a refused socket to the garbage collector, one for every try while a broker is away.
-    """
-    try:
-        await _connect_or_leak(self, net, sock, sockaddr, timeout_at=timeout_at)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-_connect_or_leak = KafkaNetSocket.sock_connect
-KafkaNetSocket.sock_connect = _connect
-
-
-def quieten() -> None:
-    """Keep the client's own log lines (several a second while a broker is away) out of the user's log.
-
-    Whoever sets a level on the logger ``kafka`` keeps it.
-    """
-    logger = logging.getLogger("kafka")
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.CRITICAL)
+        raise explain(settings.address, error, settings.sasl_username) from error

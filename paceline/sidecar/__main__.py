@@ -9,6 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
+from paceline.kafka.settings import add_brokers_option
 from paceline.sidecar.server import Sidecar, listen
 from paceline.terminal import say
 
@@ -18,7 +19,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m paceline.sidecar", description=__doc__)
     parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
     parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
-    parser.add_argument("--brokers", metavar="HOST:PORT", help="Kafka brokers; default PACELINE_BROKERS")
+    add_brokers_option(parser)
     parser.add_argument("--job", default="", help="id of the job where the ranks name none")
     parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
     parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 
 from paceline.delivery.publisher import Publisher
 from paceline.identity import node_of
-from paceline.kafka.clients import BrokerSettings
-from paceline.kafka.errors import split
+from paceline.kafka.settings import BrokerSettings, split
 from paceline.settings import BROKERS, CLUSTER, SettingError
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
@@ -61,10 +60,9 @@ def _made(make: Callable[[], Sink | None], warn: Warn) -> Sink | None:
 
 def _bus(options: argparse.Namespace, environ: Mapping[str, str], node: str, warn: Warn) -> Sink | None:
     """A publisher where brokers are named, or where one is found at the default address."""
-    settings = BrokerSettings.from_environ(environ)
-    if options.brokers:
-        settings = settings.with_brokers(options.brokers)
-    elif not environ.get(BROKERS.name) and not _listens(settings.brokers[0]):
+    settings = BrokerSettings.from_environ(environ, options.brokers)
+    named = options.brokers or environ.get(BROKERS.name)
+    if not named and not _listens(settings.brokers[0]):
         if not options.quiet:
             warn(f"no Kafka at {settings.address} (paceline up starts one): findings come on this terminal alone")
         return None

@@ -11,7 +11,7 @@ from typing import Any
 
 from paceline.gpu import driver
 from paceline.gpu.answers import Answers
-from paceline.gpu.probes import PROBES, SELDOM_S, Probe
+from paceline.gpu.queries import QUERIES, SELDOM_S, NvmlQuery
 from paceline.gpu.readings import Value, scaled
 
 #: Seconds between two readings: throttling that comes and goes within a second is to be seen.
@@ -28,8 +28,8 @@ def _most_sm_clock(nvml: Any, device: Any) -> tuple[Value, ...]:
 
 _WANTED = {"utilization_ratio", "fb_used_bytes", "temperature_celsius", "sm_clock_mhz", "throttle_reasons"}
 QUESTIONS = (
-    *(probe for probe in PROBES if probe.question in _WANTED),
-    Probe(("sm_clock_max_mhz",), (_most_sm_clock,), every_s=SELDOM_S),
+    *(query for query in QUERIES if query.question in _WANTED),
+    NvmlQuery(("sm_clock_max_mhz",), (_most_sm_clock,), every_s=SELDOM_S),
 )
 #: What is told of a span: the sum of what was seen (a mask), the mean, else the last.
 _MEANS = ("utilization_ratio", "sm_clock_mhz")

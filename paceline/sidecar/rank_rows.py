@@ -5,11 +5,10 @@ Rule of this file: pure. Times come in as integer nanoseconds of the rank's cloc
 
 from typing import NamedTuple
 
-from paceline.events import OVERLAYS, PHASES, STEP
+from paceline.events import OP_INDEX, OPS, STEP
 from paceline.training.messages import Issued, LinkReport
 
-_NAMES = (*PHASES, *OVERLAYS, STEP)
-GC, CPU_WAIT, WHOLE = len(PHASES), len(PHASES) + 1, len(PHASES) + 2
+GC, CPU_WAIT, WHOLE = OP_INDEX["gc"], OP_INDEX["cpu_wait"], OP_INDEX[STEP]
 
 
 class OpRow(NamedTuple):
@@ -66,7 +65,7 @@ class RankRows:
 
     def append_phase(self, step: int, op: int, microbatch: int, start: int, duration: int) -> None:
         """A phase, an overlay or (``WHOLE``) the row that closes the step."""
-        self._ops.append(OpRow(step, _NAMES[op], microbatch, (start + self.offset_ns) / 1e9, duration / 1e9))
+        self._ops.append(OpRow(step, OPS[op], microbatch, (start + self.offset_ns) / 1e9, duration / 1e9))
 
     def append_collective(self, done: Collective, duration: int) -> None:
         """A collective whose result is there."""

@@ -23,7 +23,7 @@ _MOST_SLOTS = 65_536
 _LEAST_BASE = 0.1
 
 
-class Rows(NamedTuple):
+class ArrivalRows(NamedTuple):
     """Rows of one group: equally long columns."""
 
     rank: Ints
@@ -35,8 +35,8 @@ class Rows(NamedTuple):
     token: Ints
 
 
-def _only(rows: Rows, which: NDArray[np.bool_]) -> Rows:
-    return Rows(*(column[which] for column in rows))  # type: ignore[arg-type]
+def _only(rows: ArrivalRows, which: NDArray[np.bool_]) -> ArrivalRows:
+    return ArrivalRows(*(column[which] for column in rows))  # type: ignore[arg-type]
 
 
 class Arrivals:
@@ -66,7 +66,7 @@ class Arrivals:
         #: Calls that wait for their number until iterations are known.
         self.unnumbered = np.empty(0, dtype=np.int64)
 
-    def update(self, rows: Rows) -> list[Tick]:
+    def update(self, rows: ArrivalRows) -> list[Tick]:
         """Take in rows; the ticks that they complete."""
         column = self._columns(rows.rank)
         if self.base < 0:
@@ -132,7 +132,7 @@ class Arrivals:
         wait[new], start[new], step[new] = self.wait[old], self.start[old], self.step[old]
         self.wait, self.start, self.step = wait, start, step
 
-    def _store(self, rows: Rows, column: Ints) -> None:
+    def _store(self, rows: ArrivalRows, column: Ints) -> None:
         slot = rows.seq % self.start.size
         again = int((~np.isnan(self.wait[slot, column])).sum())
         cells = np.sort(slot * self.latest.size + column)
@@ -144,13 +144,13 @@ class Arrivals:
         self._number(rows, slot, mine)
         np.maximum.at(self.latest, column, rows.seq)
 
-    def _number(self, rows: Rows, slot: Ints, mine: NDArray[np.bool_]) -> None:
+    def _number(self, rows: ArrivalRows, slot: Ints, mine: NDArray[np.bool_]) -> None:
         """Give each call the step it belongs to: its own, or, where none is known, the iteration that it falls into."""
         has_step = rows.step >= 0
         self.step[slot[has_step]] = rows.step[has_step]
         if has_step.all() or not mine.any():
             return
-        numbered = self.iterations.add(rows.token[mine], rows.start_s[mine])
+        numbered = self.iterations.update(rows.token[mine], rows.start_s[mine])
         seqs = np.concatenate([self.unnumbered, rows.seq[mine]])
         if numbered is None:
             self.unnumbered = seqs

@@ -17,7 +17,7 @@ from ..episodes.tracker import Episode
 from ..gather import Gather
 from . import hang, slow_links, straggler_evidence, traffic
 from .accused import AccusedRank
-from .arrivals import Arrivals, Rows
+from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
 from .collective_batch import CollectiveBatch, collective_batch
 from .config import JobConfig
@@ -54,12 +54,12 @@ class Collectives:
         stopped = self.hang.update(message)
         if stopped is not None:
             findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
-        ready = self.gather.add(message, self.coverage.producers)
+        ready = self.gather.push(message, self.coverage.producers)
         return self._advance(ready) + findings if ready else findings
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
-        return self._advance(ready) if (ready := self.gather.take()) else []
+        return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, messages: list[CollectiveTimings]) -> list[Finding]:
         batch, newest = collective_batch(messages, self.coverage), messages[-1]
@@ -78,7 +78,7 @@ class Collectives:
             findings.append(self._finding(bound, traffic.said(bound, self.config.traffic), newest))
         return findings
 
-    def _judge(self, message: CollectiveTimings, name: str, size: int, rows: Rows) -> list[Finding]:
+    def _judge(self, message: CollectiveTimings, name: str, size: int, rows: ArrivalRows) -> list[Finding]:
         if name not in self.groups:
             if len(self.groups) >= _MOST_GROUPS:
                 self.coverage.note("groups beyond the limit")
@@ -130,7 +130,7 @@ class Collectives:
             straggler.load(judged)
 
 
-def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, Rows]]:
+def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, ArrivalRows]]:
     """The rows of each group of at least two members, in their order."""
     calls = batch.calls
     words = np.array([zlib.crc32(word.encode()) for word in batch.operations] or [0], dtype=np.int64)
@@ -139,4 +139,4 @@ def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, Rows]]:
         mine = calls.group == index
         if size >= 2 and mine.any():
             columns = (*calls[:3], calls.start_s, calls.wait_s, tokens)
-            yield name, size, Rows(*(column[mine] for column in columns))
+            yield name, size, ArrivalRows(*(column[mine] for column in columns))

@@ -160,7 +160,7 @@ class Iterations:
         self.last, self.last_s = 0, float("-inf")
         self.usual_s = 0.0
 
-    def add(self, token: Ints, start_s: Array) -> Ints | None:
+    def update(self, token: Ints, start_s: Array) -> Ints | None:
         """Take in calls; the iterations of all calls not yet numbered, or None while it is undecided."""
         if self.decided:
             return self._number(token, start_s)

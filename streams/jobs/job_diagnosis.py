@@ -62,12 +62,12 @@ class Phases:
             self.places[rank] = (message.node, device)
         self.conditions.update(message.conditions)
         self.has_loader = self.has_loader or "data" in message.ops
-        ready = self.gather.add(message, self.coverage.producers)
+        ready = self.gather.push(message, self.coverage.producers)
         return self._advance(ready) if ready else []
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
-        return self._advance(ready) if (ready := self.gather.take()) else []
+        return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, messages: list[OpTimings]) -> list[Finding]:
         job = JobKey(messages[-1].cluster, messages[-1].job, messages[-1].attempt)
@@ -146,7 +146,7 @@ class Phases:
 def _pipelines(message: OpTimings) -> list[int]:
     """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known.
 
-    Tensor-parallel ranks that do not tell their place count as one: they are fed the same micro-messagees, too.
+    Tensor-parallel ranks that do not tell their place count as one: they are fed the same micro-batches, too.
     """
     tensor = [max(tp, 0) for tp in message.tp] or [0 for _ in message.ranks]
     data = message.dp or [-1 for _ in message.ranks]
@@ -197,7 +197,7 @@ class JobDiagnosis:
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         parts = {"phases": self.phases.snapshot(), "collectives": self.collectives.snapshot()}
-        return pack({"layout": _LAYOUT, "values": self.values, **parts})
+        return pack(_LAYOUT, {"values": self.values, **parts})
 
     @classmethod
     def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobDiagnosis":
@@ -206,9 +206,7 @@ class JobDiagnosis:
         Raises:
             ValueError: ``data`` is no snapshot of this version.
         """
-        state = unpack(data)
-        if state.get("layout") != _LAYOUT:
-            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
+        state = unpack(_LAYOUT, data)
         values = {str(name): float(value) for name, value in state["values"].items()}
         diagnosis = cls(config or changed(values))
         diagnosis.values = values

@@ -19,7 +19,7 @@ CONFIRM = 3
 RECOVER = 2
 
 
-class Window(msgspec.Struct, frozen=True):
+class JudgedWindow(msgspec.Struct, frozen=True):
     """A stretch of the job that was judged as one: its steps, and its length on the median rank."""
 
     first_step: int
@@ -40,13 +40,21 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 class JobEpisodes(Generic[Key, Seen]):
-    """Episodes of one kind of trouble, by subject."""
+    """Episodes of one kind of trouble, by subject.
+
+    >>> from streams.episodes.tracker import Measured
+    >>> episodes = JobEpisodes(Episode[str, Measured])
+    >>> windows = [JudgedWindow(10 * number, 10 * number + 9, 1.0) for number in range(3)]
+    >>> told = [episodes.push("job", window, Sight(2.0, 1.0, 0.1, "unknown"), Measured()) for window in windows]
+    >>> [episode and episode.state for episode in told]
+    [None, 'suspected', 'confirmed']
+    """
 
     def __init__(self, form: type[Episode[Key, Seen]]) -> None:
         self.tracker = Tracker(form)
         self.streaks: Streaks[Key] = Streaks(SUSPECT, CONFIRM, RECOVER)
 
-    def push(self, subject: Key, window: Window, sight: Sight, evidence: Seen) -> Episode[Key, Seen] | None:
+    def push(self, subject: Key, window: JudgedWindow, sight: Sight, evidence: Seen) -> Episode[Key, Seen] | None:
         """Take in what ``window`` showed; the episode where it has something new to tell.
 
         Args:

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.events import OP_INDEX
+
 from ..robust import MAD_SIGMA, Array, nanmedian, peers_median, peers_spread
-from ..row_arrays import OP_INDEX
 from .straggler_config import StragglerConfig
 from .ticks import Tick
 

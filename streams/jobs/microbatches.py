@@ -30,7 +30,7 @@ class OpenMicrobatches:
     def __init__(self) -> None:
         self.rows: dict[int, list[tuple[Ints, NDArray[np.bool_], Array]]] = {}
 
-    def add(self, step: Ints, rank: Ints, microbatch: Ints, back: NDArray[np.bool_], seconds: Array) -> None:
+    def update(self, step: Ints, rank: Ints, microbatch: Ints, back: NDArray[np.bool_], seconds: Array) -> None:
         """Take in rows of forward and (``back``) backward passes; those of no micro-batch are left out."""
         sound = (microbatch >= 0) & (microbatch < MOST_MICROBATCHES)
         if not sound.any():
@@ -40,7 +40,7 @@ class OpenMicrobatches:
             mine = sound & (step == number)
             self.rows.setdefault(int(number), []).append((key[mine], back[mine], seconds[mine]))
 
-    def take(self, step: int) -> Pairs | None:
+    def pop(self, step: int) -> Pairs | None:
         """The micro-batches of ``step`` that have been heard both ways; None where it had none."""
         rows = self.rows.pop(step, None)
         if rows is None:

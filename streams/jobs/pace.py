@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from paceline.events import OP_INDEX, OPS
+
 from ..episodes.causes import slowing_all
 from ..episodes.finding import Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..robust import MAD_SIGMA, Array, nanmedian
-from ..row_arrays import OP_INDEX, OPS
 from .ticks import WORK, Tick
 
 _NO_TRAINING = ("evaluation", "checkpoint")

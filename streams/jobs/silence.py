@@ -9,7 +9,7 @@ from paceline.events import Coverage
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
-from .job_episodes import JobEpisodes, Sight, Window
+from .job_episodes import JobEpisodes, JudgedWindow, Sight
 from .ticks import Tick
 
 #: A job has one set of ranks.
@@ -38,7 +38,7 @@ class Silence:
         """Take in one tick; the episode where it has something new to tell."""
         if self.steps < self.after_steps:
             return None
-        window = Window(tick.first_step, tick.last_step, tick.span_s)
+        window = JudgedWindow(tick.first_step, tick.last_step, tick.span_s)
         missing = float(coverage.ranks_heard < coverage.ranks_expected)
         return self.episodes.push(_JOB, window, Sight(missing, 1.0, 0.0, "unknown"), Measured())
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import STEP
+from paceline.events import OP_INDEX, OPS, STEP
 
 from ..coverage import CoverageTracker
 from ..robust import Array
-from ..row_arrays import OP_INDEX, OPS, OpRows
+from ..row_arrays import OpRows
 from .limits import ABSURD_S, MOST_RANKS
 from .microbatches import OpenMicrobatches, Pairs
 
@@ -78,7 +78,7 @@ class Steps:
             self._close(rank, step, op, start, seconds)
             if (microbatch >= 0).any():
                 mine = np.isin(op, _PASSES)
-                self.pairs.add(step[mine], rank[mine], microbatch[mine], op[mine] == _PASSES[1], seconds[mine])
+                self.pairs.update(step[mine], rank[mine], microbatch[mine], op[mine] == _PASSES[1], seconds[mine])
         return self._complete()
 
     def _sound(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> NDArray[np.bool_]:
@@ -137,7 +137,7 @@ class Steps:
         for step in sorted(number for number in self.tables if number <= frontier):
             table = self.tables.pop(step)
             table[:, table[TOTAL] <= 0.0] = np.nan  # a rank that never closed this step was not heard in it
-            out.append(Step(step, table, self.ends.pop(step), self.pairs.take(step)))
+            out.append(Step(step, table, self.ends.pop(step), self.pairs.pop(step)))
         self.done = max(self.done, frontier)
         self.pairs.forget(self.done)
         return out

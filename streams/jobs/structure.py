@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paceline.events import OPS
+
 from ..robust import Array
-from ..row_arrays import OPS
 from .cohorts import Cohorts
 from .data_bound import DataBound, InputConfig, InputEpisode
 from .data_imbalance import DataConfig, DataEpisode, DataImbalance
-from .job_episodes import Window
+from .job_episodes import JudgedWindow
 from .stage_imbalance import StageConfig, StageEpisode, StageImbalance
 from .steps import Step
 from .ticks import LONG_TICK_S, Tick
@@ -127,7 +128,7 @@ class Structure:
         ticks, steps = (self.config.window_long,) * 2 if long else (self.config.window_ticks, self.config.window_steps)
         if self.ticks < ticks or self.steps < steps:
             return None
-        window = Window(self.first_step, tick.last_step, self.span_s)
+        window = JudgedWindow(self.first_step, tick.last_step, self.span_s)
         sums = WindowSums(window, self.steps, self.seconds, self.pairs, self.held_back_s)
         told = StructureEpisodes(
             self.stages.update(sums, accused),

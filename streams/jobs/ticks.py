@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paceline.events import OVERLAYS, PHASES
+from paceline.events import OP_INDEX, OPS, OVERLAYS, PHASES
 
 from ..robust import Array, nanmedian, peers_median
-from ..row_arrays import OP_INDEX, OPS
 from .cohorts import Cohorts
 from .steps import TOTAL, Step
 

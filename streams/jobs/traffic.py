@@ -20,7 +20,7 @@ from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..robust import Array
 from .collective_batch import CollectiveBatch, Ints, Spans, starts
-from .job_episodes import JobEpisodes, Sight, Window
+from .job_episodes import JobEpisodes, JudgedWindow, Sight
 
 #: What an operation of n ranks moves over the busiest link: so many times (n - 1) / n, or 0 for once, whatever n.
 FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1, "broadcast": 0, "reduce": 0}
@@ -211,7 +211,7 @@ class Traffic:
         longest = max(spans.values())
         waits = {rank: sum(self.waited.get(group, 0.0) for group in groups) for rank, groups in self.groups.items()}
         shares = [min(waits[rank] / span, 1.0) for rank, span in spans.items() if span >= longest / 2]
-        window = Window(max(self.steps[0], 0), max(self.steps[1], 0), longest)
+        window = JudgedWindow(max(self.steps[0], 0), max(self.steps[1], 0), longest)
         least = min(shares)
         rated = self.config.rated_bytes_per_s or min(self.rated.values(), default=0.0)
         fastest = sorted(self.speeds.items(), key=lambda item: -item[0][1])[:_SPEEDS_TOLD]

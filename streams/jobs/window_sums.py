@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from paceline.events import OP_INDEX
+
 from ..robust import Array
-from ..row_arrays import OP_INDEX
-from .job_episodes import Window
+from .job_episodes import JudgedWindow
 
 #: Rows of ``WindowSums.seconds``.
 FORWARD, BACKWARD, DATA, PREPARE = (OP_INDEX[name] for name in ("forward", "backward", "data", "prepare"))
@@ -24,7 +25,7 @@ class WindowSums(NamedTuple):
     ``held_back_s`` is by how much all its steps would be shorter if the data were cut evenly.
     """
 
-    window: Window
+    window: JudgedWindow
     steps: int
     seconds: Array
     pairs: Array

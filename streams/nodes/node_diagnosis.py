@@ -18,13 +18,13 @@ from ..snapshots import pack, unpack
 from . import node_findings
 from .balance import Balance
 from .detectors import Rated
-from .gpu import Gpu, filling
+from .gpu_diagnosis import GpuDiagnosis, filling
 from .gpu_rows import Row, possible, rows
+from .memory_trend import MemoryTrend
 from .node_config import MOST_DEVICES, NodeConfig
 from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
-from .owners import Owners, claims
 from .tally import Tally
-from .trend import Trend
+from .tenants import Tenants, claims
 
 #: Layout of the snapshot; another version is not read.
 _LAYOUT = 2
@@ -40,15 +40,15 @@ class NodeDiagnosis:
         self.config = config or NodeConfig()
         self.coverage = CoverageTracker()
         self.host_coverage = CoverageTracker()
-        self.owners = Owners()
-        self.gpus: dict[str, Gpu] = {}
+        self.owners = Tenants()
+        self.gpus: dict[str, GpuDiagnosis] = {}
         self.rated: dict[str, Rated] = {}
         self.indices: dict[int, str] = {}
         self.number: int | None = None
         self.open: dict[str, Tally] = {}
         self.balances: dict[str, Balance] = {}
         self.host_number: int | None = None
-        self.host_trend = Trend(self.config.memory_rise, self.config.gap_s)
+        self.host_trend = MemoryTrend(self.config.memory_rise, self.config.gap_s)
         self.host_memory = Watched("out_of_memory_risk", "host memory", "memory_pressure", self.config.memory)
         #: Of the host, and of jobs on several GPUs; each GPU keeps its own.
         self.episodes = NodeEpisodes(self.config)
@@ -100,12 +100,12 @@ class NodeDiagnosis:
                 self.open.setdefault(row.uuid, Tally()).add(row)
         return told
 
-    def _gpu(self, uuid: str) -> Gpu | None:
+    def _gpu(self, uuid: str) -> GpuDiagnosis | None:
         if uuid not in self.gpus:
             if len(self.gpus) >= MOST_DEVICES:
                 self.coverage.note("GPUs beyond the limit")
                 return None
-            self.gpus[uuid] = Gpu(uuid, self.config)
+            self.gpus[uuid] = GpuDiagnosis(uuid, self.config)
         return self.gpus[uuid]
 
     def _lost(self, event: DeviceSamples) -> dict[str, str]:
@@ -209,8 +209,8 @@ class NodeDiagnosis:
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         return pack(
+            _LAYOUT,
             {
-                "layout": _LAYOUT,
                 "coverage": [self.coverage.snapshot(), self.host_coverage.snapshot()],
                 "owners": self.owners.snapshot(),
                 "gpus": [[uuid, gpu.snapshot()] for uuid, gpu in self.gpus.items()],
@@ -221,7 +221,7 @@ class NodeDiagnosis:
                 "balances": [[job, balance.snapshot()] for job, balance in self.balances.items()],
                 "host": [self.host_number, self.host_trend.snapshot()],
                 "episodes": self.episodes.snapshot(),
-            }
+            },
         )
 
     @classmethod
@@ -231,9 +231,7 @@ class NodeDiagnosis:
         Raises:
             ValueError: ``data`` is no snapshot of this version.
         """
-        state = unpack(data)
-        if state.get("layout") != _LAYOUT:
-            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
+        state = unpack(_LAYOUT, data)
         made = cls(config)
         made._load(state)
         return made
@@ -243,7 +241,7 @@ class NodeDiagnosis:
         self.host_coverage.load(state["coverage"][1])
         self.owners.load(state["owners"])
         for uuid, gpu in state["gpus"]:
-            self.gpus[uuid] = Gpu(uuid, self.config)
+            self.gpus[uuid] = GpuDiagnosis(uuid, self.config)
             self.gpus[uuid].load(gpu)
         self.rated = {uuid: Rated(*rated) for uuid, rated in state["rated"]}
         self.indices = dict(state["indices"])

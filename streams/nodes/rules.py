@@ -100,31 +100,31 @@ def columns(metrics: Sample) -> dict[str, float]:
 
     ``fb_total_bytes`` becomes used + free where both are there: an exporter does not list a total.
     """
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in metrics.items():
         named, number = NAMES.get(name), measured(value)
         if number is not None:
-            found[named.column if named else name] = number * (named.factor if named else 1.0)
-    if "fb_used_bytes" in found and "fb_free_bytes" in found:
-        found["fb_total_bytes"] = found["fb_used_bytes"] + found["fb_free_bytes"]
-    return found | _quotients(found)
+            numbers[named.column if named else name] = number * (named.factor if named else 1.0)
+    if "fb_used_bytes" in numbers and "fb_free_bytes" in numbers:
+        numbers["fb_total_bytes"] = numbers["fb_used_bytes"] + numbers["fb_free_bytes"]
+    return numbers | _quotients(numbers)
 
 
-def _quotients(found: Mapping[str, float]) -> dict[str, float]:
-    lanes = PCIE_LANE_BYTES_PER_S.get(int(found.get("pcie_generation", 0)), 0.0) * found.get("pcie_width", 0.0)
-    pcie = _most(found, "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
-    nvlink = _most(found, "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s")
+def _quotients(numbers: Mapping[str, float]) -> dict[str, float]:
+    lanes = PCIE_LANE_BYTES_PER_S.get(int(numbers.get("pcie_generation", 0)), 0.0) * numbers.get("pcie_width", 0.0)
+    pcie = _most(numbers, "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s")
+    nvlink = _most(numbers, "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s")
     made = {
-        "memory_ratio": _share(found.get("fb_used_bytes"), found.get("fb_total_bytes")),
-        "power_ratio": _share(found.get("power_w"), found.get("power_limit_w")),
+        "memory_ratio": _share(numbers.get("fb_used_bytes"), numbers.get("fb_total_bytes")),
+        "power_ratio": _share(numbers.get("power_w"), numbers.get("power_limit_w")),
         "pcie_ratio": _share(pcie, lanes),
-        "nvlink_ratio": _share(nvlink, found.get("nvlink_rated_bytes_per_s")),
+        "nvlink_ratio": _share(nvlink, numbers.get("nvlink_rated_bytes_per_s")),
     }
     return {name: value for name, value in made.items() if value is not None}
 
 
-def _most(found: Mapping[str, float], *names: str) -> float | None:
-    return max((found[name] for name in names if name in found), default=None)
+def _most(numbers: Mapping[str, float], *names: str) -> float | None:
+    return max((numbers[name] for name in names if name in numbers), default=None)
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
@@ -137,27 +137,27 @@ def assess(sample: Sample) -> list[Reading]:
     ``sample`` is a row of DeviceSamples or the means of a window (our columns), or an exporter's metrics, by any name.
     What is not measured is not spoken of.
     """
-    found = columns(sample)
-    known = {named.column: named for named in NAMES.values()}
+    numbers = columns(sample)
+    by_column = {named.column: named for named in NAMES.values()}
     said = [
-        _read(name, value, known[name].unit, known[name].bands)
-        for name, value in found.items()
-        if name in known and known[name].bands
+        _read(name, value, by_column[name].unit, by_column[name].bands)
+        for name, value in numbers.items()
+        if name in by_column and by_column[name].bands
     ]
-    return said + [one for relation in RELATIONS if (one := _relation(relation, found)) is not None]
+    return said + [one for relation in RELATIONS if (one := _relation(relation, numbers)) is not None]
 
 
-def _relation(relation: Relation, found: Mapping[str, float]) -> Reading | None:
+def _relation(relation: Relation, numbers: Mapping[str, float]) -> Reading | None:
     terms = relation.terms
     for name, sign, bound in terms:
-        value = found.get(name)
+        value = numbers.get(name)
         if value is None or (value < bound if sign == ">=" else value >= bound):
             return None
     rule = " and ".join(f"{name} {sign} {bound:g}" for name, sign, bound in terms)
     first = terms[0][0]
     return Reading(
         first,
-        found[first],
+        numbers[first],
         NAMES[first].unit,
         relation.word,
         relation.tone,
@@ -173,10 +173,10 @@ def against(profile: str, sample: Sample) -> list[Reading]:
         KeyError: there is no such profile.
     """
     ranges = {one.name: one.ranges for one in PROFILES}[profile]
-    found = columns(sample)
+    numbers = columns(sample)
     said = []
     for name, (low, high) in ranges.items():
-        value = found.get(name)
+        value = numbers.get(name)
         if value is None or low <= value <= high:
             continue
         word = f"below {profile}'s usual" if value < low else f"above {profile}'s usual"

@@ -42,7 +42,7 @@ class JobWindows:
         if not self.coverage.admit(event.producer, event.sequence):
             return []
         self.coverage.hear(event.ranks, event.world_sizes)
-        ready = self.gather.add(event, self.coverage.producers)
+        ready = self.gather.push(event, self.coverage.producers)
         return self._advance(ready) if ready else []
 
     def share_rows(self, rows: RowArrays) -> None:
@@ -51,7 +51,7 @@ class JobWindows:
 
     def finish(self) -> list[RankWindow | JobWindow]:
         """The windows that the messages that still wait complete."""
-        return self._advance(ready) if (ready := self.gather.take()) else []
+        return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, batches: list[OpTimings]) -> list[RankWindow | JobWindow]:
         ranks_before = len(self.open.slot)
@@ -135,7 +135,6 @@ class JobWindows:
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         state: dict[str, Any] = {
-            "layout": _LAYOUT,
             "coverage": self.coverage.snapshot(),
             "gather": self.gather.snapshot(),
             "open": self.open.snapshot(),
@@ -144,7 +143,7 @@ class JobWindows:
             "unheard_waived": self.unheard_waived,
             "levels": [level and [level[0], level[1].snapshot()] for level in self.levels],
         }
-        return pack(state)
+        return pack(_LAYOUT, state)
 
     @classmethod
     def restore(cls, data: bytes) -> "JobWindows":
@@ -153,9 +152,7 @@ class JobWindows:
         Raises:
             ValueError: ``data`` is no snapshot of this version.
         """
-        state = unpack(data)
-        if state.get("layout") != _LAYOUT:
-            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
+        state = unpack(_LAYOUT, data)
         made = cls()
         made.coverage.load(state["coverage"])
         made.gather.load(state["gather"])

@@ -5,7 +5,7 @@ not measured (None) is left out of mean and maximum; it never counts as 0. One s
 which are on their own topic, so windows begin at 10 s.
 """
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -64,7 +64,7 @@ HOST_COLUMNS = (
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
-class Tally:
+class OpenWindow:
     """One subject's open window."""
 
     def __init__(self, number: int, width: int) -> None:
@@ -98,11 +98,11 @@ class Tally:
         }
 
     @classmethod
-    def restore(cls, data: dict[str, Any]) -> "Tally":
-        """The tally that ``snapshot`` described."""
-        tally = cls(data["number"], 0)
-        tally.samples, tally.count, tally.sum, tally.max = data["samples"], data["count"], data["sum"], data["max"]
-        return tally
+    def restore(cls, data: dict[str, Any]) -> "OpenWindow":
+        """The window that ``snapshot`` described."""
+        window = cls(data["number"], 0)
+        window.samples, window.count, window.sum, window.max = data["samples"], data["count"], data["sum"], data["max"]
+        return window
 
 
 class SampleWindows:
@@ -112,37 +112,43 @@ class SampleWindows:
 
     def __init__(self) -> None:
         self.coverage = CoverageTracker()
-        self.open: dict[tuple[str, float], Tally] = {}
+        self.open: dict[tuple[str, float], OpenWindow] = {}
 
-    def _tally(self, subject: str, at_s: float, row: Row) -> list[tuple[float, Tally]]:
+    def _count(self, subject: str, at_s: float, row: Row) -> list[tuple[float, OpenWindow]]:
         """Count one sample in; the windows that it completes."""
         done = []
         for length_s in LENGTHS_S:
             number = int(at_s // length_s)
-            tally = self.open.get((subject, length_s))
+            window = self.open.get((subject, length_s))
             # A clock set back a little keeps the window open; one set back for good starts another.
-            if tally is None or number > tally.number or number < tally.number - 1:
-                if tally is not None:
-                    done.append((length_s, tally))
+            if window is None or number > window.number or number < window.number - 1:
+                if window is not None:
+                    done.append((length_s, window))
                 elif len(self.open) >= MOST_SUBJECTS * len(LENGTHS_S):
                     self.coverage.note("subjects beyond the limit")
                     continue
-                tally = self.open[subject, length_s] = Tally(number, len(row))
-            tally.add(row)
+                window = self.open[subject, length_s] = OpenWindow(number, len(row))
+            window.add(row)
         return done
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
-        tallies = [[*key, tally.snapshot()] for key, tally in self.open.items()]
-        return pack({"layout": _LAYOUT, "coverage": self.coverage.snapshot(), "open": tallies})
+        windows = [[*key, window.snapshot()] for key, window in self.open.items()]
+        return pack(_LAYOUT, {"coverage": self.coverage.snapshot(), "open": windows})
 
-    def _load(self, data: bytes) -> None:
-        state = unpack(data)
-        if state.get("layout") != _LAYOUT:
-            raise ValueError(f"not a snapshot: layout {state.get('layout')!r}, this version reads {_LAYOUT}")
-        self.coverage.load(state["coverage"])
+    @classmethod
+    def restore(cls, data: bytes) -> Self:
+        """The decision that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no snapshot of this version.
+        """
+        state = unpack(_LAYOUT, data)
+        made = cls()
+        made.coverage.load(state["coverage"])
         for subject, length_s, values in state["open"]:
-            self.open[subject, length_s] = Tally.restore(values)
+            made.open[subject, length_s] = OpenWindow.restore(values)
+        return made
 
 
 class DeviceWindows(SampleWindows):
@@ -161,32 +167,21 @@ class DeviceWindows(SampleWindows):
             if not 0 <= device < len(event.uuids):
                 self.coverage.note("rows of an unnamed device")
                 continue
-            for length_s, tally in self._tally(event.uuids[device], event.t0_s + time_s, row):
-                mean, most = tally.summary(self.columns)
+            for length_s, window in self._count(event.uuids[device], event.t0_s + time_s, row):
+                mean, most = window.summary(self.columns)
                 windows.append(
                     DeviceWindow(
                         cluster=event.cluster,
-                        start_s=tally.number * length_s,
+                        start_s=window.number * length_s,
                         length_s=length_s,
                         node=event.node,
                         device=event.uuids[device],
-                        samples=tally.samples,
+                        samples=window.samples,
                         mean=mean,
                         max=most,
                     )
                 )
         return windows
-
-    @classmethod
-    def restore(cls, data: bytes) -> "DeviceWindows":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        made = cls()
-        made._load(data)
-        return made
 
 
 class HostWindows(SampleWindows):
@@ -201,31 +196,20 @@ class HostWindows(SampleWindows):
         windows = []
         rows = _rows(*(getattr(event, name) for name in HOST_COLUMNS))
         for time_s, row in zip(event.time_s, rows, strict=True):
-            for length_s, tally in self._tally("", event.t0_s + time_s, row):
-                mean, most = tally.summary(self.columns)
+            for length_s, window in self._count("", event.t0_s + time_s, row):
+                mean, most = window.summary(self.columns)
                 windows.append(
                     HostWindow(
                         cluster=event.cluster,
-                        start_s=tally.number * length_s,
+                        start_s=window.number * length_s,
                         length_s=length_s,
                         node=event.node,
-                        samples=tally.samples,
+                        samples=window.samples,
                         mean=mean,
                         max=most,
                     )
                 )
         return windows
-
-    @classmethod
-    def restore(cls, data: bytes) -> "HostWindows":
-        """The decision that ``snapshot`` described.
-
-        Raises:
-            ValueError: ``data`` is no snapshot of this version.
-        """
-        made = cls()
-        made._load(data)
-        return made
 
 
 def _rows(*columns: list[Any]) -> Row:

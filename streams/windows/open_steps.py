@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paceline.events import OVERLAYS, PHASES, STEP, OpTimings
+from paceline.events import OP_INDEX, OVERLAYS, PHASES, STEP, OpTimings
 
-from ..row_arrays import OP_INDEX, UNKNOWN, OpRows
+from ..row_arrays import UNKNOWN, OpRows
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

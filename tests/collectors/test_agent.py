@@ -7,7 +7,7 @@ from collectors.agent import Agent, Identity
 from collectors.buffers import GpuBuffer, HostBuffer
 from collectors.gpu import Gpus
 from collectors.host import Host
-from collectors.processes import Owners
+from collectors.processes import ProcessOwners
 from collectors.simulated import SimulatedNvml
 from paceline import wire
 from paceline.topics import DEVICE, HOST, NODE
@@ -34,7 +34,7 @@ def run(until):
 
     def start(nvml, enough, interval_s=0.05):
         sink, stop = Sink(), threading.Event()
-        buffers = HostBuffer(Host()), GpuBuffer(Gpus(lambda: nvml), Owners())
+        buffers = HostBuffer(Host()), GpuBuffer(Gpus(lambda: nvml), ProcessOwners())
         agent = Agent(Identity("c", "n", "p-1"), *buffers, sink, interval_s)
         thread = threading.Thread(target=agent.run, args=(stop,))
         thread.start()
@@ -124,7 +124,11 @@ def test_once_gives_rates(until):
     sink = Sink()
     nvml = SimulatedNvml(1, now=time.monotonic)
     agent = Agent(
-        Identity("c", "n", "p"), HostBuffer(Host()), GpuBuffer(Gpus(lambda: nvml), Owners()), sink, interval_s=0.05
+        Identity("c", "n", "p"),
+        HostBuffer(Host()),
+        GpuBuffer(Gpus(lambda: nvml), ProcessOwners()),
+        sink,
+        interval_s=0.05,
     )
     agent.once(threading.Event())
     (event,) = sink.events[DEVICE.name]

@@ -1,11 +1,11 @@
 import pynvml
 import pytest
 
-from collectors.columns import DEVICE_COLUMNS
 from collectors.device import BLANK, LOST_RETRY_S, SOURCES
 from collectors.gpm import COLUMNS as ACTIVITY
 from collectors.gpu import Gpus
-from paceline.gpu.probes import PROBES, SELDOM_S
+from collectors.sample_columns import DEVICE_COLUMNS
+from paceline.gpu.queries import QUERIES, SELDOM_S
 from paceline.gpu.refusals import RETRY_S
 
 NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
@@ -32,7 +32,7 @@ CALLS = {
 
 def test_every_column_of_the_event_has_a_source():
     """Probes, activity and XIDs together fill every column of the event, each once."""
-    filled = [column for probe in PROBES for column in probe.columns] + [*ACTIVITY, "xid"]
+    filled = [column for probe in QUERIES for column in probe.columns] + [*ACTIVITY, "xid"]
 
     assert sorted(filled) == sorted(DEVICE_COLUMNS)
     assert sorted(SOURCES) == sorted(DEVICE_COLUMNS)

@@ -1,9 +1,9 @@
 import psutil
 import pytest
 
-from collectors.columns import HOST_COLUMNS
 from collectors.host import Host
 from collectors.kernel import physical
+from collectors.sample_columns import HOST_COLUMNS
 
 
 @pytest.fixture

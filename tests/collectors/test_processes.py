@@ -4,7 +4,7 @@ import pwd
 import pynvml
 import pytest
 
-from collectors.processes import Owners, identity, processes
+from collectors.processes import ProcessOwners, identity, processes
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 
@@ -28,7 +28,7 @@ def proc(tmp_path):
 
 
 def owner(proc, pid):
-    return Owners(proc.root).of(pid, lambda pid: "from NVML")
+    return ProcessOwners(proc.root).of(pid, lambda pid: "from NVML")
 
 
 def test_a_process_belongs_to_the_job_it_names(proc):
@@ -52,7 +52,7 @@ def test_a_process_that_is_not_here_keeps_nvmls_name(proc):
 
 def test_a_reused_process_number_is_looked_up_again(proc):
     """Another process under the same number is another process."""
-    owners = Owners(proc.root)
+    owners = ProcessOwners(proc.root)
     proc(7, ["PACELINE_JOB=first"], born=1)
     first = owners.of(7, str).job
     proc(7, ["PACELINE_JOB=second"], born=2)
@@ -62,7 +62,7 @@ def test_a_reused_process_number_is_looked_up_again(proc):
 
 def test_a_known_process_is_not_read_again(proc):
     """The environment of a process is read once in its life."""
-    owners = Owners(proc.root)
+    owners = ProcessOwners(proc.root)
     proc(7, ["PACELINE_JOB=llm"])
     owners.of(7, str)
     (proc.root / "7" / "environ").unlink()
@@ -89,7 +89,7 @@ def test_processes_name_their_device_by_place(proc, nvml, gpus):
     """A process on the second GPU points at the second UUID; memory that NVML does not tell is None."""
     proc(7, ["PACELINE_JOB=llm", "RANK=1"])
     nvml.gpus[1].processes = [(7, None)]
-    (found,), why = processes(nvml, gpus.devices, Owners(proc.root))
+    (found,), why = processes(nvml, gpus.devices, ProcessOwners(proc.root))
 
     assert (found.device, found.pid, found.used_bytes, found.job, found.rank) == (1, 7, None, "llm", 1)
     assert why == {}
@@ -99,6 +99,6 @@ def test_a_device_that_hides_its_processes_says_so(nvml, gpus, proc):
     """No permission on one GPU is a reason for that GPU; the other's processes are there."""
     nvml.gpus[0].refuse["nvmlDeviceGetComputeRunningProcesses"] = pynvml.NVML_ERROR_NO_PERMISSION
     nvml.gpus[1].processes = [(7, 1024)]
-    found, why = processes(nvml, gpus.devices, Owners(proc.root))
+    found, why = processes(nvml, gpus.devices, ProcessOwners(proc.root))
 
     assert ([process.pid for process in found], why) == ([7], {"processes[0]": "no permission"})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paceline import events, topics
 from paceline.delivery.publisher import Publisher
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "subscribe.md"
 

@@ -14,12 +14,13 @@ from forecaster.publisher import ForecastPublisher
 from paceline import topics, wire
 from paceline.events import DeviceWindow, Forecast, JobProfile, JobWindow
 from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
 
 pytestmark = pytest.mark.bus
 Until = Callable[..., None]
 
 
-def send(settings: clients.BrokerSettings, cluster: str, minutes: int) -> None:
+def send(settings: BrokerSettings, cluster: str, minutes: int) -> None:
     """A GPU's minutes and a training job's seconds, up to now."""
     now_s = time.time() // 60 * 60
     with contextlib.closing(clients.producer(settings, "test")) as client:
@@ -41,7 +42,7 @@ def send(settings: clients.BrokerSettings, cluster: str, minutes: int) -> None:
 
 
 @pytest.fixture
-def follow(broker: clients.BrokerSettings, until: Until) -> Callable[[], contextlib.AbstractContextManager[Memory]]:
+def follow(broker: BrokerSettings, until: Until) -> Callable[[], contextlib.AbstractContextManager[Memory]]:
     """Starts a memory that follows the broker and has caught up."""
 
     @contextlib.contextmanager
@@ -59,7 +60,7 @@ def follow(broker: clients.BrokerSettings, until: Until) -> Callable[[], context
 
 
 def test_it_learns_publishes_and_recovers(
-    broker: clients.BrokerSettings,
+    broker: BrokerSettings,
     follow: Callable[[], contextlib.AbstractContextManager[Memory]],
     until: Until,
 ) -> None:

@@ -3,11 +3,11 @@
 import numpy as np
 
 from forecaster import history
-from forecaster.history import History, Subject, Track
+from forecaster.history import History, SeriesSubject, Track
 
 
-def subject(key: str = "a") -> Subject:
-    return Subject(key, "W", 60.0, "default")
+def subject(key: str = "a") -> SeriesSubject:
+    return SeriesSubject(key, "W", 60.0, "default")
 
 
 def test_samples_come_back_in_order() -> None:

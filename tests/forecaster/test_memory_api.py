@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
-from forecaster.history import Subject
+from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from paceline.events import JobWindow
 
@@ -18,7 +18,7 @@ SENT = {"interval_s": 60.0, "times_s": [60.0, 120.0, 240.0], "values": [1.0, 2.0
 @pytest.fixture
 def filling(memory: Memory) -> str:
     """A GPU's memory that fills up, a gigabyte of 80 a minute."""
-    subject = Subject("c/device/n/g/fb_used_bytes", "bytes", 60.0, "c", None, "n", "g", 0.0, 80e9)
+    subject = SeriesSubject("c/device/n/g/fb_used_bytes", "bytes", 60.0, "c", None, "n", "g", 0.0, 80e9)
     memory.put(subject, [60.0 * step for step in range(60)], [1e9 * step for step in range(60)])
     return subject.key
 
@@ -48,7 +48,7 @@ def test_a_back_test_ranks_the_models(client: httpx.Client, filling: str) -> Non
 
 def test_when_gpus_are_free(client: httpx.Client, memory: Memory) -> None:
     """Four are free all the time, so two are free at the next minute and ninety never."""
-    subject = Subject("c/cluster/free_gpus", "GPUs", 60.0, "c", high=8.0)
+    subject = SeriesSubject("c/cluster/free_gpus", "GPUs", 60.0, "c", high=8.0)
     memory.put(subject, [60.0 * step for step in range(80)], [4.0] * 80)
     two = client.get("/v1/clusters/c/free", params={"gpus": 2}).json()
     assert two["now"] == 4.0

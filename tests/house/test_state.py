@@ -6,7 +6,7 @@ scan that sees nothing cannot pass.
 
 import ast
 import tomllib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +18,6 @@ PACKAGES = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 CHANGING = {"append", "extend", "insert", "remove", "pop", "popitem", "clear", "update", "setdefault", "add", "discard"}
 CHANGING |= {"sort", "reverse", "appendleft", "popleft", "fill", "put", "resize"}
 MEMOS = {"cache", "lru_cache"}
-#: Being mended: each goes from here with its fault.
-REMEMBERS = {
-    "streams/row_arrays.py": "keeps the rows that were read last in a class",
-}
-RESETS = {"streams/offsets.py"}
-BY_NAME = ("arrivals", "iterations", "lateness", "pace", "slow_links", "steps", "structure", "ticks", "traffic")
-UNTYPED = {f"streams/jobs/{name}.py" for name in BY_NAME} | {
-    "streams/nodes/faults.py",
-    "streams/windows/node_windows.py",
-}
 
 
 def sources(*modules: str) -> list[Path]:
@@ -46,10 +36,10 @@ def decisions() -> list[Path]:
     return sources(*next(each for each in contracts if each["name"].startswith("Decisions"))["source_modules"])
 
 
-def faults(paths: list[Path], scan: Callable[[ast.Module], list], pending: Collection[str]) -> dict[str, list]:
-    """What ``scan`` finds in the files that are not being mended: file -> where."""
+def faults(paths: list[Path], scan: Callable[[ast.Module], list]) -> dict[str, list]:
+    """What ``scan`` finds: file -> where."""
     seen = {str(path.relative_to(ROOT)): scan(ast.parse(path.read_text(encoding="utf-8"))) for path in paths}
-    return {name: where for name, where in seen.items() if where and name not in pending}
+    return {name: where for name, where in seen.items() if where}
 
 
 def top_level(tree: ast.Module) -> set[str]:
@@ -181,14 +171,14 @@ def test_the_scan_sees_resets_and_untyped_restores() -> None:
 
 def test_a_decision_remembers_nothing_outside_its_objects() -> None:
     """The same events give the same verdicts in every process, however often they are told."""
-    assert faults(decisions(), remembered, REMEMBERS) == {}
+    assert faults(decisions(), remembered) == {}
 
 
 def test_nothing_is_reset_by_its_constructor() -> None:
     """A fresh start is a new object or a method that says what it clears."""
-    assert faults(sources(*PACKAGES), resets, RESETS) == {}
+    assert faults(sources(*PACKAGES), resets) == {}
 
 
 def test_state_is_restored_field_by_field() -> None:
     """What a snapshot holds has a type: a name in it never decides which field is set."""
-    assert faults(sources(*PACKAGES), untyped, UNTYPED) == {}
+    assert faults(sources(*PACKAGES), untyped) == {}

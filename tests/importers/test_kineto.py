@@ -9,10 +9,9 @@ import pytest
 
 from importers.kineto import read
 from importers.notes import Notes, SourceError
-from importers.op_rows import OPS
 from importers.traces import Traces
 from paceline import wire
-from paceline.events import PHASES
+from paceline.events import OPS, PHASES
 
 
 def seconds(rank):

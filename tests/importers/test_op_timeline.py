@@ -11,7 +11,7 @@ import pytest
 from importers.aliases import op_of
 from importers.notes import Notes, SourceError
 from importers.op_rows import messages
-from importers.op_timeline import Timeline, TimelineOptions
+from importers.op_timeline import OpTimeline, TimelineOptions
 from paceline import wire
 from paceline.events import OpTimings
 from simulator.job import Job
@@ -30,7 +30,7 @@ def table(rows, head=HEAD):
 def load(stream, kind="csv", **options):
     """Seconds by (rank, step) and op, the messages, and the notes."""
     notes = Notes()
-    timeline = Timeline(TimelineOptions(**options), notes)
+    timeline = OpTimeline(TimelineOptions(**options), notes)
     timeline.read(stream, kind, "table")
     found = list(messages(*timeline.rows()))
     seconds = defaultdict(lambda: defaultdict(float))

@@ -191,7 +191,7 @@ def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):
             await door.take(topics.OP, AT, offset, messages[offset])
         asyncio.get_running_loop().call_soon(door.lose)
         await door.checkpoint(everything=True)
-        return broker.committed, len(door.processor.units)
+        return broker.committed, len(door.processor.states)
 
     assert asyncio.run(run()) == (0, 0)
 

@@ -198,7 +198,7 @@ def sliced(events: list[OpTimings], parts: int) -> list[OpTimings]:
     return found
 
 
-def test_a_unit_keeps_the_same_promises(make_training):
+def test_a_keyed_state_keeps_the_same_promises(make_training):
     """All decisions of a job together, restored in the middle, go on as if nothing had happened."""
     events = make_training(seconds=18, slow=1, slow_from_s=6)
     whole = KeyedState()

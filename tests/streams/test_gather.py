@@ -42,7 +42,7 @@ def test_what_waits_survives_a_restart(messages):
     for number, (topic, event) in enumerate(messages):
         found += processor.update(topic, event)
         if number % 101 == 100:
-            kept = {key: processor.snapshot(key) for key in processor.units}
+            kept = {key: processor.snapshot(key) for key in processor.states}
             processor = Processor()
             for key, data in kept.items():
                 processor.restore(key, data)
@@ -53,5 +53,5 @@ def test_no_more_than_an_eighth_of_the_producers_wait(messages):
     """A job of one node never waits; of 24 nodes the third message is judged with the two before it."""
     batch = next(event for topic, event in messages if topic.short == "op")
     waiting = gather.Gather(type(batch))
-    assert waiting.add(batch, 1) == [batch]
-    assert [len(waiting.add(batch, 24)) for _ in range(6)] == [0, 0, 3, 0, 0, 3]
+    assert waiting.push(batch, 1) == [batch]
+    assert [len(waiting.push(batch, 24)) for _ in range(6)] == [0, 0, 3, 0, 0, 3]

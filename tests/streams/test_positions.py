@@ -1,7 +1,7 @@
 """A message missing in the middle is noticed and read again; a gap of the broker's own is accepted."""
 
 from streams.offsets import Partition
-from streams.positions import RETRY_S, Positions, Verdict
+from streams.positions import RETRY_S, PositionCheck, Positions
 
 AT = Partition("op", 3)
 
@@ -15,32 +15,32 @@ def started(offset=10):
 def test_messages_in_order_are_taken():
     """One after the other."""
     positions = started()
-    assert [positions.judge(AT, offset, 0.0) for offset in (10, 11, 12)] == [Verdict.TAKE] * 3
+    assert [positions.judge(AT, offset, 0.0) for offset in (10, 11, 12)] == [PositionCheck.TAKE] * 3
 
 
 def test_a_message_that_came_before_is_skipped():
     """What was taken is not taken twice."""
     positions = started()
-    assert positions.judge(AT, 9, 0.0) is Verdict.SKIP
+    assert positions.judge(AT, 9, 0.0) is PositionCheck.SKIP
 
 
 def test_a_missing_stretch_is_read_again_and_nothing_after_it_is_taken():
     """The first message beyond asks for a seek; those in flight behind it are skipped, until the missing ones come."""
     positions = started()
     said = [positions.judge(AT, offset, 0.0) for offset in (50, 51, 52, 10, 11)]
-    assert said == [Verdict.SEEK, Verdict.SKIP, Verdict.SKIP, Verdict.TAKE, Verdict.TAKE]
+    assert said == [PositionCheck.SEEK, PositionCheck.SKIP, PositionCheck.SKIP, PositionCheck.TAKE, PositionCheck.TAKE]
 
 
 def test_a_gap_of_the_broker_is_accepted():
     """Where the reading again brings the same message first, nothing lies in between."""
     positions = started()
     said = [positions.judge(AT, offset, 0.0) for offset in (50, 50, 51)]
-    assert said == [Verdict.SEEK, Verdict.TAKE, Verdict.TAKE]
+    assert said == [PositionCheck.SEEK, PositionCheck.TAKE, PositionCheck.TAKE]
 
 
 def test_a_seek_without_effect_is_tried_again():
     """Not at once, but after a while."""
     positions = started()
     positions.judge(AT, 50, 0.0)
-    assert positions.judge(AT, 60, RETRY_S / 2) is Verdict.SKIP
-    assert positions.judge(AT, 61, RETRY_S) is Verdict.SEEK
+    assert positions.judge(AT, 60, RETRY_S / 2) is PositionCheck.SKIP
+    assert positions.judge(AT, 61, RETRY_S) is PositionCheck.SEEK

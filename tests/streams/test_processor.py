@@ -1,10 +1,10 @@
-"""Events find their unit; idle units are forgotten; one wrong clock makes nobody else look idle."""
+"""Events find the state of their key; idle states are forgotten; one wrong clock makes nobody else look idle."""
 
 import msgspec
 
 from paceline import topics
 from paceline.events import Finding
-from streams.keyed_state import Key, key_of
+from streams.keyed_state import Key, state_key
 from streams.processor import Processor
 
 
@@ -32,7 +32,7 @@ ROUTES = {topics.OP.name: (Echo,), topics.DEVICE.name: (Echo,)}
 
 
 def counts(processor):
-    return {key.name: unit.decisions["Echo"].count for key, (unit, _) in processor.units.items()}
+    return {key.name: state.decisions["Echo"].count for key, (state, _) in processor.states.items()}
 
 
 def test_jobs_do_not_mix(make_training):
@@ -52,12 +52,12 @@ def test_jobs_do_not_mix(make_training):
 
 
 def test_attempts_and_clusters_are_jobs_of_their_own(make_training):
-    """The same name in another cluster, or started again, is another unit."""
+    """The same name in another cluster, or started again, is another state."""
     event = make_training(seconds=1)[0]
     processor = Processor(ROUTES)
     for changed in ({}, {"attempt": 1}, {"cluster": "d"}):
         processor.update(topics.OP, msgspec.structs.replace(event, **changed))
-    assert len(processor.units) == 3
+    assert len(processor.states) == 3
 
 
 def test_an_idle_job_is_forgotten_and_named_once(make_training):
@@ -83,8 +83,8 @@ def test_a_clock_years_ahead_does_not_make_others_idle(make_training):
 
 
 def test_a_flood_of_job_names_does_not_fill_the_memory(make_training):
-    """The number of units is bounded; the longest idle go."""
-    processor = Processor(ROUTES, most_units=10)
+    """The number of states is bounded; the longest idle go."""
+    processor = Processor(ROUTES, most_states=10)
     event = make_training(seconds=1)[0]
     for number in range(100):
         processor.update(topics.OP, msgspec.structs.replace(event, job=f"job-{number}"))
@@ -92,9 +92,9 @@ def test_a_flood_of_job_names_does_not_fill_the_memory(make_training):
 
 
 def test_a_unit_is_put_back(make_training):
-    """Snapshot and restore through the processor keep the unit's state."""
+    """Snapshot and restore through the processor keep the state of a key."""
     event = make_training(seconds=1)[0]
-    key = key_of(topics.OP, event)
+    key = state_key(topics.OP, event)
     first, second = Processor(ROUTES), Processor(ROUTES)
     first.update(topics.OP, event)
     second.restore(key, first.snapshot(key))

@@ -12,6 +12,8 @@ import pytest
 
 from paceline import topics, wire
 from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 from streams.processor import Processor
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -20,7 +22,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 class Workers:
     """Starts workers as their users do, and reads what they publish."""
 
-    def __init__(self, settings: clients.BrokerSettings, until: Callable[..., None], log_path) -> None:
+    def __init__(self, settings: BrokerSettings, until: Callable[..., None], log_path) -> None:
         self.settings = settings
         self.until = until
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -79,7 +81,7 @@ def workers(broker, until, tmp_path) -> Iterator[Workers]:
 
 @pytest.fixture
 def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
-    clients.ensure_topics(apache_kafka.settings)
+    ensure_topics(apache_kafka.settings)
     made = Workers(apache_kafka.settings, until, tmp_path / "worker.log")
     yield made
     made.end()

@@ -58,7 +58,7 @@ def snapshot_of():
             topics=feed.topics(),
             nodes=feed.nodes(),
             dead_letters=list(feed.dead_letters),
-            missing=feed.sequences.missing,
+            missing=feed.missing,
             node_findings=feed.node_findings.episodes(),
         )
         return dataclasses.replace(made, **changed)

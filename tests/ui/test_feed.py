@@ -22,7 +22,7 @@ def test_repeated_messages_add_nothing(simulated_job, tell):
     before = feed.view("default", "demo")
     tell(feed, sent)
     assert np.array_equal(before.step_s, feed.view("default", "demo").step_s)
-    assert feed.sequences.repeated == 2
+    assert feed.traffic["op"].sequences.repeated == 2
 
 
 def test_missing_messages_are_counted(simulated_job, tell):
@@ -31,7 +31,7 @@ def test_missing_messages_are_counted(simulated_job, tell):
     batches = [list(simulated_job.timings(0.0, first, 2)) for first in range(0, 10, 2)]
     tell(feed, batches[0])
     tell(feed, batches[4])
-    assert feed.sequences.missing == 6
+    assert feed.missing == 6
 
 
 def test_what_the_reader_skipped_itself_is_no_gap(simulated_job, tell):
@@ -41,7 +41,7 @@ def test_what_the_reader_skipped_itself_is_no_gap(simulated_job, tell):
     tell(feed, batches[0])
     feed.skip("op", 6)
     tell(feed, batches[4])
-    assert (feed.sequences.missing, feed.traffic["op"].skipped) == (0, 6)
+    assert (feed.missing, feed.traffic["op"].skipped) == (0, 6)
 
 
 def test_findings_are_upserted_by_id_and_revision(played, simulated_job, tell):

@@ -5,7 +5,9 @@ import pytest
 
 from paceline import topics, wire
 from paceline.kafka import embedded
-from paceline.kafka.clients import BrokerSettings, ensure_topics, producer
+from paceline.kafka.clients import producer
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 from ui.reader import Reader
 
 pytestmark = pytest.mark.bus

@@ -7,7 +7,7 @@ import pytest
 
 from paceline import topics
 from paceline.commands import checks, doctor
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 
 TABLE = {topic.name: topic.partitions for topic in topics.TOPICS}
 

@@ -13,7 +13,7 @@ import pytest
 
 from paceline.commands.replay import playable, renamed
 from paceline.commands.selection import Selection
-from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
 from paceline.recording import Bad, Line, Writer, read
 
 
@@ -28,7 +28,7 @@ def paceline(*arguments: str, brokers: str) -> "subprocess.Popen[str]":
 
 @pytest.mark.bus
 def test_what_is_replayed_can_be_recorded_again(
-    broker: clients.BrokerSettings, tmp_path: Path, until: Callable[..., None]
+    broker: BrokerSettings, tmp_path: Path, until: Callable[..., None]
 ) -> None:
     """Same topics, keys and bytes, in the same order; another job's messages stay out."""
     job = f"job-{secrets.token_hex(4)}"

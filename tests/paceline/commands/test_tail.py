@@ -14,7 +14,7 @@ from paceline import events, topics
 from paceline.commands import tail
 from paceline.delivery.publisher import Publisher
 from paceline.kafka import clients, embedded
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 
 Start = Callable[..., "subprocess.Popen[str]"]
 

@@ -3,12 +3,12 @@
 import pytest
 
 from paceline.__main__ import main
-from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
 from paceline.topics import TOPICS
 
 
 @pytest.mark.bus
-def test_create_makes_what_is_missing_once(broker: clients.BrokerSettings, capsys: pytest.CaptureFixture[str]) -> None:
+def test_create_makes_what_is_missing_once(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]) -> None:
     """On a broker that has them all, nothing is created and nothing fails; the list says they are there."""
     assert main(["topics", "create", "--brokers", broker.address, "--wait", "10"]) == 0
     assert f"0 created, {len(TOPICS)} were there" in capsys.readouterr().err

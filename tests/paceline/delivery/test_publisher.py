@@ -14,7 +14,7 @@ from paceline import events, topics, wire
 from paceline.delivery.publisher import Publisher
 from paceline.delivery.stats import Stats
 from paceline.kafka import clients, embedded
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka.settings import BrokerSettings
 
 Until = Callable[..., None]
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from collectors.columns import DEVICE_COLUMNS
+from collectors.sample_columns import DEVICE_COLUMNS
 from paceline.gpu import dcgm
 from paceline.gpu.dcgm import FIELDS, FP64_BLANK, INT64_BLANK, WRONG_IDS
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from paceline.kafka import clients, embedded
-from paceline.kafka.clients import BrokerSettings
+from paceline.kafka import embedded
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 
 PARENT = """
 import sys, signal
@@ -35,7 +36,7 @@ def test_a_started_broker_answers_and_a_stopped_one_does_not():
     """Ready when start returns, gone when the block ends."""
     with embedded.start() as broker:
         settings = BrokerSettings().with_brokers(broker.address)
-        assert clients.ensure_topics(settings)
+        assert ensure_topics(settings)
     assert not broker.alive
     assert not listens(broker.address)
 
@@ -104,4 +105,4 @@ def test_it_outlives_the_thread_that_started_it():
     thread.start()
     thread.join()
     with started[0] as broker:
-        assert clients.ensure_topics(BrokerSettings().with_brokers(broker.address))
+        assert ensure_topics(BrokerSettings().with_brokers(broker.address))

@@ -9,8 +9,10 @@ import pytest
 
 from paceline import events, topics
 from paceline.delivery.publisher import Publisher
-from paceline.kafka import clients
-from paceline.kafka.clients import BrokerSettings, BusError
+from paceline.kafka.errors import BusError
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 
 pytestmark = pytest.mark.bus
 
@@ -67,8 +69,8 @@ def secured(certificates: Path, new_apache_kafka: Callable[..., object]) -> Iter
 
 def test_the_right_password_opens_everything(secured: BrokerSettings):
     """Topics are made and an event is delivered over TLS with a login."""
-    clients.wait_for_broker(secured, 60)
-    clients.ensure_topics(secured)
+    wait_for_broker(secured, 60)
+    ensure_topics(secured)
     publisher = Publisher(secured, client_id="test")
     publisher.publish(topics.DEADLETTER, event())
     assert publisher.close(60).sent == 1
@@ -77,31 +79,31 @@ def test_the_right_password_opens_everything(secured: BrokerSettings):
 def test_a_wrong_password_is_said_at_once(secured: BrokerSettings):
     """The line names the user and the variables, not the password, and nobody waits for the deadline."""
     with pytest.raises(BusError, match=r"login refused for user 'admin'.*PACELINE_SASL_PASSWORD") as caught:
-        clients.wait_for_broker(replace(secured, sasl_password="wr0ng"), 1000)
+        wait_for_broker(replace(secured, sasl_password="wr0ng"), 1000)
     assert "wr0ng" not in str(caught.value)
 
 
 def test_an_untrusted_broker_gets_no_password(secured: BrokerSettings, certificates: Path):
     """A certificate of another authority ends the connection before the login."""
     with pytest.raises(BusError, match=r"not trusted.*PACELINE_SSL_CAFILE"):
-        clients.wait_for_broker(replace(secured, ssl_cafile=str(certificates / "other.pem")), 1000)
+        wait_for_broker(replace(secured, ssl_cafile=str(certificates / "other.pem")), 1000)
 
 
 def test_plain_text_to_a_tls_port_points_to_the_protocol(secured: BrokerSettings):
     """Who forgot TLS is told so, and which variable to set."""
     with pytest.raises(BusError, match="speaks TLS; set PACELINE_SECURITY_PROTOCOL"):
-        clients.wait_for_broker(BrokerSettings(brokers=secured.brokers), 60)
+        wait_for_broker(BrokerSettings(brokers=secured.brokers), 60)
 
 
 def test_a_mechanism_the_broker_does_not_offer_is_named(secured: BrokerSettings):
     """PLAIN where only SCRAM is offered."""
     with pytest.raises(BusError, match="PACELINE_SASL_MECHANISM"):
-        clients.wait_for_broker(replace(secured, sasl_mechanism="PLAIN"), 60)
+        wait_for_broker(replace(secured, sasl_mechanism="PLAIN"), 60)
 
 
 def test_a_user_without_rights_stops_nobody(secured: BrokerSettings):
     """An event that may not be written is shed, counted, and told once, with the user and the topic."""
-    clients.ensure_topics(secured)
+    ensure_topics(secured)
     told: list[str] = []
     guest = replace(secured, sasl_username="guest", sasl_password="guest-secret")
     publisher = Publisher(guest, client_id="test", on_warning=told.append)

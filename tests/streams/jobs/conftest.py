@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from paceline.events import CollectiveTimings, LinkSample, OpTimings
+from paceline.events import OP_INDEX, CollectiveTimings, LinkSample, OpTimings
+from paceline.events import OPS as ALL_OPS
 from streams.coverage import CoverageTracker
 from streams.jobs.cohorts import Cohorts
 from streams.jobs.collective_batch import CollectiveBatch, collective_batch
 from streams.jobs.steps import Step
 from streams.jobs.ticks import Tick, Ticks
-from streams.row_arrays import OP_INDEX
-from streams.row_arrays import OPS as ALL_OPS
 
 OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
 SHARES = np.array([0.05, 0.3, 0.57, 0.08])

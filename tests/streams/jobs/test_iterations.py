@@ -61,7 +61,7 @@ def test_every_call_gets_its_iteration(name, cut):
     token, start, truth = sequence(pattern, pauses, 6 if len(pattern) > 1000 else 80, extra=extra)
     iterations, numbered = Iterations(), []
     for first in range(0, token.size, cut):
-        found = iterations.add(token[first : first + cut], start[first : first + cut])
+        found = iterations.update(token[first : first + cut], start[first : first + cut])
         if found is not None:
             numbered += found.tolist()
     off = np.abs(np.array(numbered) - truth[: len(numbered)])
@@ -77,13 +77,13 @@ def test_what_is_remembered_survives_a_restart():
     expected = [
         found.tolist()
         for at in range(0, 240, 24)
-        if (found := whole.add(token[at : at + 24], start[at : at + 24])) is not None
+        if (found := whole.update(token[at : at + 24], start[at : at + 24])) is not None
     ]
     again, got = Iterations(), []
     for at in range(0, 240, 24):
         kept = Iterations()
         kept.load(again.snapshot())
         again = kept
-        if (found := again.add(token[at : at + 24], start[at : at + 24])) is not None:
+        if (found := again.update(token[at : at + 24], start[at : at + 24])) is not None:
             got.append(found.tolist())
     assert got == expected

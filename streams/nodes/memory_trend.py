@@ -22,7 +22,7 @@ class Risk(NamedTuple):
     over_s: float
 
 
-class Span(NamedTuple):
+class TrendSpan(NamedTuple):
     """A span that is looked at: its points, its length, how much of it there must be; full within ``horizon_s``."""
 
     every_s: float
@@ -31,10 +31,10 @@ class Span(NamedTuple):
     horizon_s: float
 
 
-SPANS = (Span(0.0, 120.0, 90.0, 1800.0), Span(60.0, 1800.0, 600.0, 21_600.0))
+SPANS = (TrendSpan(0.0, 120.0, 90.0, 1800.0), TrendSpan(60.0, 1800.0, 600.0, 21_600.0))
 
 
-class Trend:
+class MemoryTrend:
     """Readings of one memory over time.
 
     A span is cut into three parts; the memory fills where the medians of the parts rise twice, the second time as well

@@ -26,7 +26,7 @@ class UnanswerableError(Exception):
 
 
 @dataclass(frozen=True)
-class Probe:
+class NvmlQuery:
     """One question: the columns it fills and the ways to ask, the best first; the first that answers is kept.
 
     A ``counter`` is published as a rate. ``every_s`` of 0 asks for every row.
@@ -44,19 +44,19 @@ class Probe:
 
 
 def _utilization(nvml: Any, device: Any) -> tuple[Value, ...]:
-    found = nvml.nvmlDeviceGetUtilizationRates(device)
-    return ratio(found.gpu), ratio(found.memory)
+    rates = nvml.nvmlDeviceGetUtilizationRates(device)
+    return ratio(rates.gpu), ratio(rates.memory)
 
 
 def _memory(nvml: Any, device: Any) -> tuple[Value, ...]:
     # Version 2 leaves out what the driver reserves, as DCGM's FB_USED does.
-    found = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
-    return whole(found.used), whole(found.total)
+    memory = nvml.nvmlDeviceGetMemoryInfo(device, version=nvml.nvmlMemory_v2)
+    return whole(memory.used), whole(memory.total)
 
 
 def _memory_with_reserved(nvml: Any, device: Any) -> tuple[Value, ...]:
-    found = nvml.nvmlDeviceGetMemoryInfo(device)
-    return whole(found.used), whole(found.total)
+    memory = nvml.nvmlDeviceGetMemoryInfo(device)
+    return whole(memory.used), whole(memory.total)
 
 
 def _power(nvml: Any, device: Any) -> tuple[Value, ...]:
@@ -76,11 +76,11 @@ def _temperature(nvml: Any, device: Any) -> tuple[Value, ...]:
 
 
 def _memory_temperature(nvml: Any, device: Any) -> tuple[Value, ...]:
-    (found,) = fields(nvml, device, nvml.NVML_FI_DEV_MEMORY_TEMP)
-    if found == 0:
+    (celsius,) = fields(nvml, device, nvml.NVML_FI_DEV_MEMORY_TEMP)
+    if celsius == 0:
         # Cards without the sensor may answer 0 and call it a success.
         raise UnanswerableError("no memory temperature sensor")
-    return (scaled(found, 1.0),)
+    return (scaled(celsius, 1.0),)
 
 
 def _clocks(nvml: Any, device: Any) -> tuple[Value, ...]:
@@ -115,8 +115,8 @@ def _nvlink_bytes(nvml: Any, device: Any) -> tuple[Value, ...]:
     if not _links(nvml, device):
         raise UnanswerableError("no NVLink on this GPU")
     ids = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
-    found = fields(nvml, device, *((field_id, ALL_LINKS) for field_id in ids))
-    return tuple(None if kib is None else kib * KIB for kib in found)
+    counters = fields(nvml, device, *((field_id, ALL_LINKS) for field_id in ids))
+    return tuple(None if kib is None else kib * KIB for kib in counters)
 
 
 def _links(nvml: Any, device: Any) -> bool:
@@ -146,30 +146,30 @@ def fields(nvml: Any, device: Any, *ids: Any) -> tuple[Value, ...]:
     Raises:
         NVMLError: NVML refused the call, or the first field that it refused.
     """
-    found = nvml.nvmlDeviceGetFieldValues(device, list(ids))
-    for value in found:
+    values = nvml.nvmlDeviceGetFieldValues(device, list(ids))
+    for value in values:
         if value.nvmlReturn != 0:
             raise nvml.NVMLError(value.nvmlReturn)
-    return tuple(field(value) for value in found)
+    return tuple(field(value) for value in values)
 
 
 #: Every question, in the order of the columns. SM, tensor and DRAM activity (``gpm.py``), blocking PCIe throughput
 #: (``pcie.py``) and XIDs (``xid.py``) keep something between questions and live in their own files.
-PROBES = (
-    Probe(("utilization_ratio", "memory_controller_ratio"), (_utilization,)),
-    Probe(("fb_used_bytes", "fb_total_bytes"), (_memory, _memory_with_reserved)),
-    Probe(("power_w",), (_power,)),
-    Probe(("power_limit_w",), (_power_limit,), every_s=SELDOM_S),
-    Probe(("energy_j",), (_energy,)),
-    Probe(("temperature_celsius",), (_temperature,)),
-    Probe(("memory_temperature_celsius",), (_memory_temperature,)),
-    Probe(("sm_clock_mhz", "memory_clock_mhz"), (_clocks,)),
-    Probe(("throttle_reasons",), (_event_reasons, _throttle_reasons)),
-    Probe(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), (pcie_bytes,), kind="counter"),
-    Probe(("pcie_generation", "pcie_width"), (_pcie_link,)),
-    Probe(("pcie_replays",), (_pcie_replays,), every_s=SELDOM_S),
-    Probe(("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"), (_nvlink_bytes,), kind="counter"),
-    Probe(("ecc_corrected", "ecc_uncorrected"), (_ecc,), every_s=SELDOM_S),
-    Probe(("retired_pages",), (_retired_pages,), every_s=SELDOM_S),
-    Probe(("remapped_rows",), (_remapped_rows,), every_s=SELDOM_S),
+QUERIES = (
+    NvmlQuery(("utilization_ratio", "memory_controller_ratio"), (_utilization,)),
+    NvmlQuery(("fb_used_bytes", "fb_total_bytes"), (_memory, _memory_with_reserved)),
+    NvmlQuery(("power_w",), (_power,)),
+    NvmlQuery(("power_limit_w",), (_power_limit,), every_s=SELDOM_S),
+    NvmlQuery(("energy_j",), (_energy,)),
+    NvmlQuery(("temperature_celsius",), (_temperature,)),
+    NvmlQuery(("memory_temperature_celsius",), (_memory_temperature,)),
+    NvmlQuery(("sm_clock_mhz", "memory_clock_mhz"), (_clocks,)),
+    NvmlQuery(("throttle_reasons",), (_event_reasons, _throttle_reasons)),
+    NvmlQuery(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), (pcie_bytes,), kind="counter"),
+    NvmlQuery(("pcie_generation", "pcie_width"), (_pcie_link,)),
+    NvmlQuery(("pcie_replays",), (_pcie_replays,), every_s=SELDOM_S),
+    NvmlQuery(("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"), (_nvlink_bytes,), kind="counter"),
+    NvmlQuery(("ecc_corrected", "ecc_uncorrected"), (_ecc,), every_s=SELDOM_S),
+    NvmlQuery(("retired_pages",), (_retired_pages,), every_s=SELDOM_S),
+    NvmlQuery(("remapped_rows",), (_remapped_rows,), every_s=SELDOM_S),
 )

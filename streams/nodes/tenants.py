@@ -14,7 +14,7 @@ from .node_episodes import Tenant
 VACANT_S = 60.0
 
 
-class Owners:
+class Tenants:
     """The tenants of a node's GPUs."""
 
     def __init__(self) -> None:

@@ -12,23 +12,23 @@ from . import detectors
 from .detectors import Look, Rated
 from .faults import Faults
 from .gpu_rows import Row
+from .memory_trend import MemoryTrend
 from .node_config import NodeConfig
 from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
 from .tally import Tally
-from .trend import Trend
 
 #: Signs that are no proof by themselves confirm a fault when there are so many of them in an episode.
 _SIGNS = 3
 
 
-class Gpu:
+class GpuDiagnosis:
     """One GPU of a node."""
 
     def __init__(self, uuid: str, config: NodeConfig) -> None:
         self.uuid = uuid
         self.config = config
         self.faults = Faults(config)
-        self.trend = Trend(config.memory_rise, config.gap_s)
+        self.trend = MemoryTrend(config.memory_rise, config.gap_s)
         self.replays = detectors.Replays()
         self.signs: dict[str, int] = {}
         self.episodes = NodeEpisodes(config)
@@ -83,7 +83,7 @@ class Gpu:
         """Another job, or none, has the GPU now: what was said of the first ends; a fault stays and is told again."""
         told: list[NodeEpisode | None] = []
         why = f"{before.job or 'nobody'} no longer has it"
-        self.trend = Trend(self.config.memory_rise, self.config.gap_s)  # Another job's memory is another trend.
+        self.trend = MemoryTrend(self.config.memory_rise, self.config.gap_s)  # Another job's memory is another trend.
         for watched in (self.throttling, self.link, self.replaying, self.idle, self.memory):
             told.append(self.episodes.end(watched, at_s, why))
         for watched in self.parts.values():
@@ -114,7 +114,7 @@ class Gpu:
         self.episodes.load(data["episodes"])
 
 
-def filling(trend: Trend, config: NodeConfig) -> Look:
+def filling(trend: MemoryTrend, config: NodeConfig) -> Look:
     """Whether a memory is nearly full and still rising."""
     risk = trend.risk(config.memory_ratio)
     if risk is None:

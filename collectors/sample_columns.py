@@ -1,6 +1,6 @@
 """The columns of the two sample events, read off the events themselves.
 
-Rule of this file: data. A column added to the contract appears here by itself, and is None until a probe fills it.
+Rule of this file: data. A column added to the contract appears here by itself, and is None until a query fills it.
 """
 
 import msgspec

@@ -1,0 +1,251 @@
+"""The one consumer loop: topics followed from a chosen start, through outages, in the caller's own thread.
+
+Rule of this file: a door without threads. Its reader calls ``poll`` again and again, and what the messages mean is the
+reader's business. An outage ends nothing: it is told once, and the brokers are tried again until they answer.
+"""
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import TracebackType
+from typing import Literal, NamedTuple, Protocol
+
+from kafka import KafkaConsumer, TopicPartition, errors
+
+from paceline.backoff import Backoff
+from paceline.kafka import compat
+from paceline.kafka.clients import consumer
+from paceline.kafka.errors import BusError, explained
+from paceline.kafka.settings import BrokerSettings
+from paceline.settings import SettingError
+from paceline.topics import Topic
+
+#: How long a poll waits for messages; how often new topics and the lag are asked for; how long the answer may take.
+POLL_S, ASK_S, ANSWER_S = 0.25, 2.0, 5.0
+#: Messages that one poll hands on at most.
+MOST_MESSAGES = 500
+#: The first and the longest wait between two attempts to connect.
+RETRY_FIRST_S, RETRY_CAP_S = 0.5, 2.0
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a partition is first read: so many messages or seconds before its end; all of it where neither is said."""
+
+    messages: int | None = None
+    seconds: float | None = None
+
+
+BEGINNING = Start()
+#: What is published from now on. A partition that comes into being later holds nothing else, and is read whole.
+NOW = Start(messages=0)
+
+
+class Message(Protocol):
+    """What is read of kafka-python's record; ``timestamp`` is in milliseconds."""
+
+    @property
+    def topic(self) -> str: ...  # noqa: D102
+    @property
+    def timestamp(self) -> int: ...  # noqa: D102
+    @property
+    def key(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def value(self) -> bytes | None: ...  # noqa: D102
+
+
+class Batch(NamedTuple):
+    """Messages of one partition, in their order."""
+
+    topic: Topic
+    messages: Sequence[Message]
+
+
+class Follower:
+    """Follows the topics of ``starts``, those that come into being later too. One thread may use it.
+
+    After an outage reading starts as at first, for readers that drop repeats; with ``resume`` it goes on where it was,
+    or with all there is where the brokers have lost that place. Where a topic of ``most_behind`` is further behind, the
+    rest is passed over and ``on_skip`` told how much. ``on_lost`` is told a cause once, until the broker was back or
+    the cause is another. A wait for brokers or topics ends as soon as ``stop`` is set.
+    """
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        starts: Mapping[Topic, Start],
+        client_id: str,
+        *,
+        resume: bool = False,
+        most_behind: Mapping[Topic, int] | None = None,
+        on_lost: Callable[[str], None] = lambda cause: None,
+        on_skip: Callable[[Topic, int], None] = lambda topic, messages: None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self._settings, self._starts, self._client_id, self._resume = settings, starts, client_id, resume
+        self._most_behind = most_behind or {}
+        self._on_lost, self._on_skip = on_lost, on_skip
+        self._stop = stop or threading.Event()
+        self._topics = {topic.name: topic for topic in starts}
+        self._backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S, Random())
+        self._client: KafkaConsumer | None = None
+        self._ask_at = self._retry_at = 0.0
+        #: Whether the topics were looked at once: what comes into being from then on is new.
+        self._began = False
+        #: The next offset of each partition that was ever followed, and its end when it was joined.
+        self._next: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self.state: Literal["connecting", "connected", "lost"] = "connecting"
+        #: Why the brokers are lost, in a line for a person; empty while they are not.
+        self.cause = ""
+        #: Messages of each followed topic still to be read, as of the last question.
+        self.lag: dict[Topic, int] = {}
+        #: Whether all that the topics held when they were joined has been handed on.
+        self.caught_up = False
+
+    def __enter__(self) -> "Follower":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the brokers; the next ``poll`` would connect again."""
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(BusError), explained(self._settings):
+                client.close()
+
+    def follows(self, topic: Topic) -> bool:
+        """Whether ``topic`` is there and nothing of it is missed any more."""
+        return topic in self.lag
+
+    def connect(self) -> None:
+        """Connect and join the topics that are there: what is published after this is not missed.
+
+        Raises:
+            BusError: no broker can be reached; ``poll`` would try again.
+            SettingError: a certificate file is missing.
+        """
+        self._ends.clear()
+        self._client = consumer(self._settings, client_id=self._client_id, from_beginning=self._resume)
+        try:
+            with explained(self._settings):
+                self._ask(self._client)
+        except BusError:
+            self.close()
+            raise
+
+    def poll(self, timeout_s: float = POLL_S) -> list[Batch]:
+        """What has come, waiting up to ``timeout_s`` for it; nothing while the brokers are away."""
+        wait_s = self._retry_at - time.monotonic()
+        if self._client is None and wait_s > 0:
+            self._stop.wait(min(wait_s, timeout_s))
+            return []
+        try:
+            if self._client is None:
+                self.connect()
+            with explained(self._settings):
+                return self._poll(self._client, timeout_s)
+        except (BusError, SettingError) as error:
+            self._lose(str(error))
+            return []
+
+    def _poll(self, client: KafkaConsumer, timeout_s: float) -> list[Batch]:
+        if time.monotonic() >= self._ask_at:
+            self._ask(client)
+        if not client.assignment():
+            self._ask_at = 0.0
+            self._stop.wait(timeout_s)
+            return []
+        polled = client.poll(timeout_ms=int(timeout_s * 1000), max_records=MOST_MESSAGES)
+        for partition, messages in polled.items():
+            self._next[partition] = messages[-1].offset + 1
+        if not self.caught_up:
+            self.caught_up = all(_position(client, partition) >= end for partition, end in self._ends.items())
+        return [Batch(self._topics[partition.topic], messages) for partition, messages in polled.items()]
+
+    def _lose(self, cause: str) -> None:
+        self.close()
+        told = self.state == "lost" and self.cause == cause
+        self.state, self.cause, self.caught_up = "lost", cause, False
+        self._retry_at = time.monotonic() + self._backoff.next_s()
+        if not told:
+            self._on_lost(cause)
+
+    def _ask(self, client: KafkaConsumer) -> None:
+        """Learn the lag and the new partitions, which also proves that the brokers answer."""
+        present, assigned = compat.topics(client, ANSWER_S), client.assignment()
+        added = [
+            partition
+            for topic in self._starts
+            for number in ((client.partitions_for_topic(topic.name) or ()) if topic.name in present else ())
+            if (partition := TopicPartition(topic.name, number)) not in assigned
+        ]
+        if added:
+            self._join(client, added)
+        self._measure(client)
+        self._ask_at = time.monotonic() + ASK_S
+        self._began = True
+        self._backoff.reset()
+        self.state, self.cause = "connected", ""
+
+    def _join(self, client: KafkaConsumer, added: list[TopicPartition]) -> None:
+        limit_ms = int(ANSWER_S * 1000)
+        client.assign([*client.assignment(), *added])
+        firsts = client.beginning_offsets(added, timeout_ms=limit_ms)
+        ends = client.end_offsets(added, timeout_ms=limit_ms)
+        now_ms = time.time() * 1000.0
+        times = {
+            partition: int(now_ms - seconds * 1000)
+            for partition in added
+            if (seconds := self._starts[self._topics[partition.topic]].seconds) is not None
+        }
+        at_times = client.offsets_for_times(times, timeout_ms=limit_ms) if times else {}
+        for partition in added:
+            at = at_times.get(partition)
+            offset = self._first(partition, firsts[partition], ends[partition], None if at is None else at.offset)
+            client.seek(partition, offset)
+            self._next[partition] = offset
+        self._ends.update(ends)
+        self.caught_up = False
+
+    def _first(self, partition: TopicPartition, first: int, end: int, at_time: int | None) -> int:
+        """The offset to start from, in a partition that holds ``first`` to ``end``."""
+        held = self._next.get(partition)
+        if self._resume and held is not None:
+            return held if first <= held <= end else first
+        start = self._starts[self._topics[partition.topic]]
+        if start.seconds is not None:
+            return max(first, end if at_time is None else at_time)
+        if start.messages is None or (start == NOW and self._began):
+            return first
+        return max(first, end - start.messages)
+
+    def _measure(self, client: KafkaConsumer) -> None:
+        """Learn each topic's lag, and jump forward where it is hopeless."""
+        lag: Counter[Topic] = Counter()
+        assigned = list(client.assignment())
+        ends = client.end_offsets(assigned, timeout_ms=int(ANSWER_S * 1000)) if assigned else {}
+        for partition, end in ends.items():
+            topic = self._topics[partition.topic]
+            behind = max(0, end - _position(client, partition))
+            if behind > self._most_behind.get(topic, behind):
+                client.seek(partition, end)
+                self._on_skip(topic, behind)
+                behind = 0
+            lag[topic] += behind
+        self.lag = dict(lag)
+
+
+def _position(client: KafkaConsumer, partition: TopicPartition) -> int:
+    position: int | None = client.position(partition, timeout_ms=int(ANSWER_S * 1000))
+    if position is None:
+        raise errors.KafkaTimeoutError(f"timed out: no position in {partition.topic}")
+    return position

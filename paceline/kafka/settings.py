@@ -1,0 +1,155 @@
+"""How to reach Kafka: brokers, TLS and login, from the environment and ``--brokers``.
+
+Rule of this file: the only place that knows how settings become client options, and where a command's ``--brokers``
+meets the environment.
+"""
+
+import argparse
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from paceline import settings as names
+from paceline.settings import Setting, SettingError
+
+
+@dataclass(frozen=True)
+class BrokerSettings:
+    """Where the brokers are and how to talk to them."""
+
+    brokers: tuple[str, ...] = names.BROKERS.default
+    security_protocol: str = "PLAINTEXT"
+    ssl_cafile: str = ""
+    ssl_certfile: str = ""
+    ssl_keyfile: str = ""
+    sasl_mechanism: str = names.SASL_MECHANISM.default
+    sasl_username: str = ""
+    sasl_password: str = field(default="", repr=False)
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str], brokers: str | None = None) -> "BrokerSettings":
+        """The settings in ``environ``, with the ``brokers`` of ``--brokers`` where that is given.
+
+        Raises:
+            SettingError: a value is wrong, or settings contradict each other; the line names the variable.
+        """
+        settings = cls(
+            brokers=names.BROKERS.read(environ),
+            security_protocol=names.SECURITY_PROTOCOL.read(environ),
+            ssl_cafile=names.SSL_CAFILE.read(environ),
+            ssl_certfile=names.SSL_CERTFILE.read(environ),
+            ssl_keyfile=names.SSL_KEYFILE.read(environ),
+            sasl_mechanism=names.SASL_MECHANISM.read(environ),
+            sasl_username=names.SASL_USERNAME.read(environ),
+            sasl_password=names.SASL_PASSWORD.read(environ),
+        )
+        _check(settings)
+        return settings.with_brokers(brokers) if brokers else settings
+
+    @property
+    def address(self) -> str:
+        """The brokers as people write them: ``host:port,host:port``."""
+        return ",".join(self.brokers)
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
+    def sasl(self) -> bool:
+        """Whether we log in."""
+        return self.security_protocol.startswith("SASL_")
+
+    def with_brokers(self, brokers: str) -> "BrokerSettings":
+        """The same with other brokers, ``host:port[,host:port…]``: what ``--brokers`` gives.
+
+        Raises:
+            SettingError: not addresses.
+        """
+        try:
+            return replace(self, brokers=names.brokers(brokers))
+        except ValueError as error:
+            raise SettingError(f"--brokers={brokers!r}: {error}; allowed: {names.BROKERS.allowed}") from error
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The TLS context, or None without TLS. aiokafka and Faust take it as it is.
+
+        Raises:
+            SettingError: a file is missing or no PEM.
+        """
+        if not self.tls:
+            return None
+        for setting, path in ((names.SSL_CAFILE, self.ssl_cafile), (names.SSL_CERTFILE, self.ssl_certfile)):
+            _readable(setting, path)
+        _readable(names.SSL_KEYFILE, self.ssl_keyfile)
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_cafile or None)
+        except OSError as error:
+            raise SettingError(f"{names.SSL_CAFILE.name}={self.ssl_cafile!r}: {error}; allowed: a PEM file") from error
+        if self.ssl_certfile:
+            try:
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile or None)
+            except OSError as error:
+                where = (
+                    f"{names.SSL_CERTFILE.name}={self.ssl_certfile!r}, {names.SSL_KEYFILE.name}={self.ssl_keyfile!r}"
+                )
+                raise SettingError(f"{where}: {error}; allowed: PEM files that belong together") from error
+        return context
+
+    def kafka_options(self) -> dict[str, Any]:
+        """Connection options for every kafka-python client.
+
+        Raises:
+            SettingError: see ``ssl_context``.
+        """
+        options: dict[str, Any] = {
+            "bootstrap_servers": list(self.brokers),
+            "security_protocol": self.security_protocol,
+            "reconnect_backoff_max_ms": 2000,
+        }
+        if self.tls:
+            options["ssl_context"] = self.ssl_context()
+        if self.sasl:
+            options["sasl_mechanism"] = self.sasl_mechanism
+            options["sasl_plain_username"] = self.sasl_username
+            options["sasl_plain_password"] = self.sasl_password
+        return options
+
+
+def _check(settings: BrokerSettings) -> None:
+    protocol = f"{names.SECURITY_PROTOCOL.name}={settings.security_protocol}"
+    tls = ((names.SSL_CAFILE, settings.ssl_cafile), (names.SSL_CERTFILE, settings.ssl_certfile))
+    login = ((names.SASL_USERNAME, settings.sasl_username), (names.SASL_PASSWORD, settings.sasl_password))
+    for setting, value in (*tls, (names.SSL_KEYFILE, settings.ssl_keyfile)):
+        if value and not settings.tls:
+            raise SettingError(f"{setting.name}={value!r} has no effect with {protocol}; allowed there: SSL, SASL_SSL")
+    for setting, value in login:
+        if value and not settings.sasl:
+            raise SettingError(
+                f"{setting.name} is set, but {protocol} logs in nowhere; allowed: SASL_SSL or SASL_PLAINTEXT"
+            )
+        if settings.sasl and not value:
+            raise SettingError(f"{setting.name}='': {protocol} needs it; allowed: {setting.allowed}")
+    if settings.ssl_keyfile and not settings.ssl_certfile:
+        raise SettingError(f"{names.SSL_CERTFILE.name}='': {names.SSL_KEYFILE.name} needs it; allowed: a file")
+
+
+def _readable(setting: Setting[str], path: str) -> None:
+    if path and not Path(path).is_file():
+        raise SettingError(f"{setting.name}={path!r}: no such file; allowed: {setting.allowed}")
+
+
+def add_brokers_option(
+    parser: argparse._ActionsContainer, help_: str = f"Kafka brokers (default: {names.BROKERS.name})"
+) -> None:
+    """Give a command its ``--brokers``; ``BrokerSettings.from_environ`` takes what it holds."""
+    parser.add_argument("--brokers", metavar="HOST:PORT", help=help_)
+
+
+def split(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port``; ``[::1]:9092`` is an IPv6 address."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)

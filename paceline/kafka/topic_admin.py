@@ -1,0 +1,59 @@
+"""The topics on the brokers: made as the table says, and listed.
+
+Rule of this file: what exists is left as it is; nothing is deleted here.
+"""
+
+import contextlib
+from collections.abc import Iterable
+
+from kafka import KafkaAdminClient, errors
+
+from paceline.kafka.clients import MAX_MESSAGE_BYTES, admin
+from paceline.kafka.errors import explained
+from paceline.kafka.settings import BrokerSettings
+from paceline.topics import TOPICS, Topic
+
+
+def topic_configs(topic: Topic) -> dict[str, str]:
+    """The broker-side settings of ``topic``."""
+    configs = {
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
+        # A node whose clock runs hours ahead is reported, not refused; Apache Kafka's default refuses after one hour.
+        "message.timestamp.after.max.ms": str(2**63 - 1),
+    }
+    if topic.retention_ms is None:
+        return {**configs, "cleanup.policy": "compact"}
+    return {**configs, "cleanup.policy": "delete", "retention.ms": str(topic.retention_ms)}
+
+
+def ensure_topics(settings: BrokerSettings, topics: Iterable[Topic] = TOPICS) -> list[str]:
+    """Create those of ``topics`` that are missing and return their names.
+
+    Topics that exist are left as they are (``paceline doctor`` compares them); another process that creates them at
+    the same time is no error. Replication is the broker's default.
+
+    Raises:
+        BusError: no broker, or no right to create.
+    """
+    with explained(settings), contextlib.closing(admin(settings)) as client:
+        existing = set(client.list_topics())
+        return [topic.name for topic in topics if topic.name not in existing and _create(client, topic)]
+
+
+def existing_topics(settings: BrokerSettings) -> set[str]:
+    """The names of the topics on the brokers.
+
+    Raises:
+        BusError: no broker, or no right to ask.
+    """
+    with explained(settings), contextlib.closing(admin(settings)) as client:
+        return set(client.list_topics())
+
+
+def _create(client: KafkaAdminClient, topic: Topic) -> bool:
+    row = {"num_partitions": topic.partitions, "replication_factor": -1, "configs": topic_configs(topic)}
+    try:
+        client.create_topics({topic.name: row}, wait_for_metadata=True)
+    except errors.TopicAlreadyExistsError:
+        return False
+    return True

@@ -1,0 +1,247 @@
+"""The consumer loop: where it starts, and what it does while brokers or topics are not there."""
+
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from paceline.kafka import clients, embedded
+from paceline.kafka.errors import BusError
+from paceline.kafka.follow import BEGINNING, NOW, Follower, Start
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
+from paceline.topics import HOUR_MS, Topic
+
+Until = Callable[..., None]
+
+
+@pytest.fixture
+def topic() -> Topic:
+    """A topic of the test's own, with one partition; not made yet."""
+    return Topic(f"followed-{uuid.uuid4().hex}", bytes, "none", "raw", HOUR_MS, 1)
+
+
+@pytest.fixture
+def another() -> Topic:
+    return Topic(f"another-{uuid.uuid4().hex}", bytes, "none", "raw", HOUR_MS, 1)
+
+
+def publish(settings: BrokerSettings, topic: Topic, *values: bytes, timestamp_ms: int | None = None) -> None:
+    """Make the topic where it is missing, and send, one message a batch."""
+    ensure_topics(settings, [topic])
+    producer = clients.producer(settings, "test")
+    for value in values:
+        producer.send(topic.name, value, timestamp_ms=timestamp_ms).get(30)
+    producer.close()
+
+
+def kill(node: embedded.EmbeddedBroker) -> None:
+    """End it at once: asked to stop, it waits for its clients to leave."""
+    node.process.kill()
+    node.process.wait()
+
+
+class Heard:
+    """What a follower handed on."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+        self.values: list[bytes | None] = []
+
+    def poll(self) -> "Heard":
+        for batch in self.follower.poll():
+            self.values += [message.value for message in batch.messages]
+        return self
+
+    def whole(self) -> bool:
+        """Poll once; whether all that was there at the start has come."""
+        self.poll()
+        return self.follower.caught_up
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (BEGINNING, [b"1", b"2", b"3", b"new"]),
+        (Start(messages=2), [b"2", b"3", b"new"]),
+        (Start(messages=9), [b"1", b"2", b"3", b"new"]),
+        (NOW, [b"new"]),
+    ],
+    ids=["the beginning", "two messages", "more than there are", "now"],
+)
+def test_it_begins_where_it_is_told(
+    broker: BrokerSettings, topic: Topic, until: Until, start: Start, expected: list[bytes]
+):
+    """What came before as far as is asked for, then what comes; ``connect`` is the moment that divides them."""
+    publish(broker, topic, b"1", b"2", b"3")
+    with Follower(broker, {topic: start}, "test") as follower:
+        follower.connect()
+        assert follower.lag == {topic: len(expected) - 1}
+        publish(broker, topic, b"new")
+        heard = Heard(follower)
+        until(lambda: heard.poll().values[-1:] == [b"new"])
+        assert heard.values == expected
+        assert follower.caught_up
+
+
+@pytest.mark.bus
+def test_it_looks_back_so_many_seconds(apache_kafka: object, topic: Topic, until: Until):
+    """By the messages' own times. (The embedded broker keeps no index of times: from there all of them come.)"""
+    publish(apache_kafka.settings, topic, b"old", timestamp_ms=int(time.time() * 1000) - 3_600_000)
+    publish(apache_kafka.settings, topic, b"1", b"2")
+    with Follower(apache_kafka.settings, {topic: Start(seconds=600.0)}, "test") as follower:
+        heard = Heard(follower)
+        until(heard.whole)
+    assert heard.values == [b"1", b"2"]
+
+
+def test_a_message_larger_than_a_fetch_comes_whole(broker: BrokerSettings, topic: Topic, until: Until):
+    """A fetch asks for 1 MiB of a partition; the largest message is eight times that."""
+    large = bytes(clients.MAX_MESSAGE_BYTES - 1000)
+    producer = clients.producer(broker, "test", compression_type=None)
+    ensure_topics(broker, [topic])
+    for value in (b"before", large, b"after"):
+        producer.send(topic.name, value).get(60)
+    producer.close()
+    with Follower(broker, {topic: BEGINNING}, "test") as follower:
+        heard = Heard(follower)
+        until(lambda: len(heard.poll().values) == 3)
+    assert heard.values == [b"before", large, b"after"]
+
+
+def test_a_topic_that_comes_later_is_read_whole_and_the_others_go_on(
+    broker: BrokerSettings, topic: Topic, another: Topic, until: Until
+):
+    """Also from ``NOW``: all that it holds came after that. The place in the other topic is kept."""
+    publish(broker, topic, b"before")
+    with Follower(broker, {topic: NOW, another: NOW}, "test") as follower:
+        follower.connect()
+        assert follower.follows(topic)
+        assert not follower.follows(another)
+        publish(broker, topic, b"1")
+        heard = Heard(follower)
+        until(lambda: heard.poll().values == [b"1"])
+        publish(broker, another, b"2")
+        until(lambda: heard.poll().values == [b"1", b"2"])
+        publish(broker, topic, b"3")
+        until(lambda: heard.poll().values == [b"1", b"2", b"3"])
+
+
+def test_without_topics_nothing_has_been_caught_up_with(broker: BrokerSettings, topic: Topic):
+    """A follower of topics that are not there is connected, and waits."""
+    with Follower(broker, {topic: BEGINNING}, "test") as follower:
+        assert follower.poll(0.0) == []
+        assert (follower.state, follower.caught_up) == ("connected", False)
+
+
+def test_stopping_ends_a_wait_for_topics(broker: BrokerSettings, topic: Topic):
+    """However long the poll would have waited."""
+    stop = threading.Event()
+    with Follower(broker, {topic: BEGINNING}, "test", stop=stop) as follower:
+        follower.connect()
+        threading.Timer(0.1, stop.set).start()
+        assert follower.poll(100_000.0) == []
+
+
+def test_what_is_hopelessly_behind_is_passed_over_and_told(broker: BrokerSettings, topic: Topic, until: Until):
+    """The newest matters more than all: the rest is skipped, once, and counted."""
+    publish(broker, topic, *(b"%d" % number for number in range(8)))
+    skipped: list[tuple[Topic, int]] = []
+    with Follower(
+        broker,
+        {topic: BEGINNING},
+        "test",
+        most_behind={topic: 7},
+        on_skip=lambda *what: skipped.append(what),
+    ) as follower:
+        follower.connect()
+        publish(broker, topic, b"new")
+        heard = Heard(follower)
+        until(lambda: heard.poll().values == [b"new"])
+    assert skipped == [(topic, 8)]
+
+
+def test_a_broker_that_is_away_at_the_start_is_an_error_or_told_once(nobody: str, until: Until):
+    """``connect`` raises; ``poll`` tries again and again, and says so a single time."""
+    told: list[str] = []
+    attempts = 0
+
+    def polled() -> bool:
+        nonlocal attempts
+        attempts += 1
+        return follower.poll(0.01) != [] or attempts > 100
+
+    settings = BrokerSettings().with_brokers(nobody)
+    with Follower(settings, {}, "test", on_lost=told.append) as follower:
+        with pytest.raises(BusError, match="refused"):
+            follower.connect()
+        until(polled)
+        assert follower.state == "lost"
+    assert told == [follower.cause]
+    assert "refused" in follower.cause
+
+
+@pytest.mark.bus
+def test_an_embedded_broker_that_comes_back_has_forgotten_all_and_is_read_from_its_beginning(
+    topic: Topic, until: Until
+):
+    """Its offsets start again; the place in the old log means nothing in the new one. The outage is told once."""
+    told: list[str] = []
+    first = embedded.start()
+    settings = BrokerSettings().with_brokers(first.address)
+    publish(settings, topic, b"1", b"2", b"3")
+    with (
+        Follower(settings, {topic: BEGINNING}, "test", on_lost=told.append) as looking_back,
+        Follower(settings, {topic: BEGINNING}, "test", resume=True) as going_on,
+    ):
+        both = [Heard(looking_back), Heard(going_on)]
+        until(lambda: all(heard.whole() for heard in both))
+        kill(first)
+        until(lambda: all(heard.poll().follower.state == "lost" for heard in both))
+        with embedded.start(first.port) as second:
+            publish(settings, topic, b"4")
+            until(lambda: all(heard.poll().values == [b"1", b"2", b"3", b"4"] for heard in both))
+            assert (looking_back.state, looking_back.cause) == ("connected", "")
+            kill(second)
+    assert len(told) == 1
+    assert settings.address in told[0]
+
+
+@pytest.mark.bus
+def test_a_broker_that_hangs_is_lost_and_found_again(topic: Topic, until: Until):
+    """Connections to it still open, but nothing answers: no poll waits for long."""
+    with embedded.start() as node:
+        settings = BrokerSettings().with_brokers(node.address)
+        publish(settings, topic, b"1")
+        with Follower(settings, {topic: BEGINNING}, "test", resume=True) as follower:
+            heard = Heard(follower)
+            until(heard.whole)
+            node.process.send_signal(signal.SIGSTOP)
+            until(lambda: heard.poll().follower.state == "lost")
+            node.process.send_signal(signal.SIGCONT)
+            publish(settings, topic, b"2")
+            until(lambda: heard.poll().values == [b"1", b"2"])
+
+
+@pytest.mark.bus
+def test_after_an_outage_it_goes_on_where_it_was_or_looks_back_again(
+    new_apache_kafka: Callable[..., object], topic: Topic, until: Until
+):
+    """Nothing is lost either way; repeats come only to those who did not ask to ``resume``."""
+    node = new_apache_kafka().start()
+    publish(node.settings, topic, b"1", b"2")
+    with (
+        Follower(node.settings, {topic: BEGINNING}, "test") as looking_back,
+        Follower(node.settings, {topic: BEGINNING}, "test", resume=True) as going_on,
+    ):
+        both = [Heard(looking_back), Heard(going_on)]
+        until(lambda: all(heard.whole() for heard in both))
+        node.kill()
+        until(lambda: all(heard.poll().follower.state == "lost" for heard in both))
+        node.start()
+        publish(node.settings, topic, b"3")
+        until(lambda: all(heard.poll().values[-1] == b"3" for heard in both))
+    assert [heard.values for heard in both] == [[b"1", b"2", b"1", b"2", b"3"], [b"1", b"2", b"3"]]

@@ -1,0 +1,100 @@
+"""Broker settings from the environment and the command line."""
+
+import argparse
+import ssl
+from pathlib import Path
+
+import pytest
+
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.settings import SettingError
+
+SASL = {
+    "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
+    "PACELINE_SASL_USERNAME": "ada",
+    "PACELINE_SASL_PASSWORD": "s3cret",
+}
+
+
+def test_without_settings_the_local_broker_is_used_in_the_clear():
+    """Nothing set: 127.0.0.1:9092, no TLS, no login."""
+    assert BrokerSettings.from_environ({}).kafka_options() == {
+        "bootstrap_servers": ["127.0.0.1:9092"],
+        "security_protocol": "PLAINTEXT",
+        "reconnect_backoff_max_ms": 2000,
+    }
+
+
+def test_tls_and_login_become_client_options():
+    """SASL_SSL gives a verifying TLS context, the mechanism and the login."""
+    options = BrokerSettings.from_environ(SASL).kafka_options()
+    assert isinstance(options["ssl_context"], ssl.SSLContext)
+    assert options["ssl_context"].verify_mode is ssl.CERT_REQUIRED
+    assert options["ssl_context"].check_hostname
+    assert [options[name] for name in ("security_protocol", "sasl_mechanism", "sasl_plain_username")] == [
+        "SASL_SSL",
+        "SCRAM-SHA-512",
+        "ada",
+    ]
+
+
+def test_the_password_shows_in_no_representation():
+    """Settings that end up in a log do not carry the password."""
+    assert "s3cret" not in repr(BrokerSettings.from_environ(SASL))
+
+
+@pytest.mark.parametrize(
+    ("environ", "named"),
+    [
+        ({"PACELINE_BROKERS": "kafka"}, "PACELINE_BROKERS"),
+        ({"PACELINE_BROKERS": "kafka:0"}, "PACELINE_BROKERS"),
+        ({"PACELINE_SECURITY_PROTOCOL": "TLS"}, "PACELINE_SECURITY_PROTOCOL"),
+        ({"PACELINE_SSL_CAFILE": "/ca.pem"}, "PACELINE_SSL_CAFILE"),
+        ({"PACELINE_SECURITY_PROTOCOL": "SSL", "PACELINE_SSL_KEYFILE": "/key.pem"}, "PACELINE_SSL_CERTFILE"),
+        ({"PACELINE_SASL_USERNAME": "ada"}, "PACELINE_SASL_USERNAME"),
+        ({"PACELINE_SECURITY_PROTOCOL": "SSL", "PACELINE_SASL_PASSWORD": "x"}, "PACELINE_SASL_PASSWORD"),
+        ({**SASL, "PACELINE_SASL_USERNAME": ""}, "PACELINE_SASL_USERNAME"),
+        ({**SASL, "PACELINE_SASL_PASSWORD": ""}, "PACELINE_SASL_PASSWORD"),
+        ({**SASL, "PACELINE_SASL_MECHANISM": "GSSAPI"}, "PACELINE_SASL_MECHANISM"),
+    ],
+)
+def test_settings_that_contradict_each_other_name_the_variable(environ: dict[str, str], named: str):
+    """A wrong value or combination is one line that begins with the variable and never holds the password."""
+    with pytest.raises(SettingError) as caught:
+        BrokerSettings.from_environ(environ)
+    assert str(caught.value).startswith(named)
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [None, "no PEM"])
+def test_a_bad_certificate_file_names_its_variable(content: str | None, tmp_path: Path):
+    """A missing or unreadable CA file is a wrong setting, not a traceback from inside the client."""
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SettingError, match="PACELINE_SSL_CAFILE"):
+        BrokerSettings(security_protocol="SSL", ssl_cafile=str(path)).kafka_options()
+
+
+def test_brokers_of_the_command_line_win():
+    """--brokers replaces the brokers and keeps everything else."""
+    settings = BrokerSettings.from_environ(SASL).with_brokers("a:1, b:2")
+    assert (settings.brokers, settings.sasl_username) == (("a:1", "b:2"), "ada")
+
+
+def test_a_wrong_address_on_the_command_line_is_a_setting_error():
+    """--brokers that is no address says so."""
+    with pytest.raises(SettingError, match="--brokers"):
+        BrokerSettings().with_brokers("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("argv", "brokers"), [([], ("env:1",)), (["--brokers", "a:1,b:2"], ("a:1", "b:2")), (["--brokers", ""], ("env:1",))]
+)
+def test_the_option_wins_over_the_environment(argv: list[str], brokers: tuple[str, ...]):
+    """A command's --brokers where it is given, else PACELINE_BROKERS; login and TLS come from the environment."""
+    parser = argparse.ArgumentParser()
+    add_brokers_option(parser)
+    settings = BrokerSettings.from_environ({**SASL, "PACELINE_BROKERS": "env:1"}, parser.parse_args(argv).brokers)
+    assert (settings.brokers, settings.sasl_username) == (brokers, "ada")

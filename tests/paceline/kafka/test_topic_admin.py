@@ -1,0 +1,50 @@
+"""Topics are made as the table says, by whoever comes first."""
+
+import contextlib
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from kafka.admin import ConfigResource
+
+from paceline import topics
+from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics, existing_topics
+
+
+def test_topics_are_made_as_the_table_says(broker: BrokerSettings):
+    """Every topic of the table is there; on Apache Kafka with its partitions."""
+    with contextlib.closing(clients.admin(broker)) as client:
+        present = {row["name"]: len(row["partitions"]) for row in client.describe_topics([*topics.BY_NAME])}
+    assert set(present) == set(topics.BY_NAME)
+    assert present[topics.DEADLETTER.name] == 1
+
+
+def test_topics_that_exist_are_left_alone(broker: BrokerSettings):
+    """A second call makes nothing and fails at nothing."""
+    assert ensure_topics(broker) == []
+
+
+def test_two_that_make_the_same_topics_at_once_both_succeed(broker: BrokerSettings):
+    """Every topic is made exactly once, whoever comes first."""
+    fresh = [topics.Topic(f"race-{uuid.uuid4().hex}", topics.OP.event, "job", "raw", 1000, 2) for _ in range(4)]
+    with ThreadPoolExecutor(3) as pool:
+        made = [name for names in pool.map(lambda _: ensure_topics(broker, fresh), range(3)) for name in names]
+    assert sorted(made) == sorted(topic.name for topic in fresh)
+
+
+@pytest.mark.bus
+def test_retention_and_compaction_reach_apache_kafka(apache_kafka: object):
+    """Compacted topics compact, the others keep what the table says."""
+    ensure_topics(apache_kafka.settings)
+    with contextlib.closing(clients.admin(apache_kafka.settings)) as client:
+        wanted = [ConfigResource("topic", name) for name in (topics.NODE.name, topics.FINDING.name)]
+        present = client.describe_configs(wanted, config_filter="all")["topic"]
+    assert present[topics.NODE.name]["cleanup.policy"]["value"] == "compact"
+    assert present[topics.FINDING.name]["retention.ms"]["value"] == str(topics.FINDING.retention_ms)
+
+
+def test_topics_are_listed(broker: BrokerSettings):
+    """Ours are among those that are there."""
+    assert set(topics.BY_NAME) <= existing_topics(broker)

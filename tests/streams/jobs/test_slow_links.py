@@ -1,0 +1,74 @@
+"""A rank whose network link is slow: far from all its peers, while everybody waits."""
+
+import pytest
+
+from paceline.events import LinkSample
+from streams.jobs.accused import AccusedRank
+from streams.jobs.slow_links import LinksConfig, SlowLinks, said
+
+RANKS = 4
+
+
+@pytest.fixture
+def run(make_calls, join):
+    """Judge samples of a second; (sample, rank, state) of what is told, and the last episode."""
+
+    def judge(rtts, wait=0.5, links=None, start=0):
+        links, told, last = links or SlowLinks(LinksConfig()), [], None
+        for number, far_s in enumerate(rtts, start):
+            samples = [
+                LinkSample(rank=rank, connections=1, rtt_s=far_s if rank == 2 else 0.001, retransmits=rank)
+                for rank in range(RANKS)
+            ]
+            rows = [(rank, number, float(number), wait) for rank in range(RANKS)]
+            rows += [(rank, number, number + 0.5, 0.5) for rank in range(RANKS)] if wait else []
+            batch = join(make_calls(rows, members=RANKS, links=samples))
+            for episode in links.update(batch, batch.calls.spans()):
+                told.append((number, episode.subject, episode.state))
+                last = episode
+        return told, last
+
+    return judge
+
+
+def test_it_fires_after_four_samples_and_is_sure_after_eight(run):
+    """Samples on end, at five times the peers' round trip."""
+    told, episode = run([0.05] * 10)
+    assert next(one for one in told if one[2] == "suspected") == (3, 2, "suspected")
+    assert next(one for one in told if one[2] == "confirmed") == (7, 2, "confirmed")
+    assert (episode.cause, episode.measured.rtt_s, episode.measured.peers_rtt_s) == ("link", 0.05, 0.001)
+
+
+@pytest.mark.parametrize(("rtt_s", "wait"), [(0.004, 0.5), (0.05, 0.0)])
+def test_a_near_rank_and_a_job_that_does_not_wait_are_no_news(run, rtt_s, wait):
+    """Some round trips are longer than others; where nobody waits nobody is held back."""
+    assert run([rtt_s] * 12, wait)[0] == []
+
+
+def test_one_good_sample_before_an_episode_starts_the_count_again(run):
+    """Suspicion takes samples on end."""
+    assert run([0.05, 0.05, 0.05, 0.001] * 3)[0] == []
+
+
+def test_it_is_over_after_four_good_samples(run):
+    """Back near its peers; meanwhile other verdicts on waiting were held back."""
+    links = SlowLinks(LinksConfig())
+    run([0.05] * 8, links=links)
+    assert links.suspects()
+    assert run([0.001] * 4, links=links, start=8)[0] == [(11, 2, "recovered")]
+    assert not links.suspects()
+
+
+def test_restored_it_goes_on(run):
+    """State is data."""
+    links, again = SlowLinks(LinksConfig()), SlowLinks(LinksConfig())
+    run([0.05] * 5, links=links)
+    again.load(links.snapshot())
+    assert run([0.05] * 5, links=again, start=5) == run([0.05] * 5, links=links, start=5)
+
+
+def test_its_words_name_both_distances(run):
+    """The sentence and the subject's name."""
+    told = said(run([0.05] * 8)[1], AccusedRank(2, "node-1"))
+    assert told.subject.name == "rank 2 link"
+    assert "Rank 2 on node-1 is 50.0 ms away from its nearest peer" in told.summary

@@ -1,0 +1,71 @@
+"""What ``/metrics`` of the worker tells: names, labels, types and helps are an interface."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from streams.door import Counts
+from streams.health import metrics
+
+TOLD = """\
+# HELP paceline_streams_events_total Events read.
+# TYPE paceline_streams_events_total counter
+paceline_streams_events_total{topic="collective"} 3
+paceline_streams_events_total{topic="op"} 12
+# HELP paceline_streams_event_bytes_total Bytes of the events read.
+# TYPE paceline_streams_event_bytes_total counter
+paceline_streams_event_bytes_total 4096
+# HELP paceline_streams_published_total Events published.
+# TYPE paceline_streams_published_total counter
+paceline_streams_published_total{topic="finding"} 2
+# HELP paceline_streams_dead_letters_total Messages that could not be used.
+# TYPE paceline_streams_dead_letters_total counter
+paceline_streams_dead_letters_total 1
+# HELP paceline_streams_checkpoints_total Snapshots stored.
+# TYPE paceline_streams_checkpoints_total counter
+paceline_streams_checkpoints_total 7
+# HELP paceline_streams_checkpoint_bytes_total Bytes of the snapshots stored.
+# TYPE paceline_streams_checkpoint_bytes_total counter
+paceline_streams_checkpoint_bytes_total 70000
+# HELP paceline_streams_commits_total Offset commits.
+# TYPE paceline_streams_commits_total counter
+paceline_streams_commits_total 6
+# HELP paceline_streams_uncommitted_events Events read whose offset is not safe to commit yet.
+# TYPE paceline_streams_uncommitted_events gauge
+paceline_streams_uncommitted_events 5
+# HELP paceline_streams_units Jobs and nodes in memory.
+# TYPE paceline_streams_units gauge
+paceline_streams_units 2
+# HELP paceline_step_seconds Median step of the median rank in the last window.
+# TYPE paceline_step_seconds gauge
+paceline_step_seconds{training_job="a \\"b\\" \\\\ \\n c"} 0.25
+paceline_step_seconds{training_job="resnet-7"} 0.5
+# HELP paceline_steps_per_second Steps a second in the last window.
+# TYPE paceline_steps_per_second gauge
+paceline_steps_per_second{training_job="a \\"b\\" \\\\ \\n c"} 4
+paceline_steps_per_second{training_job="resnet-7"} 2
+"""
+
+
+@pytest.fixture
+def counts():
+    return Counts(
+        events={"op": 12, "collective": 3},
+        bytes=4096,
+        published={"finding": 2},
+        dead_letters=1,
+        checkpoints=7,
+        checkpoint_bytes=70_000,
+        commits=6,
+        jobs={"resnet-7": (0.5, 2.0), 'a "b" \\ \n c': (0.25, 4.0)},
+    )
+
+
+def test_names_labels_types_and_helps_stay(counts):
+    """A dashboard or an alert that read an earlier version reads this one."""
+    assert list(text_string_to_metric_families(metrics(counts, 5, 2))) == list(text_string_to_metric_families(TOLD))
+
+
+def test_a_metric_without_values_is_still_declared():
+    """Before the first event every name is there with its type."""
+    declared = [line for line in metrics(Counts(), 0, 0).splitlines() if line.startswith("#")]
+    assert declared == [line for line in TOLD.splitlines() if line.startswith("#")]
