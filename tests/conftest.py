@@ -170,7 +170,7 @@ def _free_port() -> int:
             continue
         _reserved.enter_context(reservation)
         return candidate
-    raise RuntimeError([config.getvalue("loadgroup"), [str((h.plugin_name, h.opts)) for h in config.hook.pytest_collection_modifyitems.get_hookimpls()]])
+    raise RuntimeError("no free port")
 
 
 @pytest.fixture(scope="session")
