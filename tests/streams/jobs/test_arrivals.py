@@ -40,7 +40,7 @@ def borders(ticks):
 def test_the_rank_that_waits_least_is_late(arrivals):
     """By the longest wait of the group; the first tick is the warm-up."""
     tick, *_ = ticks = arrivals.update(rows(*calls(range(20))))
-    assert borders(ticks) == [(6, 11), (12, 17)]
+    assert borders(ticks) == [(5, 9), (10, 14)]
     late = {arrivals.rank_of(column): value for column, value in enumerate(tick.own.tolist())}
     assert late == pytest.approx({0: 0.0, 1: 0.0, 2: 0.04})
     assert tick.waited[2] == pytest.approx(0.04)

@@ -1,4 +1,4 @@
-"""The thresholds that may be changed while a job runs: each flat name reaches its fields and no other, in its bounds."""
+"""The thresholds that may be changed while a job runs: each flat name reaches its fields alone, in its bounds."""
 
 import dataclasses
 import math

@@ -120,7 +120,7 @@ def test_a_message_without_rows_hands_on_nothing(steps, make_rows):
 
 
 def test_a_rank_that_falls_silent_is_waited_for_no_longer_than_patience(make_rows):
-    """Rank 1 stops after the first step: more than a few steps and the patience later the others go on, and it is noted."""
+    """Rank 1 stops after the first step: a few steps and the patience later the others go on, and it is noted."""
     steps = made(3, patience_s=10.0)
     steps.update(make_rows(*whole((0, 0), (1, 0), (2, 0))))
     handed_on = [numbers(steps.update(make_rows(*whole((0, step), (2, step))))) for step in range(1, FEW_STEPS + 3)]
