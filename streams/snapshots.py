@@ -48,6 +48,9 @@ def unpack(layout: int, data: bytes) -> dict[str, Any]:
         ValueError: not a snapshot, damaged, or of another version.
     """
     try:
+        # ``max_output_size`` holds only where the frame does not tell its size.
+        if (told_bytes := zstandard.frame_content_size(data)) > MOST_BYTES:
+            raise ValueError(f"not a snapshot: {told_bytes} bytes, at most {MOST_BYTES} are read")
         raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=MOST_BYTES)
         state = msgspec.msgpack.decode(raw, ext_hook=_decode, strict=False)
     except (zstandard.ZstdError, msgspec.DecodeError, KeyError, TypeError) as error:

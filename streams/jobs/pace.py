@@ -60,7 +60,19 @@ PaceEpisode = Episode[str, PaceEvidence]
 
 
 class Pace:
-    """The pace of one job."""
+    """The pace of one job.
+
+    >>> from streams.jobs import cohorts, steps, ticks
+    >>> pace, one_a_step = Pace(PaceConfig()), ticks.Ticks(0.0, cohorts.Cohorts())
+    >>> for number in range(89):  # from step 60 on a fifth slower on both ranks; its look begins at 59
+    ...     seconds = np.zeros((len(OPS), 2))
+    ...     seconds[[OP_INDEX["forward"], OP_INDEX["step"]]] = 0.5 if number < 60 else 0.6
+    ...     tick = one_a_step.update(steps.Step(number, seconds, seconds[0]))
+    ...     if episode := pace.update(tick, set(), staged=False):
+    ...         print(number, episode.state, episode.first_step)
+    73 suspected 59
+    88 confirmed 59
+    """
 
     def __init__(self, config: PaceConfig) -> None:
         self.config = config

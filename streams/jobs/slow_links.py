@@ -58,7 +58,17 @@ LinkEpisode = Episode[int, LinkEvidence]
 
 
 class SlowLinks:
-    """Round trips and waiting of the ranks of one job."""
+    """Round trips and waiting of the ranks of one job.
+
+    >>> from streams.jobs.collective_batch import Calls
+    >>> no_calls = Calls(*(np.empty(0, dtype=np.int64) for _ in Calls._fields))
+    >>> rtts_s = enumerate([0.0002, 0.0002, 0.0200])
+    >>> links = [LinkSample(rank=rank, connections=2, rtt_s=rtt_s, retransmits=0) for rank, rtt_s in rtts_s]
+    >>> batch, waits = CollectiveBatch(no_calls, [], [], [], True, links, [0, 1, 2]), Spans([0], [0.0], [1.0], [0.5])
+    >>> slow_links = SlowLinks(LinksConfig())
+    >>> [[(link.subject, link.state) for link in slow_links.update(batch, waits)] for _ in range(8)][3::4]
+    [[(2, 'suspected')], [(2, 'confirmed')]]
+    """
 
     def __init__(self, config: LinksConfig) -> None:
         self.config = config

@@ -13,7 +13,13 @@ from .node_episodes import Fact
 
 
 class Balance:
-    """How busy each GPU of one job was in the looks of the last minute."""
+    """How busy each GPU of one job was in the looks of the last minute.
+
+    >>> balance = Balance(NodeConfig())
+    >>> looks = [balance.look(5.0 * number, {"GPU-0": 0.9, "GPU-1": 0.7})[0] for number in range(14)]
+    >>> looks.index(True), set(looks[:11])
+    (11, {None})
+    """
 
     def __init__(self, config: NodeConfig) -> None:
         self.config = config

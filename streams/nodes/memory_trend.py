@@ -39,6 +39,13 @@ class MemoryTrend:
 
     A span is cut into three parts; the memory fills where the medians of the parts rise twice, the second time as well
     as the first: one big allocation rises once, an allocator's ups and downs not at all (Tukey's three-group line).
+
+    >>> trend, seen = MemoryTrend(rise=0.005, gap_s=150.0), []
+    >>> for second in range(200):  # 91 % full, and rising by 0.02 % a second
+    ...     trend.push(float(second), 91.0 + 0.02 * second, total=100.0)
+    ...     seen.append(trend.risk(from_ratio=0.9) is not None)
+    >>> seen.index(True), round(trend.risk(from_ratio=0.9).full_in_s)
+    (90, 251)
     """
 
     def __init__(self, rise: float, gap_s: float) -> None:

@@ -55,3 +55,28 @@ def test_no_more_than_an_eighth_of_the_producers_wait(messages):
     waiting = gather.Gather(type(batch))
     assert waiting.push(batch, 1) == [batch]
     assert [len(waiting.push(batch, 24)) for _ in range(6)] == [0, 0, 3, 0, 0, 3]
+
+
+def test_what_waits_is_handed_out_in_order_and_once(messages):
+    """The same message twice is two messages: who repeats itself is judged elsewhere."""
+    batches = [event for topic, event in messages if topic.short == "op"][:3]
+    waiting = gather.Gather(type(batches[0]))
+    for batch in (*batches, batches[0]):
+        assert waiting.push(batch, 10**6) == []
+    assert waiting.drain() == [*batches, batches[0]]
+    assert waiting.drain() == []
+
+
+def test_before_a_producer_is_known_nothing_waits(messages):
+    """0 producers: the first message of a job."""
+    batch = next(event for topic, event in messages if topic.short == "op")
+    assert gather.Gather(type(batch)).push(batch, 0) == [batch]
+
+
+def test_restored_it_holds_what_waited(messages):
+    """Plain data, and the same messages again."""
+    batch = next(event for topic, event in messages if topic.short == "op")
+    waiting, again = gather.Gather(type(batch)), gather.Gather(type(batch))
+    waiting.push(batch, 100)
+    again.load(waiting.snapshot())
+    assert again.drain() == [batch]

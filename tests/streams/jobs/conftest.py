@@ -11,8 +11,11 @@ from paceline.events import OPS as ALL_OPS
 from streams.coverage import CoverageTracker
 from streams.jobs.cohorts import Cohorts
 from streams.jobs.collective_batch import CollectiveBatch, collective_batch
+from streams.jobs.job_episodes import JudgedWindow
 from streams.jobs.steps import Step
 from streams.jobs.ticks import Tick, Ticks
+from streams.jobs.window_sums import PAIR_SUMS, WindowSums
+from streams.row_arrays import OpRows
 
 OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
 SHARES = np.array([0.05, 0.3, 0.57, 0.08])
@@ -158,6 +161,33 @@ def tick(number: int, cohorts: Cohorts | None = None, **phases: list[float]) -> 
     return made
 
 
+def op_rows(*rows: tuple[int, int, str, float, float] | tuple[int, int, str, float, float, int]) -> OpRows:
+    """Rows of phases: (rank, step, op, start, seconds) each, and the micro-batch where it has one."""
+    rank, step, op, start, seconds, microbatch = zip(*((*row, -1)[:6] for row in rows), strict=True)
+    return OpRows(
+        rank=np.array(rank, dtype=np.int64),
+        step=np.array(step, dtype=np.int64),
+        op=np.array([OP_INDEX.get(name, -1) for name in op], dtype=np.int64),
+        microbatch=np.array(microbatch, dtype=np.int64),
+        start_s=np.array(start, dtype=np.float64),
+        duration_s=np.array(seconds, dtype=np.float64),
+    )
+
+
+def window_sums(number: int, steps: int = 10, held_back_s: float = 0.0, pairs=None, **ops: list[float]) -> WindowSums:
+    """The window of that number: each rank's seconds of each op, and in ``step`` of whole steps, or the ops' sum."""
+    ranks = len(next(iter(ops.values())))
+    seconds = np.zeros((len(ALL_OPS), ranks))
+    for op, values in ops.items():
+        seconds[OP_INDEX[op]] = values
+    if "step" not in ops:
+        seconds[-1] = seconds.sum(axis=0)
+    window = JudgedWindow(number * steps, number * steps + steps - 1, float(np.median(seconds[-1])))
+    return WindowSums(
+        window, steps, seconds, np.zeros((len(PAIR_SUMS), ranks)) if pairs is None else pairs, held_back_s
+    )
+
+
 def calls(
     rows: list[tuple[int, int, float, float]],
     *,
@@ -228,3 +258,15 @@ def make_calls() -> Callable[..., CollectiveTimings]:
 def join() -> Callable[..., CollectiveBatch]:
     """Makes the batch that the detectors see of a few messages."""
     return joined
+
+
+@pytest.fixture
+def make_rows() -> Callable[..., OpRows]:
+    """Makes rows of phases, as the steps are told them."""
+    return op_rows
+
+
+@pytest.fixture
+def make_sums() -> Callable[..., WindowSums]:
+    """Makes what one window adds up to from each rank's seconds."""
+    return window_sums

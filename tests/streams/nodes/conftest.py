@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from paceline.events import DeviceDescribed, DeviceProcess, DeviceSamples, HostSamples, NodeDescribed
+from streams.nodes.gpu_rows import Row
 from streams.nodes.node_diagnosis import NodeDiagnosis
 
 T0_S = 1_700_000_000.0
@@ -100,6 +101,16 @@ def sliced(events):
             columns = {name: getattr(event, name)[row : row + 1] for name in (*_COLUMNS, "device", "time_s")}
             made.append(msgspec.structs.replace(event, sequence=event.sequence * rows + row, **columns))
     return made
+
+
+def gpu_row(at_s=0.0, uuid="GPU-0", answered=True, **values):
+    """One sample of one GPU as the detectors see it."""
+    return Row(at_s, uuid, values, answered)
+
+
+@pytest.fixture
+def make_row():
+    return gpu_row
 
 
 @pytest.fixture

@@ -1,0 +1,167 @@
+"""Rows to whole steps: once, in order, whatever the batching, and never held up by what cannot be."""
+
+import numpy as np
+import pytest
+
+from paceline.events import OP_INDEX
+from streams.coverage import CoverageTracker
+from streams.jobs.steps import FEW_STEPS, Steps, StepsConfig
+from streams.row_arrays import OpRows
+
+
+@pytest.fixture
+def steps():
+    """The steps of a job of two ranks."""
+    return made(2)
+
+
+def made(world, **config):
+    coverage = CoverageTracker()
+    coverage.hear(range(world), [world] * world)
+    return Steps(StepsConfig(**config), coverage)
+
+
+def whole(*cells, step_s=1.0):
+    """The rows of whole steps: (rank, step) each."""
+    return [
+        row
+        for rank, step in cells
+        for row in ((rank, step, "forward", step * step_s, 0.4), (rank, step, "step", step * step_s, step_s))
+    ]
+
+
+def numbers(handed_on):
+    return [step.step for step in handed_on]
+
+
+def test_a_step_is_handed_on_when_every_rank_has_closed_it(steps, make_rows):
+    """Not before, and with the seconds and the end of each rank."""
+    assert steps.update(make_rows(*whole((0, 0)))) == []
+    (step,) = steps.update(make_rows(*whole((1, 0))))
+    assert step.seconds[OP_INDEX["forward"]].tolist() == [0.4, 0.4]
+    assert step.ends_s.tolist() == [1.0, 1.0]
+    assert step.pairs is None
+
+
+def test_rows_out_of_order_make_steps_in_order(steps, make_rows):
+    """Step 2 that comes before step 1 waits for it."""
+    handed_on = steps.update(make_rows(*whole((0, 2), (0, 1), (0, 0), (1, 2), (1, 0), (1, 1))))
+    assert numbers(handed_on) == [0, 1, 2]
+
+
+def test_one_row_at_a_time_makes_the_same_steps(steps, make_rows):
+    """How rows are batched changes nothing, as long as a step's phases come before its end."""
+    rows = whole((0, 0), (1, 0), (0, 1), (1, 1))
+    singly = [step for row in rows for step in steps.update(make_rows(row))]
+    at_once = made(2).update(make_rows(*rows))
+    assert numbers(singly) == numbers(at_once) == [0, 1]
+    assert all(np.array_equal(one.seconds, other.seconds) for one, other in zip(singly, at_once, strict=True))
+
+
+def test_rows_of_a_step_that_was_judged_are_noted_and_dropped(steps, make_rows):
+    """A repeated message makes no second step."""
+    rows = make_rows(*whole((0, 0), (1, 0)))
+    assert numbers(steps.update(rows)) == [0]
+    assert steps.update(rows) == []
+    assert steps.coverage.odd == {"rows after their step was judged": 4}
+
+
+@pytest.mark.parametrize(
+    ("row", "what"),
+    [
+        ((-1, 0, "forward", 0.0, 0.1), "rows with an impossible rank"),
+        ((10**9, 0, "forward", 0.0, 0.1), "rows with an impossible rank"),
+        ((5_000, 0, "forward", 0.0, 0.1), "rows with an impossible rank"),
+        ((0, -3, "forward", 0.0, 0.1), "rows with an impossible step or duration"),
+        ((0, 0, "forward", 0.0, -0.1), "rows with an impossible step or duration"),
+        ((0, 0, "forward", 0.0, np.nan), "rows with an impossible step or duration"),
+        ((0, 0, "forward", 0.0, np.inf), "rows with an impossible step or duration"),
+        ((0, 0, "nonsense", 0.0, 0.1), "rows of an unknown op"),
+    ],
+)
+def test_what_cannot_be_is_noted_and_widens_no_table(steps, make_rows, row, what):
+    """The rows beside it are judged as if it had not come."""
+    (step,) = steps.update(make_rows(row, *whole((0, 0), (1, 0))))
+    assert step.seconds.shape[1] == 2
+    assert step.seconds[OP_INDEX["forward"]].tolist() == [0.4, 0.4]
+    assert steps.coverage.odd == {what: 1}
+
+
+def test_an_absurd_step_of_one_rank_leads_nobody_astray(make_rows):
+    """Three ranks at step 1 go on, whatever number the fourth tells."""
+    steps = made(4)
+    steps.update(make_rows(*whole(*((rank, 0) for rank in range(4)))))
+    handed_on = steps.update(make_rows(*whole((0, 1), (1, 1), (2, 1), (3, 2**40))))
+    assert numbers(handed_on) == [1]
+
+
+def test_a_phase_of_no_time_is_a_value_and_a_rank_without_a_step_is_not(make_rows):
+    """0.0 seconds of data stay 0.0; a rank that never closed the step is NaN."""
+    steps = made(2)
+    rows = [(0, 0, "data", 0.0, 0.0), *whole((0, 0), (1, 1), (0, 1))]
+    first, second = steps.update(make_rows(*rows))
+    assert first.seconds[OP_INDEX["data"], 0] == 0.0
+    assert np.isnan(first.seconds[:, 1]).all()
+    assert not np.isnan(second.seconds).any()
+
+
+def test_a_single_rank_waits_for_nobody(make_rows):
+    """In a world of one each step is handed on at once."""
+    steps = made(1)
+    assert [numbers(steps.update(make_rows(*whole((0, step))))) for step in range(3)] == [[0], [1], [2]]
+
+
+def test_a_message_without_rows_hands_on_nothing(steps, make_rows):
+    """An empty batch is no news, before the first row and after it."""
+    empty = OpRows(*(column[:0] for column in make_rows(*whole((0, 0)))))
+    assert steps.update(empty) == []
+    steps.update(make_rows(*whole((0, 0), (1, 0))))
+    assert steps.update(empty) == []
+
+
+def test_a_rank_that_falls_silent_is_waited_for_no_longer_than_patience(make_rows):
+    """Rank 1 stops after the first step: a few steps and the patience later the others go on, and it is noted."""
+    steps = made(3, patience_s=10.0)
+    steps.update(make_rows(*whole((0, 0), (1, 0), (2, 0))))
+    handed_on = [numbers(steps.update(make_rows(*whole((0, step), (2, step))))) for step in range(1, FEW_STEPS + 3)]
+    assert handed_on[FEW_STEPS - 1] == []
+    assert handed_on[FEW_STEPS] == list(range(1, FEW_STEPS + 2))
+    assert steps.coverage.odd["ranks that fell silent"] >= 1
+
+
+def test_a_rank_that_never_speaks_is_waited_for_once(make_rows):
+    """Until the patience is over by the clock of those that speak; then each step goes on at once."""
+    steps = made(3, patience_s=5.0)
+    handed_on = [numbers(steps.update(make_rows(*whole((0, step), (1, step))))) for step in range(8)]
+    assert handed_on == [[], [], [], [], [], [0, 1, 2, 3, 4, 5], [6], [7]]
+
+
+def test_steps_that_wait_are_bounded(make_rows):
+    """With more of them than may be kept, the rank furthest ahead leads and the others are left behind."""
+    steps = made(2, patience_s=1e9, pending_steps=4)
+    for step in range(30):
+        steps.update(make_rows(*whole((0, step))))
+    assert len(steps.tables) <= 5
+
+
+def test_clocks_set_back_hold_no_step_up(steps, make_rows):
+    """A rank whose clock is an hour behind at step 1 closes it all the same."""
+    steps.update(make_rows(*whole((0, 0), (1, 0))))
+    rows = make_rows(*whole((0, 1), (1, 1)))
+    set_back = rows._replace(start_s=rows.start_s - 3600.0 * (rows.rank == 1))
+    assert numbers(steps.update(set_back)) == [1]
+
+
+def test_micro_batches_come_with_their_step(steps, make_rows):
+    """Passes of one micro-batch are summed apart from the others."""
+    passes = [(0, 0, op, 0.0, seconds, 3) for op, seconds in (("forward", 0.1), ("backward", 0.2))]
+    (step,) = steps.update(make_rows(*passes, *whole((0, 0), (1, 0))))
+    assert (step.pairs.rank.tolist(), step.pairs.forward.tolist(), step.pairs.backward.tolist()) == ([0], [0.1], [0.2])
+
+
+def test_restored_between_two_ranks_the_step_is_handed_on(steps, make_rows):
+    """State is data."""
+    steps.update(make_rows(*whole((0, 0))))
+    again = made(2)
+    again.load(steps.snapshot())
+    assert numbers(again.update(make_rows(*whole((1, 0))))) == [0]

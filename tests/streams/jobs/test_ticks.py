@@ -1,0 +1,97 @@
+"""Steps to ticks: their borders, and what a tick says of each rank."""
+
+import numpy as np
+import pytest
+
+from streams.jobs.cohorts import Cohorts
+from streams.jobs.steps import Step
+from streams.jobs.ticks import Ticks
+
+
+@pytest.fixture
+def ticks():
+    """Ticks of a quarter of a second."""
+    return Ticks(0.25, Cohorts())
+
+
+def even(make_step, number, ranks=3):
+    return make_step(number, forward=[0.1] * ranks)
+
+
+def test_a_tick_ends_with_the_step_that_makes_it_long_enough(ticks, make_step):
+    """Steps of 0.1 s: three of them are a tick of at least 0.25 s, and the next begins with the fourth."""
+    made = [ticks.update(even(make_step, number)) for number in range(6)]
+    borders = [(tick.first_step, tick.last_step, tick.steps) for tick in made if tick]
+    assert borders == [(0, 2, 3), (3, 5, 3)]
+    assert made[2].span_s == pytest.approx(0.3)
+
+
+def test_a_tick_is_the_mean_of_its_steps(ticks, make_step):
+    """Seconds are of a step, however many the tick has."""
+    tick = [ticks.update(make_step(n, forward=[0.1, 0.1, 0.1 + 0.03 * (n == 1)])) for n in range(3)][-1]
+    assert tick.own == pytest.approx([0.1, 0.1, 0.11])
+    assert tick.excess == pytest.approx([-0.05, -0.05, 0.1])
+    assert tick.part_ratio("forward")[2] == pytest.approx(0.1)
+
+
+def test_waiting_is_no_work(make_tick):
+    """The rank that works longest waits least; its peers waited for it."""
+    tick = make_tick(0, forward=[0.1, 0.1, 0.2], communication=[0.1, 0.1, 0.0])
+    assert tick.own == pytest.approx([0.1, 0.1, 0.2])
+    assert tick.waited == pytest.approx([-0.05, -0.05, 0.1])
+    assert tick.base[2] == pytest.approx(0.1)
+
+
+def test_only_waiting_for_a_processor_beyond_the_peers_rate_counts(make_tick):
+    """Twice the work with twice the waiting is no starvation; the same work with twice the waiting is."""
+    longer = make_tick(0, forward=[0.1, 0.1, 0.2], cpu_wait=[0.02, 0.02, 0.04])
+    starved = make_tick(0, forward=[0.1, 0.1, 0.12], cpu_wait=[0.02, 0.02, 0.04])
+    assert longer.part_ratio("cpu_wait")[2] == pytest.approx(0.0, abs=1e-9)
+    assert starved.part_ratio("cpu_wait")[2] == pytest.approx(0.02 / 0.1)
+
+
+def test_a_rank_heard_in_less_than_half_of_the_steps_is_not_compared(ticks, make_step):
+    """Its mean would be of other steps than its peers'; in half of them it is."""
+    for number in range(3):
+        step = even(make_step, number)
+        step.seconds[:, 2] = np.nan if number else 0.9
+        tick = ticks.update(step)
+    assert np.isnan(tick.own[2])
+    assert tick.own[:2] == pytest.approx([0.1, 0.1])
+
+
+def test_a_step_that_nobody_was_heard_in_ends_no_tick(ticks, make_step):
+    """It has no length."""
+    step = even(make_step, 0)
+    step.seconds[:] = np.nan
+    assert [ticks.update(step) for _ in range(20)] == [None] * 20
+
+
+def test_a_rank_alone_is_compared_with_nobody(make_tick):
+    """Its peers are NaN, so no bar is passed; 0.0 seconds are a value."""
+    tick = make_tick(0, forward=[0.1], data=[0.0])
+    assert np.isnan(tick.peers).all()
+    assert tick.own.tolist() == [0.1]
+    assert not (tick.excess > 0).any()
+
+
+def test_a_rank_that_joins_in_the_middle_of_a_tick_widens_it(ticks, make_step):
+    """Heard in two of three steps, it is compared by its own mean."""
+    for number in range(3):
+        tick = ticks.update(even(make_step, number, ranks=2 if number == 0 else 3))
+    assert tick.own == pytest.approx([0.1, 0.1, 0.1])
+
+
+def test_an_absurd_step_number_moves_no_border(ticks, make_step):
+    """Borders are cut by seconds; the number is told as it came."""
+    step = even(make_step, 0)
+    made = [ticks.update(Step(number, step.seconds, step.ends_s)) for number in (0, 2**40, 1)]
+    assert (made[2].first_step, made[2].last_step, made[2].steps) == (0, 1, 3)
+
+
+def test_restored_in_a_tick_it_ends_where_it_would_have(ticks, make_step):
+    """State is data."""
+    ticks.update(even(make_step, 0))
+    again = Ticks(0.25, Cohorts())
+    again.load(ticks.snapshot())
+    assert [again.update(even(make_step, number)) is not None for number in (1, 2)] == [False, True]

@@ -1,0 +1,76 @@
+"""What was heard of a job and what is missing: counted, never judged."""
+
+import pytest
+
+from streams.coverage import CoverageTracker
+
+
+@pytest.fixture
+def coverage():
+    """Nothing heard yet."""
+    return CoverageTracker()
+
+
+def test_nothing_heard_is_nothing_missing(coverage):
+    """Before anybody spoke no rank is expected."""
+    counts = coverage.counts()
+    assert (counts.ranks_expected, counts.ranks_heard, counts.events_missing, counts.notes) == (0, 0, 0, [])
+    coverage.hear([], [])
+    assert coverage.expected == 0
+
+
+def test_gaps_are_missing_and_repeats_are_not_new(coverage):
+    """Each producer has numbers of its own, which may begin anywhere."""
+    assert [coverage.admit("a", number) for number in (5, 6, 6, 9, 4)] == [True, True, False, True, False]
+    assert coverage.admit("b", 100)
+    assert (coverage.missing, coverage.producers, coverage.last) == (2, 2, {"a": 9, "b": 100})
+
+
+def test_ranks_that_were_never_heard_are_noted(coverage):
+    """Of what most ranks believe the world to be."""
+    coverage.hear([0, 2], [4, 4])
+    coverage.hear([2], [4])
+    assert coverage.counts().notes == ["ranks never heard: 2 of 4"]
+    assert (coverage.counts().ranks_expected, coverage.counts().ranks_heard) == (4, 2)
+
+
+def test_the_world_is_what_most_ranks_believe_and_the_larger_on_a_tie(coverage):
+    """One rank with an absurd number convinces nobody, and may change its mind."""
+    coverage.hear([0, 1, 2], [3, 3, 10**9])
+    assert coverage.expected == 3
+    assert "ranks disagree about the world size: [3, 1000000000]" in coverage.counts().notes
+    coverage.hear([2], [3])
+    assert coverage.counts().notes == []
+    coverage.hear([0], [8])
+    coverage.hear([1], [8])
+    coverage.hear([3], [3])
+    assert coverage.expected == 8
+
+
+def test_odd_rows_are_counted_by_name(coverage):
+    """In the order of their names; counting none is no note."""
+    coverage.note("rows of an unknown op", 2)
+    coverage.note("nothing", 0)
+    coverage.note("collectives", 1)
+    coverage.note("rows of an unknown op")
+    assert coverage.counts().notes == ["collectives: 1", "rows of an unknown op: 3"]
+
+
+def test_more_ranks_than_the_world_is_no_silence(coverage):
+    """A rank that is not counted in is heard all the same."""
+    coverage.hear([0, 1, 2], [2, 2, 2])
+    assert coverage.counts().notes == []
+    assert coverage.counts().ranks_heard == 3
+
+
+def test_restored_it_counts_the_same(coverage):
+    """State is data; what is derived of it is worked out again."""
+    coverage.hear([0, 1], [4, 4])
+    coverage.admit("a", 1)
+    coverage.admit("a", 4)
+    coverage.note("rows")
+    again = CoverageTracker()
+    again.hear([9], [99])
+    again.load(coverage.snapshot())
+    assert again.counts() == coverage.counts()
+    assert [again.admit("a", number) for number in (4, 5)] == [False, True]

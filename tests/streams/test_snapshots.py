@@ -1,0 +1,130 @@
+"""Snapshots: what goes in comes out, and what is no snapshot of this layout is refused in words."""
+
+import msgspec
+import numpy as np
+import pytest
+import zstandard
+
+from streams import snapshots
+from streams.snapshots import pack, unpack
+
+STATE = {
+    "zero": 0.0,
+    "none": None,
+    "nan": float("nan"),
+    "nested": {"rows": [[1, "a"], [2, "b"]], "empty": {}},
+    "by_rank": [[3, 0.5]],
+}
+
+
+def same(array):
+    """The array after a way to bytes and back."""
+    return unpack(1, pack(1, {"array": array}))["array"]
+
+
+def packed(**state):
+    """Bytes of a snapshot whose content nobody checked."""
+    return zstandard.compress(msgspec.msgpack.encode(state))
+
+
+def test_plain_data_comes_back():
+    """0.0 and None are told apart, and NaN stays."""
+    back = unpack(7, pack(7, STATE))
+    assert back.pop("layout") == 7
+    assert back.pop("nan") != back.get("nan")
+    assert back == {name: value for name, value in STATE.items() if name != "nan"}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.bool_])
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (2, 3), ()])
+def test_arrays_come_back_with_shape_and_type(dtype, shape):
+    """Also empty ones, and they can be written to."""
+    array = np.ones(shape, dtype=dtype)
+    back = same(array)
+    assert (back.dtype, back.shape) == (array.dtype, array.shape)
+    assert np.array_equal(back, array)
+    assert back.flags.writeable
+
+
+def test_a_view_comes_back_as_what_it_showed():
+    """Columns and turned arrays lie otherwise in memory; NaN is kept."""
+    table = np.array([[1.0, np.nan], [3.0, 4.0]])
+    assert np.array_equal(same(table.T), table.T, equal_nan=True)
+    assert same(table[:, 0]).tolist() == [1.0, 3.0]
+    assert unpack(1, pack(1, {"value": np.float64(0.5)}))["value"] == 0.5
+
+
+@pytest.mark.parametrize("value", [np.array(["a"]), np.array([object()]), np.zeros(2, dtype=np.int8), object()])
+def test_what_is_no_state_is_refused_when_it_is_packed(value):
+    """By its type, before it is stored."""
+    with pytest.raises(TypeError, match="is no state"):
+        pack(1, {"value": value})
+
+
+def test_another_layout_is_refused():
+    """Older, newer and none."""
+    for layout in (1, 3):
+        with pytest.raises(ValueError, match=f"layout {layout}, this version reads 2"):
+            unpack(2, pack(layout, STATE))
+    with pytest.raises(ValueError, match="layout None"):
+        unpack(2, packed(value=1))
+
+
+@pytest.mark.parametrize("data", [b"", b"no snapshot", pack(1, STATE)[:-3], zstandard.compress(b"\xc1")])
+def test_damaged_bytes_are_refused(data):
+    """Nothing, nonsense, cut short, and well-packed nonsense."""
+    with pytest.raises(ValueError, match="not a snapshot"):
+        unpack(1, data)
+
+
+def test_every_bit_that_flips_is_refused_or_read():
+    """Never another error than ``ValueError``, whatever a disk did."""
+    data = pack(1, {**STATE, "array": np.arange(4.0)})
+    for at in range(len(data)):
+        damaged = bytearray(data)
+        damaged[at] ^= 0xFF
+        try:
+            unpack(1, bytes(damaged))
+        except ValueError:
+            continue
+
+
+def test_what_is_no_mapping_is_refused():
+    """A list has no layout."""
+    with pytest.raises(ValueError, match="no mapping"):
+        unpack(1, zstandard.compress(msgspec.msgpack.encode([1, 2])))
+
+
+def test_an_unknown_extension_is_refused():
+    """Nothing but arrays is read."""
+    with pytest.raises(ValueError, match="unknown extension 9"):
+        unpack(1, packed(layout=1, value=msgspec.msgpack.Ext(9, b"")))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [[2], "f8", b"\0" * 8],
+        [[2], "O8", b"\0" * 16],
+        [["a"], "i8", b""],
+        [[1], "f8", 3],
+        7,
+        [],
+    ],
+)
+def test_an_array_that_does_not_fit_its_bytes_is_refused(body):
+    """Wrong length, a type that could run code, a shape that cannot be."""
+    array = msgspec.msgpack.Ext(1, msgspec.msgpack.encode(body))
+    with pytest.raises(ValueError, match=r"."):
+        unpack(1, packed(layout=1, value=array))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_what_unpacks_to_more_than_is_allowed_is_refused(monkeypatch, told):
+    """A small message may not fill the memory, whether or not it tells its size."""
+    monkeypatch.setattr(snapshots, "MOST_BYTES", 1000)
+    large = msgspec.msgpack.encode({"layout": 1, "value": "a" * 5000})
+    data = zstandard.ZstdCompressor(write_content_size=told).compress(large)
+    with pytest.raises(ValueError, match="not a snapshot"):
+        unpack(1, data)
+    assert unpack(1, pack(1, {"value": "a" * 900}))["value"] == "a" * 900
