@@ -3,8 +3,9 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+# Processes that share tests. Quick ones often wait for a clock or a child: one process more than cores keeps those busy.
 WORKERS ?= 2
-SHARED := --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+SHARED := --dist loadfile --no-loadscope-reorder --numprocesses
 QUICK := not (bus or browser or e2e or training or network or gpu)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := collectors streams forecaster ui
@@ -32,7 +33,7 @@ demo: env  ## watch a real training run whose slow rank is named, live (ARGS='--
 .PHONY: test
 test: env system lint  ## everything that needs no GPU: lint, all tests, the built wheel (ARGS=--random-order)
 	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m training $(ARGS)
-	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m 'not (training or gpu)' $(SHARED) $(ARGS)
+	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m 'not (training or gpu)' $(SHARED) $(WORKERS) $(ARGS)
 	@deploy/wheel-test.sh
 
 .PHONY: check
@@ -41,7 +42,7 @@ check: env  ## while you work: lint and the tests that need no broker, browser o
 
 .PHONY: quick-tests
 quick-tests:
-	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) $(ARGS)
+	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) 3 $(ARGS)
 
 .PHONY: system
 system:
