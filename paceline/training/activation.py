@@ -85,13 +85,13 @@ def _install(name: str) -> None:
 
 
 def _install_core(torch: Any, session: Session) -> None:
-    from paceline.training.hooks import autograd, checkpoint, collectives, forward, groups, loader, optimizer
+    from paceline.training.hooks import autograd, checkpoint, collectives, forward, graphs, groups, loader, optimizer
 
     session.learn(torch)
     probe = session.probe
     for hot in (Probe, DeviceClock, Session):
         skip_frame(hot)
-    for hook in (autograd, optimizer, loader, checkpoint):
+    for hook in (autograd, optimizer, loader, checkpoint, graphs):
         hook.install(probe, torch)
     if not torch.distributed.is_available():
         return

@@ -1,9 +1,10 @@
 """Device time: marks on a GPU are events on its stream, read later, never waited for.
 
 Rule of this file: pure but for the events it is given. The training thread records; the shipping thread asks whether an
-event has been reached and leaves those that have not for its next round. Device time becomes host time by two bounds:
-an event is reached no earlier than it was recorded and no later than it was seen reached. Elapsed times are taken from
-event to event, for CUDA tells them as 32-bit floats, which an hour would make coarse.
+event has been reached, never while a graph is being captured, and leaves those that have not for its next round. Device
+time becomes host time by two bounds: an event is reached no earlier than it was recorded and no later than it was seen
+reached. Elapsed times are taken from event to event, for CUDA tells them as 32-bit floats, which an hour would make
+coarse.
 """
 
 from collections import deque
@@ -20,7 +21,7 @@ MOST_HELD = 50_000
 
 
 class DeviceClock:
-    """Stamps marks with events made by ``new_event``, unless the stream is being captured into a graph."""
+    """Stamps marks with events made by ``new_event``, and by the host's clock alone while a graph is being captured."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class DeviceClock:
         """Write down that the device's current stream gets to ``kind``."""
         probe = self._probe
         try:
-            if self._capturing():
+            if probe.captures.graphs or self._capturing():
                 probe.ring.append((self._now(), kind, payload))
                 return
             event = self._pool.pop() if self._pool else self._new_event()
@@ -59,15 +60,16 @@ class DeviceClock:
 
     def translate(self, new: list[Mark]) -> list[Mark]:
         """The marks that are due, in order, on the host's clock; ``new`` have just been written down."""
-        held = self._held
+        held, captures = self._held, self._probe.captures
         held.extend(new)
         due: list[Mark] = []
         while held:
             mark = held[0]
             if len(mark) == 4:
-                if not mark[3].query():
-                    break
-                mark = (self._host_time(mark[3], mark[0]), mark[1], mark[2])
+                with captures.asking:
+                    if captures.graphs or not mark[3].query():
+                        break
+                    mark = (self._host_time(mark[3], mark[0]), mark[1], mark[2])
             due.append(mark)
             held.popleft()
         while len(held) > MOST_HELD:

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from paceline.training import marks
+from paceline.training.captures import Captures
 
 Mark = tuple[Any, ...]
 
@@ -36,6 +37,7 @@ class Probe:
     def reset(self) -> None:
         """Nothing has been seen. In a forked child nothing of the parent's is ours; it may become a rank of its own."""
         self.ring: deque[Mark] = deque()
+        self.captures = Captures()
         self.most = LEAD_IN
         self.lost = 0
         #: Whether no session has begun, so that an optimizer step may begin one.

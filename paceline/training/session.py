@@ -6,6 +6,7 @@ child process.
 """
 
 import atexit
+import ctypes
 import functools
 import gc
 import multiprocessing
@@ -112,7 +113,11 @@ class Session:
             Finalize(None, self.end, exitpriority=100)
 
     def _forked(self) -> None:
-        self._shipping, self._exit_registered = None, False
+        """Nothing of the parent's is the child's, its events least of all: a child that frees one is aborted."""
+        shipping, self._shipping, self._exit_registered = self._shipping, None, False
+        _keep((self.probe.ring, self.probe.mark, shipping.clock if shipping is not None else None))
+        if shipping is not None:
+            shipping.leave_child()
         if self.probe.collected in gc.callbacks:
             gc.callbacks.remove(self.probe.collected)
         self.probe.reset()
@@ -144,6 +149,8 @@ class Session:
             return str(device) if device is not None else "cpu"
         cuda = self._torch.cuda
         index = device.index if device.index is not None else cuda.current_device()
+        if self.probe.captures.graphs:
+            return f"cuda:{index}"
         uuid = getattr(cuda.get_device_properties(index), "uuid", None)
         return f"GPU-{uuid}" if uuid else f"cuda:{index}"
 
@@ -198,6 +205,11 @@ def coordinates(mesh: Any) -> dict[str, int]:
         elif name in ("dp", "fsdp", "replicate", "shard", "dp_replicate", "dp_shard"):
             places["dp"] = places.get("dp", 0) * size + index
     return places
+
+
+def _keep(kept: Any) -> None:
+    """Never free ``kept``, not even when the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
 
 def _number(variable: str, default: int) -> int:

@@ -74,6 +74,12 @@ class Shipping:
         self._stopping.set()
         self._thread.join(timeout_s + self._patience_s)
 
+    def leave_child(self) -> None:
+        """In a forked child: let go of the socket, or the sidecar would not hear the parent end before the child."""
+        if self._socket is not None:
+            self._socket.close()
+        self._queue.close()
+
     def _run(self) -> None:
         try:
             while not self._stopping.wait(EVERY_S) and not self._probe.off:
@@ -127,7 +133,8 @@ class Shipping:
                 return False
             self._socket = connection
         if not self._greeted:
-            if self._probe.device is None and time.monotonic() < self._hello_at:
+            unknown = self._probe.device is None or self._probe.captures.graphs  # which must not be asked what it is
+            if unknown and time.monotonic() < self._hello_at:
                 return False
             self._greeted = True
             self._put(self._hello())

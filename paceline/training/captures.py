@@ -1,0 +1,33 @@
+"""Captures: which CUDA graphs are being captured in this process, so that nobody asks the device anything meanwhile.
+
+Rule of this file: pure. In CUDA's global capture mode one question after an event, from any thread, invalidates the
+capture, and the script dies of it. So a question is asked under ``asking`` and only while ``graphs`` is empty, and a
+capture is noted under ``asking`` before it begins: it waits for one answer at most. Ends take no lock, for a graph that
+is dropped half captured ends inside the garbage collector, on whichever thread that runs.
+"""
+
+import threading
+import weakref
+from typing import Any
+
+
+class Captures:
+    """Graphs being captured, by identity. One that is dropped counts as ended."""
+
+    def __init__(self) -> None:
+        self.asking = threading.Lock()
+        self.graphs: dict[int, weakref.ref[Any]] = {}
+
+    def begins(self, graph: Any) -> bool:
+        """``graph`` is about to be captured; whether that is news."""
+        key, graphs = id(graph), self.graphs
+        if key in graphs:
+            return False
+        reference = weakref.ref(graph, lambda _: graphs.pop(key, None))
+        with self.asking:
+            graphs[key] = reference
+        return True
+
+    def ended(self, graph: Any) -> None:
+        """``graph`` is captured, or its capture has failed."""
+        self.graphs.pop(id(graph), None)
