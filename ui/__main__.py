@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -62,7 +63,10 @@ def main(argv: list[str]) -> int:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # The page itself says what is wrong with the broker.
     print(f"paceline ui: http://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)
     bootstrap.load_config_options(flags)
-    bootstrap.run(str(SCRIPT), False, [], flags)
+    # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    bootstrap.run_asgi_app(str(SCRIPT), "ui.page_app:app", [], flags)
     return 0
 
 

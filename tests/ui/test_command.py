@@ -61,7 +61,7 @@ def page(free_port, until):
         yield port
     finally:
         process.terminate()
-        process.wait()
+        assert process.wait() == 0
 
 
 def handshake(port, host, origin):
@@ -99,6 +99,11 @@ def test_a_foreign_host_or_origin_opens_no_session(page):
         ]
     }
     assert set(foreign.values()) == {403}, foreign
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", page, timeout=60)) as connection:
+            connection.request("GET", "/", headers=headers)
+            answer = connection.getresponse()
+            assert (answer.status, b"PACELINE_ALLOWED_HOSTS" in answer.read()) == (403, True)
 
 
 def test_help_has_examples(capsys):
