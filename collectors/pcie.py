@@ -11,6 +11,7 @@ from typing import Any
 from paceline.gpu.driver import errors, is_passing, reason
 from paceline.gpu.readings import Value, scaled
 from paceline.gpu.refusals import Refusals
+from paceline.supervised import SupervisedThread
 
 #: Seconds between two readings of a device, and how old one may be and still be a row's value.
 EVERY_S = 1.0
@@ -36,23 +37,26 @@ class Throughput:
         self._clock = clock
         self._readings: dict[int, _Reading] = {}
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = SupervisedThread("the reading of PCIe throughput", self._run, self._stop)
+        self._started = False
 
     def latest(self, index: int, device: Any) -> tuple[tuple[Value, ...], str | None]:
         """The last (received, sent) bytes/s of device ``index``, and why they are missing where they are refused."""
         if index not in self._readings:
             self._readings[index] = _Reading(device)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="pcie", daemon=True)
+        if not self._started:
+            self._started = True
             self._thread.start()
         reading = self._readings[index]
         fresh = self._clock() - reading.at_s <= OLDEST_S
-        return reading.values if fresh else (None, None), reading.refusals.reason(_QUESTION)
+        missing = reading.refusals.reason(_QUESTION) or self._thread.failure or None
+        return reading.values if fresh else (None, None), missing
 
     def _run(self) -> None:
         while not self._stop.is_set():
             for reading in list(self._readings.values()):
                 self._read(reading)
+            self._thread.well()
             self._stop.wait(EVERY_S)
 
     def _read(self, reading: _Reading) -> None:
@@ -71,5 +75,4 @@ class Throughput:
     def close(self) -> None:
         """Stop reading."""
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join(1.0)
+        self._thread.join(1.0)

@@ -11,6 +11,7 @@ from paceline import topics, wire
 from paceline.kafka import follow
 from paceline.kafka.follow import BEGINNING, Message, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
 from .history import SAMPLES
@@ -33,7 +34,7 @@ class EventConsumer:
     def __init__(self, settings: BrokerSettings, memory: Memory) -> None:
         self._settings, self._memory = settings, memory
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="event-consumer", daemon=True)
+        self._thread = SupervisedThread("the event consumer", self._run, self._stop)
         self.state = "connecting to the broker"
 
     def start(self) -> None:
@@ -47,14 +48,16 @@ class EventConsumer:
 
     def waits(self) -> str | None:
         """What the memory still lacks, or None when it has caught up."""
-        return self.state or None
+        return self._thread.failure or self.state or None
 
     def _run(self) -> None:
         client_id = "paceline-forecaster"
+        self.state = "connecting to the broker"
         with follow.Follower(self._settings, STARTS, client_id, on_lost=self._lost, stop=self._stop) as follower:
             while not self._stop.is_set():
                 for batch in follower.poll():
                     self._take(batch.topic, batch.messages)
+                self._thread.well()
                 if self.state and follower.caught_up:
                     self.state = ""
                     logger.info("caught up: %d series", len(self._memory))
@@ -69,7 +72,7 @@ class EventConsumer:
                 continue
             try:
                 self._memory.update(wire.decode(topic, message.value))
-            except (wire.WireError, ValueError, OverflowError) as error:
+            except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 if not self._memory.counts.undecodable:
                     logger.warning("an event that cannot be used on %s: %s", topic.name, error)
                 self._memory.counts.undecodable += 1

@@ -5,7 +5,7 @@ Rule of this file: pure; time comes with the events. Everything is bounded: jobs
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,6 +42,11 @@ class JobState:
     marks: deque[float] = field(default_factory=lambda: deque(maxlen=MARKS))
     in_phase: bool = False
     seconds: OrderedDict[int, dict[str, dict[str, float]]] = field(default_factory=OrderedDict)
+
+    def copy(self) -> "JobState":
+        """The same, which later events leave as it is. A GPU's row of a second is replaced, never changed: shared."""
+        seconds = OrderedDict((second, dict(rows)) for second, rows in self.seconds.items())
+        return replace(self, marks=deque(self.marks, MARKS), seconds=seconds)
 
     def activity(self) -> dict[str, list[float | None]]:
         """The mean over the job's GPUs of what was measured, second by second."""

@@ -1,15 +1,17 @@
 """The service's memory: history, who runs where, and what is known of each job, behind one lock.
 
-Rule of this file: it only passes on; what an event means is said by ``subjects`` and ``job_profiles``.
+Rule of this file: it only passes on; what an event means is said by ``subjects`` and ``job_profiles``. Under the lock
+is stored and copied, one series or job at a time; whatever is computed is computed on a copy, outside.
 """
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
 
 from .history import History, SeriesSubject
-from .job_profiles import JobProfiles
+from .job_profiles import JobProfiles, JobState
 from .series import Array
 from .subjects import Subjects
 
@@ -40,6 +42,8 @@ class Counts:
     late: int = 0
     undecodable: int = 0
     published: int = 0
+    #: Forecasts and profiles that could not be made for publishing.
+    failed: int = 0
     notes: list[str] = field(default_factory=list)
 
 
@@ -87,7 +91,11 @@ class Memory:
     def lines(self) -> list[SeriesLine]:
         """All series, by key."""
         with self._lock:
-            lines = [SeriesLine(track.subject, len(track.values()), track.time_s) for track in self._history]
+            tracks = list(self._history)
+        lines = []
+        for track in tracks:
+            with self._lock:
+                lines.append(SeriesLine(track.subject, len(track.values()), track.time_s))
         return sorted(lines, key=lambda line: line.subject.key)
 
     def keys(self) -> list[tuple[str, float]]:
@@ -98,12 +106,17 @@ class Memory:
     def profiles(self, job: str) -> list[JobProfile]:
         """What is known of the jobs of this name, one a cluster."""
         with self._lock:
-            return [one.profile() for one in self._jobs.find(job)]
+            copies = [one.copy() for one in self._jobs.find(job)]
+        return [one.profile() for one in copies]
 
-    def running(self) -> list[JobProfile]:
-        """What is known of every job that has not ended."""
+    def running(self) -> Iterator[JobState]:
+        """Every job that has not ended, as it is when its turn comes."""
         with self._lock:
-            return [one.profile() for one in self._jobs.every()]
+            states = self._jobs.every()
+        for state in states:
+            with self._lock:
+                copied = state.copy()
+            yield copied
 
     def ends_s(self, job: str, total_steps: int) -> float | None:
         """When a job of so many steps will be done, or None where its pace is unknown."""

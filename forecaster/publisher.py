@@ -7,16 +7,20 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from paceline import topics, wire
 from paceline.kafka.clients import Producer, producer
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
+from paceline.supervised import SupervisedThread
+from paceline.topics import Topic
 
 from . import held_forecast
 from .forecast import forecast
+from .job_profiles import JobState
 from .memory import Memory
 from .models.model import UnsuitedError
 from .models.registry import Registry
@@ -45,7 +49,7 @@ class ForecastPublisher:
     def __init__(self, settings: BrokerSettings, memory: Memory, models: Registry) -> None:
         self._settings, self._memory, self._models = settings, memory, models
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="forecast-publisher", daemon=True)
+        self._thread = SupervisedThread("the forecast publisher", self._run, self._stop)
         self._done: dict[str, float] = {}
         self._profiled: dict[str, float] = {}
 
@@ -58,6 +62,10 @@ class ForecastPublisher:
         self._stop.set()
         self._thread.join(15)
 
+    def waits(self) -> str | None:
+        """Why nothing is published, or None."""
+        return self._thread.failure or None
+
     def _run(self) -> None:
         said = ""
         while not self._stop.is_set():
@@ -68,6 +76,7 @@ class ForecastPublisher:
                 ):
                     while not self._stop.is_set():
                         self._round(client)
+                        self._thread.well()
                         self._stop.wait(EVERY_S)
             except (BusError, SettingError) as error:
                 cause = str(error)
@@ -78,30 +87,62 @@ class ForecastPublisher:
 
     def _round(self, client: Producer) -> None:
         series = self._memory.keys()
-        self._done = {key: self._done[key] for key, _ in series if key in self._done}
-        for profile in self._memory.running():
-            job = f"{profile.cluster}/{profile.job}"
-            if self._profiled.get(job) != profile.time_s:
-                self._profiled[job] = profile.time_s
-                client.send(topics.PROFILE.name, wire.encode(profile), key=profile.job.encode())
-                self._memory.counts.published += 1
+        times_s = dict(series)
+        self._done = {key: self._done[key] for key in times_s if key in self._done}
+        self._profiles(client)
         for key in order(series, self._done):
             if self._stop.is_set():
                 return
             began_s = time.monotonic()
-            held = self._memory.find(key)
-            if held is None:
-                continue
-            self._done[key] = held.time_s
-            if len(held.values) < held_forecast.FEWEST:
-                continue
-            question = held_forecast.question(held)
-            try:
-                event = held_forecast.event(held, question, forecast(question, self._models))
-            except UnsuitedError:
-                continue
-            client.send(topics.FORECAST.name, wire.encode(event), key=key.encode())
-            self._memory.counts.published += 1
-            # The request path comes first: this thread rests three times as long as it worked.
-            self._stop.wait((time.monotonic() - began_s) * (1.0 - SHARE) / SHARE)
+            self._done[key] = times_s[key]
+            self._send(client, topics.FORECAST, key, self._alone(key, partial(self._forecast, key)))
+            self._rest(began_s)
         client.flush(timeout=10)
+
+    def _profiles(self, client: Producer) -> None:
+        profiled: dict[str, float] = {}
+        for state in self._memory.running():
+            job = f"{state.cluster}/{state.job}"
+            profiled[job] = state.seen_s
+            if self._stop.is_set() or self._profiled.get(job) == state.seen_s:
+                continue
+            began_s = time.monotonic()
+            self._send(client, topics.PROFILE, state.job, self._alone(job, partial(_profile, state)))
+            self._rest(began_s)
+        self._profiled = profiled
+
+    def _forecast(self, key: str) -> bytes | None:
+        """The forecast of a series as it is published; None where it is too short for one."""
+        held = self._memory.find(key)
+        if held is None:
+            return None
+        self._done[key] = held.time_s
+        if len(held.values) < held_forecast.FEWEST:
+            return None
+        question = held_forecast.question(held)
+        return wire.encode(held_forecast.event(held, question, forecast(question, self._models)))
+
+    def _alone(self, subject: str, work: Callable[[], bytes | None]) -> bytes | None:
+        """What ``work`` makes; what breaks on one series or job is counted and breaks none of the others."""
+        try:
+            return work()
+        except UnsuitedError:
+            return None
+        except Exception:
+            if not self._memory.counts.failed:
+                logger.exception("%s cannot be forecast; the others go on", subject)
+            self._memory.counts.failed += 1
+            return None
+
+    def _send(self, client: Producer, topic: Topic, key: str, event: bytes | None) -> None:
+        if event is not None:
+            client.send(topic.name, event, key=key.encode())
+            self._memory.counts.published += 1
+
+    def _rest(self, began_s: float) -> None:
+        """The request path comes first: this thread rests three times as long as it worked."""
+        self._stop.wait((time.monotonic() - began_s) * (1.0 - SHARE) / SHARE)
+
+
+def _profile(state: JobState) -> bytes:
+    return wire.encode(state.profile())

@@ -8,14 +8,17 @@ import logging
 import os
 import signal
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
 
+from paceline import hosts
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.settings import ALLOWED_HOSTS
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
 
 from .api.app import application
@@ -30,7 +33,7 @@ from .publisher import ForecastPublisher
 
 logger = logging.getLogger("paceline.forecaster")
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+Part = EventConsumer | ForecastPublisher
 
 
 class ServerError(RuntimeError):
@@ -46,7 +49,7 @@ def serve(args: argparse.Namespace, token: str) -> int:
     models = _models(args)
     listening = _listen(args.address, args.port)
     memory, executor = Memory(), ForecastExecutor(models, max(1, args.processors))
-    parts: list[EventConsumer | ForecastPublisher] = []
+    parts: list[Part] = []
     if not args.no_bus:
         settings = BrokerSettings.from_environ(os.environ, args.brokers)
         settings.ssl_context()
@@ -57,9 +60,8 @@ def serve(args: argparse.Namespace, token: str) -> int:
             logger.info("%d values from %s", backfill(args.prometheus, memory), args.prometheus)
         except BackfillError as error:
             raise ServerError(str(error)) from error
-    app = application(
-        executor, memory, token, lambda: next((part.waits() for part in parts if isinstance(part, EventConsumer)), None)
-    )
+    names = hosts.answered(args.address, ALLOWED_HOSTS.read(os.environ))
+    app = application(executor, memory, token, lambda: waits(parts), names)
     for part in parts:
         part.start()
     host, port = listening.getsockname()[:2]
@@ -75,6 +77,11 @@ def serve(args: argparse.Namespace, token: str) -> int:
             part.stop()
         listening.close()
     return 0
+
+
+def waits(parts: Sequence[Part]) -> str | None:
+    """What the first of ``parts`` that cannot go on waits for; None where all can."""
+    return next((said for part in parts if (said := part.waits())), None)
 
 
 def _models(args: argparse.Namespace) -> Registry:
@@ -95,7 +102,7 @@ def _listen(address: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
-    if address not in LOOPBACK:
+    if address not in hosts.LOOPBACK:
         logger.warning("listening beyond this machine: whoever reaches %s may ask; changes want the token", address)
     return listening
 

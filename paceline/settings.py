@@ -4,6 +4,7 @@ Rule of this file: pure. ``environ`` is an argument; a wrong value raises ``Sett
 variable, the value and what is allowed. Compose, Helm and docs may use only names from ``SETTINGS``.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -96,6 +97,19 @@ def brokers(raw: str) -> tuple[str, ...]:
     return addresses
 
 
+def hosts(raw: str) -> tuple[str, ...]:
+    """A parser for names and addresses without ports: ``name[,name…]``, where ``*.name`` stands for all below it."""
+    names = tuple(part.strip().lower().rstrip(".") for part in raw.split(",") if part.strip())
+    for name in names:
+        if len(name) > 253 or not re.fullmatch(
+            r"\*|(\*\.)?[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|[0-9a-f]*:[0-9a-f]*:[0-9a-f:.]*", name
+        ):
+            raise ValueError(f"{name[:60]!r} is not a host name")
+    if len(names) > 256:
+        raise ValueError("more than 256 names")
+    return names
+
+
 def text(raw: str) -> str:
     """A parser for any text."""
     return raw
@@ -141,6 +155,14 @@ FORECASTER_TOKEN = Setting(
     secret=True,
 )
 
+ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
+    "PACELINE_ALLOWED_HOSTS",
+    (),
+    hosts,
+    "name[,name…], without ports; *.name for all below it, * for any",
+    "further names by which page, forecaster and health of streams may be asked",
+)
+
 #: Every setting there is; each service adds its own below the ones of the contract.
 SETTINGS: tuple[Setting[object], ...] = (
     BROKERS,
@@ -156,4 +178,5 @@ SETTINGS: tuple[Setting[object], ...] = (
     SASL_PASSWORD,
     COLLECT_INTERVAL_S,
     FORECASTER_TOKEN,
+    ALLOWED_HOSTS,
 )  # type: ignore[assignment]

@@ -13,6 +13,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.settings import ALLOWED_HOSTS
 
 EXAMPLES = """\
 examples:
@@ -56,6 +57,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float) -> int:
+    further_hosts = ALLOWED_HOSTS.read(os.environ)
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
     from .faust_app import NEEDED
     from .worker import Worker, WorkerError
@@ -69,7 +71,7 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
             return 1
         began_s = time.monotonic()
         try:
-            asyncio.run(Worker(settings, data_dir, web).run())
+            asyncio.run(Worker(settings, data_dir, web, further_hosts).run())
         except WorkerError as error:
             _say(f"starting again from what is stored: {error}")
             if time.monotonic() - began_s < SOON_S:

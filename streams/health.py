@@ -4,12 +4,15 @@ Rule of this file: it only reads. Metric names of the worker begin with ``paceli
 watches, a gauge each by job, do not name the service.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
+
+from paceline import hosts
 
 from .door import Counts
 
@@ -65,8 +68,10 @@ def metrics(counts: Counts, in_hand: int, units: int) -> str:
     return generate_latest(registry).decode()
 
 
-async def serve(address: str, port: int, ready: Callable[[], bool], text: Callable[[], str]) -> web.AppRunner:
-    """Serve until the runner that is returned is cleaned up.
+async def serve(
+    address: str, port: int, ready: Callable[[], bool], text: Callable[[], str], names: Sequence[str]
+) -> web.AppRunner:
+    """Serve until the runner that is returned is cleaned up; only requests for one of ``names`` are answered.
 
     Raises:
         OSError: the port is taken.
@@ -82,7 +87,14 @@ async def serve(address: str, port: int, ready: Callable[[], bool], text: Callab
     async def show(request: web.Request) -> web.Response:
         return web.Response(text=text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    site = web.Application()
+    @web.middleware
+    async def known(request: web.Request, handler: Handler) -> web.StreamResponse:
+        problem = hosts.refusal(request.headers.get("Host"), request.headers.get("Origin"), names)
+        if problem is not None:
+            return web.Response(text=": ".join(problem) + "\n", status=403)
+        return await handler(request)
+
+    site = web.Application(middlewares=[known])
     site.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", show)])
     runner = web.AppRunner(site, access_log=None)
     await runner.setup()

@@ -7,11 +7,13 @@ import asyncio
 import contextlib
 import logging
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import faust
 from aiohttp import web
 
+from paceline import hosts
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
 
@@ -33,10 +35,17 @@ class WorkerError(Exception):
 class Worker:
     """A Faust worker in this process."""
 
-    def __init__(self, settings: BrokerSettings, data_dir: Path, web: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        data_dir: Path,
+        web: tuple[str, int] = ("127.0.0.1", 0),
+        further_hosts: Sequence[str] = (),
+    ) -> None:
         self.settings = settings
         self.data_dir = data_dir
         self.web_address, self.web_port = web
+        self.names = hosts.answered(self.web_address, further_hosts)
         self.ready = False
 
     async def run(self) -> None:
@@ -78,7 +87,7 @@ class Worker:
             return health.metrics(door.counts, door.offsets.in_hand(), len(door.processor.states))
 
         try:
-            return await health.serve(self.web_address, self.web_port, lambda: self.ready, text)
+            return await health.serve(self.web_address, self.web_port, lambda: self.ready, text, self.names)
         except OSError as error:
             raise SettingError(
                 f"--web-port={self.web_port} on {self.web_address}: {error.strerror}; allowed: a free port"

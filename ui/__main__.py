@@ -3,11 +3,13 @@
 import argparse
 import logging
 import os
+import signal
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from paceline import settings
+from paceline import hosts, settings
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
 from .theme import OPTIONS
@@ -36,15 +38,16 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def options(address: str, port: int) -> dict[str, object]:
-    """Streamlit's options. On loopback only loopback's names are answered, so that no web page can reach in."""
-    hosts = ["localhost", "127.0.0.1", "[::1]", "::1"] if address in ("127.0.0.1", "localhost", "::1") else []
-    return {**OPTIONS, "server.address": address, "server.port": port, "server.allowedHosts": hosts}
+def options(address: str, port: int, further: Sequence[str] = ()) -> dict[str, object]:
+    """Streamlit's options. Only its own names and ``further`` ones are answered, so that no web page can reach in."""
+    names = list(hosts.answered(address, further))
+    return {**OPTIONS, "server.address": address, "server.port": port, "server.allowedHosts": names}
 
 
 def main(argv: list[str]) -> int:
     """Serve until SIGTERM or Ctrl-C; 2 where a setting, the port or an installation is wrong."""
     chosen = parser().parse_args(argv)
+    further = settings.ALLOWED_HOSTS.read(os.environ)
     # The page reads the environment: Streamlit runs it as a script of its own.
     os.environ[settings.BROKERS.name] = BrokerSettings.from_environ(os.environ, chosen.brokers).address
     trouble = taken(chosen.address, chosen.port)
@@ -56,11 +59,14 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError:
         print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
         return 2
-    flags = {name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port).items()}
+    flags = {name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port, further).items()}
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # The page itself says what is wrong with the broker.
     print(f"paceline ui: http://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)
     bootstrap.load_config_options(flags)
-    bootstrap.run(str(SCRIPT), False, [], flags)
+    # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    bootstrap.run_asgi_app(str(SCRIPT), "ui.page_app:app", [], flags)
     return 0
 
 

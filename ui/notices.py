@@ -32,8 +32,11 @@ class Notice:
 def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
     """What to tell above the picture, if anything."""
     link, now_s = snapshot.link, snapshot.now_s
+    kept = " What came before is kept below." if snapshot.jobs else ""
+    if link.state == "failed":
+        text = f"{link.cause.replace('`', '')}, since {age(now_s, link.since_s)}.{kept}"
+        return Notice("lost", "The page cannot read what arrives", text, (DOCTOR,))
     if link.state == "lost":
-        kept = " What came before is kept below." if snapshot.jobs else ""
         cause = (link.cause or "it does not answer").replace("`", "")
         text = f"{cause}. Trying again every second, since {age(now_s, link.since_s)}.{kept}"
         return Notice("lost", f"No connection to the broker at {link.brokers}", text, (UP, DOCTOR))

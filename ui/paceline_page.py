@@ -10,10 +10,9 @@ import os
 import streamlit as st
 
 from paceline.kafka.settings import BrokerSettings
-
-from .reader import Reader
-from .screens import job
-from .theme import ICON
+from ui.reader import Reader
+from ui.screens import job
+from ui.theme import ICON
 
 
 @st.cache_resource(show_spinner=False)

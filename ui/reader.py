@@ -7,10 +7,12 @@ by itself when the broker does; what the events mean is the feed's business.
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from paceline import topics, wire
 from paceline.kafka.follow import Follower, Message, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
 from .feed import Feed
@@ -33,20 +35,22 @@ class Reader:
         self._stop = threading.Event()
         start = Link("connecting", settings.address, clock())
         self._links = {"raw": start, "derived": start}
-        self._threads = [
-            threading.Thread(target=self._run, args=(name, looks_back), name=f"reader-{name}", daemon=True)
+        self._threads = {
+            name: SupervisedThread(
+                f"the page's reader of {name} events", partial(self._run, name, looks_back), self._stop
+            )
             for name, looks_back in (("raw", RAW), ("derived", DERIVED))
-        ]
+        }
 
     def start(self) -> None:
         """Begin to read."""
-        for thread in self._threads:
+        for thread in self._threads.values():
             thread.start()
 
     def stop(self) -> None:
         """Stop reading and wait for the threads."""
         self._stop.set()
-        for thread in self._threads:
+        for thread in self._threads.values():
             thread.join(10)
 
     def snapshot(self, job: str | None) -> Snapshot:
@@ -67,8 +71,12 @@ class Reader:
             )
 
     def _link(self) -> Link:
-        """The worse of the two threads' links."""
-        rank = {"lost": 0, "connecting": 1, "connected": 2}
+        """The worse of the two threads' links; a thread that failed is worse than a broker that is lost."""
+        for name, thread in self._threads.items():
+            held, failure = self._links[name], thread.failure
+            if failure and held.state != "failed":
+                self._links[name] = Link("failed", self._settings.address, self._clock(), failure)
+        rank = {"failed": 0, "lost": 1, "connecting": 2, "connected": 3}
         return min(self._links.values(), key=lambda link: rank[link.state])
 
     def _run(self, name: str, looks_back: Mapping[Topic, int]) -> None:
@@ -82,8 +90,11 @@ class Reader:
                 self._tell(name, follower)
                 for batch in batches:
                     self._take(batch.topic, batch.messages)
+                self._threads[name].well()
 
     def _tell(self, name: str, follower: Follower) -> None:
+        if self._threads[name].failure:
+            return  # What went wrong stays on the page until reading has gone on for a while.
         with self._lock:
             held = self._links[name]
             since_s = held.since_s if held.state == follower.state else self._clock()
@@ -103,6 +114,6 @@ class Reader:
                 event = wire.decode(topic, message.value)
                 with self._lock:
                     self._feed.update(topic.short, event, message.timestamp / 1000)
-            except (wire.WireError, ValueError, OverflowError) as error:
+            except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 with self._lock:
-                    self._feed.unusable(topic.short, str(error))
+                    self._feed.unusable(topic.short, str(error) or type(error).__name__)

@@ -87,9 +87,12 @@ class JobView:
 
 @dataclass(frozen=True)
 class Link:
-    """How the page stands with the broker. ``cause`` and ``since_s`` say what is wrong and since when."""
+    """How the page stands with the broker. ``cause`` and ``since_s`` say what is wrong and since when.
 
-    state: Literal["connecting", "connected", "lost"]
+    ``failed`` is the page's own: its reader raised and is started again.
+    """
+
+    state: Literal["connecting", "connected", "lost", "failed"]
     brokers: str
     since_s: float
     cause: str = ""

@@ -1,7 +1,7 @@
 """The application: routes, refusals, limits, health and metrics around an executor and a memory."""
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request, Response
@@ -14,6 +14,7 @@ from ..memory import Memory
 from . import changes, failures, forecasts, jobs, series
 from .executor import ForecastExecutor
 from .meters import Meters
+from .middleware import DropAbandoned, KnownHosts
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
 LARGEST = 64 * 1024 * 1024
@@ -24,9 +25,16 @@ under `/v1/series`, `/v1/jobs` and `/v1/clusters`. Gaps are `null`, never 0; NaN
 
 
 def application(
-    executor: ForecastExecutor, memory: Memory, token: str = "", ready: Callable[[], str | None] = lambda: None
+    executor: ForecastExecutor,
+    memory: Memory,
+    token: str = "",
+    ready: Callable[[], str | None] = lambda: None,
+    names: Sequence[str] = (),
 ) -> FastAPI:
-    """The service; ``token`` allows changes, ``ready`` tells what it still waits for, or None."""
+    """The service; ``token`` allows changes, ``ready`` tells what it still waits for, or None.
+
+    With ``names`` only requests for one of them are answered.
+    """
     meters = Meters()
 
     @asynccontextmanager
@@ -46,7 +54,7 @@ def application(
     app.include_router(series.router(memory, executor))
     app.include_router(changes.router(memory, token))
     app.include_router(jobs.router(memory, executor))
-    _health(app, ready, lambda: meters.text(memory))
+    _health(app, ready, lambda: meters.text(memory, executor.waiting))
 
     @app.middleware("http")
     async def measured(request: Request, call_next: Callable[[Request], ASGIApp]) -> Response:
@@ -56,6 +64,8 @@ def application(
         meters.observe(getattr(route, "path", "none"), response.status_code, time.perf_counter() - began)
         return response
 
+    app.add_middleware(DropAbandoned)
+    app.add_middleware(KnownHosts, names=names)
     return app
 
 

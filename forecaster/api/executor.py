@@ -5,8 +5,9 @@ nothing: the models travel with each part of a batch.
 """
 
 import asyncio
+import contextlib
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
@@ -26,6 +27,8 @@ class ForecastExecutor:
 
     def __init__(self, models: Registry, processors: int) -> None:
         self.processors = processors
+        #: Requests that are queued or worked on.
+        self.waiting = 0
         self._models = models
         self._quick = ThreadPoolExecutor(processors, "forecast")
         self._slow = ThreadPoolExecutor(1, "forecast-slow")
@@ -37,32 +40,46 @@ class ForecastExecutor:
         Raises:
             UnsuitedError: the named model cannot.
         """
-        where = self._threads(question)
-        return await asyncio.get_running_loop().run_in_executor(where, forecast, question, self._models)
+        with self._counted():
+            return await self._work(self._threads(question), forecast, question, self._models)
 
     async def submit_all(self, questions: Sequence[Question]) -> list[ForecastResult | UnsuitedError]:
         """One answer a question; where the named model cannot, that."""
-        loop = asyncio.get_running_loop()
         many = len(questions) >= MANY and self.processors > 1
         answers = []
         for place in range(0, len(questions), PART):
             part = questions[place : place + PART]
             if any(self._threads(one) is self._slow for one in part):
-                answers.append(loop.run_in_executor(self._slow, _each, part, self._models))
+                answers.append(self._work(self._slow, _each, part, self._models))
             elif many:
-                answers.append(loop.run_in_executor(self._workers(), _each, part, self._models.quick()))
+                answers.append(self._work(self._workers(), _each, part, self._models.quick()))
             else:
-                answers.append(loop.run_in_executor(self._quick, _each, part, self._models))
-        try:
-            return [one for part in await asyncio.gather(*answers) for one in part]
-        except BrokenProcessPool:
-            # A worker was killed, perhaps for want of memory: the threads answer, and the next batch starts new ones.
-            self._processes = None
-            return await loop.run_in_executor(self._quick, _each, questions, self._models)
+                answers.append(self._work(self._quick, _each, part, self._models))
+        with self._counted():
+            try:
+                return [one for part in await asyncio.gather(*answers) for one in part]
+            except BrokenProcessPool:
+                # A worker was killed, perhaps for want of memory: threads answer, and the next batch starts new ones.
+                self._processes = None
+                return await self._work(self._quick, _each, questions, self._models)
 
     async def run(self, work: Callable[..., T], *arguments: Any) -> T:
         """``work`` on its arguments, off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._quick, work, *arguments)
+        with self._counted():
+            return await self._work(self._quick, work, *arguments)
+
+    @staticmethod
+    def _work(where: Executor, work: Callable[..., T], *arguments: Any) -> "asyncio.Future[T]":
+        """What is still queued when its asker is cancelled is never begun: the pool's own future is cancelled too."""
+        return asyncio.get_running_loop().run_in_executor(where, work, *arguments)
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
 
     async def backtests(self, question: Question) -> list[tuple[str, float | None, float | None]]:
         """Each member's back-test on the question's series: name, loss, coverage of the 80 % interval."""

@@ -24,9 +24,12 @@ class Meters:
 
         self._held = Gauge("paceline_forecaster_series", "Series in memory.", registry=self._registry)
         self._bytes = Gauge("paceline_forecaster_history_bytes", "Bytes of their samples.", registry=self._registry)
+        self._waiting = Gauge(
+            "paceline_forecaster_waiting_questions", "Questions not answered yet.", registry=self._registry
+        )
         self._messages = Gauge(
             "paceline_forecaster_bus_messages",
-            "Events read, late values, unusable events, results published.",
+            "Events read, late values, unusable events, results published, results that failed.",
             ("what",),
             registry=self._registry,
         )
@@ -36,8 +39,8 @@ class Meters:
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def text(self, memory: Memory) -> str:
-        """All of them in Prometheus' text form, with what ``memory`` holds now."""
+    def text(self, memory: Memory, waiting: int) -> str:
+        """All of them in Prometheus' text form, with what ``memory`` holds and how many questions wait now."""
         counts = memory.counts
         self._held.set(len(memory))
         self._bytes.set(memory.bytes)
@@ -45,4 +48,6 @@ class Meters:
         self._messages.labels("late").set(counts.late)
         self._messages.labels("undecodable").set(counts.undecodable)
         self._messages.labels("published").set(counts.published)
+        self._messages.labels("failed").set(counts.failed)
+        self._waiting.set(waiting)
         return generate_latest(self._registry).decode()

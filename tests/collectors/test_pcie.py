@@ -36,3 +36,17 @@ def test_an_old_reading_is_no_value(nvml, clock, until):
     clock.now_s += OLDEST_S + 1
 
     assert throughput.latest(0, nvml.gpus[0])[0] == (None, None)
+
+
+def test_a_thread_that_fails_is_told_and_reads_on(nvml, clock, until):
+    """What nobody foresaw in a driver's answer ends nothing: the reason is told, and the next answer counts."""
+    nvml.nvmlInit()
+    sound, nvml.nvmlDeviceGetPcieThroughput = nvml.nvmlDeviceGetPcieThroughput, lambda device, kind: "much"
+    throughput = Throughput(nvml, clock)
+    try:
+        told = until(lambda: throughput.latest(0, nvml.gpus[0])[1])
+        assert told.startswith("the reading of PCIe throughput failed (")
+        nvml.nvmlDeviceGetPcieThroughput = sound
+        until(lambda: throughput.latest(0, nvml.gpus[0]) == ((2e9, 5e8), None))
+    finally:
+        throughput.close()

@@ -1,21 +1,45 @@
 """The service on a port of its own, with no broker; and series to ask about."""
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import httpx
 import numpy as np
 import pytest
 import uvicorn
+from fastapi import FastAPI
 
 from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
+from forecaster.context import ForecastContext
 from forecaster.memory import Memory
-from forecaster.models import network
+from forecaster.models import naive, network
 from forecaster.models.registry import Registry, registry
+from forecaster.series import Array
 
 TOKEN = "let-me-in"
+#: Longer than anything here takes: what waits so long has failed.
+PATIENCE_S = 120.0
+Serving = Callable[[FastAPI], contextlib.AbstractContextManager[str]]
+
+
+@dataclass
+class HeldModel:
+    """A model that answers as ``naive`` does, but not before it is released; it keeps what it was asked."""
+
+    horizons: list[int] = field(default_factory=list)
+    entered: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, context: ForecastContext) -> Array:
+        """Answer when released."""
+        self.horizons.append(context.horizon)
+        self.entered.set()
+        assert self.release.wait(PATIENCE_S)
+        return naive.naive(context)
 
 
 @pytest.fixture(scope="session")
@@ -31,23 +55,36 @@ def models() -> Registry:
 
 
 @pytest.fixture(scope="session")
-def address(memory: Memory, models: Registry, until: Callable[..., None]) -> Iterator[str]:
+def serving(until: Callable[..., None]) -> Serving:
+    """Serves an application on a port of its own."""
+
+    @contextlib.contextmanager
+    def served(app: FastAPI) -> Iterator[str]:
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+            thread.start()
+
+            def started() -> bool:
+                assert thread.is_alive()
+                return server.started
+
+            until(started)
+            try:
+                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    return served
+
+
+@pytest.fixture(scope="session")
+def address(memory: Memory, models: Registry, serving: Serving) -> Iterator[str]:
     """A running service."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        app = application(ForecastExecutor(models, 2), memory, TOKEN)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-
-        def started() -> bool:
-            assert thread.is_alive()
-            return server.started
-
-        until(started)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        thread.join()
+    with serving(application(ForecastExecutor(models, 2), memory, TOKEN)) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +92,20 @@ def client(address: str) -> Iterator[httpx.Client]:
     """A client of it."""
     with httpx.Client(base_url=address, timeout=None) as made:
         yield made
+
+
+@pytest.fixture
+def held_model() -> Iterator[HeldModel]:
+    """A model that waits, called ``statespace``: asked for by name, answered one at a time."""
+    made = HeldModel()
+    yield made
+    made.release.set()
+
+
+@pytest.fixture
+def waiting_executor(models: Registry, held_model: HeldModel) -> ForecastExecutor:
+    """An executor one of whose models waits."""
+    return ForecastExecutor(replace(models, named={**models.named, "statespace": held_model}), 1)
 
 
 @pytest.fixture

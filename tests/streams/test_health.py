@@ -1,10 +1,14 @@
 """What ``/metrics`` of the worker tells: names, labels, types and helps are an interface."""
 
+import asyncio
+
 import pytest
+from aiohttp import ClientSession
 from prometheus_client.parser import text_string_to_metric_families
 
+from paceline import hosts
 from streams.door import Counts
-from streams.health import metrics
+from streams.health import metrics, serve
 
 TOLD = """\
 # HELP paceline_streams_events_total Events read.
@@ -69,3 +73,31 @@ def test_a_metric_without_values_is_still_declared():
     """Before the first event every name is there with its type."""
     declared = [line for line in metrics(Counts(), 0, 0).splitlines() if line.startswith("#")]
     assert declared == [line for line in TOLD.splitlines() if line.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "streams.example"}, 200),
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+    ],
+)
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_only_own_names_are_answered(path, headers, status, free_port):
+    """On every address: loopback's names and those that were added, for no page of another site."""
+    port = free_port()
+
+    async def asked():
+        names = hosts.answered("0.0.0.0", ("streams.example",))
+        runner = await serve("0.0.0.0", port, lambda: True, lambda: "numbers\n", names)
+        try:
+            url = f"http://127.0.0.1:{port}{path}"
+            async with ClientSession() as session, session.get(url, headers=headers) as response:
+                return response.status
+        finally:
+            await runner.cleanup()
+
+    assert asyncio.run(asked()) == status

@@ -1,4 +1,8 @@
+import contextlib
+import http.client
+import os
 import socket
+import subprocess
 import sys
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -43,6 +47,63 @@ def test_no_statistics_are_sent_and_loopback_answers_only_its_names():
     chosen = options("127.0.0.1", 8501)
     assert chosen["browser.gatherUsageStats"] is False
     assert "localhost" in chosen["server.allowedHosts"]
+
+
+@pytest.fixture
+def page(free_port, until):
+    """A page that listens on every address; its port."""
+    port = free_port()
+    command = [sys.executable, "-m", "ui", "--address", "0.0.0.0", "--port", str(port), "--brokers", "127.0.0.1:9"]
+    own = {**os.environ, "PACELINE_ALLOWED_HOSTS": "page.example.com"}
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=own)
+    try:
+        until(lambda: process.poll() is None and handshake(port, f"127.0.0.1:{port}", None) == 101)
+        yield port
+    finally:
+        process.terminate()
+        assert process.wait() == 0
+
+
+def handshake(port, host, origin):
+    """The status of a WebSocket handshake with the page under these headers; None while nobody answers."""
+    headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Host": host}
+    headers |= {"Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="} | ({"Origin": origin} if origin else {})
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        try:
+            connection.request("GET", "/_stcore/stream", headers=headers)
+            return connection.getresponse().status
+        except OSError:
+            return None
+
+
+@pytest.mark.e2e
+def test_a_foreign_host_or_origin_opens_no_session(page):
+    """A page on every address answers its own names and those of the setting, and no web page of another site."""
+    own = {
+        (host, origin): handshake(page, host, origin)
+        for host, origin in [
+            (f"127.0.0.1:{page}", f"http://127.0.0.1:{page}"),
+            (f"localhost:{page}", None),
+            (f"{socket.gethostname()}:{page}", f"http://{socket.gethostname()}:{page}"),
+            ("page.example.com", "https://page.example.com"),
+        ]
+    }
+    assert set(own.values()) == {101}, own
+    foreign = {
+        (host, origin): handshake(page, host, origin)
+        for host, origin in [
+            (f"evil.example:{page}", f"http://evil.example:{page}"),
+            ("evil.example", None),
+            ("127.0.0.1.evil.example", "http://127.0.0.1.evil.example"),
+            (f"127.0.0.1:{page}", "http://evil.example"),
+        ]
+    }
+    assert set(foreign.values()) == {403}, foreign
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", page, timeout=60)) as connection:
+            connection.request("GET", "/", headers=headers)
+            answer = connection.getresponse()
+            assert (answer.status, b"PACELINE_ALLOWED_HOSTS" in answer.read()) == (403, True)
 
 
 def test_help_has_examples(capsys):

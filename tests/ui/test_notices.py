@@ -15,6 +15,16 @@ def test_a_lost_broker_comes_first_and_says_the_cause(played, snapshot_of):
     assert "paceline doctor" in commands(found)
 
 
+def test_a_reader_that_failed_is_not_taken_for_a_lost_broker(played, snapshot_of):
+    """The cause is the page's own, what came before stays, and nobody is sent to start a broker."""
+    cause = "the page's reader of raw events failed (KeyError: 'op') and is started again"
+    found = notice(snapshot_of(played, state="failed", cause=cause), None)
+    assert found.tone == "lost"
+    assert cause in found.text
+    assert "is kept below" in found.text
+    assert commands(found) == ["paceline doctor"]
+
+
 def test_an_empty_bus_names_the_commands_that_fill_it(snapshot_of):
     """Connected, no data: run your job, or see the demo."""
     found = notice(snapshot_of(Feed()), None)

@@ -87,6 +87,22 @@ def test_a_broker_that_comes_back_is_followed_again(settings, own_broker, reader
         until(lambda: reader.snapshot(None).link.state == "connected")
 
 
+def test_a_reader_that_fails_is_told_and_reads_on(settings, reader, simulated_job, until):
+    """What breaks a thread of the page's own is on the page with its cause; mended, it reads on by itself."""
+    ensure_topics(settings)
+    publish(settings, simulated_job.described(time.time()))
+    until(lambda: reader.snapshot(None).job)
+    until(lambda: reader.snapshot(None).link.state == "connected")
+    traffic = reader._feed.traffic.pop("window")
+    failed = until(lambda: (found := reader.snapshot(None)).link.state == "failed" and found)
+    assert "the page's reader of derived events failed (KeyError: 'window')" in failed.link.cause
+    assert failed.job is not None
+    reader._feed.traffic["window"] = traffic
+    until(lambda: reader.snapshot(None).link.state == "connected")
+    publish(settings, [simulated_job.finding(1, 9, "confirmed")])
+    until(lambda: reader.snapshot("demo").job.episodes)
+
+
 def test_no_broker_at_all_is_told_in_one_line(until):
     """A wrong address: a cause a person can read."""
     with socket.socket() as unused:

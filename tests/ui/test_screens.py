@@ -43,6 +43,14 @@ def test_the_headline_names_median_and_worst_rank(played, open_page):
     assert "average" not in shown
 
 
+def test_a_reader_that_failed_is_told_above_the_picture(played, open_page):
+    """With its cause; the last picture stays."""
+    shown = text_of(open_page(played, state="failed", cause="the page's reader of raw events failed (KeyError)"))
+    assert "The page cannot read what arrives" in shown
+    assert "reader of raw events failed (KeyError)" in shown
+    assert "Worst rank: 2" in shown
+
+
 def test_a_finding_shows_cause_evidence_coverage_and_cost(played, open_page):
     """All that a verdict rests on is on its card."""
     shown = text_of(open_page(played))

@@ -39,7 +39,7 @@ def _pipeline(snapshot: Snapshot) -> None:
     link = snapshot.link
     letters = len(snapshot.dead_letters)
     words = [
-        f"broker {link.brokers}: {link.state}",
+        f"broker {link.brokers}: {'its messages cannot be read' if link.state == 'failed' else link.state}",
         f"{snapshot.missing} messages missing",
         f"{letters} dead letters" if letters < 50 else "50 dead letters or more",
     ]
