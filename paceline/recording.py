@@ -9,11 +9,12 @@ import base64
 import binascii
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import msgspec
 
@@ -189,24 +190,27 @@ class Writer:
             self._raw.close()
 
 
-def _open_to_write(path: str) -> IO[bytes]:
+def _open_to_write(path: str, mode: Literal["wb", "ab"] = "wb") -> IO[bytes]:
     if path == "-":
         return io.BufferedWriter(io.FileIO(sys.stdout.fileno(), mode="wb", closefd=False))
     if path.endswith(".zst"):
         _zstandard(path)
     try:
-        return Path(path).open("wb")
+        return Path(path).open(mode)
     except OSError as error:
         raise RecordingError(f"cannot write {path}: {error.strerror}") from error
 
 
-def create(path: str) -> None:
-    """Create or empty the recording at ``path``: finds out early what ``Writer`` would meet.
+def check_writable(path: str) -> None:
+    """Find out early what ``Writer`` would meet; what the file holds stays, and no new one is left behind.
 
     Raises:
         RecordingError: it cannot be written.
     """
-    _open_to_write(path).close()
+    new = path != "-" and not os.path.lexists(path)
+    _open_to_write(path, "ab").close()
+    if new:
+        Path(path).unlink(missing_ok=True)
 
 
 def _zstandard(path: str) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.recording import LONGEST_LINE, Bad, Line, RecordingError, Writer, create, parse, read, render
+from paceline.recording import LONGEST_LINE, Bad, Line, RecordingError, Writer, check_writable, parse, read, render
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(), st.lists, max_leaves=5)
@@ -145,7 +145,7 @@ def test_recordings_can_be_joined(tmp_path: Path) -> None:
 
 def test_a_path_that_cannot_be_opened_is_told_on_one_line(tmp_path: Path) -> None:
     """Missing folder, folder in place of a file, no such file."""
-    for action in (create, Writer, lambda path: list(read(path))):
+    for action in (check_writable, Writer, lambda path: list(read(path))):
         for path in (tmp_path, tmp_path / "none" / "run.jsonl"):
             with pytest.raises(RecordingError, match=r"cannot (read|write)"):
                 action(str(path))
