@@ -18,6 +18,8 @@ from typing import IO, Any, Literal
 
 import msgspec
 
+from paceline.unpacking import GIB, MOST_STREAMED_GIB, unpacked
+
 #: The longest line that is read. Messages on the bus stay under 1 MB.
 LONGEST_LINE = 16 * 1024 * 1024
 
@@ -96,13 +98,15 @@ def _is_json(value: bytes) -> bool:
     return True
 
 
-def read(path: str) -> Iterator[Line | Bad]:
+def read(path: str, most_unpacked: int = int(MOST_STREAMED_GIB * GIB)) -> Iterator[Line | Bad]:
     """The messages of the recording at ``path``, in order; ``-`` reads standard input.
+
+    Beyond ``most_unpacked`` bytes a compressed one counts as broken off.
 
     Raises:
         RecordingError: it cannot be opened.
     """
-    stream = _open_to_read(path)
+    stream = _open_to_read(path, most_unpacked)
     return _lines(stream)
 
 
@@ -124,18 +128,18 @@ def _lines(stream: IO[bytes]) -> Iterator[Line | Bad]:
                 yield parse(number, raw)
 
 
-def _open_to_read(path: str) -> IO[bytes]:
+def _open_to_read(path: str, most_unpacked: int) -> IO[bytes]:
     if path == "-":
         return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
     try:
         if path.endswith(".gz"):
-            return gzip.open(path, "rb")  # type: ignore[return-value]
+            return unpacked(gzip.open(path, "rb"), path, most_unpacked)
         raw = Path(path).open("rb")  # noqa: SIM115 - handed on, closed by its reader
     except OSError as error:
         raise RecordingError(f"cannot read {path}: {error.strerror}") from error
     if path.endswith(".zst"):
         reader = _zstandard(path).ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return io.BufferedReader(reader)
+        return unpacked(reader, path, most_unpacked)
     return raw
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from paceline import recording, topics, wire
 from paceline.events import DeviceSamples, Event, Finding
 from paceline.topics import Topic
+from paceline.unpacking import MOST_STREAMED_GIB, add_option
 
 from .processor import Processor
 from .reports.gpus import Gpus
@@ -116,13 +117,14 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
     parser.add_argument("--gpus", action="store_true", help="end with how each GPU's numbers read")
     parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
+    add_option(parser, MOST_STREAMED_GIB)
     parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: nothing before it")
     return parser.parse_args(argv)
 
 
 def _analyze(args: argparse.Namespace) -> int:
     analysis = Analysis(_speaker(args), _complain, totals=args.panel)
-    for item in recording.read(args.file):
+    for item in recording.read(args.file, args.most_unpacked):
         analysis.update(item)
     analysis.finish()
     sys.stdout.flush()
