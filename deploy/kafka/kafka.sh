@@ -104,15 +104,16 @@ scram_arguments() {
 # salted keys of SCRAM users: its output is kept from the log, shown only when it fails.
 format() {
   [ -e "$data/formatted" ] && return
-  local user output failed=0 arguments=$data/format.arguments
+  local output failed=0 arguments=$data/format.arguments users=()
   rm -f "$arguments"
   if ! (umask 077 && scram_arguments >"$arguments"); then
     rm -f "$arguments"
     exit 2
   fi
+  if [ -s "$arguments" ]; then users=("@$arguments"); fi  # An empty file would be an empty argument.
   output=$(java -Xmx128m -cp "$libs/*" "-Dlog4j2.configurationFile=$here/log4j2.properties" kafka.tools.StorageTool \
     format --ignore-formatted --cluster-id paceline-native-kafka0 \
-    --config "$data/server.properties" "@$arguments" 2>&1) || failed=1
+    --config "$data/server.properties" "${users[@]}" 2>&1) || failed=1
   rm -f "$arguments"
   [ "$failed" = 0 ] || die "formatting $data failed: $output"
   touch "$data/formatted"
