@@ -9,10 +9,11 @@ import os
 import sys
 from collections.abc import Callable
 
-from paceline import recording, topics, wire
+from paceline import recording, terminal, topics, wire
 from paceline.events import DeviceSamples, Event, Finding
 from paceline.topics import Topic
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
+from paceline.visible import visible
 
 from .processor import Processor
 from .reports.gpus import Gpus
@@ -158,22 +159,22 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
     def say(topic: Topic, event: Event) -> None:
         finding = event if isinstance(event, Finding) else None
         if (args.json and finding) or (args.windows and not finding):
-            sys.stdout.buffer.write(wire.encode(event) + b"\n")
+            sys.stdout.buffer.write(visible(wire.encode(event).decode()).encode() + b"\n")
             if args.file == "-":
                 sys.stdout.flush()
         if finding and live and finding.state == "confirmed" and finding.id not in told:
             told.add(finding.id)
-            print(f"paceline: {finding.summary}", file=sys.stderr, flush=True)
+            terminal.say(finding.summary)
         elif finding and not args.json and not args.panel:
             where = f"step {finding.last_step}" if finding.last_step >= 0 else "node"
-            print(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]")
+            print(visible(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"))
 
     told: set[str] = set()
     return say
 
 
 def _complain(line: str) -> None:
-    print(f"paceline analyze: {line}", file=sys.stderr, flush=True)
+    terminal.say(line, "paceline analyze")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from paceline.training import marks
+from paceline.visible import visible
 
 Mark = tuple[Any, ...]
 
@@ -92,7 +93,7 @@ class Probe:
         if self.off:
             return
         self.stop()
-        words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        words = visible(" ".join(f"{type(error).__name__}: {error}".split())[:300])
         print(f"paceline: timing stopped: {words}; training goes on", file=sys.stderr, flush=True)
 
     def stop(self) -> None:
