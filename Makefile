@@ -75,6 +75,10 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 
 .PHONY: kafka
 kafka:  ## Apache Kafka in the foreground, one node on 127.0.0.1 (PORT=9092 DATA=deploy/kafka/data)
+ifeq ($(origin SCRAM_USERS),command line)
+	@echo "make kafka: passwords on a command line are for all to see; put the users into a file and name it: SCRAM_USERS_FILE=FILE" >&2
+	@exit 2
+endif
 	@exec deploy/kafka/kafka.sh
 
 .PHONY: bench-env

@@ -7,6 +7,8 @@ import json
 import logging
 import time
 
+from paceline.visible import visible
+
 
 class LineFormatter(logging.Formatter):
     """``time=2026-11-21T10:00:00Z level=warning logger=paceline.collect message="..."``."""
@@ -22,7 +24,7 @@ class LineFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["error"] = json.dumps(self.formatException(record.exc_info), ensure_ascii=False)
-        return " ".join(f"{key}={value}" for key, value in fields.items())
+        return visible(" ".join(f"{key}={value}" for key, value in fields.items()))
 
 
 def to_stderr(*, verbose: bool) -> None:

@@ -7,6 +7,7 @@ import sys
 
 from paceline.kafka.settings import add_brokers_option
 from paceline.settings import FORECASTER_TOKEN
+from paceline.terminal import log_to_stderr, say
 
 EXAMPLES = """\
 examples:
@@ -53,9 +54,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _serve(args: argparse.Namespace) -> int:
-    logging.basicConfig(
-        level=getattr(logging, args.log_level.upper()), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr(args.log_level)
     for noisy in ("httpx", "httpcore", "kafka", "cmdstanpy", "prophet"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     from .server import ServerError, serve
@@ -63,7 +62,7 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         return serve(args, FORECASTER_TOKEN.read(os.environ))
     except ServerError as error:
-        print(f"paceline forecaster: {error}", file=sys.stderr)
+        say(str(error), "paceline forecaster")
         return 1
 
 

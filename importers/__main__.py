@@ -5,8 +5,10 @@ Rule of this file: files, output and what is said about them. What a source mean
 
 import argparse
 import contextlib
+import errno
 import glob
 import gzip
+import zlib
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -16,10 +18,11 @@ from paceline import wire
 from paceline.events import OP_INDEX
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
+from paceline.unpacking import MOST_HELD_GIB, add_option, unpacked
 
 from .kineto import read
 from .nccl_inspector import Inspector
-from .notes import Notes
+from .notes import Notes, SourceError
 from .op_rows import Message, messages
 from .op_timeline import UNITS, OpTimeline, TimelineOptions
 from .traces import Traces
@@ -57,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
         "--op", action="append", default=[], metavar="NAME=PHASE", help="timeline: what an op's name means"
     )
     made.add_argument("--time-unit", choices=UNITS, default="s", help="timeline: of starts and durations (default: s)")
+    add_option(made, MOST_HELD_GIB)
     return made
 
 
@@ -107,7 +111,7 @@ def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> It
     timeline, progress = OpTimeline(TimelineOptions(columns, options.time_unit, ops, options.job), notes), Progress()
     for path in files:
         progress.tell(f"reading {path}")
-        with _open(path) as stream:
+        with _open(path, options.most_unpacked) as stream:
             timeline.read(stream, _table_kind(path), path)
     progress.end()
     yield from messages(*timeline.rows())
@@ -117,7 +121,7 @@ def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iter
     traces, progress = Traces(options.job, notes), Progress()
     for path in files:
         progress.tell(f"reading {path}")
-        with _open(path) as stream:
+        with _open(path, options.most_unpacked) as stream:
             traces.update(read(stream, Path(path).name, notes), path)
     progress.end()
     yield from traces.messages()
@@ -126,18 +130,25 @@ def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iter
 def _inspector(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[Message]:
     inspector = Inspector(options.job, notes)
     for path in files:
-        with _open(path) as stream:
+        with _open(path, options.most_unpacked) as stream:
             inspector.survey(stream)
     for path in files:
-        with _open(path) as stream:
+        with _open(path, options.most_unpacked) as stream:
             inspector.read(stream)
     yield from inspector.messages()
 
 
-def _open(path: str) -> IO[bytes]:
-    if path.endswith(".gz"):
-        return gzip.open(path, "rb")  # type: ignore[return-value]
-    return Path(path).open("rb")
+@contextlib.contextmanager
+def _open(path: str, most_unpacked: int) -> Iterator[IO[bytes]]:
+    """The file to read; what goes wrong while it is read is told with its name."""
+    packed = path.endswith(".gz")
+    with unpacked(gzip.open(path, "rb"), path, most_unpacked) if packed else Path(path).open("rb") as stream:
+        try:
+            yield stream
+        except MemoryError:
+            raise SourceError(f"{path}: too large for the memory there is") from None
+        except zlib.error as error:
+            raise OSError(errno.EIO, f"damaged: {error}", path) from error
 
 
 def _table_kind(path: str) -> str:

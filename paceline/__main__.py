@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import paceline
 from paceline.settings import SettingError
+from paceline.terminal import say
 
 Main = Callable[[list[str]], int]
 
@@ -105,11 +106,11 @@ def main(argv: list[str] | None = None) -> int:
         try:
             command = find(args[0])
         except (KeyError, ModuleNotFoundError) as error:
-            print(f"paceline: {error.args[0]}", file=sys.stderr)
+            say(str(error.args[0]))
             return 2
         return command(args[1:])
     except SettingError as error:
-        print(f"paceline: {error}", file=sys.stderr)
+        say(str(error))
         return 2
     except KeyboardInterrupt:
         return 130

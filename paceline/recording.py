@@ -9,13 +9,16 @@ import base64
 import binascii
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import msgspec
+
+from paceline.unpacking import GIB, MOST_STREAMED_GIB, unpacked
 
 #: The longest line that is read. Messages on the bus stay under 1 MB.
 LONGEST_LINE = 16 * 1024 * 1024
@@ -95,13 +98,15 @@ def _is_json(value: bytes) -> bool:
     return True
 
 
-def read(path: str) -> Iterator[Line | Bad]:
+def read(path: str, most_unpacked: int = int(MOST_STREAMED_GIB * GIB)) -> Iterator[Line | Bad]:
     """The messages of the recording at ``path``, in order; ``-`` reads standard input.
+
+    Beyond ``most_unpacked`` bytes a compressed one counts as broken off.
 
     Raises:
         RecordingError: it cannot be opened.
     """
-    stream = _open_to_read(path)
+    stream = _open_to_read(path, most_unpacked)
     return _lines(stream)
 
 
@@ -123,18 +128,18 @@ def _lines(stream: IO[bytes]) -> Iterator[Line | Bad]:
                 yield parse(number, raw)
 
 
-def _open_to_read(path: str) -> IO[bytes]:
+def _open_to_read(path: str, most_unpacked: int) -> IO[bytes]:
     if path == "-":
         return io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
     try:
         if path.endswith(".gz"):
-            return gzip.open(path, "rb")  # type: ignore[return-value]
+            return unpacked(gzip.open(path, "rb"), path, most_unpacked)
         raw = Path(path).open("rb")  # noqa: SIM115 - handed on, closed by its reader
     except OSError as error:
         raise RecordingError(f"cannot read {path}: {error.strerror}") from error
     if path.endswith(".zst"):
         reader = _zstandard(path).ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return io.BufferedReader(reader)
+        return unpacked(reader, path, most_unpacked)
     return raw
 
 
@@ -189,24 +194,27 @@ class Writer:
             self._raw.close()
 
 
-def _open_to_write(path: str) -> IO[bytes]:
+def _open_to_write(path: str, mode: Literal["wb", "ab"] = "wb") -> IO[bytes]:
     if path == "-":
         return io.BufferedWriter(io.FileIO(sys.stdout.fileno(), mode="wb", closefd=False))
     if path.endswith(".zst"):
         _zstandard(path)
     try:
-        return Path(path).open("wb")
+        return Path(path).open(mode)
     except OSError as error:
         raise RecordingError(f"cannot write {path}: {error.strerror}") from error
 
 
-def create(path: str) -> None:
-    """Create or empty the recording at ``path``: finds out early what ``Writer`` would meet.
+def check_writable(path: str) -> None:
+    """Find out early what ``Writer`` would meet; what the file holds stays, and no new one is left behind.
 
     Raises:
         RecordingError: it cannot be written.
     """
-    _open_to_write(path).close()
+    new = path != "-" and not os.path.lexists(path)
+    _open_to_write(path, "ab").close()
+    if new:
+        Path(path).unlink(missing_ok=True)
 
 
 def _zstandard(path: str) -> Any:

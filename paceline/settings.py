@@ -1,15 +1,19 @@
 """Settings come from the environment, and every one is declared here before anything reads it.
 
-Rule of this file: pure. ``environ`` is an argument; a wrong value raises ``SettingError`` whose one line names the
-variable, the value and what is allowed. Compose, Helm and docs may use only names from ``SETTINGS``.
+Rule of this file: ``environ`` is an argument, and the only file that is read is the one in which a secret lies; a
+wrong value raises ``SettingError`` whose one line names the variable, the value (of a secret: never) and what is
+allowed. Compose, Helm and docs may use only names from ``SETTINGS``.
 """
 
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+#: No password or token is longer.
+LONGEST_SECRET = 64 * 1024
 
 
 class SettingError(ValueError):
@@ -34,6 +38,11 @@ class Setting(Generic[T]):
             SettingError: the value is not allowed.
         """
         raw = environ.get(self.name, "")
+        place = in_file(self)
+        if self.secret and environ.get(place.name):
+            if raw:
+                raise SettingError(f"{place.name} and {self.name} are both set; allowed: one of them")
+            raw = place.read(environ)
         if raw == "":
             return self.default
         try:
@@ -41,6 +50,28 @@ class Setting(Generic[T]):
         except ValueError as error:
             shown = "(secret)" if self.secret else repr(raw)
             raise SettingError(f"{self.name}={shown}: {error or 'not allowed'}; allowed: {self.allowed}") from error
+
+
+def in_file(secret: Setting[T]) -> Setting[str]:
+    """The setting that names a file in which ``secret`` lies; it reads as what the file holds."""
+    name = f"{secret.name}_FILE"
+
+    def content(path: str) -> str:
+        try:
+            if not Path(path).is_file():  # A pipe would be empty for the next who reads it.
+                raise ValueError("no such file")
+            with Path(path).open("rb") as file:
+                held = file.read(LONGEST_SECRET + 1)
+            line = held.decode().removesuffix("\n").removesuffix("\r")
+        except OSError as error:
+            raise ValueError(error.strerror) from None
+        except UnicodeDecodeError:
+            raise ValueError("no text in UTF-8") from None
+        if not line or len(held) > LONGEST_SECRET or not line.isprintable():
+            raise ValueError("not one line of text")
+        return line
+
+    return Setting(name, "", content, "a file that holds one line", f"file that holds {secret.name}")
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
@@ -163,8 +194,7 @@ ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
     "further names by which page, forecaster and health of streams may be asked",
 )
 
-#: Every setting there is; each service adds its own below the ones of the contract.
-SETTINGS: tuple[Setting[object], ...] = (
+_NAMED: tuple[Setting[object], ...] = (
     BROKERS,
     CLUSTER,
     NODE,
@@ -180,3 +210,5 @@ SETTINGS: tuple[Setting[object], ...] = (
     FORECASTER_TOKEN,
     ALLOWED_HOSTS,
 )  # type: ignore[assignment]
+#: Every setting there is; for each secret also the one that names a file.
+SETTINGS: tuple[Setting[object], ...] = (*_NAMED, *(in_file(named) for named in _NAMED if named.secret))  # type: ignore[arg-type]

@@ -1,17 +1,49 @@
-"""What commands say to a person: lines on standard error that start with the program's name.
+"""What commands say to a person: lines on standard error that start with the program's name; what services log.
 
 Rule of this file: standard output belongs to data, so nothing here writes to it; a terminal that has gone is no error.
+Names from outside are in these lines, so they are shown with ``visible``.
 """
 
 import contextlib
+import logging
 import sys
 import time
+from typing import Any
+
+from paceline.visible import visible
 
 
-def say(text: str) -> None:
+def say(text: str, program: str = "paceline") -> None:
     """One line."""
     with contextlib.suppress(OSError, ValueError):
-        print(f"paceline: {text}", file=sys.stderr, flush=True)
+        print(f"{program}: {visible(text)}", file=sys.stderr, flush=True)
+
+
+def log_to_stderr(level: str) -> None:
+    """Log records from ``level`` on to standard error, one line each."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+class VisibleFormatter(logging.Formatter):
+    """Records one line each; a traceback follows its record, indented, so that no line of it looks like a record."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """The record's own line."""
+        return visible(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        """The traceback."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        """The stack."""
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {visible(line)}" for line in text.split("\n"))
 
 
 class Progress:
@@ -33,7 +65,7 @@ class Progress:
             say(text)
             return
         with contextlib.suppress(OSError, ValueError):
-            print(f"\r\x1b[Kpaceline: {text}", end="", file=sys.stderr, flush=True)
+            print(f"\r\x1b[Kpaceline: {visible(text)}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Leave the terminal's line empty for what comes next."""

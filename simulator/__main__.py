@@ -17,7 +17,7 @@ from paceline.kafka.clients import producer
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
-from paceline.recording import RecordingError, Writer, create
+from paceline.recording import RecordingError, Writer, check_writable
 from paceline.terminal import Progress, say
 
 from .batches import Message
@@ -90,7 +90,7 @@ def main(argv: list[str]) -> int:
     try:
         job = _job(options)
         if options.truth:
-            create(options.truth)
+            check_writable(options.truth)
         with _sink(options) as sink:
             _run(job, sink)
     except (ValueError, RecordingError) as error:

@@ -14,6 +14,7 @@ from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import ALLOWED_HOSTS
+from paceline.terminal import log_to_stderr, say
 
 EXAMPLES = """\
 examples:
@@ -29,9 +30,7 @@ SOON_S = 10.0
 def main(argv: list[str] | None = None) -> int:
     """Run one worker until SIGTERM; its exit status."""
     args = _parse(sys.argv[1:] if argv is None else argv)
-    logging.basicConfig(
-        level=getattr(logging, args.log_level.upper()), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr(args.log_level)
     for noisy in ("faust", "mode", "aiokafka", "kafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
@@ -81,7 +80,7 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
 
 
 def _say(line: str) -> None:
-    print(f"paceline streams: {line}", file=sys.stderr, flush=True)
+    say(line, "paceline streams")
 
 
 if __name__ == "__main__":

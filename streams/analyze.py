@@ -9,9 +9,11 @@ import os
 import sys
 from collections.abc import Callable
 
-from paceline import recording, topics, wire
+from paceline import recording, terminal, topics, wire
 from paceline.events import DeviceSamples, Event, Finding
 from paceline.topics import Topic
+from paceline.unpacking import MOST_STREAMED_GIB, add_option
+from paceline.visible import visible
 
 from .processor import Processor
 from .reports.gpus import Gpus
@@ -116,13 +118,14 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
     parser.add_argument("--gpus", action="store_true", help="end with how each GPU's numbers read")
     parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
+    add_option(parser, MOST_STREAMED_GIB)
     parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: nothing before it")
     return parser.parse_args(argv)
 
 
 def _analyze(args: argparse.Namespace) -> int:
     analysis = Analysis(_speaker(args), _complain, totals=args.panel)
-    for item in recording.read(args.file):
+    for item in recording.read(args.file, args.most_unpacked):
         analysis.update(item)
     analysis.finish()
     sys.stdout.flush()
@@ -156,22 +159,22 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
     def say(topic: Topic, event: Event) -> None:
         finding = event if isinstance(event, Finding) else None
         if (args.json and finding) or (args.windows and not finding):
-            sys.stdout.buffer.write(wire.encode(event) + b"\n")
+            sys.stdout.buffer.write(visible(wire.encode(event).decode()).encode() + b"\n")
             if args.file == "-":
                 sys.stdout.flush()
         if finding and live and finding.state == "confirmed" and finding.id not in told:
             told.add(finding.id)
-            print(f"paceline: {finding.summary}", file=sys.stderr, flush=True)
+            terminal.say(finding.summary)
         elif finding and not args.json and not args.panel:
             where = f"step {finding.last_step}" if finding.last_step >= 0 else "node"
-            print(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]")
+            print(visible(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"))
 
     told: set[str] = set()
     return say
 
 
 def _complain(line: str) -> None:
-    print(f"paceline analyze: {line}", file=sys.stderr, flush=True)
+    terminal.say(line, "paceline analyze")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import CLUSTER, SettingError
+from paceline.terminal import say
 
 from .jobs.config import CHANGEABLE, default, refusal
 
@@ -62,7 +63,7 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
             key = (wire.key_of(topic, event) or "").encode()
             client.send(topic.name, wire.encode(event), key=key).get(timeout=_SEND_S)
     except BusError as error:
-        print(f"paceline thresholds: {error}", file=sys.stderr)
+        say(str(error), "paceline thresholds")
         return 1
     told = ", ".join(f"{name}={value:g}" for name, value in values.items()) or "all at their defaults"
     print(f"job {args.job}, attempt {args.attempt}: {told}, from its next messages on")
@@ -75,7 +76,7 @@ def _list() -> None:
 
 
 def _refuse(reason: str) -> int:
-    print(f"paceline thresholds: {reason}", file=sys.stderr)
+    say(reason, "paceline thresholds")
     return 2
 
 

@@ -43,7 +43,15 @@ FOREIGN = {"RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL
 FOREIGN |= {"MASTER_PORT", "NODE_NAME", "POD_NAMESPACE", "LANGUAGE", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"}
 FOREIGN |= {"PY_COLORS", "CLICOLOR", "CLICOLOR_FORCE", "DISPLAY", "WAYLAND_DISPLAY", "PYTHONWARNINGS"}
 FOREIGN |= {"PYTHONOPTIMIZE", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONSAFEPATH"}
-FOREIGN |= {"PORT", "DATA", "HEAP", "LOG_LEVEL", "EXTRA_PROPERTIES", "SCRAM_USERS"}  # what kafka.sh reads
+FOREIGN |= {
+    "PORT",
+    "DATA",
+    "HEAP",
+    "LOG_LEVEL",
+    "EXTRA_PROPERTIES",
+    "SCRAM_USERS",
+    "SCRAM_USERS_FILE",
+}  # what kafka.sh reads
 OURS = {"LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
 #: Maven keeps what it has fetched there; a worker of pytest-xdist is started when HOME is another one already.
 INHERITED_HOME = os.environ.setdefault("PYTEST_INHERITED_HOME", os.environ.get("HOME", "/"))

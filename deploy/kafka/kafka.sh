@@ -6,7 +6,9 @@
 #   HEAP=512m            heap of the Java machine
 #   LOG_LEVEL=warn       what the broker prints: error, warn, info, debug
 #   EXTRA_PROPERTIES=F   a file of broker properties that win over server.properties (TLS, SASL, ACLs)
-#   SCRAM_USERS='a=pw b=pw'   SCRAM-SHA-512 users, written when DATA is first formatted
+#   SCRAM_USERS='a=pw b=pw'   SCRAM-SHA-512 users, written when DATA is first formatted; from the environment alone:
+#                        `make kafka SCRAM_USERS=...` would show passwords to everyone on this machine
+#   SCRAM_USERS_FILE=F   a file with more of them, one name=password a line; better
 #
 # `kafka.sh fetch` only downloads the pinned release. What is fetched is shared by every broker of this checkout.
 set -euo pipefail
@@ -14,6 +16,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 port=${PORT:-9092}
 data=${DATA:-$here/data}
+declare +x SCRAM_USERS  # Java need not inherit it.
 
 die() {
   echo "kafka.sh: $*" >&2
@@ -83,17 +86,36 @@ write_properties() {
   } >"$data/server.properties"
 }
 
-# The formatter prints salted keys of SCRAM users: its output is kept from the log, shown only when it fails.
+scram_arguments() {
+  local user lines=()
+  for user in ${SCRAM_USERS:-}; do lines+=("$user"); done
+  if [ -n "${SCRAM_USERS_FILE:-}" ]; then
+    while IFS= read -r user || [ -n "$user" ]; do
+      if [ -n "$user" ]; then lines+=("$user"); fi
+    done <"$SCRAM_USERS_FILE"
+  fi
+  for user in "${lines[@]}"; do
+    [[ $user == ?*=?* ]] || die "SCRAM_USERS: a user without a password; allowed: name=password"
+    printf '%s\n' --add-scram "SCRAM-SHA-512=[name=${user%%=*},password=${user#*=}]"
+  done
+}
+
+# The formatter takes arguments from a file, one a line: on a command line everyone would see the passwords. It prints
+# salted keys of SCRAM users: its output is kept from the log, shown only when it fails.
 format() {
   [ -e "$data/formatted" ] && return
-  local user users=() output
-  for user in ${SCRAM_USERS:-}; do
-    users+=(--add-scram "SCRAM-SHA-512=[name=${user%%=*},password=${user#*=}]")
-  done
+  local output failed=0 arguments=$data/format.arguments users=()
+  rm -f "$arguments"
+  if ! (umask 077 && scram_arguments >"$arguments"); then
+    rm -f "$arguments"
+    exit 2
+  fi
+  if [ -s "$arguments" ]; then users=("@$arguments"); fi  # An empty file would be an empty argument.
   output=$(java -Xmx128m -cp "$libs/*" "-Dlog4j2.configurationFile=$here/log4j2.properties" kafka.tools.StorageTool \
     format --ignore-formatted --cluster-id paceline-native-kafka0 \
-    --config "$data/server.properties" "${users[@]}" 2>&1) ||
-    die "formatting $data failed: $output"
+    --config "$data/server.properties" "${users[@]}" 2>&1) || failed=1
+  rm -f "$arguments"
+  [ "$failed" = 0 ] || die "formatting $data failed: $output"
   touch "$data/formatted"
 }
 
@@ -101,6 +123,9 @@ start() {
   check_port
   if [ -n "${EXTRA_PROPERTIES:-}" ] && [ ! -r "$EXTRA_PROPERTIES" ]; then
     die "EXTRA_PROPERTIES=$EXTRA_PROPERTIES: cannot be read"
+  fi
+  if [ -n "${SCRAM_USERS_FILE:-}" ] && [ ! -r "$SCRAM_USERS_FILE" ]; then
+    die "SCRAM_USERS_FILE=$SCRAM_USERS_FILE: cannot be read"
   fi
   (umask 077 && mkdir -p "$data")
   # The broker inherits this lock and holds it as long as it lives.

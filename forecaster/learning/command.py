@@ -8,6 +8,7 @@ import numpy as np
 
 from paceline import recording, topics, wire
 from paceline.events import JobDescribed
+from paceline.terminal import say
 
 from ..history import History
 from ..models import network
@@ -92,7 +93,7 @@ def _drawn(series: list[examples.Recorded], args: argparse.Namespace) -> example
 
 
 def _refuse(reason: str) -> int:
-    print(f"paceline forecaster: {reason}", file=sys.stderr)
+    say(reason, "paceline forecaster")
     return 2
 
 

@@ -11,6 +11,7 @@ from paceline.commands.checks import Check
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.settings import SettingError
+from paceline.visible import visible
 
 EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherwise
 
@@ -40,7 +41,7 @@ def main(argv: list[str]) -> int:
     failed = False
     for check in examine(args.brokers, os.environ):
         failed = failed or check.status == "fail"
-        print(msgspec.json.encode(check).decode() if args.json else line(check), flush=True)
+        print(visible(msgspec.json.encode(check).decode() if args.json else line(check)), flush=True)
     return 1 if failed else 0
 
 

@@ -9,6 +9,7 @@ import msgspec
 from paceline import wire
 from paceline.events import Finding, JobWindow
 from paceline.topics import FINDING, WINDOW
+from paceline.visible import visible
 from paceline.wire import WireError
 
 
@@ -46,4 +47,4 @@ class Watch:
 
 def as_line(finding: Finding) -> str:
     """``finding`` as one line of JSON."""
-    return msgspec.json.encode(finding).decode()
+    return visible(msgspec.json.encode(finding).decode())

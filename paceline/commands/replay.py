@@ -19,6 +19,7 @@ from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import Bad, Line, RecordingError, read
 from paceline.terminal import Progress, say
 from paceline.topics import BY_NAME, DEADLETTER
+from paceline.unpacking import MOST_STREAMED_GIB, add_option
 
 EXAMPLES = """examples:
   paceline replay run.jsonl.zst                     at the pace it was recorded
@@ -44,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--speed", type=_speed, default=1.0, metavar="N", help="N times the pace; 0 as fast as possible")
     made.add_argument("--job", metavar="NAME", help="replay it as the job NAME")
     made.add_argument("--derived", action="store_true", help="also windows and findings, for a bus without workers")
+    add_option(made, MOST_STREAMED_GIB)
     add_brokers_option(made)
     return made
 
@@ -88,7 +90,7 @@ def main(argv: list[str]) -> int:
     options = parser().parse_args(argv)
     settings = BrokerSettings.from_environ(os.environ, options.brokers)
     try:
-        lines = playable(read(options.file), derived=options.derived, job=options.job)
+        lines = playable(read(options.file, options.most_unpacked), derived=options.derived, job=options.job)
         ensure_topics(settings)
         with explained(settings), contextlib.closing(producer(settings, "paceline-replay")) as client:
             sent, failed, bad = _play(lines, client, options.speed)

@@ -16,7 +16,7 @@ from paceline.commands.foreground import Child, NotRunError
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.recording import RecordingError, create
+from paceline.recording import RecordingError, check_writable
 from paceline.settings import CLUSTER, JOB, NODE, SettingError
 from paceline.terminal import say
 from paceline.training.messages import SOCKET_VARIABLE
@@ -71,7 +71,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     if options.record == "-":
         raise RecordingError("--record -: standard output is the command's own; name a file")
     if options.record:
-        create(options.record)
+        check_writable(options.record)
 
 
 def main(argv: list[str]) -> int:

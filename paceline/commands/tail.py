@@ -14,7 +14,9 @@ from paceline import topics
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.terminal import say
 from paceline.topics import Topic
+from paceline.visible import visible
 
 EPILOG = """examples:
   paceline tail finding                        who is slow, from now on
@@ -46,14 +48,14 @@ def main(argv: list[str]) -> int:
     try:
         topic = topics.resolve(args.topic)
     except KeyError as error:
-        print(f"paceline tail: {error.args[0]}", file=sys.stderr)
+        _say(str(error.args[0]))
         return 2
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     end = None if args.seconds is None else time.monotonic() + args.seconds
     try:
         follow(settings, topic, args.job, args.from_beginning, end, sys.stdout)
     except BusError as error:
-        print(f"paceline tail: {error}", file=sys.stderr)
+        _say(str(error))
         return 1
     except BrokenPipeError:
         # The reader has gone. Python would complain when it flushes standard output at exit.
@@ -78,7 +80,7 @@ def follow(
             if event is None:
                 _say("skipped a message that is no JSON object")
             elif job is None or event.get("job") == job:
-                print(msgspec.json.encode(event).decode(), file=output, flush=True)
+                print(visible(msgspec.json.encode(event).decode()), file=output, flush=True)
 
 
 def _values(follower: Follower, topic: Topic, address: str, end: float | None, output: IO[str]) -> Iterator[bytes]:
@@ -122,7 +124,7 @@ def _event(value: bytes) -> Mapping[str, Any] | None:
 
 
 def _say(line: str) -> None:
-    print(f"paceline tail: {line}", file=sys.stderr, flush=True)
+    say(line, "paceline tail")
 
 
 def _seconds(raw: str) -> float:

@@ -8,6 +8,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics, existing_topics
+from paceline.terminal import say
 from paceline.topics import HOUR_MS, TOPICS, Topic
 
 EPILOG = """examples:
@@ -43,7 +44,7 @@ def main(argv: list[str]) -> int:
             return 0
         created = ensure_topics(settings)
     except BusError as error:
-        print(f"paceline topics: {error}", file=sys.stderr)
+        say(str(error), "paceline topics")
         return 1
     for name in created:
         print(f"created {name}")

@@ -23,6 +23,7 @@ from paceline.delivery.stats import Stats
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
+from paceline.terminal import say
 from paceline.topics import Topic
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ _BATCH_MESSAGES = 1000
 
 def to_stderr(line: str) -> None:
     """The default warning: one line on standard error."""
-    print(f"paceline: {line}", file=sys.stderr)
+    say(line)
 
 
 class Publisher:

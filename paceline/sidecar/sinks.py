@@ -35,20 +35,21 @@ class Sink(Protocol):
 
 
 class RecordingSink:
-    """Writes a recording until the disk refuses."""
+    """Writes a recording until the disk refuses.
+
+    The file is opened, and so emptied, for the first event or at the end: a sidecar whose command never started
+    leaves an older recording as it was.
+    """
 
     def __init__(self, path: str, warn: Warn) -> None:
         self._path = path
         self._warn = warn
         self._writer: Writer | None = None
-        try:
-            self._writer = Writer(path)
-        except RecordingError as error:
-            warn(f"{error}: training goes on without a recording")
+        self._opened = False
 
     def put(self, outgoing: Outgoing) -> None:
         """Append the event."""
-        writer = self._writer
+        writer = self._open()
         if writer is not None:
             line = (outgoing.topic.name, outgoing.key, int(time.time() * 1000), wire.encode(outgoing.event))
             self._guard(lambda: writer.write(*line))
@@ -60,9 +61,18 @@ class RecordingSink:
 
     def close(self, timeout_s: float) -> None:
         """End the file."""
-        writer, self._writer = self._writer, None
+        writer, self._writer = self._open(), None
         if writer is not None:
             self._guard(writer.close)
+
+    def _open(self) -> Writer | None:
+        if not self._opened:
+            self._opened = True
+            try:
+                self._writer = Writer(self._path)
+            except RecordingError as error:
+                self._warn(f"{error}: training goes on without a recording")
+        return self._writer
 
     def _guard(self, action: Callable[[], None]) -> None:
         try:

@@ -15,6 +15,7 @@ from typing import Any
 
 from paceline.training import marks
 from paceline.training.captures import Captures
+from paceline.visible import visible
 
 Mark = tuple[Any, ...]
 
@@ -94,7 +95,7 @@ class Probe:
         if self.off:
             return
         self.stop()
-        words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        words = visible(" ".join(f"{type(error).__name__}: {error}".split())[:300])
         print(f"paceline: timing stopped: {words}; training goes on", file=sys.stderr, flush=True)
 
     def stop(self) -> None:

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import paceline
 from paceline.identity import job_of, made_up
 from paceline.training.activation import activate, current, session
 from paceline.training.bootstrap.sitecustomize import follow_imports
@@ -21,6 +22,11 @@ from paceline.training.messages import SOCKET_VARIABLE
 
 #: A training run shorter than the sidecar's own start waits this long for it in the end.
 PATIENCE_S = 15.0
+#: What the script's folder or PYTHONPATH holds is the script's: the sidecar finds modules where Python's own
+#: installation has them, then where this very package lies.
+_ISOLATED = (
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('paceline.sidecar', None, '__main__', True)"
+)
 
 
 def start(*, record: str | None = None) -> None:
@@ -66,7 +72,8 @@ def _socket_path() -> Path:
 
 
 def _start_sidecar(path: Path, record: str | None) -> None:
-    command = [sys.executable, "-m", "paceline.sidecar", "--socket", str(path), "--until-empty"]
+    home = str(Path(paceline.__file__).absolute().parents[1])
+    command = [sys.executable, "-I", "-c", _ISOLATED, home, "--socket", str(path), "--until-empty"]
     command += [f"--job={made_up(sys.argv[:1], time.time(), secrets.token_hex(2))}"]
     command += [f"--record={Path(record).absolute()}"] if record else []
     environ = {name: value for name, value in os.environ.items() if name != SOCKET_VARIABLE}

@@ -9,6 +9,7 @@ import numpy as np
 
 from paceline.events import DeviceSamples
 from paceline.gpu.dcgm import measured
+from paceline.visible import visible
 
 from ..nodes.node_config import MOST_DEVICES
 from ..nodes.rules import Reading, assess
@@ -66,7 +67,7 @@ class Gpus:
         for (node, uuid), readings in self.readings().items():
             lines.append(f"{uuid} on {node}, {self.samples[node, uuid]} samples")
             lines += [_line(reading) for reading in readings] or ["  nothing measured that has a rule"]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def _line(reading: Reading) -> str:

@@ -6,6 +6,7 @@ Rule of this file: pure words over a summary. It judges nothing; a number it can
 import statistics
 
 from paceline.events import OVERLAYS, Finding
+from paceline.visible import visible
 
 from ..episodes.causes import CAUSES
 from ..jobs.config import JobConfig
@@ -21,7 +22,8 @@ def panel(summary: Summary) -> str:
     nodes = _nodes(summary)
     if not summary.jobs and not nodes:
         return "paceline: nothing was heard of any job; was a torch.distributed job or an optimizer step run?"
-    return "\n".join([*(line for job in summary.jobs.values() for line in _job(job)), *nodes])
+    lines = [*(line for job in summary.jobs.values() for line in _job(job)), *nodes]
+    return "\n".join(map(visible, lines))
 
 
 def _nodes(summary: Summary) -> list[str]:

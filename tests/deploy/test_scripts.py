@@ -55,6 +55,16 @@ def test_kafka_without_java_says_how_to_get_it(bare: str) -> None:
     assert "apt-get install" in done.stderr
 
 
+def test_make_refuses_passwords_on_its_own_command_line() -> None:
+    """make's arguments are in the process list, too: the line says how to give them instead."""
+    done = subprocess.run(
+        ["make", "kafka", "SCRAM_USERS=ada=s3cret", "PORT=0"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "SCRAM_USERS_FILE" in done.stderr
+    assert "s3cret" not in done.stdout + done.stderr
+
+
 @pytest.mark.bus
 @pytest.mark.skipif(not shutil.which("java") or not shutil.which("mvn"), reason="java and mvn are missing")
 class TestKafka:

@@ -4,10 +4,11 @@ import gzip
 from pathlib import Path
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.recording import LONGEST_LINE, Bad, Line, RecordingError, Writer, create, parse, read, render
+from paceline.recording import LONGEST_LINE, Bad, Line, RecordingError, Writer, check_writable, parse, read, render
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(), st.lists, max_leaves=5)
@@ -145,7 +146,7 @@ def test_recordings_can_be_joined(tmp_path: Path) -> None:
 
 def test_a_path_that_cannot_be_opened_is_told_on_one_line(tmp_path: Path) -> None:
     """Missing folder, folder in place of a file, no such file."""
-    for action in (create, Writer, lambda path: list(read(path))):
+    for action in (check_writable, Writer, lambda path: list(read(path))):
         for path in (tmp_path, tmp_path / "none" / "run.jsonl"):
             with pytest.raises(RecordingError, match=r"cannot (read|write)"):
                 action(str(path))
@@ -171,3 +172,18 @@ def test_compressed_by_hand_reads_too(values: list[object], tmp_path_factory: py
     lines = [{"topic": "t", "key": None, "timestamp_ms": 1, "value": value} for value in values]
     path.write_bytes(gzip.compress(b"\n".join(msgspec.json.encode(line) for line in lines)))
     assert [msgspec.json.decode(line.value) for line in read(str(path)) if isinstance(line, Line)] == values
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_bomb_breaks_off_at_the_bound(tmp_path: Path, suffix: str) -> None:
+    """What came before is read; more than is allowed is not unpacked."""
+    path = tmp_path / f"run.jsonl{suffix}"
+    blank = b"\n" * (1 << 20)
+    lines = render("t", None, 0, b"{}") + blank * 64
+    packed = gzip.compress(lines) if suffix == ".gz" else zstandard.ZstdCompressor().compress(lines)
+    path.write_bytes(packed)
+    first, last = read(str(path), most_unpacked=1 << 24)
+    assert isinstance(first, Line)
+    assert isinstance(last, Bad)
+    assert "breaks off here: more than 0.015625 GiB unpacked" in last.reason
+    assert [item.number for item in read(str(path))] == [1]

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from paceline import recording, topics, wire
@@ -104,3 +105,21 @@ def test_quiet_leaves_the_panel_alone(lines):
 def test_help_has_examples():
     """The help page shows how it is used."""
     assert b"paceline analyze run.jsonl" in analyze("--help").stdout
+
+
+@pytest.mark.parametrize("options", [["--panel"], ["--json"], ["--json", "--windows"], []])
+def test_a_jobs_name_does_nothing_to_the_terminal(make_training, options):
+    """Escapes, C1, marks of direction and lines in a name are written out; JSON tells the very name."""
+    hostile = "job\x1b[2J\r\nVerdict forged\x9b2J\u202e\u2029"
+    events = [
+        msgspec.structs.replace(event, job=hostile, node=f"{event.node} {hostile}")
+        for event in make_training(slow=2, seconds=18)
+    ]
+    lines = b"".join(recording.render(topics.OP.name, "k", 0, wire.encode(event)) for event in events)
+    done = analyze("-", *options, stdin=lines)
+    said = (done.stdout + done.stderr).decode()
+    assert "job" in said
+    assert not {letter for letter in said if letter != "\n" and (letter < " " or letter in "\x9b\u202e\u2029")}
+    assert not any(line.startswith("Verdict forged") for line in said.splitlines())
+    if "--json" in options:
+        assert {json.loads(line)["job"] for line in done.stdout.splitlines()} == {hostile}

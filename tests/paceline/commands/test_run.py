@@ -201,3 +201,22 @@ def test_a_users_folder_called_like_a_service_is_not_ours(tmp_path: Path) -> Non
     done = subprocess.run([program, *command[1:]], cwd=tmp_path, capture_output=True, check=False)
     assert b"the wrong one" not in done.stderr
     assert recording.stat().st_size > 0
+
+
+@pytest.mark.parametrize("old", ["old", None])
+def test_a_command_that_cannot_start_leaves_the_recording_as_it_was(tmp_path: Path, old: str | None) -> None:
+    """The file is emptied when the command runs, no sooner; a new one is not left behind empty."""
+    recording = tmp_path / "run.jsonl"
+    if old is not None:
+        recording.write_text(old)
+    status, _, err = run("--record", str(recording), "--no-panel", "--", "nosuchcmd", folder=tmp_path)
+    assert (status, err) == (127, "paceline: nosuchcmd: no such command\n")
+    assert (recording.read_text() if recording.exists() else None) == old
+
+
+def test_a_command_without_ranks_replaces_the_recording(tmp_path: Path) -> None:
+    """A recording never tells of another run than the last."""
+    recording = tmp_path / "run.jsonl"
+    recording.write_text("old")
+    assert run("--record", str(recording), "--no-panel", *script("pass"), folder=tmp_path)[0] == 0
+    assert recording.read_text() == ""

@@ -155,3 +155,13 @@ def test_a_topic_that_is_not_there_yet_is_waited_for():
                 assert json.loads(process.stdout.readline())["job"] == "first"
             finally:
                 process.kill()
+
+
+def test_a_name_does_nothing_to_the_terminal(broker: BrokerSettings, start: Start) -> None:
+    """C1 and marks of direction are written out, and the JSON tells the very name."""
+    name = f"{uuid.uuid4()}\x1b[2J\x9b2J\u202e\u2029"
+    process = start("job", "--job", name)
+    publish(broker, name)
+    line = process.stdout.readline()
+    assert line.removesuffix("\n").isprintable()
+    assert json.loads(line)["job"] == name

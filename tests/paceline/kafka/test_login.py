@@ -1,5 +1,7 @@
 """A real login: TLS and SCRAM-SHA-512 against Apache Kafka, right and wrong."""
 
+import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -51,11 +53,24 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def secured(certificates: Path, new_apache_kafka: Callable[..., object]) -> Iterator[BrokerSettings]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with what everyone sees of each Java that ``java`` in the folder beside it starts, and its environment."""
+    seen, java = tmp_path_factory.mktemp("java") / "seen", shutil.which("java")
+    script = seen.with_name("java")
+    script.write_text(f'#!/bin/sh\n{{ echo "argument: $*"; env; }} >>{seen}\nexec {java} "$@"\n')
+    script.chmod(0o755)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def secured(certificates: Path, seen: Path, new_apache_kafka: Callable[..., object]) -> Iterator[BrokerSettings]:
     """Settings that are right for a node with TLS, two users and no rights but the administrator's."""
+    (certificates / "users").write_text("guest=guest-secret\n")
+    users = {"SCRAM_USERS": "admin=admin-secret", "SCRAM_USERS_FILE": str(certificates / "users")}
+    path = f"{seen.parent}{os.pathsep}{os.environ['PATH']}"
     properties = certificates / "extra.properties"
     properties.write_text(PROPERTIES.format(store=certificates / "store.pem", authority=certificates / "ca.pem"))
-    node = new_apache_kafka(EXTRA_PROPERTIES=str(properties), SCRAM_USERS="admin=admin-secret guest=guest-secret")
+    node = new_apache_kafka(EXTRA_PROPERTIES=str(properties), PATH=path, **users)
     settings = BrokerSettings(
         brokers=(node.address,),
         security_protocol="SASL_SSL",
@@ -74,6 +89,26 @@ def test_the_right_password_opens_everything(secured: BrokerSettings):
     publisher = Publisher(secured, client_id="test")
     publisher.publish(topics.DEADLETTER, event())
     assert publisher.close(60).sent == 1
+
+
+def test_no_password_is_in_the_process_list(secured: BrokerSettings, seen: Path):
+    """Neither formatting nor the broker gets one on its command line or in its environment."""
+    text = seen.read_text()
+    assert "StorageTool format" in text
+    assert "kafka.Kafka" in text
+    assert "secret" not in text
+
+
+def test_the_password_may_lie_in_a_file(secured: BrokerSettings, tmp_path: Path):
+    """PACELINE_SASL_PASSWORD_FILE logs in."""
+    (tmp_path / "password").write_text("guest-secret\n")
+    environ = {
+        "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
+        "PACELINE_SSL_CAFILE": secured.ssl_cafile,
+        "PACELINE_SASL_USERNAME": "guest",
+        "PACELINE_SASL_PASSWORD_FILE": str(tmp_path / "password"),
+    }
+    wait_for_broker(BrokerSettings.from_environ(environ, secured.address), 60)
 
 
 def test_a_wrong_password_is_said_at_once(secured: BrokerSettings):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.settings import SettingError
+from paceline.settings import SASL_PASSWORD, SETTINGS, Setting, SettingError
 
 SASL = {
     "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
@@ -98,3 +98,38 @@ def test_the_option_wins_over_the_environment(argv: list[str], brokers: tuple[st
     add_brokers_option(parser)
     settings = BrokerSettings.from_environ({**SASL, "PACELINE_BROKERS": "env:1"}, parser.parse_args(argv).brokers)
     assert (settings.brokers, settings.sasl_username) == (brokers, "ada")
+
+
+SECRETS = [setting for setting in SETTINGS if setting.secret]
+
+
+@pytest.mark.parametrize("setting", SECRETS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize("content", ["s3cret", "s3cret\n", "s3cret\r\n"])
+def test_every_secret_may_lie_in_a_file(setting: Setting[str], content: str, tmp_path: Path):
+    """NAME_FILE names it; the line's end is no part of it."""
+    (tmp_path / "secret").write_bytes(content.encode())
+    environ = {f"{setting.name}_FILE": str(tmp_path / "secret")}
+    assert setting.read(environ) == "s3cret"
+    assert f"{setting.name}_FILE" in {declared.name for declared in SETTINGS}
+
+
+@pytest.mark.parametrize("setting", SECRETS, ids=lambda setting: setting.name)
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\n", b"s3cret\nmore", b"s3cret\x1b", b"s3cret\xff", b"s3cret" * 20_000]
+)
+def test_a_secret_file_that_holds_none_is_told_without_it(setting: Setting[str], content: bytes | None, tmp_path: Path):
+    """Missing, empty, two lines, no text, too long: one line that names the variable and never holds the secret."""
+    if content is not None:
+        (tmp_path / "secret").write_bytes(content)
+    with pytest.raises(SettingError) as caught:
+        setting.read({f"{setting.name}_FILE": str(tmp_path / "secret")})
+    assert str(caught.value).startswith(f"{setting.name}_FILE=")
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_secret_given_twice_is_refused(tmp_path: Path):
+    """Nobody has to guess which of the two counts."""
+    (tmp_path / "secret").write_text("s3cret")
+    with pytest.raises(SettingError, match=r"PACELINE_SASL_PASSWORD_FILE.*PACELINE_SASL_PASSWORD"):
+        SASL_PASSWORD.read({"PACELINE_SASL_PASSWORD": "x", "PACELINE_SASL_PASSWORD_FILE": str(tmp_path / "secret")})

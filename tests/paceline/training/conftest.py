@@ -114,11 +114,13 @@ class Listener:
         return done
 
 
-def run_python(*command: str, environ: dict[str, str], timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def run_python(
+    *command: str, environ: dict[str, str], timeout: float = 300, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run ``python command``; its output is captured."""
     whole = {**os.environ, "OMP_NUM_THREADS": "1", **environ}
     return subprocess.run(
-        [sys.executable, *command], env=whole, capture_output=True, text=True, timeout=timeout, check=False
+        [sys.executable, *command], env=whole, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd
     )
 
 

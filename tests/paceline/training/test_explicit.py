@@ -67,3 +67,28 @@ def test_watching_starts_a_sidecar(python: Callable[..., Any], tmp_path: Path, u
     assert done.returncode == 0, done.stderr
     until(lambda: steps_in(record) == set(range(10)))
     assert (tmp_path / f"paceline-{Path(record).stat().st_uid}").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("names", "on_path"),
+    [
+        (("msgspec", "numpy", "kafka"), False),
+        (("numpy", "kafka", "zstandard", "sitecustomize", "usercustomize"), True),  # The script itself takes msgspec.
+    ],
+    ids=["folder", "PYTHONPATH"],
+)
+def test_the_sidecar_runs_nothing_of_the_scripts_surroundings(
+    python: Callable[..., Any], tmp_path: Path, until: Callable[..., bool], names: tuple[str, ...], on_path: bool
+) -> None:
+    """A module in the folder we stand in or on PYTHONPATH, called as one the sidecar needs, is never run by it."""
+    planted, ran = tmp_path / "planted", tmp_path / "ran"
+    planted.mkdir()
+    for name in names:
+        (planted / f"{name}.py").write_text(f"import sys; print(sys.orig_argv, file=open({str(ran)!r}, 'a'))")
+    record, script = tmp_path / "run.jsonl", tmp_path / "train.py"
+    script.write_text(LOOP.replace("watch()", f"watch(record={str(record)!r})"))
+    own = {"PACELINE_SOCKET": "", "PYTHONPATH": str(planted) if on_path else "", "XDG_RUNTIME_DIR": str(tmp_path)}
+    done = python(str(script), environ={**own, "RANK": "0", "WORLD_SIZE": "1"}, cwd=planted)
+    assert done.returncode == 0, done.stderr
+    until(lambda: steps_in(record) == set(range(5)) or "--until-empty" in (ran.read_text() if ran.exists() else ""))
+    assert not ran.exists() or "--until-empty" not in ran.read_text()

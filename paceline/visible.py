@@ -1,0 +1,24 @@
+"""Text from outside made harmless for a terminal and for a log.
+
+Rule of this file: a name, a path or an error of a peer may hold an escape sequence, a line end or a mark that turns
+the reading direction. Whoever shows text to a person shows ``visible`` of it. The escapes are JSON's, so that a line of
+JSON stays the same JSON.
+"""
+
+from itertools import chain
+
+#: C0, DEL and C1; marks of direction; separators of lines; halves of characters, which no terminal takes.
+_UNSEEN = chain(
+    range(0x20),
+    range(0x7F, 0xA0),
+    (0x61C, 0x200E, 0x200F),
+    range(0x2028, 0x202F),
+    range(0x2066, 0x206A),
+    range(0xD800, 0xE000),
+)
+_ESCAPES = {code: f"\\u{code:04x}" for code in _UNSEEN} | {ord("\n"): r"\n", ord("\r"): r"\r", ord("\t"): r"\t"}
+
+
+def visible(text: str) -> str:
+    """``text`` on one line, with what is not to be seen in it written out; it says the same as JSON inside a string."""
+    return text if text.isprintable() else text.translate(_ESCAPES)
