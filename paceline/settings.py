@@ -132,6 +132,14 @@ COLLECT_INTERVAL_S = Setting(
     "PACELINE_COLLECT_INTERVAL_S", 1.0, number(0.05, 60.0), "0.05 to 60", "seconds between two samples of a node"
 )
 
+MOST_RANKS = Setting(
+    "PACELINE_MOST_RANKS",
+    262_144,
+    whole(1, 2**20),
+    "1 to 1048576",
+    "ranks of one job that are judged; those beyond are left out, and the job's findings say so",
+)
+
 FORECASTER_TOKEN = Setting(
     "PACELINE_FORECASTER_TOKEN",
     "",
@@ -155,5 +163,6 @@ SETTINGS: tuple[Setting[object], ...] = (
     SASL_USERNAME,
     SASL_PASSWORD,
     COLLECT_INTERVAL_S,
+    MOST_RANKS,
     FORECASTER_TOKEN,
 )  # type: ignore[assignment]

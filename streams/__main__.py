@@ -13,6 +13,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.settings import MOST_RANKS
 
 EXAMPLES = """\
 examples:
@@ -35,8 +36,10 @@ def main(argv: list[str] | None = None) -> int:
         logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     settings.ssl_context()
+    most_ranks = MOST_RANKS.read(os.environ)
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
-        return _work(settings, Path(args.data_dir or scratch), (args.web_address, args.web_port), args.wait)
+        data_dir = Path(args.data_dir or scratch)
+        return _work(settings, data_dir, (args.web_address, args.web_port), args.wait, most_ranks)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -55,7 +58,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float) -> int:
+def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float, most_ranks: int) -> int:
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
     from .faust_app import NEEDED
     from .worker import Worker, WorkerError
@@ -69,7 +72,7 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
             return 1
         began_s = time.monotonic()
         try:
-            asyncio.run(Worker(settings, data_dir, web).run())
+            asyncio.run(Worker(settings, data_dir, web, most_ranks).run())
         except WorkerError as error:
             _say(f"starting again from what is stored: {error}")
             if time.monotonic() - began_s < SOON_S:

@@ -13,7 +13,7 @@ import faust
 from aiohttp import web
 
 from paceline.kafka.settings import BrokerSettings
-from paceline.settings import SettingError
+from paceline.settings import MOST_RANKS, SettingError
 
 from . import health
 from .door import Door
@@ -33,9 +33,16 @@ class WorkerError(Exception):
 class Worker:
     """A Faust worker in this process."""
 
-    def __init__(self, settings: BrokerSettings, data_dir: Path, web: tuple[str, int] = ("127.0.0.1", 0)) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        data_dir: Path,
+        web: tuple[str, int] = ("127.0.0.1", 0),
+        most_ranks: int = MOST_RANKS.default,
+    ) -> None:
         self.settings = settings
         self.data_dir = data_dir
+        self.most_ranks = most_ranks
         self.web_address, self.web_port = web
         self.ready = False
 
@@ -55,7 +62,7 @@ class Worker:
             if not failure.done():
                 failure.set_result(error)
 
-        app, door = build(self.settings, self.data_dir, failed)
+        app, door = build(self.settings, self.data_dir, failed, self.most_ranks)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
         stopping = asyncio.create_task(stop.wait())
