@@ -80,6 +80,10 @@ class ProcessOwners:
         return Owner(title, _user(uid), *identity(environ))
 
 
+#: No rank has so many digits.
+_RANK_DIGITS = 10
+
+
 def identity(environ: dict[str, str]) -> tuple[str | None, int | None]:
     """Job and rank that ``environ`` names."""
     try:
@@ -87,7 +91,8 @@ def identity(environ: dict[str, str]) -> tuple[str | None, int | None]:
     except SettingError:
         job = None
     rank = environ.get("RANK", environ.get("SLURM_PROCID", "")) if job else ""
-    return job, int(rank) if rank.isascii() and rank.isdigit() else None
+    # A process can say anything there, and a number that no event holds would cost the samples of the whole node.
+    return job, int(rank) if rank.isascii() and rank.isdigit() and len(rank) < _RANK_DIGITS else None
 
 
 def read_environ(path: Path) -> dict[str, str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 #: Producers that are remembered at most: their names come from outside.
 MOST_PRODUCERS = 65_536
+#: Counting ends here: the numbers come from outside, and their sum must stay one that can be stored.
+MOST_MISSING = 2**53
 
 
 class Sequences:
@@ -36,7 +38,7 @@ class Sequences:
         if sequence <= last:
             self.repeated += 1
             return False
-        self.missing += sequence - last - 1
+        self.missing = min(self.missing + sequence - last - 1, MOST_MISSING)
         return True
 
     def forget_gaps(self) -> None:

@@ -177,6 +177,14 @@ COLLECT_INTERVAL_S = Setting(
     "PACELINE_COLLECT_INTERVAL_S", 1.0, number(0.05, 60.0), "0.05 to 60", "seconds between two samples of a node"
 )
 
+MOST_RANKS = Setting(
+    "PACELINE_MOST_RANKS",
+    262_144,
+    whole(1, 2**20),
+    "1 to 1048576",
+    "ranks of one job that are judged; those beyond are left out, and the job's findings say so",
+)
+
 FORECASTER_TOKEN = Setting(
     "PACELINE_FORECASTER_TOKEN",
     "",
@@ -207,6 +215,7 @@ _NAMED: tuple[Setting[object], ...] = (
     SASL_USERNAME,
     SASL_PASSWORD,
     COLLECT_INTERVAL_S,
+    MOST_RANKS,
     FORECASTER_TOKEN,
     ALLOWED_HOSTS,
 )  # type: ignore[assignment]

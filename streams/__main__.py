@@ -13,7 +13,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
-from paceline.settings import ALLOWED_HOSTS
+from paceline.settings import ALLOWED_HOSTS, MOST_RANKS
 from paceline.terminal import log_to_stderr, say
 
 EXAMPLES = """\
@@ -35,8 +35,10 @@ def main(argv: list[str] | None = None) -> int:
         logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     settings.ssl_context()
+    most_ranks = MOST_RANKS.read(os.environ)
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
-        return _work(settings, Path(args.data_dir or scratch), (args.web_address, args.web_port), args.wait)
+        data_dir = Path(args.data_dir or scratch)
+        return _work(settings, data_dir, (args.web_address, args.web_port), args.wait, most_ranks)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -55,7 +57,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float) -> int:
+def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float, most_ranks: int) -> int:
     further_hosts = ALLOWED_HOSTS.read(os.environ)
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
     from .faust_app import NEEDED
@@ -70,7 +72,7 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
             return 1
         began_s = time.monotonic()
         try:
-            asyncio.run(Worker(settings, data_dir, web, further_hosts).run())
+            asyncio.run(Worker(settings, data_dir, web, most_ranks, further_hosts).run())
         except WorkerError as error:
             _say(f"starting again from what is stored: {error}")
             if time.monotonic() - began_s < SOON_S:

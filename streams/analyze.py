@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from paceline import recording, terminal, topics, wire
 from paceline.events import DeviceSamples, Event, Finding
+from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
 from paceline.visible import visible
@@ -39,7 +40,7 @@ class Analysis:
     def __init__(self, say: Callable[[Topic, Event], None], complain: Callable[[str], None], totals: bool) -> None:
         self.say = say
         self.complain = complain
-        self.processor = Processor()
+        self.processor = Processor(most_ranks=MOST_RANKS.read(os.environ))
         self.summary = Summary(totals)
         self.gpus = Gpus()
         self.lines = 0

@@ -46,6 +46,12 @@ class CoverageTracker:
         if times:
             self.odd[what] = self.odd.get(what, 0) + times
 
+    def leave_out(self, ranks: int, most: int) -> None:
+        """Take down that a job has so many ranks beyond the bound of ``most``."""
+        if ranks:
+            what = f"ranks left out (impossible rank: beyond {most} of one job)"
+            self.odd[what] = max(self.odd.get(what, 0), ranks)
+
     @property
     def expected(self) -> int:
         """The world size most ranks believe in (the larger on a tie), or 0 before anybody spoke."""

@@ -11,7 +11,6 @@ what it said, under the same ids and revisions.
 """
 
 import asyncio
-import base64
 import logging
 import time
 from collections import defaultdict
@@ -19,15 +18,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from paceline import topics, wire
-from paceline.events import DeadLetter, Event, JobWindow
+from paceline import wire
+from paceline.events import Event, JobWindow
 from paceline.topics import Topic
 
+from .dead_letters import DeadLetters, Publish
 from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
 from .positions import PositionCheck, Positions
 from .processor import Processor
-from .store import Store, StoreError
+from .store import Store
 
 log = logging.getLogger(__name__)
 
@@ -36,13 +36,9 @@ CHECKPOINT_S = 2.0
 CHECKPOINT_EVENTS = 500
 #: … but snapshots may take no more than one part in so many of the time.
 SNAPSHOT_SHARE = 20
-EXCERPT_BYTES = 256
 #: The windows that ``/metrics`` tells of, and for how many jobs at most.
 WINDOW_S = 10.0
 MOST_JOBS = 1000
-
-#: Sends key and value to a topic; the awaitable it returns is done when the broker has them.
-Publish = Callable[[Topic, str | None, bytes], Awaitable[Awaitable[object]]]
 
 
 class Source(Protocol):
@@ -66,6 +62,7 @@ class Counts:
     bytes: int = 0
     published: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     dead_letters: int = 0
+    states_dropped: int = 0
     checkpoints: int = 0
     checkpoint_bytes: int = 0
     commits: int = 0
@@ -86,6 +83,8 @@ class _Open:
     """What the door keeps of a state between two snapshots."""
 
     partition: int
+    #: Where its newest event stands.
+    newest: tuple[Partition, int]
     events: int = 0
     due_s: float = 0.0
     waiting: list[Awaitable[object]] = field(default_factory=list)
@@ -108,10 +107,10 @@ class Door:
         self.publish = publish
         self.source = source
         self.clock = clock
-        self.wall = wall
         self.offsets = Offsets()
         self.positions = Positions()
         self.counts = Counts()
+        self.letters = DeadLetters(publish, wall, self.offsets.release)
         self.epoch = 0
         self._open: dict[Key, _Open] = {}
         self._storing = asyncio.Lock()
@@ -128,20 +127,21 @@ class Door:
             await self._refuse(source, offset, data, str(error))
             return
         key = state_key(topic, event)
-        opened = self._opened(key, source.number)
+        opened = self._opened(key, source, offset)
         self.offsets.received(source, offset, key)
         opened.events += 1
         epoch = self.epoch
         try:
             said = self.processor.update(topic, event)
+            values = [wire.encode(answer) for _, answer in said]
         except Exception as error:
             # No single message may stop the others; it is kept, with its reason, where people look for such.
             log.exception("%s %d/%d could not be judged", topic.short, source.number, offset)
             await self._refuse(source, offset, data, f"could not be judged: {type(error).__name__}: {error}")
             return
         self.counts.newest_event_s = getattr(event, "t0_s", None)
-        for target, answer in said:
-            await self._say(target, answer, opened)
+        for (target, answer), value in zip(said, values, strict=True):
+            await self._say(target, answer, value, opened)
             if epoch != self.epoch:
                 return
 
@@ -159,42 +159,33 @@ class Door:
             await self.source.seek(source, wanted)
         return verdict is PositionCheck.TAKE
 
-    async def _say(self, target: Topic, answer: Event, opened: _Open) -> None:
-        opened.waiting.append(await self.publish(target, wire.key_of(target, answer), wire.encode(answer)))
+    async def _say(self, target: Topic, answer: Event, value: bytes, opened: _Open) -> None:
+        opened.waiting.append(await self.publish(target, wire.key_of(target, answer), value))
         self.counts.published[target.short] += 1
         if isinstance(answer, JobWindow) and answer.length_s == WINDOW_S:
             self.counts.see(answer)
 
-    def _opened(self, key: Key, partition: int) -> _Open:
+    def _opened(self, key: Key, source: Partition, offset: int) -> _Open:
         """The entry of a key; a state not in memory is restored from what is stored of it."""
+        newest = (source, offset)
         opened = self._open.get(key)
         if opened is None:
-            opened = self._open[key] = _Open(partition, due_s=self.clock() + CHECKPOINT_S)
+            opened = self._open[key] = _Open(source.number, newest, due_s=self.clock() + CHECKPOINT_S)
+        opened.newest = newest
         if key in self.processor:
             return opened
         try:
-            data = self.store.read(partition, key.text())
+            data = self.store.read(source.number, key.text())
             if data is not None:
                 self.processor.restore(key, data)
-        except (StoreError, ValueError) as error:
+        except Exception as error:
+            # Whatever is wrong with it, it would be wrong again after a restart of the worker.
             log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
         return opened
 
     async def _refuse(self, source: Partition, offset: int, data: bytes, reason: str) -> None:
-        serial = self.offsets.received(source, offset, None)
-        epoch = self.epoch
-        letter = DeadLetter(
-            reason=reason[:500],
-            topic=source.topic,
-            partition=source.number,
-            offset=offset,
-            time_s=self.wall(),
-            excerpt=base64.b64encode(data[:EXCERPT_BYTES]).decode(),
-        )
         self.counts.dead_letters += 1
-        await (await self.publish(topics.DEADLETTER, None, wire.encode(letter)))
-        if epoch == self.epoch:
-            self.offsets.release(serial)
+        await self.letters.put(source, offset, data, reason, self.offsets.received(source, offset, None))
 
     async def checkpoint(self, everything: bool = False) -> None:
         """Store the states that are due (or all that changed), then commit what became safe.
@@ -209,6 +200,7 @@ class Door:
             for key in dict.fromkeys(gone + due):
                 lanes[self._open[key].partition].append(key)
             await asyncio.gather(*(self._store_in_turn(keys) for keys in lanes.values()))
+            await self.letters.settle()
             await self._commit()
 
     def _dirty(self) -> list[Key]:
@@ -230,8 +222,12 @@ class Door:
             return
         waiting, opened.waiting, opened.events = opened.waiting, [], 0
         began_s = self.clock()
-        data = self.processor.snapshot(key) if key in self.processor else None
+        data, reason = self._snapshot(key)
         opened.due_s = began_s + max(CHECKPOINT_S, SNAPSHOT_SHARE * (self.clock() - began_s))
+        if reason is not None:
+            source, offset = opened.newest
+            self.counts.dead_letters += 1
+            await self.letters.put(source, offset, key.text().encode(), reason)
         await asyncio.gather(*waiting)
         if epoch != self.epoch:
             return
@@ -245,6 +241,21 @@ class Door:
             self.offsets.stored(key, mark)
             if data is None and key not in self.processor:
                 self._open.pop(key, None)
+
+    def _snapshot(self, key: Key) -> tuple[bytes | None, str | None]:
+        """The state as bytes, None where it was forgotten. A state that has none is dropped: then also why.
+
+        Kept, it would stop every checkpoint from now on, and after a restart its events would bring it back.
+        """
+        if key not in self.processor:
+            return None, None
+        try:
+            return self.processor.snapshot(key), None
+        except Exception as error:
+            log.exception("%s restarts: its state could not be stored", key.text())
+            self.processor.drop(key)
+            self.counts.states_dropped += 1
+            return None, f"the state of {key.text()} could not be stored and restarts: {type(error).__name__}: {error}"
 
     async def _commit(self) -> None:
         epoch, safe = self.epoch, self.offsets.committable()
@@ -260,5 +271,6 @@ class Door:
         self.epoch += 1
         self.processor.clear()
         self.offsets.clear()
+        self.letters.clear()
         self.positions.clear()
         self._open.clear()

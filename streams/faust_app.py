@@ -138,7 +138,9 @@ class Consumer:
         await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
 
 
-def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None]) -> tuple[faust.App, Door]:
+def build(
+    settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None], most_ranks: int
+) -> tuple[faust.App, Door]:
     """The app and its door. ``failed`` is told what an agent could not go on after."""
     made = app(settings, data_dir)
     # Keys and values of type bytes are passed through as they are.
@@ -149,7 +151,7 @@ def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseExcept
         sent: Awaitable[object] = await targets[topic.name].send(key=key.encode() if key else None, value=value)
         return sent
 
-    door = Door(Processor(), Store(table, table.delivered), publish, Consumer(made))
+    door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, Consumer(made))
     _agents(made, door, SOURCES, failed)
     return made, door
 

@@ -30,6 +30,8 @@ class _Meters:
         yield _counter("event_bytes", "Bytes of the events read.", counts.bytes)
         yield _by_topic("published", "Events published.", counts.published)
         yield _counter("dead_letters", "Messages that could not be used.", counts.dead_letters)
+        dropped = "States of a job or node that could not be stored and started again."
+        yield _counter("states_dropped", dropped, counts.states_dropped)
         yield _counter("checkpoints", "Snapshots stored.", counts.checkpoints)
         yield _counter("checkpoint_bytes", "Bytes of the snapshots stored.", counts.checkpoint_bytes)
         yield _counter("commits", "Offset commits.", counts.commits)

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from paceline.events import Event
+from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
-from .routes import ROUTES, Decision, Patient, ReadsRows, Routes
+from .routes import ROUTES, BoundsRanks, Decision, Patient, ReadsRows, Routes
 from .row_arrays import RowArrays
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,9 @@ def state_key(topic: Topic, event: Any) -> Key:
 class KeyedState:
     """The decisions of one key, made when their first event comes."""
 
-    def __init__(self, routes: Routes | None = None) -> None:
+    def __init__(self, routes: Routes | None = None, most_ranks: int = MOST_RANKS.default) -> None:
         self.routes = ROUTES if routes is None else routes
+        self.most_ranks = most_ranks
         self.decisions: dict[str, Decision] = {}
         self.rows = RowArrays()
 
@@ -68,6 +70,8 @@ class KeyedState:
     def _keep(self, name: str, decision: Decision) -> Decision:
         if isinstance(decision, ReadsRows):
             decision.share_rows(self.rows)
+        if isinstance(decision, BoundsRanks):
+            decision.bound_ranks(self.most_ranks)
         self.decisions[name] = decision
         return decision
 
@@ -81,13 +85,13 @@ class KeyedState:
         return msgspec.msgpack.encode({name: decision.snapshot() for name, decision in self.decisions.items()})
 
     @classmethod
-    def restore(cls, data: bytes, routes: Routes | None = None) -> "KeyedState":
+    def restore(cls, data: bytes, routes: Routes | None = None, most_ranks: int = MOST_RANKS.default) -> "KeyedState":
         """The state that ``snapshot`` described. A decision of another version restarts, and the log says so.
 
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        state = cls(routes)
+        state = cls(routes, most_ranks)
         kinds = {kind.__name__: kind for wanted in state.routes.values() for kind in wanted}
         try:
             parts = msgspec.msgpack.decode(data, type=dict[str, bytes])

@@ -8,6 +8,7 @@ push it by more than ``MOST_PUSH_S``: a producer whose clock is a year ahead mus
 from collections import OrderedDict
 
 from paceline.events import Event
+from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
 from .keyed_state import Key, KeyedState, state_key
@@ -22,10 +23,17 @@ MOST_STATES = 10_000
 class Processor:
     """States by key, least recently used first."""
 
-    def __init__(self, routes: Routes | None = None, idle_s: float = IDLE_S, most_states: int = MOST_STATES) -> None:
+    def __init__(
+        self,
+        routes: Routes | None = None,
+        idle_s: float = IDLE_S,
+        most_states: int = MOST_STATES,
+        most_ranks: int = MOST_RANKS.default,
+    ) -> None:
         self.routes = routes
         self.idle_s = idle_s
         self.most_states = most_states
+        self.most_ranks = most_ranks
         self.now_s: float | None = None
         self.states: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
         self._forgotten: list[Key] = []
@@ -33,7 +41,7 @@ class Processor:
     def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
         key = state_key(topic, event)
-        state = self.states.pop(key, (None, 0.0))[0] or KeyedState(self.routes)
+        state = self.states.pop(key, (None, 0.0))[0] or KeyedState(self.routes, self.most_ranks)
         self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
         self._forget()
         return [(topic_of(answer), answer) for answer in state.update(topic, event)]
@@ -70,13 +78,17 @@ class Processor:
         """The state of one key."""
         return self.states[key][0].snapshot()
 
+    def drop(self, key: Key) -> None:
+        """Let go of the state of one key; its next event starts another."""
+        self.states.pop(key, None)
+
     def restore(self, key: Key, data: bytes) -> None:
         """Put the state of one key back.
 
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        self.states[key] = (KeyedState.restore(data, self.routes), self.now_s or 0.0)
+        self.states[key] = (KeyedState.restore(data, self.routes, self.most_ranks), self.now_s or 0.0)
 
     def clear(self) -> None:
         """Drop every state: their partitions are somebody else's now."""

@@ -46,6 +46,14 @@ class ReadsRows(Protocol):
         """Read them from ``rows``."""
 
 
+@runtime_checkable
+class BoundsRanks(Protocol):
+    """A decision that keeps something for every rank of a job."""
+
+    def bound_ranks(self, most: int) -> None:
+        """Leave out ranks from number ``most`` on."""
+
+
 Routes = dict[str, tuple[type[Decision], ...]]
 
 ROUTES: Routes = {

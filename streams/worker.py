@@ -15,7 +15,7 @@ from aiohttp import web
 
 from paceline import hosts
 from paceline.kafka.settings import BrokerSettings
-from paceline.settings import SettingError
+from paceline.settings import MOST_RANKS, SettingError
 
 from . import health
 from .door import Door
@@ -40,10 +40,12 @@ class Worker:
         settings: BrokerSettings,
         data_dir: Path,
         web: tuple[str, int] = ("127.0.0.1", 0),
+        most_ranks: int = MOST_RANKS.default,
         further_hosts: Sequence[str] = (),
     ) -> None:
         self.settings = settings
         self.data_dir = data_dir
+        self.most_ranks = most_ranks
         self.web_address, self.web_port = web
         self.names = hosts.answered(self.web_address, further_hosts)
         self.ready = False
@@ -64,7 +66,7 @@ class Worker:
             if not failure.done():
                 failure.set_result(error)
 
-        app, door = build(self.settings, self.data_dir, failed)
+        app, door = build(self.settings, self.data_dir, failed, self.most_ranks)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
         stopping = asyncio.create_task(stop.wait())

@@ -9,7 +9,19 @@ into it. Times of rows are offsets in seconds from the batch's ``t0_s`` (Unix ti
 short on the wire and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 """
 
-from paceline.events.base import SCHEMA_VERSION, Count, CountOrNone, Event, Index, Produced, Rank
+from paceline.events.base import (
+    SCHEMA_VERSION,
+    Count,
+    CountOrNone,
+    Event,
+    Index,
+    Number,
+    Produced,
+    Rank,
+    Seconds,
+    Time,
+    Whole,
+)
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
@@ -82,6 +94,7 @@ __all__ = [
     "LinkSample",
     "NetworkErrors",
     "NodeDescribed",
+    "Number",
     "OpTimings",
     "OpenCollective",
     "PeerLink",
@@ -90,7 +103,10 @@ __all__ = [
     "RankCondition",
     "RankPlace",
     "RankWindow",
+    "Seconds",
     "Severity",
     "Thresholds",
+    "Time",
+    "Whole",
     "Window",
 ]

@@ -6,17 +6,25 @@ import msgspec
 
 SCHEMA_VERSION = 1
 
-# Whole numbers that readers size or index arrays with are bounded, so that a wrong one is refused on reading.
+# Every number is bounded, so that a wrong one is refused on reading and never met by what sums, stores or shows it:
+# whole numbers fit 64 bits, and those that readers size or index arrays with are smaller.
+Whole = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Rank = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 CountOrNone = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+#: Unix time in seconds, up to the year 5138.
+Time = Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]
+#: A difference of two times: an offset or a duration.
+Seconds = Annotated[float, msgspec.Meta(ge=-1e11, le=1e11)]
+#: Any other measured number; its square, and sums of many, are still numbers.
+Number = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
     """Base of every event."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Whole = SCHEMA_VERSION
 
 
 class Produced(Event, frozen=True, kw_only=True):
@@ -27,4 +35,4 @@ class Produced(Event, frozen=True, kw_only=True):
 
     cluster: str
     producer: str
-    sequence: int
+    sequence: Count

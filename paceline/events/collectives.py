@@ -2,7 +2,7 @@
 
 import msgspec
 
-from paceline.events.base import Count, CountOrNone, Index, Produced, Rank
+from paceline.events.base import Count, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole
 
 
 class PeerLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -13,7 +13,7 @@ class PeerLink(msgspec.Struct, frozen=True, kw_only=True):
 
     local: str
     remote: str
-    rtt_s: float | None = None
+    rtt_s: Seconds | None = None
 
 
 class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +27,10 @@ class LinkSample(msgspec.Struct, frozen=True, kw_only=True):
 
     rank: Rank
     connections: Count
-    rtt_s: float
+    rtt_s: Seconds
     retransmits: Count
     peers: list[PeerLink] = []
-    rated_bytes_per_s: float | None = None
+    rated_bytes_per_s: Number | None = None
 
 
 class OpenCollective(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class OpenCollective(msgspec.Struct, frozen=True, kw_only=True):
     group_size: Count
     seq: Count
     operation: str
-    start_s: float
+    start_s: Time
 
 
 class CollectiveTimings(Produced, frozen=True, kw_only=True):
@@ -56,15 +56,15 @@ class CollectiveTimings(Produced, frozen=True, kw_only=True):
     """
 
     job: str
-    attempt: int
+    attempt: Whole
     node: str
     backend: str
     phases: bool
-    t0_s: float
+    t0_s: Time
     ranks: list[Rank]
-    world_sizes: list[int]
+    world_sizes: list[Whole]
     groups: list[str]
-    group_sizes: list[int]
+    group_sizes: list[Whole]
     operations: list[str]
     rank: list[Rank]
     step: list[CountOrNone]
@@ -72,9 +72,9 @@ class CollectiveTimings(Produced, frozen=True, kw_only=True):
     group: list[Index]
     operation: list[Index]
     bytes: list[Count]
-    start_s: list[float]
-    duration_s: list[float]
-    wait_s: list[float]
+    start_s: list[Seconds]
+    duration_s: list[Seconds]
+    wait_s: list[Seconds]
     links: list[LinkSample] = []
     open: list[OpenCollective] = []
-    now_s: float | None = None
+    now_s: Time | None = None

@@ -1,6 +1,6 @@
 """What becomes of a message that could not be used."""
 
-from paceline.events.base import Event
+from paceline.events.base import Event, Time, Whole
 
 
 class DeadLetter(Event, frozen=True, kw_only=True):
@@ -8,7 +8,7 @@ class DeadLetter(Event, frozen=True, kw_only=True):
 
     reason: str
     topic: str
-    partition: int
-    offset: int
-    time_s: float
+    partition: Whole
+    offset: Whole
+    time_s: Time
     excerpt: str

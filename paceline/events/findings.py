@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Event
+from paceline.events.base import Event, Number, Seconds, Whole
 
 FindingKind = Literal[
     "straggler",
@@ -52,17 +52,17 @@ Severity = Literal["info", "warning", "critical"]
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What the episode has cost so far."""
 
-    lost_s: float
-    gpu_hours: float
-    throughput_lost_ratio: float
+    lost_s: Seconds
+    gpu_hours: Number
+    throughput_lost_ratio: Number
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     """What the verdict rests on. ``notes`` names what was odd: a silent rank, ranks that disagree, clocks apart."""
 
-    ranks_expected: int
-    ranks_heard: int
-    events_missing: int
+    ranks_expected: Whole
+    ranks_heard: Whole
+    events_missing: Whole
     notes: list[str] = []
 
 
@@ -70,9 +70,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """One number, the peers' number beside it, and the rule that used them."""
 
     name: str
-    value: float
+    value: Number
     unit: str
-    peers: float | None
+    peers: Number | None
     rule: str
 
 
@@ -85,22 +85,22 @@ class Finding(Event, frozen=True, kw_only=True):
     """
 
     id: str
-    revision: int
+    revision: Whole
     kind: FindingKind
     state: FindingState
     cluster: str
     job: str
-    attempt: int
+    attempt: Whole
     cause: Cause
-    ranks: list[int]
-    stage: int | None
+    ranks: list[Whole]
+    stage: Whole | None
     group: str | None
     nodes: list[str]
     devices: list[str]
-    first_step: int
-    last_step: int
+    first_step: Whole
+    last_step: Whole
     severity: Severity
-    confidence: float
+    confidence: Number
     cost: Cost
     coverage: Coverage
     evidence: list[Evidence]
@@ -116,5 +116,5 @@ class Thresholds(Event, frozen=True, kw_only=True):
 
     cluster: str
     job: str
-    attempt: int
-    values: dict[str, float]
+    attempt: Whole
+    values: dict[str, Number]

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Count, Event
+from paceline.events.base import Count, Event, Number, Seconds, Time, Whole
 
 
 class Backtest(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,9 +16,9 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
 
     moments: Count
     steps: Count
-    loss: float | None
-    naive_loss: float | None
-    coverage_80_ratio: float | None = None
+    loss: Number | None
+    naive_loss: Number | None
+    coverage_80_ratio: Number | None = None
 
 
 class Forecast(Event, frozen=True, kw_only=True):
@@ -35,14 +35,14 @@ class Forecast(Event, frozen=True, kw_only=True):
     job: str | None = None
     node: str | None = None
     device: str | None = None
-    time_s: float
-    interval_s: float
+    time_s: Time
+    interval_s: Seconds
     model: str
-    levels: list[float]
-    values: list[list[float]]
+    levels: list[Number]
+    values: list[list[Number]]
     history: Count
-    season_s: float | None = None
-    busy_ratio: list[float] | None = None
+    season_s: Seconds | None = None
+    busy_ratio: list[Number] | None = None
     backtest: Backtest
     notes: list[str] = []
 
@@ -59,14 +59,14 @@ class JobProfile(Event, frozen=True, kw_only=True):
 
     cluster: str
     job: str
-    attempt: int
-    time_s: float
+    attempt: Whole
+    time_s: Time
     kind: JobKind | None = None
-    kind_probability: float | None = None
-    kind_probabilities: dict[str, float] = {}
-    cycle_period_s: float | None = None
-    cycle_confidence: float | None = None
-    cycle_next_s: float | None = None
-    cycle_drift_ratio: float | None = None
-    end_s: float | None = None
+    kind_probability: Number | None = None
+    kind_probabilities: dict[str, Number] = {}
+    cycle_period_s: Seconds | None = None
+    cycle_confidence: Number | None = None
+    cycle_next_s: Time | None = None
+    cycle_drift_ratio: Number | None = None
+    end_s: Time | None = None
     notes: list[str] = []

@@ -4,21 +4,21 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Index, Produced
+from paceline.events.base import Index, Number, Produced, Seconds, Time, Whole
 
 
 class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as NVML names it."""
 
-    index: int
+    index: Whole
     uuid: str
     name: str
     pci_bus_id: str | None = None
-    memory_total_bytes: int | None = None
-    power_limit_w: float | None = None
-    pcie_generation_max: int | None = None
-    pcie_width_max: int | None = None
-    sm_clock_max_mhz: int | None = None
+    memory_total_bytes: Whole | None = None
+    power_limit_w: Number | None = None
+    pcie_generation_max: Whole | None = None
+    pcie_width_max: Whole | None = None
+    sm_clock_max_mhz: Whole | None = None
     mig: bool | None = None
 
 
@@ -26,10 +26,10 @@ class NodeDescribed(Produced, frozen=True, kw_only=True):
     """A node's inventory. Key: node; compacted."""
 
     node: str
-    time_s: float
+    time_s: Time
     cpu_model: str | None
-    cpu_count: int
-    memory_total_bytes: int
+    cpu_count: Whole
+    memory_total_bytes: Whole
     kernel: str
     driver: str | None = None
     cuda: str | None = None
@@ -40,12 +40,12 @@ class NodeDescribed(Produced, frozen=True, kw_only=True):
 class DeviceProcess(msgspec.Struct, frozen=True, kw_only=True):
     """A process that uses a GPU, and the job it belongs to where its environment tells."""
 
-    device: int
-    pid: int
+    device: Whole
+    pid: Whole
     name: str
-    used_bytes: int | None = None
+    used_bytes: Whole | None = None
     job: str | None = None
-    rank: int | None = None
+    rank: Whole | None = None
     user: str | None = None
 
 
@@ -58,37 +58,37 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     """
 
     node: str
-    t0_s: float
+    t0_s: Time
     uuids: list[str]
     device: list[Index]
-    time_s: list[float]
-    utilization_ratio: list[float | None]
-    memory_controller_ratio: list[float | None]
-    sm_active_ratio: list[float | None]
-    tensor_active_ratio: list[float | None]
-    dram_active_ratio: list[float | None]
-    fb_used_bytes: list[int | None]
-    fb_total_bytes: list[int | None]
-    power_w: list[float | None]
-    power_limit_w: list[float | None]
-    energy_j: list[float | None]
-    temperature_celsius: list[float | None]
-    memory_temperature_celsius: list[float | None]
-    sm_clock_mhz: list[float | None]
-    memory_clock_mhz: list[float | None]
-    throttle_reasons: list[int | None]
-    pcie_rx_bytes_per_s: list[float | None]
-    pcie_tx_bytes_per_s: list[float | None]
-    pcie_generation: list[int | None]
-    pcie_width: list[int | None]
-    pcie_replays: list[int | None]
-    nvlink_rx_bytes_per_s: list[float | None]
-    nvlink_tx_bytes_per_s: list[float | None]
-    ecc_corrected: list[int | None]
-    ecc_uncorrected: list[int | None]
-    retired_pages: list[int | None]
-    remapped_rows: list[int | None]
-    xid: list[int | None]
+    time_s: list[Seconds]
+    utilization_ratio: list[Number | None]
+    memory_controller_ratio: list[Number | None]
+    sm_active_ratio: list[Number | None]
+    tensor_active_ratio: list[Number | None]
+    dram_active_ratio: list[Number | None]
+    fb_used_bytes: list[Whole | None]
+    fb_total_bytes: list[Whole | None]
+    power_w: list[Number | None]
+    power_limit_w: list[Number | None]
+    energy_j: list[Number | None]
+    temperature_celsius: list[Number | None]
+    memory_temperature_celsius: list[Number | None]
+    sm_clock_mhz: list[Number | None]
+    memory_clock_mhz: list[Number | None]
+    throttle_reasons: list[Whole | None]
+    pcie_rx_bytes_per_s: list[Number | None]
+    pcie_tx_bytes_per_s: list[Number | None]
+    pcie_generation: list[Whole | None]
+    pcie_width: list[Whole | None]
+    pcie_replays: list[Whole | None]
+    nvlink_rx_bytes_per_s: list[Number | None]
+    nvlink_tx_bytes_per_s: list[Number | None]
+    ecc_corrected: list[Whole | None]
+    ecc_uncorrected: list[Whole | None]
+    retired_pages: list[Whole | None]
+    remapped_rows: list[Whole | None]
+    xid: list[Whole | None]
     processes: list[DeviceProcess] = []
     not_measured: dict[str, str] = {}
 
@@ -98,7 +98,7 @@ class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):
 
     interface: str
     kind: Literal["ethernet", "infiniband"]
-    counters: dict[str, int]
+    counters: dict[str, Whole]
 
 
 class HostSamples(Produced, frozen=True, kw_only=True):
@@ -108,23 +108,23 @@ class HostSamples(Produced, frozen=True, kw_only=True):
     """
 
     node: str
-    t0_s: float
-    time_s: list[float]
-    cpu_ratio: list[float | None]
-    cpu_ratio_per_core: list[list[float]]
-    cpu_steal_ratio: list[float | None]
-    cpu_frequency_mhz: list[float | None]
-    load1: list[float | None]
-    pressure_cpu_ratio: list[float | None]
-    pressure_memory_ratio: list[float | None]
-    pressure_io_ratio: list[float | None]
-    memory_used_bytes: list[int | None]
-    memory_total_bytes: list[int | None]
-    swap_used_bytes: list[int | None]
-    disk_read_bytes_per_s: list[float | None]
-    disk_write_bytes_per_s: list[float | None]
-    network_rx_bytes_per_s: list[float | None]
-    network_tx_bytes_per_s: list[float | None]
-    tcp_retransmits: list[int | None]
+    t0_s: Time
+    time_s: list[Seconds]
+    cpu_ratio: list[Number | None]
+    cpu_ratio_per_core: list[list[Number]]
+    cpu_steal_ratio: list[Number | None]
+    cpu_frequency_mhz: list[Number | None]
+    load1: list[Number | None]
+    pressure_cpu_ratio: list[Number | None]
+    pressure_memory_ratio: list[Number | None]
+    pressure_io_ratio: list[Number | None]
+    memory_used_bytes: list[Whole | None]
+    memory_total_bytes: list[Whole | None]
+    swap_used_bytes: list[Whole | None]
+    disk_read_bytes_per_s: list[Number | None]
+    disk_write_bytes_per_s: list[Number | None]
+    network_rx_bytes_per_s: list[Number | None]
+    network_tx_bytes_per_s: list[Number | None]
+    tcp_retransmits: list[Whole | None]
     network_errors: list[NetworkErrors] = []
     not_measured: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from paceline.events.base import CountOrNone, Index, Produced, Rank
+from paceline.events.base import CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole
 
 #: Phases of a training iteration. The first nine are disjoint and add up to the step; the last two overlay them.
 #: ``prepare`` is the time right before a forward that no loader accounts for: hand-made batches, collation, copies to
@@ -35,20 +35,20 @@ class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     rank: Rank
-    time_s: float
-    span_s: float
-    throttle_reasons: int | None = None
-    sm_clock_mhz: float | None = None
-    sm_clock_max_mhz: float | None = None
-    utilization_ratio: float | None = None
-    temperature_celsius: float | None = None
-    fb_used_bytes: int | None = None
-    fb_total_bytes: int | None = None
-    major_faults: int | None = None
-    swap_used_bytes: int | None = None
-    pressure_cpu_ratio: float | None = None
-    pressure_memory_ratio: float | None = None
-    pressure_io_ratio: float | None = None
+    time_s: Time
+    span_s: Seconds
+    throttle_reasons: Whole | None = None
+    sm_clock_mhz: Number | None = None
+    sm_clock_max_mhz: Number | None = None
+    utilization_ratio: Number | None = None
+    temperature_celsius: Number | None = None
+    fb_used_bytes: Whole | None = None
+    fb_total_bytes: Whole | None = None
+    major_faults: Whole | None = None
+    swap_used_bytes: Whole | None = None
+    pressure_cpu_ratio: Number | None = None
+    pressure_memory_ratio: Number | None = None
+    pressure_io_ratio: Number | None = None
 
 
 class OpTimings(Produced, frozen=True, kw_only=True):
@@ -62,20 +62,20 @@ class OpTimings(Produced, frozen=True, kw_only=True):
     """
 
     job: str
-    attempt: int
+    attempt: Whole
     node: str
-    t0_s: float
+    t0_s: Time
     ranks: list[Rank]
-    world_sizes: list[int]
+    world_sizes: list[Whole]
     devices: list[str]
     ops: list[str]
     rank: list[Rank]
     step: list[CountOrNone]
     op: list[Index]
     microbatch: list[CountOrNone]
-    start_s: list[float]
-    duration_s: list[float]
-    lost: int = 0
+    start_s: list[Seconds]
+    duration_s: list[Seconds]
+    lost: Whole = 0
     dp: list[CountOrNone] = []
     tp: list[CountOrNone] = []
     pp: list[CountOrNone] = []
@@ -85,14 +85,14 @@ class OpTimings(Produced, frozen=True, kw_only=True):
 class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Where one rank runs and which part of the model and data it holds."""
 
-    rank: int
-    local_rank: int
+    rank: Whole
+    local_rank: Whole
     node: str
     device: str
-    pid: int
-    dp: int | None = None
-    tp: int | None = None
-    pp: int | None = None
+    pid: Whole
+    dp: Whole | None = None
+    tp: Whole | None = None
+    pp: Whole | None = None
 
 
 class JobDescribed(Produced, frozen=True, kw_only=True):
@@ -102,14 +102,14 @@ class JobDescribed(Produced, frozen=True, kw_only=True):
     """
 
     job: str
-    attempt: int
+    attempt: Whole
     node: str
-    world_size: int
+    world_size: Whole
     backend: str
     framework: str
-    started_s: float
-    ended_s: float | None = None
-    exit_status: int | None = None
+    started_s: Time
+    ended_s: Time | None = None
+    exit_status: Whole | None = None
     places: list[RankPlace]
-    batch_size: int | None = None
+    batch_size: Whole | None = None
     labels: dict[str, str] = {}

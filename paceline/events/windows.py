@@ -1,28 +1,28 @@
 """Summaries over spans of time: of a rank, a job, a GPU and a host."""
 
-from paceline.events.base import Event
+from paceline.events.base import Event, Number, Seconds, Time, Whole
 
 
 class Window(Event, frozen=True, kw_only=True, tag_field="window"):
     """A summary over ``length_s`` seconds from ``start_s`` (Unix time, aligned to ``length_s``)."""
 
     cluster: str
-    start_s: float
-    length_s: float
+    start_s: Time
+    length_s: Seconds
 
 
 class RankWindow(Window, frozen=True, kw_only=True, tag="rank"):
     """What one rank did: steps, median step, and mean seconds a step in each phase."""
 
     job: str
-    attempt: int
+    attempt: Whole
     node: str
-    rank: int
-    steps: int
-    first_step: int
-    last_step: int
-    step_median_s: float
-    phase_mean_s: dict[str, float]
+    rank: Whole
+    steps: Whole
+    first_step: Whole
+    last_step: Whole
+    step_median_s: Seconds
+    phase_mean_s: dict[str, Seconds]
 
 
 class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
@@ -32,18 +32,18 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     """
 
     job: str
-    attempt: int
-    ranks: int
-    steps: int
-    first_step: int
-    last_step: int
-    step_median_s: float
-    step_p95_s: float
-    own_median_s: float
-    own_worst_s: float
-    worst_rank: int
-    wait_ratio: float | None
-    phase_median_s: dict[str, float]
+    attempt: Whole
+    ranks: Whole
+    steps: Whole
+    first_step: Whole
+    last_step: Whole
+    step_median_s: Seconds
+    step_p95_s: Seconds
+    own_median_s: Seconds
+    own_worst_s: Seconds
+    worst_rank: Whole
+    wait_ratio: Number | None
+    phase_median_s: dict[str, Seconds]
 
 
 class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
@@ -51,15 +51,15 @@ class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
 
     node: str
     device: str
-    samples: int
-    mean: dict[str, float]
-    max: dict[str, float]
+    samples: Whole
+    mean: dict[str, Number]
+    max: dict[str, Number]
 
 
 class HostWindow(Window, frozen=True, kw_only=True, tag="host"):
     """What one host did: mean and maximum of each measured column."""
 
     node: str
-    samples: int
-    mean: dict[str, float]
-    max: dict[str, float]
+    samples: Whole
+    mean: dict[str, Number]
+    max: dict[str, Number]

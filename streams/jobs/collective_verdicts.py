@@ -15,6 +15,7 @@ from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
+from ..rank_bound import within
 from . import hang, slow_links, straggler_evidence, traffic
 from .accused import AccusedRank
 from .arrivals import ArrivalRows, Arrivals
@@ -48,6 +49,8 @@ class Collectives:
         """Take in one message."""
         if not self.coverage.admit(message.producer, message.sequence):
             return []
+        message, beyond = within(message, self.config.most_ranks)
+        self.coverage.leave_out(beyond, self.config.most_ranks)
         self.coverage.hear(message.ranks, message.world_sizes)
         self.nodes.update(dict.fromkeys(message.ranks, message.node))
         findings = []

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from paceline.settings import MOST_RANKS
+
 from .hang import HangConfig
 from .lateness import KEPT_TICKS
 from .pace import PaceConfig
@@ -32,6 +34,8 @@ class JobConfig:
     #: The first steps of an attempt allocate, compile and connect; they say nothing of what follows. A recording that
     #: begins in the middle of a run has none.
     warmup_steps: int = 5
+    #: Ranks of one job: those from this number on are left out.
+    most_ranks: int = MOST_RANKS.default
     #: Steps after which ranks that were never heard are told.
     silent_steps: int = 50
     steps: StepsConfig = field(default_factory=StepsConfig)

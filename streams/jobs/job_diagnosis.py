@@ -5,6 +5,7 @@ arrive on two topics whose order against each other nobody promises, so the two 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from paceline.events import CollectiveTimings, Finding, OpTimings, Thresholds
@@ -13,6 +14,7 @@ from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
+from ..rank_bound import within
 from ..row_arrays import RowArrays
 from ..snapshots import pack, unpack
 from . import data_bound, data_imbalance, pace, silence, stage_imbalance, straggler_evidence
@@ -56,6 +58,8 @@ class Phases:
         """Take in one message."""
         if not self.coverage.admit(message.producer, message.sequence):
             return []
+        message, beyond = within(message, self.config.most_ranks)
+        self.coverage.leave_out(beyond, self.config.most_ranks)
         self.coverage.hear(message.ranks, message.world_sizes)
         self.cohorts.place(message.ranks, message.pp, _pipelines(message))
         for rank, device in zip(message.ranks, message.devices, strict=True):
@@ -184,11 +188,15 @@ class JobDiagnosis:
         """Judge by the default thresholds with ``values`` from now on; what is known stays."""
         self.values = dict(values)
         phases, collectives, rows = self.phases.snapshot(), self.collectives.snapshot(), self.phases.rows
-        self.config = changed(values)
+        self.config = replace(changed(values), most_ranks=self.config.most_ranks)
         self.phases, self.collectives = Phases(self.config), Collectives(self.config)
         self.phases.load(phases)
         self.collectives.load(collectives)
         self.share_rows(rows)
+
+    def bound_ranks(self, most: int) -> None:
+        """Leave out ranks from number ``most`` on."""
+        self.config = self.phases.config = self.collectives.config = replace(self.config, most_ranks=most)
 
     def share_rows(self, rows: RowArrays) -> None:
         """Read the rows of messages from ``rows``, which other decisions read them from as well."""

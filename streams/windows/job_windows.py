@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from paceline.events import JobWindow, OpTimings, RankWindow
+from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
 from ..gather import Gather
+from ..rank_bound import within
 from ..row_arrays import RowArrays
 from ..snapshots import pack, unpack
 from .aggregate import Part, merge, part, windows
@@ -33,6 +35,7 @@ class JobWindows:
         self.open = OpenSteps()
         self.rows = RowArrays()
         self.reference = -1
+        self.most_ranks = MOST_RANKS.default
         self.waived: set[int] = set()
         self.unheard_waived = False
         self.levels: list[tuple[int, Part] | None] = [None for _ in LENGTHS_S[1:]]
@@ -41,9 +44,15 @@ class JobWindows:
         """Take in one batch; the windows that it completes."""
         if not self.coverage.admit(event.producer, event.sequence):
             return []
+        event, beyond = within(event, self.most_ranks)
+        self.coverage.leave_out(beyond, self.most_ranks)
         self.coverage.hear(event.ranks, event.world_sizes)
         ready = self.gather.push(event, self.coverage.producers)
         return self._advance(ready) if ready else []
+
+    def bound_ranks(self, most: int) -> None:
+        """Leave out ranks from number ``most`` on."""
+        self.most_ranks = most
 
     def share_rows(self, rows: RowArrays) -> None:
         """Read the rows of messages from ``rows``, which other decisions read them from as well."""

@@ -136,7 +136,7 @@ class OpenSteps:
 
     def drop(self, steps: int) -> None:
         """Close the first ``steps`` open steps."""
-        spare = max(16, 2 * (self.used - steps))
+        spare = min(max(16, 2 * (self.used - steps)), max(0, self.most_steps - (self.used - steps)))
         self.phase_s = np.pad(self.phase_s[steps : self.used], ((0, spare), (0, 0), (0, 0)))
         self.step_s = np.pad(self.step_s[steps : self.used], ((0, spare), (0, 0)), constant_values=np.nan)
         self.start_s = np.pad(self.start_s[steps : self.used], ((0, spare), (0, 0)), constant_values=np.nan)

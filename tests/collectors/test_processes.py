@@ -78,6 +78,7 @@ def test_a_known_process_is_not_read_again(proc):
         ({"RANK": "2"}, (None, None)),
         ({"PACELINE_JOB": "a", "RANK": "-1"}, ("a", None)),
         ({"PACELINE_JOB": "a", "RANK": "many"}, ("a", None)),
+        ({"PACELINE_JOB": "a", "RANK": "9" * 30}, ("a", None)),
     ],
 )
 def test_identity(environ, expected):

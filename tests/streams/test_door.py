@@ -10,6 +10,7 @@ from paceline import topics, wire
 from streams.door import Door
 from streams.offsets import Partition
 from streams.processor import Processor
+from streams.snapshots import pack, unpack
 from streams.store import Store
 
 AT = Partition(topics.OP.name, 0)
@@ -179,6 +180,118 @@ def test_an_event_that_breaks_a_decision_is_put_aside(messages, make_training):
     reasons = [json.loads(value)["reason"] for topic, value in broker.published if topic == topics.DEADLETTER.name]
     assert len(reasons) == 1
     assert broker.committed == 3
+
+
+class Batching(Broker):
+    """A broker that has what was sent once somebody waits for it, and counts how often that was."""
+
+    flushes = 0
+
+    async def publish(self, topic, key, value):
+        self.published.append((topic.name, value))
+        self.under_way = getattr(self, "under_way", [])
+        self.under_way.append(done := asyncio.get_running_loop().create_future())
+        if len(self.under_way) == 1:
+            asyncio.get_running_loop().call_later(0.001, self.flush)
+        return done
+
+    def flush(self):
+        self.flushes += 1
+        arriving, self.under_way = self.under_way, []
+        for done in arriving:
+            done.set_result(None)
+
+
+def test_a_flood_of_refused_messages_is_put_aside_in_batches(messages):
+    """Refused messages do not wait for their letters one at a time, and their offsets wait for all of them."""
+
+    async def run():
+        broker = Batching([b"nonsense"] * 3000)
+        door = door_of(broker, Clock())
+        for offset, message in enumerate(broker.messages):
+            await door.take(topics.OP, AT, offset, message)
+        assert broker.committed == 0
+        await door.checkpoint()
+        return broker, door.counts.dead_letters
+
+    broker, dead_letters = asyncio.run(run())
+    assert broker.flushes <= 10
+    assert dead_letters == len(broker.published) == broker.committed == 3000
+
+
+def test_a_refused_message_is_not_committed_before_its_letter_is_delivered():
+    """While a letter is under way, the offset of its message stays where it is."""
+
+    class Stuck(Broker):
+        async def publish(self, topic, key, value):
+            return asyncio.get_running_loop().create_future()
+
+    async def run():
+        broker = Stuck([b"nonsense"])
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await work(broker, Clock())
+        return broker.committed
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_letter_that_cannot_be_delivered_ends_the_worker():
+    """It starts again from what is stored, and the message comes again."""
+
+    class Refusing(Broker):
+        async def publish(self, topic, key, value):
+            done = asyncio.get_running_loop().create_future()
+            done.set_exception(KilledError())
+            return done
+
+    broker = Refusing([b"nonsense"])
+    with pytest.raises(KilledError):
+        asyncio.run(work(broker, Clock()))
+    assert broker.committed == 0
+
+
+class Unstorable:
+    """A decision whose state no snapshot can hold once it was told of rank 3."""
+
+    def __init__(self):
+        self.state = {}
+
+    def update(self, event):
+        self.state["odd"] = 2**70 if 3 in event.ranks else 0
+        return []
+
+    def snapshot(self):
+        return pack(self.state)
+
+    @classmethod
+    def restore(cls, data):
+        made = cls()
+        made.state = unpack(data)
+        return made
+
+
+def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
+    """Its job starts again, everybody else goes on, nothing is read again, and a dead letter says which and why."""
+    odd = [wire.encode(event) for event in make_training(job="odd", ranks=4, nodes=1, seconds=3)]
+    sound = [wire.encode(event) for event in make_training(job="sound", ranks=2, nodes=1, seconds=3)]
+    broker, clock = Broker([*odd, *sound]), Clock()
+    processor = Processor({topics.OP.name: (Unstorable,)})
+    door = Door(processor, Store(broker.table, broker.delivered), broker.publish, broker, clock, clock)
+
+    async def run():
+        for offset, message in enumerate(broker.messages):
+            await door.take(topics.OP, AT, offset, message)
+        await door.checkpoint(everything=True)
+
+    asyncio.run(run())
+    (letter,) = [json.loads(value) for topic, value in broker.published if topic == topics.DEADLETTER.name]
+    assert "odd" in letter["reason"]
+    assert "OverflowError" in letter["reason"]
+    assert (letter["topic"], letter["partition"], letter["offset"]) == (*AT, 2)
+    assert door.counts.states_dropped == 1
+    assert broker.committed == 6
+    assert [key.name for key in processor.states] == ["sound"]
 
 
 def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):

@@ -24,6 +24,9 @@ paceline_streams_published_total{topic="finding"} 2
 # HELP paceline_streams_dead_letters_total Messages that could not be used.
 # TYPE paceline_streams_dead_letters_total counter
 paceline_streams_dead_letters_total 1
+# HELP paceline_streams_states_dropped_total States of a job or node that could not be stored and started again.
+# TYPE paceline_streams_states_dropped_total counter
+paceline_streams_states_dropped_total 3
 # HELP paceline_streams_checkpoints_total Snapshots stored.
 # TYPE paceline_streams_checkpoints_total counter
 paceline_streams_checkpoints_total 7
@@ -57,6 +60,7 @@ def counts():
         bytes=4096,
         published={"finding": 2},
         dead_letters=1,
+        states_dropped=3,
         checkpoints=7,
         checkpoint_bytes=70_000,
         commits=6,

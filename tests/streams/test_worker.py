@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.request import urlopen
 
 import msgspec
@@ -63,6 +64,10 @@ class Workers:
     def put_aside(self) -> list[bytes]:
         """The first bytes of what went to the dead letters."""
         return [base64.b64decode(letter["excerpt"]) for letter in self.dead_letters()]
+
+    def said(self) -> str:
+        """What the workers logged."""
+        return Path(self.log.name).read_text(errors="replace")
 
     def end(self) -> None:
         self.reader.close()
@@ -195,6 +200,55 @@ def test_two_workers_say_what_one_says(workers, make_training, request, free_por
         wanted = expected(runs[job])
         workers.until(lambda job=job, wanted=wanted: len(upserted(workers.findings(job))) >= len(wanted))
         assert upserted(workers.findings(job)) == wanted
+
+
+HUGE = {
+    "a sequence of 71 bits": b'"sequence":1180591620717411303424',
+    "a sequence of 64 bits": b'"sequence":18446744073709551615',
+}
+
+
+def test_a_huge_number_neither_stops_nor_restarts_it(workers, make_training, request):
+    """An event with a number that no snapshot can hold is refused; its job and all others are judged by one worker."""
+    job = f"beyond-{request.node.name}"
+    events = make_training(job=job, slow=3, seconds=25)
+    worker = workers.start()
+    workers.produce(events[:10])
+    for number in HUGE.values():
+        workers.produce_raw(topics.OP, job.encode(), wire.encode(events[10]).replace(b'"sequence":5', number, 1))
+    workers.produce(events[10:])
+    wanted = expected(events)
+    workers.until(lambda: len(workers.findings(job)) >= len(wanted))
+    assert upserted(workers.findings(job)) == wanted
+    workers.until(lambda: sum(_tells(letter, job) for letter in workers.dead_letters()) >= len(HUGE))
+    assert {letter["reason"] for letter in workers.dead_letters() if _tells(letter, job)} <= {
+        "Expected `int` <= 9007199254740992 - at `$.sequence`",
+        "Integer value out of range - at `$.sequence`",
+    }
+    assert worker.poll() is None
+    assert "starting again" not in workers.said()
+
+
+def test_a_flood_of_nonsense_holds_up_nobody(workers, make_training, request):
+    """Thousands of refused messages before a job's own: each has its letter, and the job is judged."""
+    job = f"flood-{request.node.name}"
+    events = make_training(job=job, slow=3, seconds=25)
+    workers.start()
+    producer = clients.producer(workers.settings, "test")
+    for _ in range(3000):
+        producer.send(topics.OP.name, key=job.encode(), value=b"nonsense of " + job.encode())
+    producer.flush()
+    producer.close()
+    workers.produce(events)
+    wanted = expected(events)
+    workers.until(lambda: len(workers.findings(job)) >= len(wanted))
+    assert upserted(workers.findings(job)) == wanted
+    workers.until(lambda: sum(_tells(letter, job) for letter in workers.dead_letters()) >= 3000)
+    assert "starting again" not in workers.said()
+
+
+def _tells(letter: dict[str, object], job: str) -> bool:
+    return job.encode() in base64.b64decode(str(letter["excerpt"]))
 
 
 def _ready(port: int) -> bool:

@@ -1,0 +1,106 @@
+"""A job has no more ranks than the bound says: those beyond are left out, told, and cost no memory."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline import topics, wire
+from paceline.events import Finding, OpenCollective, RankWindow
+from paceline.settings import MOST_RANKS, SettingError
+from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.processor import Processor
+from streams.rank_bound import within
+from streams.windows.job_windows import JobWindows
+
+BOUND = 4
+GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v1.2" / "CollectiveTimings.json"
+
+
+@pytest.fixture
+def events(make_training):
+    """Six ranks on two nodes, of which rank 1 becomes slow; ranks 4 and 5 are beyond the bound."""
+    return make_training(ranks=6, slow=1, seconds=25)
+
+
+def said(processor, events):
+    return [answer for event in events for _, answer in processor.update(topics.OP, event)]
+
+
+def test_ranks_beyond_the_bound_are_left_out_and_told(events):
+    """The others are judged, and what is found says how many ranks it does not speak of."""
+    found = said(Processor(most_ranks=BOUND), events)
+    findings = [one for one in found if isinstance(one, Finding)]
+    assert findings[-1].ranks == [1]
+    assert findings[-1].coverage.ranks_heard == BOUND
+    assert findings[-1].coverage.notes == ["ranks left out (impossible rank: beyond 4 of one job): 2"]
+    assert {one.rank for one in found if isinstance(one, RankWindow)} == set(range(BOUND))
+
+
+def test_a_job_within_the_bound_is_judged_as_without(events):
+    """The bound itself is allowed, and changes no word."""
+    assert said(Processor(most_ranks=6), events) == said(Processor(), events)
+
+
+@pytest.mark.parametrize("cut", [3, 20, 41])
+def test_the_bound_holds_after_a_restart(events, cut):
+    """Restored in the middle, the states go on with the same bound."""
+    whole = said(Processor(most_ranks=BOUND), events)
+    first, second = Processor(most_ranks=BOUND), Processor(most_ranks=BOUND)
+    found = said(first, events[:cut])
+    for key in first.states:
+        second.restore(key, first.snapshot(key))
+    assert found + said(second, events[cut:]) == whole
+
+
+def test_the_bound_holds_when_thresholds_change(events):
+    """Thresholds are changed while a job runs; the bound is not among them."""
+    diagnosis = JobDiagnosis()
+    diagnosis.bound_ranks(BOUND)
+    diagnosis.configure({"sigmas": 4.0})
+    findings = [found for event in events for found in diagnosis.update(event)]
+    assert findings[-1].coverage.ranks_heard == BOUND
+
+
+def test_no_table_is_longer_than_the_bound(events):
+    """Rows, conditions and waiting ranks beyond it are left out too, also where the batch does not speak for them."""
+    row = {"rank": [2**20 - 1], "step": [5], "op": [5], "microbatch": [-1], "start_s": [0.0], "duration_s": [0.1]}
+    odd = msgspec.structs.replace(events[0], producer="odd", world_sizes=[2**53] * 3, **row)
+    kept, beyond = within(odd, BOUND)
+    assert (kept.rank, kept.duration_s, kept.world_sizes, beyond) == ([], [], [BOUND] * 3, 0)
+    windows, diagnosis = JobWindows(), JobDiagnosis()
+    for decision in (windows, diagnosis):
+        decision.bound_ranks(BOUND)
+        for event in [*events[:10], odd, *events[10:]]:
+            decision.update(event)
+    assert sorted(windows.open.slot) == list(range(BOUND))
+    assert diagnosis.phases.steps.ranks == BOUND
+    assert sorted(diagnosis.phases.places) == list(range(BOUND))
+
+
+def test_collectives_are_bounded_alike():
+    """Who stands in a collective is kept by rank, too."""
+    message = wire.decode(topics.COLLECTIVE, GOLDEN.read_bytes())
+    open_ = [
+        OpenCollective(rank=rank, group="g", group_size=2, seq=1, operation="all_reduce", start_s=1.0)
+        for rank in (0, 2**20 - 1)
+    ]
+    kept, beyond = within(msgspec.structs.replace(message, open=open_, now_s=2.0), 10)
+    assert [one.rank for one in kept.open] == [0]
+    assert beyond == 2**20 - 10
+
+
+def test_open_steps_of_many_ranks_take_no_spare_room(make_training):
+    """What the windows of a job keep open is bounded by ranks x steps, room for later steps included."""
+    windows = JobWindows()
+    for event in make_training(ranks=100_000, nodes=1, seconds=4, step_s=1.0):
+        windows.update(event)
+    assert len(windows.open.phase_s) <= windows.open.most_steps == 8
+
+
+@pytest.mark.parametrize("value", ["0", "1048577", "many"])
+def test_the_setting_is_bounded_too(value):
+    """What no rank number can reach is no bound."""
+    with pytest.raises(SettingError, match="PACELINE_MOST_RANKS"):
+        MOST_RANKS.read({"PACELINE_MOST_RANKS": value})
+    assert MOST_RANKS.read({"PACELINE_MOST_RANKS": "8"}) == 8
