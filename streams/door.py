@@ -66,6 +66,7 @@ class Counts:
     bytes: int = 0
     published: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     dead_letters: int = 0
+    unreadable: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     checkpoints: int = 0
     checkpoint_bytes: int = 0
     commits: int = 0
@@ -144,6 +145,15 @@ class Door:
             await self._say(target, answer, opened)
             if epoch != self.epoch:
                 return
+
+    def pass_over(self, source: Partition, first: int, after: int, reason: str) -> None:
+        """A batch that cannot be unpacked has no messages to take; the client's own thread tells of it."""
+        known = topics.BY_NAME.get(source.topic)
+        name = known.short if known else source.topic
+        if not self.counts.unreadable[name]:
+            log.error("%s %d/%d is passed over: %s", source.topic, source.number, first, reason)
+        self.counts.unreadable[name] += 1
+        self.positions.pass_over(source, first, after)
 
     async def _is_next(self, source: Partition, offset: int) -> bool:
         epoch = self.epoch

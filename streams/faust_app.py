@@ -24,6 +24,7 @@ from .offsets import Partition
 from .processor import Processor
 from .routes import ROUTES
 from .store import Store, partition_of
+from .unpacking import bound
 
 #: The consumer group, and the prefix of every topic this app owns: ACLs name ``paceline-streams-``.
 GROUP = "paceline-streams"
@@ -150,6 +151,7 @@ def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseExcept
         return sent
 
     door = Door(Processor(), Store(table, table.delivered), publish, Consumer(made))
+    bound(door.pass_over)
     _agents(made, door, SOURCES, failed)
     return made, door
 

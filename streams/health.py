@@ -27,6 +27,9 @@ class _Meters:
         yield _counter("event_bytes", "Bytes of the events read.", counts.bytes)
         yield _by_topic("published", "Events published.", counts.published)
         yield _counter("dead_letters", "Messages that could not be used.", counts.dead_letters)
+        yield _by_topic(
+            "unreadable_batches", "Batches passed over: too large when unpacked, or no known codec.", counts.unreadable
+        )
         yield _counter("checkpoints", "Snapshots stored.", counts.checkpoints)
         yield _counter("checkpoint_bytes", "Bytes of the snapshots stored.", counts.checkpoint_bytes)
         yield _counter("commits", "Offset commits.", counts.commits)

@@ -20,6 +20,9 @@ paceline_streams_published_total{topic="finding"} 2
 # HELP paceline_streams_dead_letters_total Messages that could not be used.
 # TYPE paceline_streams_dead_letters_total counter
 paceline_streams_dead_letters_total 1
+# HELP paceline_streams_unreadable_batches_total Batches passed over: too large when unpacked, or no known codec.
+# TYPE paceline_streams_unreadable_batches_total counter
+paceline_streams_unreadable_batches_total{topic="op"} 2
 # HELP paceline_streams_checkpoints_total Snapshots stored.
 # TYPE paceline_streams_checkpoints_total counter
 paceline_streams_checkpoints_total 7
@@ -53,6 +56,7 @@ def counts():
         bytes=4096,
         published={"finding": 2},
         dead_letters=1,
+        unreadable={"op": 2},
         checkpoints=7,
         checkpoint_bytes=70_000,
         commits=6,
