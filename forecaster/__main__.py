@@ -56,7 +56,7 @@ def _serve(args: argparse.Namespace) -> int:
     logging.basicConfig(
         level=getattr(logging, args.log_level.upper()), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    for noisy in ("httpx", "httpcore", "kafka", "cmdstanpy", "prophet"):
+    for noisy in ("httpx", "httpcore", "cmdstanpy", "prophet"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     from .server import ServerError, serve
 

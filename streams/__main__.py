@@ -13,6 +13,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.repeated_lines import RepeatedLines
 
 EXAMPLES = """\
 examples:
@@ -31,8 +32,10 @@ def main(argv: list[str] | None = None) -> int:
     logging.basicConfig(
         level=getattr(logging, args.log_level.upper()), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    for noisy in ("faust", "mode", "aiokafka", "kafka"):
+    for noisy in ("faust", "mode", "aiokafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(RepeatedLines())
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     settings.ssl_context()
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:

@@ -19,12 +19,12 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
+from .compat import bound, tell_answers
 from .door import Door
 from .offsets import Partition
 from .processor import Processor
 from .routes import ROUTES
 from .store import Store, partition_of
-from .unpacking import bound
 
 #: The consumer group, and the prefix of every topic this app owns: ACLs name ``paceline-streams-``.
 GROUP = "paceline-streams"
@@ -139,8 +139,14 @@ class Consumer:
         await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
 
 
-def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None]) -> tuple[faust.App, Door]:
-    """The app and its door. ``failed`` is told what an agent could not go on after."""
+def build(
+    settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None], answered: Callable[[], None]
+) -> tuple[faust.App, Door]:
+    """The app and its door.
+
+    ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
+    threads of the client.
+    """
     made = app(settings, data_dir)
     # Keys and values of type bytes are passed through as they are.
     table = cast(SnapshotTable, made.Table(TABLE, key_type=bytes, value_type=bytes, partitions=topics.PARTITIONS))
@@ -152,6 +158,7 @@ def build(settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseExcept
 
     door = Door(Processor(), Store(table, table.delivered), publish, Consumer(made))
     bound(door.pass_over)
+    tell_answers(answered)
     _agents(made, door, SOURCES, failed)
     return made, door
 

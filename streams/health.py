@@ -68,7 +68,7 @@ def metrics(counts: Counts, in_hand: int, units: int) -> str:
     return generate_latest(registry).decode()
 
 
-async def serve(address: str, port: int, ready: Callable[[], bool], text: Callable[[], str]) -> web.AppRunner:
+async def serve(address: str, port: int, waits: Callable[[], str | None], text: Callable[[], str]) -> web.AppRunner:
     """Serve until the runner that is returned is cleaned up.
 
     Raises:
@@ -79,8 +79,8 @@ async def serve(address: str, port: int, ready: Callable[[], bool], text: Callab
         return web.Response(text="ok\n")
 
     async def readyz(request: web.Request) -> web.Response:
-        up = ready()
-        return web.Response(text="ready\n" if up else "joining the group\n", status=200 if up else 503)
+        waiting = waits()
+        return web.Response(text=f"{waiting or 'ready'}\n", status=503 if waiting else 200)
 
     async def show(request: web.Request) -> web.Response:
         return web.Response(text=text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

@@ -1,7 +1,8 @@
-"""aiokafka's unpacking of batches, with an end: its private names are used here and in ``faust_app.py`` alone.
+"""What aiokafka does not offer: its private names are used here and in ``faust_app.py`` alone.
 
-Rule of this file: the clients of this process (Faust makes them itself) unpack a batch to so many bytes and no more.
-One that cannot be read has no records, its offsets are passed, and where it was is told.
+Rule of this file: Faust makes the clients of this process itself, so what is changed here is changed for all of them.
+A batch unpacks to so many bytes and no more: one that cannot be read has no records, its offsets are passed, and where
+it was is told. And so is every answer of a broker.
 """
 
 import importlib
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiokafka import codec
+from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
 from aiokafka.errors import UnsupportedCodecError
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -23,6 +25,7 @@ from .offsets import Partition
 Passed = Callable[[Partition, int, int, str], None]
 _CODECS = {"gzip_decode": gunzip, "zstd_decode": unzstd, "snappy_decode": refuse, "lz4_decode": refuse}
 _PLAIN: Any = fetcher.PartitionRecords
+_SEND: Any = AIOKafkaClient.send
 
 
 class _Batch:
@@ -76,3 +79,14 @@ def bound(passed: Passed) -> None:
         for name, unpack in _CODECS.items():
             if hasattr(module, name):
                 setattr(module, name, unpack)
+
+
+def tell_answers(answered: Callable[[], None]) -> None:
+    """From now on ``answered`` is called whenever a broker has answered a request of any client of this process."""
+
+    async def send(client: AIOKafkaClient, *args: Any, **options: Any) -> Any:
+        answer = await _SEND(client, *args, **options)
+        answered()
+        return answer
+
+    AIOKafkaClient.send = send
