@@ -55,7 +55,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 def _serve(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level)
-    for noisy in ("httpx", "httpcore", "kafka", "cmdstanpy", "prophet"):
+    for noisy in ("httpx", "httpcore", "cmdstanpy", "prophet"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     from .server import ServerError, serve
 

@@ -53,7 +53,9 @@ class EventConsumer:
     def _run(self) -> None:
         client_id = "paceline-forecaster"
         self.state = "connecting to the broker"
-        with follow.Follower(self._settings, STARTS, client_id, on_lost=self._lost, stop=self._stop) as follower:
+        with follow.Follower(
+            self._settings, STARTS, client_id, on_lost=self._lost, on_unreadable=self._unusable, stop=self._stop
+        ) as follower:
             while not self._stop.is_set():
                 for batch in follower.poll():
                     self._take(batch.topic, batch.messages)
@@ -73,6 +75,9 @@ class EventConsumer:
             try:
                 self._memory.update(wire.decode(topic, message.value))
             except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
-                if not self._memory.counts.undecodable:
-                    logger.warning("an event that cannot be used on %s: %s", topic.name, error)
-                self._memory.counts.undecodable += 1
+                self._unusable(topic, str(error))
+
+    def _unusable(self, topic: Topic, reason: str) -> None:
+        if not self._memory.counts.undecodable:
+            logger.warning("an event that cannot be used on %s: %s", topic.name, reason)
+        self._memory.counts.undecodable += 1

@@ -10,6 +10,7 @@ import sys
 import time
 from typing import Any
 
+from paceline.repeated_lines import RepeatedLines
 from paceline.visible import visible
 
 
@@ -20,8 +21,9 @@ def say(text: str, program: str = "paceline") -> None:
 
 
 def log_to_stderr(level: str) -> None:
-    """Log records from ``level`` on to standard error, one line each."""
+    """Log records from ``level`` on to standard error, one line each; what others' code repeats, ever more seldom."""
     handler = logging.StreamHandler()
+    handler.addFilter(RepeatedLines())
     handler.setFormatter(VisibleFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 

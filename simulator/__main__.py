@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from paceline import wire
-from paceline.kafka.clients import producer
-from paceline.kafka.errors import BusError, explained
+from paceline.kafka.errors import BusError
+from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import RecordingError, Writer, check_writable
@@ -34,7 +34,6 @@ EXAMPLES = """examples:
 a fault is KIND:rank=R,size=0.3,from=100,to=200[,every=N][,reason=…][,seconds=S]; R may be 3, 8-15 or 3+9, size is how
 much longer the rank's own work takes (0.3: 30 %). Kinds: compute, throttle (reason thermal, power, brake or hardware),
 input, gc, cpu, memory, link, hang (for seconds), slowdown (the whole job)."""
-FLUSH_S = 30.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -159,22 +158,15 @@ def _sink(options: argparse.Namespace) -> Iterator[Callable[[Message], None]]:
         return
     settings = BrokerSettings.from_environ(os.environ, options.brokers)
     ensure_topics(settings)
-    failures: list[BaseException] = []
-    with explained(settings), contextlib.closing(producer(settings, "paceline-simulate")) as client:
+    with Outbound(settings, "paceline-simulate") as outbound:
         started, began_s = time.monotonic(), time.time()
 
         def send(message: Message) -> None:
             if options.speed:
-                _wait_until(started + (message.time_s - began_s) / options.speed)
+                outbound.wait_until(started + (message.time_s - began_s) / options.speed)
             key = (wire.key_of(message.topic, message.event) or "").encode()
-            client.send(message.topic.name, value=wire.encode(message.event), key=key).add_errback(failures.append)
+            outbound.send(message.topic.name, key, wire.encode(message.event))
 
         yield send
-        client.flush(timeout=FLUSH_S)
-    if failures:
-        raise BusError(settings.address, f"{len(failures)} messages were not taken", "run `paceline doctor`")
-
-
-def _wait_until(when: float) -> None:
-    while (left := when - time.monotonic()) > 0:
-        time.sleep(min(left, 0.5))
+    if outbound.refused:
+        raise BusError(settings.address, f"{outbound.refused} messages were not taken", "run `paceline doctor`")

@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one worker until SIGTERM; its exit status."""
     args = _parse(sys.argv[1:] if argv is None else argv)
     log_to_stderr(args.log_level)
-    for noisy in ("faust", "mode", "aiokafka", "kafka"):
+    for noisy in ("faust", "mode", "aiokafka"):
         logging.getLogger(noisy).setLevel(logging.ERROR if args.log_level != "debug" else logging.INFO)
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     settings.ssl_context()

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from paceline import wire
+from paceline import topics, wire
 from paceline.events import Event, JobWindow
 from paceline.topics import Topic
 
@@ -63,6 +63,7 @@ class Counts:
     published: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     dead_letters: int = 0
     states_dropped: int = 0
+    unreadable: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     checkpoints: int = 0
     checkpoint_bytes: int = 0
     commits: int = 0
@@ -144,6 +145,15 @@ class Door:
             await self._say(target, answer, value, opened)
             if epoch != self.epoch:
                 return
+
+    def pass_over(self, source: Partition, first: int, after: int, reason: str) -> None:
+        """A batch that cannot be unpacked has no messages to take; the client's own thread tells of it."""
+        topic = topics.BY_NAME.get(source.topic)
+        name = topic.short if topic else source.topic
+        if not self.counts.unreadable[name]:
+            log.error("%s %d/%d is passed over: %s", source.topic, source.number, first, reason)
+        self.counts.unreadable[name] += 1
+        self.positions.pass_over(source, first, after)
 
     async def _is_next(self, source: Partition, offset: int) -> bool:
         epoch = self.epoch

@@ -19,6 +19,7 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
+from .compat import bound, tell_answers
 from .door import Door
 from .offsets import Partition
 from .processor import Processor
@@ -139,9 +140,17 @@ class Consumer:
 
 
 def build(
-    settings: BrokerSettings, data_dir: Path, failed: Callable[[BaseException], None], most_ranks: int
+    settings: BrokerSettings,
+    data_dir: Path,
+    failed: Callable[[BaseException], None],
+    answered: Callable[[], None],
+    most_ranks: int,
 ) -> tuple[faust.App, Door]:
-    """The app and its door. ``failed`` is told what an agent could not go on after."""
+    """The app and its door.
+
+    ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
+    threads of the client.
+    """
     made = app(settings, data_dir)
     # Keys and values of type bytes are passed through as they are.
     table = cast(SnapshotTable, made.Table(TABLE, key_type=bytes, value_type=bytes, partitions=topics.PARTITIONS))
@@ -152,6 +161,8 @@ def build(
         return sent
 
     door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, Consumer(made))
+    bound(door.pass_over)
+    tell_answers(answered)
     _agents(made, door, SOURCES, failed)
     return made, door
 

@@ -32,6 +32,9 @@ class _Meters:
         yield _counter("dead_letters", "Messages that could not be used.", counts.dead_letters)
         dropped = "States of a job or node that could not be stored and started again."
         yield _counter("states_dropped", dropped, counts.states_dropped)
+        yield _by_topic(
+            "unreadable_batches", "Batches passed over: too large when unpacked, or no known codec.", counts.unreadable
+        )
         yield _counter("checkpoints", "Snapshots stored.", counts.checkpoints)
         yield _counter("checkpoint_bytes", "Bytes of the snapshots stored.", counts.checkpoint_bytes)
         yield _counter("commits", "Offset commits.", counts.commits)
@@ -71,7 +74,7 @@ def metrics(counts: Counts, in_hand: int, units: int) -> str:
 
 
 async def serve(
-    address: str, port: int, ready: Callable[[], bool], text: Callable[[], str], names: Sequence[str]
+    address: str, port: int, waits: Callable[[], str | None], text: Callable[[], str], names: Sequence[str]
 ) -> web.AppRunner:
     """Serve until the runner that is returned is cleaned up; only requests for one of ``names`` are answered.
 
@@ -83,8 +86,8 @@ async def serve(
         return web.Response(text="ok\n")
 
     async def readyz(request: web.Request) -> web.Response:
-        up = ready()
-        return web.Response(text="ready\n" if up else "joining the group\n", status=200 if up else 503)
+        waiting = waits()
+        return web.Response(text=f"{waiting or 'ready'}\n", status=503 if waiting else 200)
 
     async def show(request: web.Request) -> web.Response:
         return web.Response(text=text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})

@@ -34,6 +34,8 @@ class Positions:
     def __init__(self) -> None:
         self.next: dict[Partition, int] = {}
         self._gaps: dict[Partition, _Gap] = {}
+        #: First offset -> the one after, of batches that were passed over because they cannot be unpacked.
+        self._passed: dict[Partition, dict[int, int]] = {}
         self.gaps_seen = 0
 
     def knows(self, partition: Partition) -> bool:
@@ -45,9 +47,20 @@ class Positions:
         self.next[partition] = offset
         self._gaps.pop(partition, None)
 
+    def pass_over(self, partition: Partition, first: int, after: int) -> None:
+        """The offsets from ``first`` to before ``after`` will not come: that is no gap."""
+        self._passed.setdefault(partition, {})[first] = after
+
+    def _skip_passed(self, partition: Partition) -> int:
+        """The offset that is due, beyond what was passed over."""
+        passed = self._passed.get(partition, {})
+        while self.next[partition] in passed:
+            self.next[partition] = passed.pop(self.next[partition])
+        return self.next[partition]
+
     def judge(self, partition: Partition, offset: int, now_s: float) -> PositionCheck:
         """What to do with the message at ``offset``; ``SEEK`` is not to take it but to read from ``next`` again."""
-        wanted = self.next[partition]
+        wanted = self._skip_passed(partition)
         gap = self._gaps.get(partition)
         if offset < wanted:
             return PositionCheck.SKIP
@@ -68,3 +81,4 @@ class Positions:
         """The partitions were taken away."""
         self.next.clear()
         self._gaps.clear()
+        self._passed.clear()

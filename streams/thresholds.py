@@ -4,14 +4,13 @@ Rule of this file: arguments in, one message out; what the thresholds mean is wr
 """
 
 import argparse
-import contextlib
 import os
 import sys
 
 from paceline import topics, wire
 from paceline.events import Thresholds
-from paceline.kafka.clients import producer
-from paceline.kafka.errors import BusError, explained
+from paceline.kafka.errors import BusError
+from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import CLUSTER, SettingError
@@ -26,7 +25,6 @@ examples:
   paceline thresholds --job resnet-7 hang_s=300 sigmas=4       two at once; the others go back to their defaults
   paceline thresholds --job resnet-7                           back to the defaults
 """
-_SEND_S = 15.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -59,11 +57,13 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
     topic = topics.THRESHOLD
     try:
         ensure_topics(settings)
-        with explained(settings), contextlib.closing(producer(settings, "paceline-thresholds")) as client:
-            key = (wire.key_of(topic, event) or "").encode()
-            client.send(topic.name, wire.encode(event), key=key).get(timeout=_SEND_S)
+        with Outbound(settings, "paceline-thresholds") as outbound:
+            outbound.send(topic.name, (wire.key_of(topic, event) or "").encode(), wire.encode(event))
     except BusError as error:
         say(str(error), "paceline thresholds")
+        return 1
+    if outbound.refused:
+        print(f"paceline thresholds: not taken by Kafka at {settings.address}; run `paceline doctor`", file=sys.stderr)
         return 1
     told = ", ".join(f"{name}={value:g}" for name, value in values.items()) or "all at their defaults"
     print(f"job {args.job}, attempt {args.attempt}: {told}, from its next messages on")

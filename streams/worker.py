@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 LOOK_S = 0.25
 #: Longer than this neither the last snapshot nor the app's own stop may take.
 STOP_S = 10.0
+#: A broker that is there answers a heartbeat every 1.5 s, and a fetch every half second.
+SILENT_S = 10.0
 
 
 class WorkerError(Exception):
@@ -49,6 +52,17 @@ class Worker:
         self.web_address, self.web_port = web
         self.names = hosts.answered(self.web_address, further_hosts)
         self.ready = False
+        self._answered_s = time.monotonic()
+
+    def waits(self) -> str | None:
+        """What the worker waits for; None while it works."""
+        if not self.ready:
+            return "joining the group"
+        silent_s = time.monotonic() - self._answered_s
+        return f"no answer from Kafka for {silent_s:.0f} s" if silent_s > SILENT_S else None
+
+    def _answered(self) -> None:
+        self._answered_s = time.monotonic()
 
     async def run(self) -> None:
         """Work until SIGTERM or SIGINT.
@@ -66,7 +80,7 @@ class Worker:
             if not failure.done():
                 failure.set_result(error)
 
-        app, door = build(self.settings, self.data_dir, failed, self.most_ranks)
+        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
         stopping = asyncio.create_task(stop.wait())
@@ -89,7 +103,7 @@ class Worker:
             return health.metrics(door.counts, door.offsets.in_hand(), len(door.processor.states))
 
         try:
-            return await health.serve(self.web_address, self.web_port, lambda: self.ready, text, self.names)
+            return await health.serve(self.web_address, self.web_port, self.waits, text, self.names)
         except OSError as error:
             raise SettingError(
                 f"--web-port={self.web_port} on {self.web_address}: {error.strerror}; allowed: a free port"

@@ -25,11 +25,12 @@ with warnings.catch_warnings():
     # The Kafka client reads its schemas by a function that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from paceline import child
-    from paceline.kafka import embedded
+    from paceline.kafka import clients, embedded
     from paceline.kafka.errors import BusError
     from paceline.kafka.reach import wait_for_broker
     from paceline.kafka.settings import BrokerSettings
     from paceline.kafka.topic_admin import ensure_topics
+    from paceline.topics import Topic
 
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
@@ -228,6 +229,18 @@ def broker(request: pytest.FixtureRequest) -> BrokerSettings:
     settings = BrokerSettings().with_brokers(request.getfixturevalue(fixture).address)
     ensure_topics(settings)
     return settings
+
+
+@pytest.fixture(scope="session")
+def bomb() -> Callable[[BrokerSettings, Topic, str], None]:
+    """Puts a batch on a topic that weighs a tenth of a megabyte and unpacks to a hundred."""
+
+    def send(settings: BrokerSettings, topic: Topic, codec: str) -> None:
+        producer = clients.producer(settings, "bomb", compression_type=codec, max_request_size=2**30)
+        producer.send(topic.name, value=bytes(100 * 2**20)).get(60)
+        producer.close()
+
+    return send
 
 
 @pytest.fixture(scope="session")

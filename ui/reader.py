@@ -83,7 +83,13 @@ class Reader:
         starts = {topic: Start(messages=messages) for topic, messages in looks_back.items()}
         client_id = f"paceline-ui-{name}"
         with Follower(
-            self._settings, starts, client_id, most_behind=LAG_MAX, on_skip=self._skip, stop=self._stop
+            self._settings,
+            starts,
+            client_id,
+            most_behind=LAG_MAX,
+            on_skip=self._skip,
+            on_unreadable=self._unreadable,
+            stop=self._stop,
         ) as follower:
             while not self._stop.is_set():
                 batches = follower.poll()
@@ -105,6 +111,10 @@ class Reader:
     def _skip(self, topic: Topic, messages: int) -> None:
         with self._lock:
             self._feed.skip(topic.short, messages)
+
+    def _unreadable(self, topic: Topic, reason: str) -> None:
+        with self._lock:
+            self._feed.unusable(topic.short, reason)
 
     def _take(self, topic: Topic, messages: Sequence[Message]) -> None:
         for message in messages:

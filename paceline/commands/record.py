@@ -18,7 +18,7 @@ from paceline.kafka.follow import BEGINNING, NOW, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import say
-from paceline.topics import TOPICS
+from paceline.topics import TOPICS, Topic
 
 EXAMPLES = """examples:
   paceline record -o today.jsonl.zst                        all there is, until Ctrl-C
@@ -69,12 +69,22 @@ def _record(options: argparse.Namespace, settings: BrokerSettings, writer: Write
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     starts = dict.fromkeys(TOPICS, BEGINNING if options.from_beginning else NOW)
-    with Follower(settings, starts, "paceline-record", resume=True, stop=stopped) as follower:
+    with Follower(
+        settings, starts, "paceline-record", resume=True, on_lost=_wait_for_it, on_unreadable=_passed_over, stop=stopped
+    ) as follower:
         follower.connect()
         say(f"recording from Kafka at {settings.address} into {options.output}; Ctrl-C ends it")
         _copy(follower, Selection(options.job), writer, options.seconds, stopped)
     say(f"{writer.messages} messages in {options.output}")
     return 0
+
+
+def _wait_for_it(cause: str) -> None:
+    say(f"{cause}; waiting for it")
+
+
+def _passed_over(topic: Topic, reason: str) -> None:
+    say(f"a batch on {topic.name} is not in the recording: {reason}")
 
 
 def _copy(

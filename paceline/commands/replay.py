@@ -5,15 +5,14 @@ left out unless asked for, because the workers derive them again.
 """
 
 import argparse
-import contextlib
 import os
 import time
 from collections.abc import Iterator
 
 import msgspec
 
-from paceline.kafka.clients import Producer, producer
-from paceline.kafka.errors import BusError, explained
+from paceline.kafka.errors import BusError
+from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import Bad, Line, RecordingError, read
@@ -30,7 +29,6 @@ The workers drop what they have seen: to replay a job into a bus that knows it, 
 
 #: Bad lines that are shown one by one.
 MOST_SHOWN = 3
-FLUSH_S = 30.0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,8 +90,8 @@ def main(argv: list[str]) -> int:
     try:
         lines = playable(read(options.file, options.most_unpacked), derived=options.derived, job=options.job)
         ensure_topics(settings)
-        with explained(settings), contextlib.closing(producer(settings, "paceline-replay")) as client:
-            sent, failed, bad = _play(lines, client, options.speed)
+        with Outbound(settings, "paceline-replay") as outbound:
+            sent, bad = _play(lines, outbound, options.speed)
     except RecordingError as error:
         say(str(error))
         return 2
@@ -101,15 +99,14 @@ def main(argv: list[str]) -> int:
         say(str(error))
         return 1
     say(f"{sent} messages replayed from {options.file}" + (f", {bad} bad lines left out" if bad else ""))
-    if failed:
-        say(f"{failed} of them were not taken by Kafka at {settings.address}; run `paceline doctor`")
-    return 1 if failed or (bad and not sent) else 0
+    if outbound.refused:
+        say(f"{outbound.refused} of them were not taken by Kafka at {settings.address}; run `paceline doctor`")
+    return 1 if outbound.refused or (bad and not sent) else 0
 
 
-def _play(lines: Iterator[Line | Bad], client: Producer, speed: float) -> tuple[int, int, int]:
-    """Send the lines; how many were sent, how many of those failed, how many lines were bad."""
+def _play(lines: Iterator[Line | Bad], outbound: Outbound, speed: float) -> tuple[int, int]:
+    """Send the lines, a recording with a gap of an hour with that gap; how many were sent, how many were bad."""
     sent = bad = 0
-    failures: list[BaseException] = []
     first_ms, started, progress = None, time.monotonic(), Progress()
     for line in lines:
         if isinstance(line, Bad):
@@ -119,17 +116,10 @@ def _play(lines: Iterator[Line | Bad], client: Producer, speed: float) -> tuple[
             continue
         first_ms = line.timestamp_ms if first_ms is None else first_ms
         if speed:
-            _wait_until(started + (line.timestamp_ms - first_ms) / 1000 / speed)
+            outbound.wait_until(started + (line.timestamp_ms - first_ms) / 1000 / speed)
         key = None if line.key is None else line.key.encode()
-        client.send(line.topic, value=line.value, key=key).add_errback(failures.append)
+        outbound.send(line.topic, key, line.value)
         sent += 1
         progress.tell(f"{sent} messages, {(line.timestamp_ms - first_ms) / 1000:.0f} s of the recording")
-    client.flush(timeout=FLUSH_S)
     progress.end()
-    return sent, len(failures), bad
-
-
-def _wait_until(when: float) -> None:
-    """Sleep until ``when`` on the monotonic clock; a recording with a gap of an hour keeps it."""
-    while (left := when - time.monotonic()) > 0:
-        time.sleep(min(left, 0.5))
+    return sent, bad

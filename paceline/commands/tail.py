@@ -73,7 +73,9 @@ def follow(
         BrokenPipeError: the reader has gone.
     """
     starts = {topic: BEGINNING if from_beginning else NOW}
-    with Follower(settings, starts, "paceline-tail", resume=True) as follower:
+    with Follower(
+        settings, starts, "paceline-tail", resume=True, on_lost=_wait_for_it, on_unreadable=_passed_over
+    ) as follower:
         follower.connect()
         for value in _values(follower, topic, settings.address, end, output):
             event = _event(value)
@@ -125,6 +127,14 @@ def _event(value: bytes) -> Mapping[str, Any] | None:
 
 def _say(line: str) -> None:
     say(line, "paceline tail")
+
+
+def _wait_for_it(cause: str) -> None:
+    _say(f"{cause}; waiting for it")
+
+
+def _passed_over(topic: Topic, reason: str) -> None:
+    _say(f"passed over a batch on {topic.name}: {reason}")
 
 
 def _seconds(raw: str) -> float:

@@ -7,6 +7,7 @@ of kafka-python needs reading here alone (pyproject.toml pins it).
 import contextlib
 import socket
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, KafkaProducer, errors
@@ -14,6 +15,10 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.record.default_records import DefaultRecordBatch
+from kafka.record.memory_records import MemoryRecords
+
+from paceline.kafka.decompression import UnreadableBatchError, gunzip, refuse, unzstd
 
 Client = TypeVar("Client")
 #: How long a producer's thread gets to end when its messages are dropped.
@@ -100,6 +105,54 @@ def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:
     finally:
         cluster.need_all_topic_metadata = before
     return set(cluster.topics())
+
+
+class _BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]
+    """A batch that unpacks so much and no more; one that cannot be read has no records, and its offsets are passed."""
+
+    def __init__(self, buffer: bytearray, tell: Callable[[str], None]) -> None:
+        super().__init__(buffer)
+        self._tell = tell
+
+    _buffer: bytearray
+    _pos: int
+    _decompressed: bool
+
+    def _maybe_uncompress(self) -> None:
+        if self._decompressed or self.compression_type == self.CODEC_NONE:
+            super()._maybe_uncompress()
+            return
+        unpack = {self.CODEC_GZIP: gunzip, self.CODEC_ZSTD: unzstd}.get(self.compression_type, refuse)
+        try:
+            self._buffer = bytearray(unpack(memoryview(self._buffer)[self._pos :]))
+        except UnreadableBatchError as error:
+            self._buffer, self._num_records = bytearray(), 0
+            self._tell(str(error))
+        self._pos, self._decompressed = 0, True
+
+
+class _BoundedRecords:
+    """What a fetch brought of a partition, in bounded batches."""
+
+    def __init__(self, records: MemoryRecords, tell: Callable[[str], None]) -> None:
+        self._records, self._tell = records, tell
+
+    def next_batch(self) -> Any:
+        """The next batch, or None. The format of before 2017 has no bound; brokers since 4.0 do not keep it."""
+        batch = self._records.next_batch()
+        return _BoundedBatch(batch._buffer, self._tell) if isinstance(batch, DefaultRecordBatch) else batch
+
+
+def bound(consumer: KafkaConsumer, on_unreadable: Callable[[str, str], None]) -> None:
+    """Let no batch unpack to more than there is room for: it is passed over, and its topic and the reason told."""
+    fetcher = consumer._fetcher
+    plain = fetcher.PartitionRecords
+
+    def partition_records(fetch_offset: int, partition: Any, records: MemoryRecords, **options: Any) -> Any:
+        tell = partial(on_unreadable, partition.topic)
+        return plain(fetch_offset, partition, _BoundedRecords(records, tell), **options)
+
+    fetcher.PartitionRecords = partition_records
 
 
 def remove_exit_handler(producer: KafkaProducer) -> None:

@@ -71,7 +71,8 @@ class Follower:
     After an outage reading starts as at first, for readers that drop repeats; with ``resume`` it goes on where it was,
     or with all there is where the brokers have lost that place. Where a topic of ``most_behind`` is further behind, the
     rest is passed over and ``on_skip`` told how much. ``on_lost`` is told a cause once, until the broker was back or
-    the cause is another. A wait for brokers or topics ends as soon as ``stop`` is set.
+    the cause is another, ``on_unreadable`` a topic and a reason for every batch passed over because it cannot be
+    unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
     """
 
     def __init__(
@@ -84,11 +85,12 @@ class Follower:
         most_behind: Mapping[Topic, int] | None = None,
         on_lost: Callable[[str], None] = lambda cause: None,
         on_skip: Callable[[Topic, int], None] = lambda topic, messages: None,
+        on_unreadable: Callable[[Topic, str], None] = lambda topic, reason: None,
         stop: threading.Event | None = None,
     ) -> None:
         self._settings, self._starts, self._client_id, self._resume = settings, starts, client_id, resume
         self._most_behind = most_behind or {}
-        self._on_lost, self._on_skip = on_lost, on_skip
+        self._on_lost, self._on_skip, self._on_unreadable = on_lost, on_skip, on_unreadable
         self._stop = stop or threading.Event()
         self._topics = {topic.name: topic for topic in starts}
         self._backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S, Random())
@@ -102,6 +104,8 @@ class Follower:
         self.state: Literal["connecting", "connected", "lost"] = "connecting"
         #: Why the brokers are lost, in a line for a person; empty while they are not.
         self.cause = ""
+        #: The kinds of causes that were told since the brokers answered.
+        self._told: set[str] = set()
         #: Messages of each followed topic still to be read, as of the last question.
         self.lag: dict[Topic, int] = {}
         #: Whether all that the topics held when they were joined has been handed on.
@@ -135,6 +139,7 @@ class Follower:
         """
         self._ends.clear()
         self._client = consumer(self._settings, client_id=self._client_id, from_beginning=self._resume)
+        compat.bound(self._client, lambda name, reason: self._on_unreadable(self._topics[name], reason))
         try:
             with explained(self._settings):
                 self._ask(self._client)
@@ -154,7 +159,7 @@ class Follower:
             with explained(self._settings):
                 return self._poll(self._client, timeout_s)
         except (BusError, SettingError) as error:
-            self._lose(str(error))
+            self._lose(str(error), error.kind if isinstance(error, BusError) else str(error))
             return []
 
     def _poll(self, client: KafkaConsumer, timeout_s: float) -> list[Batch]:
@@ -171,9 +176,10 @@ class Follower:
             self.caught_up = all(_position(client, partition) >= end for partition, end in self._ends.items())
         return [Batch(self._topics[partition.topic], messages) for partition, messages in polled.items()]
 
-    def _lose(self, cause: str) -> None:
+    def _lose(self, cause: str, kind: str) -> None:
         self.close()
-        told = self.state == "lost" and self.cause == cause
+        told = kind in self._told
+        self._told.add(kind)
         self.state, self.cause, self.caught_up = "lost", cause, False
         self._retry_at = time.monotonic() + self._backoff.next_s()
         if not told:
@@ -195,6 +201,7 @@ class Follower:
         self._began = True
         self._backoff.reset()
         self.state, self.cause = "connected", ""
+        self._told.clear()
 
     def _join(self, client: KafkaConsumer, added: list[TopicPartition]) -> None:
         limit_ms = int(ANSWER_S * 1000)

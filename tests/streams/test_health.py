@@ -27,6 +27,9 @@ paceline_streams_dead_letters_total 1
 # HELP paceline_streams_states_dropped_total States of a job or node that could not be stored and started again.
 # TYPE paceline_streams_states_dropped_total counter
 paceline_streams_states_dropped_total 3
+# HELP paceline_streams_unreadable_batches_total Batches passed over: too large when unpacked, or no known codec.
+# TYPE paceline_streams_unreadable_batches_total counter
+paceline_streams_unreadable_batches_total{topic="op"} 2
 # HELP paceline_streams_checkpoints_total Snapshots stored.
 # TYPE paceline_streams_checkpoints_total counter
 paceline_streams_checkpoints_total 7
@@ -61,6 +64,7 @@ def counts():
         published={"finding": 2},
         dead_letters=1,
         states_dropped=3,
+        unreadable={"op": 2},
         checkpoints=7,
         checkpoint_bytes=70_000,
         commits=6,

@@ -44,3 +44,12 @@ def test_a_seek_without_effect_is_tried_again():
     positions.judge(AT, 50, 0.0)
     assert positions.judge(AT, 60, RETRY_S / 2) is PositionCheck.SKIP
     assert positions.judge(AT, 61, RETRY_S) is PositionCheck.SEEK
+
+
+def test_offsets_that_were_passed_over_are_no_gap():
+    """A batch that cannot be unpacked, or two, told before or after the messages in front of it are taken."""
+    positions = started()
+    positions.pass_over(AT, 11, 20)
+    positions.pass_over(AT, 20, 21)
+    assert [positions.judge(AT, offset, 0.0) for offset in (10, 21, 22)] == [PositionCheck.TAKE] * 3
+    assert positions.gaps_seen == 0

@@ -251,6 +251,29 @@ def _tells(letter: dict[str, object], job: str) -> bool:
     return job.encode() in base64.b64decode(str(letter["excerpt"]))
 
 
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_a_batch_that_unpacks_to_too_much_is_passed_over(
+    workers, make_training, request, free_port, bomb, codec, tmp_path
+):
+    """Its job and the others go on, the worker does not start again, and says how many there were."""
+    job = f"bombed-{codec}-{request.node.name}"
+    events = make_training(job=job, slow=1, seconds=25)
+    workers.start("--web-port", str(port := free_port()))
+    workers.produce(events[:20])
+    bomb(workers.settings, topics.OP, codec)
+    workers.produce(events[20:])
+    workers.until(lambda: len(workers.findings(job)) >= len(expected(events)))
+    assert upserted(workers.findings(job)) == expected(events)
+    workers.until(lambda: _metric(port, 'paceline_streams_unreadable_batches_total{topic="op"}') >= 1)
+    assert "starting again" not in (tmp_path / "worker.log").read_text()
+
+
+def _metric(port: int, name: str) -> float:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
+
+
 def _ready(port: int) -> bool:
     try:
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:

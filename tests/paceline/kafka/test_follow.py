@@ -245,3 +245,19 @@ def test_after_an_outage_it_goes_on_where_it_was_or_looks_back_again(
         publish(node.settings, topic, b"3")
         until(lambda: all(heard.poll().values[-1] == b"3" for heard in both))
     assert [heard.values for heard in both] == [[b"1", b"2", b"1", b"2", b"3"], [b"1", b"2", b"3"]]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_a_batch_that_unpacks_to_too_much_is_passed_over_and_told(
+    broker: BrokerSettings, topic: Topic, until: Until, bomb: Callable[[BrokerSettings, Topic, str], None], codec: str
+):
+    """A tenth of a megabyte that would be a hundred: what is before and after it is read."""
+    publish(broker, topic, b"before")
+    bomb(broker, topic, codec)
+    publish(broker, topic, b"after")
+    told: list[tuple[Topic, str]] = []
+    with Follower(broker, {topic: BEGINNING}, "test", on_unreadable=lambda *what: told.append(what)) as follower:
+        heard = Heard(follower)
+        until(lambda: heard.poll().values == [b"before", b"after"])
+    assert [where for where, _ in told] == [topic]
+    assert "when unpacked" in told[0][1]
