@@ -49,16 +49,16 @@ def _among(name: str, names: Sequence[str]) -> bool:
 def _of_this_machine() -> list[str]:
     """Its host name, and the addresses that it has by that name and towards elsewhere."""
     name = socket.gethostname()
-    found = [name]
+    names = [name]
     try:
-        found += [str(each[4][0]) for each in socket.getaddrinfo(name, None)]
+        names += [str(each[4][0]) for each in socket.getaddrinfo(name, None)]
     except OSError:
-        found = [name]  # A name that nobody resolves is still its name.
+        names = [name]  # A name that nobody resolves is still its name.
     for family, elsewhere in ELSEWHERE:
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:
                 probe.connect((elsewhere, 9))
-                found.append(str(probe.getsockname()[0]))
+                names.append(str(probe.getsockname()[0]))
         except OSError:
             continue
-    return found
+    return names
