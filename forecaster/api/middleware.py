@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,33 +40,48 @@ class DropAbandoned:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # One message at a time: a body is read no faster than the route takes it.
-        messages: asyncio.Queue[Message] = asyncio.Queue(1)
-        answered = abandoned = False
-
-        async def sending(message: Message) -> None:
-            nonlocal answered
-            await send(message)
-            answered |= message["type"] == "http.response.body" and not message.get("more_body", False)
-
-        async def listen() -> None:
-            nonlocal abandoned
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect" and not answered:
-                    abandoned = True
-                    working.cancel()
-                await messages.put(message)
-
-        working = asyncio.ensure_future(self._app(scope, messages.get, sending))
-        listening = asyncio.ensure_future(listen())
+        request = _Request(receive, send)
+        working = asyncio.ensure_future(self._app(scope, request.receive, request.send))
+        listening = asyncio.ensure_future(request.listen(working.cancel))
         try:
             await working
         except asyncio.CancelledError:
-            if not abandoned:
+            if not request.abandoned:
                 working.cancel()
                 raise
         finally:
             listening.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await listening
+
+
+class _Request:
+    """One request, with somebody who listens for its client while the route works."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        # One message at a time: a body is read no faster than the route takes it.
+        self._messages: asyncio.Queue[Message | Exception] = asyncio.Queue(1)
+        self._answered = self.abandoned = False
+
+    async def receive(self) -> Message:
+        message = await self._messages.get()
+        if isinstance(message, Exception):
+            raise message
+        return message
+
+    async def send(self, message: Message) -> None:
+        await self._send(message)
+        self._answered |= message["type"] == "http.response.body" and not message.get("more_body", False)
+
+    async def listen(self, gone: Callable[[], object]) -> None:
+        while True:
+            try:
+                message = await self._receive()
+            except Exception as error:  # A body beyond the limit: whoever reads it is to be told, not we.
+                await self._messages.put(error)
+                return
+            if message["type"] == "http.disconnect" and not self._answered:
+                self.abandoned = True
+                gone()
+            await self._messages.put(message)

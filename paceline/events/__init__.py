@@ -10,6 +10,7 @@ short on the wire and exact to a microsecond. ``None`` means *not measured*; 0 i
 """
 
 from paceline.events.base import (
+    LATEST_S,
     SCHEMA_VERSION,
     Count,
     CountOrNone,
@@ -60,6 +61,7 @@ from paceline.events.windows import DeviceWindow, HostWindow, JobWindow, RankWin
 
 __all__ = [
     "CAUSE_WORDS",
+    "LATEST_S",
     "OPS",
     "OP_INDEX",
     "OVERLAYS",

@@ -13,10 +13,11 @@ Rank = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 CountOrNone = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
-#: Unix time in seconds, up to the year 5138.
-Time = Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]
+#: Unix time in seconds, up to the year 5138, and no duration is longer.
+LATEST_S = 1e11
+Time = Annotated[float, msgspec.Meta(ge=0.0, le=LATEST_S)]
 #: A difference of two times: an offset or a duration.
-Seconds = Annotated[float, msgspec.Meta(ge=-1e11, le=1e11)]
+Seconds = Annotated[float, msgspec.Meta(ge=-LATEST_S, le=LATEST_S)]
 #: Any other measured number; its square, and sums of many, are still numbers.
 Number = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 

@@ -2,7 +2,7 @@
 
 Rule of this file: pure. Time is an argument, messages come in as structs and events go out as ``Outgoing``; whoever
 calls decides where they go. A rank's rows stay in the order in which it measured them. Rows that cannot travel (a
-number that is not finite) are dropped and counted, never guessed.
+time that no event may hold) are dropped and counted, never guessed.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from paceline import wire
 from paceline.events import (
+    LATEST_S,
     CollectiveTimings,
     JobDescribed,
     LinkSample,
@@ -172,7 +173,7 @@ class Batcher:
 
     def _append_ops(self, job: _Job, rank: int, rows: list[OpRow]) -> None:
         for row in rows:
-            if not math.isfinite(row.start_s + row.duration_s):
+            if not _fit(row.start_s, row.duration_s):
                 self.unfit_rows += 1
                 continue
             if job.ops.full():
@@ -182,7 +183,7 @@ class Batcher:
 
     def _append_collectives(self, job: _Job, rank: int, rows: list[CollectiveRow]) -> None:
         for row in rows:
-            if not math.isfinite(row.start_s + row.duration_s + row.wait_s):
+            if not _fit(row.start_s, row.duration_s, row.wait_s):
                 self.unfit_rows += 1
                 continue
             if job.collectives.full():
@@ -273,3 +274,8 @@ class Batcher:
 def _places(places: list[int | None]) -> list[int]:
     """The ranks' places in one dimension; nothing where nobody has one."""
     return [-1 if place is None else place for place in places] if any(p is not None for p in places) else []
+
+
+def _fit(start_s: float, *lengths_s: float) -> bool:
+    """Whether these times can travel; NaN is within no bounds."""
+    return 0.0 <= start_s <= LATEST_S and all(-LATEST_S <= length_s <= LATEST_S for length_s in lengths_s)

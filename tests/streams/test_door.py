@@ -262,12 +262,12 @@ class Unstorable:
         return []
 
     def snapshot(self):
-        return pack(self.state)
+        return pack(1, self.state)
 
     @classmethod
     def restore(cls, data):
         made = cls()
-        made.state = unpack(data)
+        made.state = unpack(1, data)
         return made
 
 

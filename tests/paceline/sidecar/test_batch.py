@@ -132,7 +132,7 @@ def test_a_message_stays_under_900_kilobytes(wide: int, word: str) -> None:
     times = {"start_s": 1e9 + 0.123457, "duration_s": 1234.123457}
     full = Report(
         [op_row(wide, op=op, **times) for op in words],
-        [collective_row(wide, bytes=wide, group=group) for group in words],
+        [collective_row(wide, bytes=wide, group=group, start_s=1e9 + 0.123457) for group in words],
     )
     batcher.update(key, 0, full)
     sent = batcher.end(2000.0)
@@ -176,6 +176,17 @@ def test_what_is_not_finite_is_dropped_and_counted() -> None:
     (sent,) = of(OpTimings, batcher.end(2000.0))
     assert sent.event.step == [1]
     assert batcher.unfit_rows == 1
+
+
+@pytest.mark.parametrize("start_s", [-1.0, 1e12, 1e300, math.inf])
+def test_a_clock_that_no_event_may_tell_costs_its_rows_alone(start_s: float) -> None:
+    """A rank whose clock is absurd must not make the message of all ranks unreadable."""
+    batcher = Batcher(ORIGIN)
+    key = batcher.join(hello(0))
+    batcher.update(key, 0, Report([op_row(0, start_s=start_s), op_row(1)], [collective_row(0, start_s=start_s)]))
+    (sent,) = of(OpTimings, batcher.end(2000.0))
+    assert wire.decode(sent.topic, wire.encode(sent.event)).step == [1]
+    assert batcher.unfit_rows == 2
 
 
 def test_collectives_say_whether_phases_come_too() -> None:
