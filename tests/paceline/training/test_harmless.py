@@ -1,7 +1,7 @@
 """A script on a GPU survives the probe: captures stay valid, forked children alive. The device is a fake one."""
 
-import gc
 import faulthandler
+import gc
 import os
 import signal
 import threading
