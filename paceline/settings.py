@@ -147,7 +147,11 @@ def text(raw: str) -> str:
 
 
 BROKERS: Setting[tuple[str, ...]] = Setting(
-    "PACELINE_BROKERS", ("127.0.0.1:9092",), brokers, "host:port[,host:port…]", "Kafka brokers to connect to first"
+    "PACELINE_BROKERS",
+    ("127.0.0.1:9092",),
+    brokers,
+    "host:port[,host:port…]",
+    "Kafka brokers to connect to first; `none`: `paceline run` needs none",
 )
 CLUSTER = Setting("PACELINE_CLUSTER", "default", text, "any name", "name of the cluster, part of a job's identity")
 NODE = Setting("PACELINE_NODE", "", text, "any name", "name of this node; default: the host name")

@@ -53,7 +53,8 @@ FOREIGN |= {
     "SCRAM_USERS",
     "SCRAM_USERS_FILE",
 }  # what kafka.sh reads
-OURS = {"LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
+#: No test meets a Kafka that it did not start, though one may listen at the default address.
+OURS = {"PACELINE_BROKERS": "none", "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
 #: Maven keeps what it has fetched there; a worker of pytest-xdist is started when HOME is another one already.
 INHERITED_HOME = os.environ.setdefault("PYTEST_INHERITED_HOME", os.environ.get("HOME", "/"))
 
@@ -71,6 +72,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1,localhost"]))
     time.tzset()
     os.umask(0o022)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    """What a test changes of the process, it puts back: another test would depend on the order."""
+    before = _of_the_process()
+    yield
+    after = _of_the_process()
+    assert after == before, "the test leaves the process changed: see the difference"
+
+
+def _of_the_process() -> dict[str, object]:
+    environ = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    handlers = {number.name: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    return {**environ, **handlers, "folder": Path.cwd()}
 
 
 def _reset_signals() -> None:

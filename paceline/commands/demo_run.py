@@ -17,9 +17,10 @@ from paceline.child import spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import SlowLink
-from paceline.commands.stack import answers, await_page, environment, free_port, listens
+from paceline.commands.stack import answers, await_page, environment, free_port
 from paceline.events import Finding, JobWindow
 from paceline.kafka.follow import NOW, Follower
+from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings
 from paceline.terminal import Progress, say
 from paceline.topics import FINDING, OP, WINDOW

@@ -15,9 +15,9 @@ from pathlib import Path
 from paceline.commands.foreground import Child, NotRunError
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
-from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.settings import add_brokers_option, optional_settings
 from paceline.recording import RecordingError, check_writable
-from paceline.settings import CLUSTER, JOB, NODE, SettingError
+from paceline.settings import BROKERS, CLUSTER, JOB, NODE, SettingError
 from paceline.terminal import say
 from paceline.training.messages import SOCKET_VARIABLE
 
@@ -43,7 +43,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--job", metavar="NAME", help="the job's id; default: Slurm's, Kubernetes', torchrun's, made up")
     made.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
-    add_brokers_option(made)
+    add_brokers_option(
+        made, f"Kafka brokers (default: {BROKERS.name}, else 127.0.0.1:9092 if it listens); none: no Kafka at all"
+    )
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
     made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
@@ -67,7 +69,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     """
     for setting in (CLUSTER, JOB, NODE):
         setting.read(environ)
-    BrokerSettings.from_environ(environ, options.brokers)
+    optional_settings(environ, options.brokers)
     if options.record == "-":
         raise RecordingError("--record -: standard output is the command's own; name a file")
     if options.record:

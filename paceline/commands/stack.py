@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from paceline.commands.services import Services
 from paceline.kafka import embedded
 from paceline.kafka.reach import wait_for_broker
-from paceline.kafka.settings import BrokerSettings, split
+from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import BROKERS
 from paceline.terminal import Progress, say
@@ -33,9 +33,11 @@ class StackError(RuntimeError):
 @contextlib.contextmanager
 def broker(brokers: str | None, port: int, services: Services) -> Iterator[BrokerSettings]:
     """A broker that answers and has the topics: the one at ``brokers``, else an embedded one on ``port``."""
-    settings = BrokerSettings.from_environ(os.environ, brokers)
     with contextlib.ExitStack() as stack:
-        if not brokers:
+        if brokers:
+            settings = BrokerSettings.from_environ(os.environ, brokers)
+        else:
+            optional_settings(os.environ)  # What is wrong there is told before anything starts.
             started = stack.enter_context(embedded.start(port, services.folder / "broker.log"))
             settings = BrokerSettings(brokers=(started.address,))
             say(f"broker at {started.address}, embedded: all is kept in memory and gone when this command ends")
@@ -81,14 +83,6 @@ def free_port(wanted: int) -> int:
         except (OSError, OverflowError):
             return free_port(0)
         return int(probe.getsockname()[1])
-
-
-def listens(settings: BrokerSettings) -> bool:
-    """Whether anything listens at the first broker's address."""
-    with contextlib.suppress(OSError):
-        socket.create_connection(split(settings.brokers[0]), timeout=0.5).close()
-        return True
-    return False
 
 
 def answers(url: str) -> bool:

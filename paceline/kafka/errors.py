@@ -42,11 +42,9 @@ class BusError(RuntimeError):
     ``permanent`` tells that waiting cannot help: a wrong password, an untrusted certificate.
     """
 
-    def __init__(self, address: str, cause: str, mend: str, *, permanent: bool = False, kind: str = "") -> None:
+    def __init__(self, address: str, cause: str, mend: str, *, permanent: bool = False) -> None:
         super().__init__(f"Kafka at {address}: {cause}; {mend}")
         self.address, self.cause, self.mend, self.permanent = address, cause, mend, permanent
-        #: The cause without what the client said, which differs from one attempt to the next.
-        self.kind = kind or cause
 
 
 def explain(address: str, error: BaseException, username: str | None = None) -> BusError:
@@ -63,9 +61,7 @@ def explain(address: str, error: BaseException, username: str | None = None) -> 
         return BusError(address, "no such host", "check PACELINE_BROKERS")
     for part, cause, mend, permanent in _CAUSES:
         if part in said:
-            return BusError(
-                address, f"{cause} ({said})" if part != said else cause, mend, permanent=permanent, kind=cause
-            )
+            return BusError(address, f"{cause} ({said})" if part != said else cause, mend, permanent=permanent)
     if isinstance(error, errors.KafkaConnectionError) and said == "KafkaConnectionError":
         return BusError(address, "it closed the connection", _WANTS_MORE)
     return BusError(address, f"{type(error).__name__}: {said}", "run `paceline doctor`")

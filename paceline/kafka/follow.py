@@ -70,9 +70,9 @@ class Follower:
 
     After an outage reading starts as at first, for readers that drop repeats; with ``resume`` it goes on where it was,
     or with all there is where the brokers have lost that place. Where a topic of ``most_behind`` is further behind, the
-    rest is passed over and ``on_skip`` told how much. ``on_lost`` is told a cause once, until the broker was back or
-    the cause is another, ``on_unreadable`` a topic and a reason for every batch passed over because it cannot be
-    unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
+    rest is passed over and ``on_skip`` told how much. ``on_lost`` is told the cause of an outage once, and anew what
+    waiting cannot mend (a refused login); ``on_unreadable`` a topic and a reason for every batch passed over because it
+    cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Follower:
         """Whether ``topic`` is there and nothing of it is missed any more."""
         return topic in self.lag
 
-    def connect(self) -> None:
+    def connect(self) -> KafkaConsumer:
         """Connect and join the topics that are there: what is published after this is not missed.
 
         Raises:
@@ -146,6 +146,7 @@ class Follower:
         except BusError:
             self.close()
             raise
+        return self._client
 
     def poll(self, timeout_s: float = POLL_S) -> list[Batch]:
         """What has come, waiting up to ``timeout_s`` for it; nothing while the brokers are away."""
@@ -154,13 +155,24 @@ class Follower:
             self._stop.wait(min(wait_s, timeout_s))
             return []
         try:
-            if self._client is None:
-                self.connect()
-            with explained(self._settings):
-                return self._poll(self._client, timeout_s)
+            return self._poll_connected(timeout_s)
         except (BusError, SettingError) as error:
-            self._lose(str(error), error.kind if isinstance(error, BusError) else str(error))
+            self._lose(error)
             return []
+
+    def _poll_connected(self, timeout_s: float) -> list[Batch]:
+        if self._client is not None:
+            try:
+                with explained(self._settings):
+                    return self._poll(self._client, timeout_s)
+            except BusError as error:
+                if error.permanent:
+                    raise
+                # A connection that breaks does not say why; the next attempt does.
+                self.close()
+        client = self.connect()
+        with explained(self._settings):
+            return self._poll(client, timeout_s)
 
     def _poll(self, client: KafkaConsumer, timeout_s: float) -> list[Batch]:
         if time.monotonic() >= self._ask_at:
@@ -176,14 +188,16 @@ class Follower:
             self.caught_up = all(_position(client, partition) >= end for partition, end in self._ends.items())
         return [Batch(self._topics[partition.topic], messages) for partition, messages in polled.items()]
 
-    def _lose(self, cause: str, kind: str) -> None:
+    def _lose(self, error: BusError | SettingError) -> None:
         self.close()
+        # Brokers that are away may be reset, refused and silent by turns: waiting mends it all, and it is one outage.
+        kind = "" if isinstance(error, BusError) and not error.permanent else str(error)
         told = kind in self._told
         self._told.add(kind)
-        self.state, self.cause, self.caught_up = "lost", cause, False
+        self.state, self.cause, self.caught_up = "lost", str(error), False
         self._retry_at = time.monotonic() + self._backoff.next_s()
         if not told:
-            self._on_lost(cause)
+            self._on_lost(self.cause)
 
     def _ask(self, client: KafkaConsumer) -> None:
         """Learn the lag and the new partitions, which also proves that the brokers answer."""

@@ -74,6 +74,15 @@ def reach(settings: BrokerSettings, timeout_s: float) -> None:
         raise failure
 
 
+def listens(settings: BrokerSettings) -> bool:
+    """Whether anything listens at the first broker's address, Kafka or not; known within half a second."""
+    try:
+        socket.create_connection(split(settings.brokers[0]), timeout=0.5).close()
+    except OSError:
+        return False
+    return True
+
+
 def wait_for_broker(
     settings: BrokerSettings,
     deadline_s: float,

@@ -14,6 +14,9 @@ from typing import Any
 from paceline import settings as names
 from paceline.settings import Setting, SettingError
 
+#: Said instead of brokers to a command that can do without: not even the default address is looked at.
+NO_BROKERS = "none"
+
 
 @dataclass(frozen=True)
 class BrokerSettings:
@@ -36,7 +39,7 @@ class BrokerSettings:
             SettingError: a value is wrong, or settings contradict each other; the line names the variable.
         """
         settings = cls(
-            brokers=names.BROKERS.read(environ),
+            brokers=names.BROKERS.default if brokers else names.BROKERS.read(environ),
             security_protocol=names.SECURITY_PROTOCOL.read(environ),
             ssl_cafile=names.SSL_CAFILE.read(environ),
             ssl_certfile=names.SSL_CERTFILE.read(environ),
@@ -140,6 +143,17 @@ def _check(settings: BrokerSettings) -> None:
 def _readable(setting: Setting[str], path: str) -> None:
     if path and not Path(path).is_file():
         raise SettingError(f"{setting.name}={path!r}: no such file; allowed: {setting.allowed}")
+
+
+def optional_settings(environ: Mapping[str, str], brokers: str | None = None) -> BrokerSettings | None:
+    """The settings for a command that can do without brokers; None where it was told ``none`` in their place.
+
+    Raises:
+        SettingError: see ``BrokerSettings.from_environ``.
+    """
+    if (brokers or environ.get(names.BROKERS.name)) == NO_BROKERS:
+        return None
+    return BrokerSettings.from_environ(environ, brokers)
 
 
 def add_brokers_option(

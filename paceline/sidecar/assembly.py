@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 from paceline.delivery.publisher import Publisher
 from paceline.identity import node_of
-from paceline.kafka.settings import BrokerSettings, split
+from paceline.kafka.reach import listens
+from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.settings import BROKERS, CLUSTER, SettingError
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
@@ -60,18 +61,12 @@ def _made(make: Callable[[], Sink | None], warn: Warn) -> Sink | None:
 
 def _bus(options: argparse.Namespace, environ: Mapping[str, str], node: str, warn: Warn) -> Sink | None:
     """A publisher where brokers are named, or where one is found at the default address."""
-    settings = BrokerSettings.from_environ(environ, options.brokers)
+    settings = optional_settings(environ, options.brokers)
+    if settings is None:
+        return None
     named = options.brokers or environ.get(BROKERS.name)
-    if not named and not _listens(settings.brokers[0]):
+    if not named and not listens(settings):
         if not options.quiet:
             warn(f"no Kafka at {settings.address} (paceline up starts one): findings come on this terminal alone")
         return None
     return BusSink(settings, node, warn)
-
-
-def _listens(address: str) -> bool:
-    try:
-        socket.create_connection(split(address), timeout=0.5).close()
-    except OSError:
-        return False
-    return True

@@ -26,7 +26,7 @@ def test_no_broker_is_said_and_waited_for():
 
 def test_a_wrong_setting_is_named():
     """One line with the variable and what is allowed, status 2."""
-    done = streams(PACELINE_SECURITY_PROTOCOL="TSL")
+    done = streams("--brokers", "127.0.0.1:9", PACELINE_SECURITY_PROTOCOL="TSL")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "PACELINE_SECURITY_PROTOCOL" in done.stderr

@@ -14,6 +14,12 @@ from paceline.settings import SettingError
 from ui.__main__ import main, options
 
 
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    """The page's brokers go on to Streamlit's script in the environment: the command changes it."""
+    monkeypatch.setenv("PACELINE_BROKERS", "127.0.0.1:9")
+
+
 def test_no_module_is_named_like_a_library():
     """Streamlit puts ui/ first on sys.path: a module named like a library would hide it."""
     folder = Path(ui.__file__).parent
@@ -22,9 +28,8 @@ def test_no_module_is_named_like_a_library():
     assert not ours & (set(sys.stdlib_module_names) | set(packages_distributions()))
 
 
-def test_a_wrong_broker_names_the_variable(monkeypatch):
+def test_a_wrong_broker_names_the_variable():
     """A wrong address is told before anything starts."""
-    monkeypatch.setenv("PACELINE_BROKERS", "unset-by-the-option:1")
     with pytest.raises(SettingError, match=r"'nowhere' is not host:port"):
         main(["--brokers", "nowhere"])
 

@@ -145,7 +145,10 @@ def test_a_recording_that_cannot_be_written_is_found_before_the_start(tmp_path: 
     assert (status, out, len(err.splitlines())) == (2, "", 1)
 
 
-@pytest.mark.parametrize("environ", [{"PACELINE_BROKERS": "nonsense"}, {"PACELINE_SECURITY_PROTOCOL": "SASL_SSL"}])
+@pytest.mark.parametrize(
+    "environ",
+    [{"PACELINE_BROKERS": "nonsense"}, {"PACELINE_BROKERS": NOWHERE, "PACELINE_SECURITY_PROTOCOL": "SASL_SSL"}],
+)
 def test_a_wrong_setting_is_found_before_the_start(tmp_path: Path, environ: dict[str, str]) -> None:
     """Status 2 and the variable's name."""
     status, out, err = run(*script("print('ran')"), folder=tmp_path, environ=environ)

@@ -1,10 +1,13 @@
 """The consumer loop: where it starts, and what it does while brokers or topics are not there."""
 
+import contextlib
 import signal
+import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -184,6 +187,54 @@ def test_a_broker_that_is_away_at_the_start_is_an_error_or_told_once(nobody: str
     assert "refused" in follower.cause
 
 
+class Listener:
+    """Answers every connection on its port with ``answer`` and closes it."""
+
+    def __init__(self, port: int, answer: bytes) -> None:
+        self._answer = answer
+        self._server = socket.create_server(("127.0.0.1", port))
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._server.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._server.accept()
+                with connection:
+                    connection.sendall(self._answer)
+
+
+def test_an_outage_that_changes_its_face_is_told_once_and_what_waiting_cannot_mend_anew(
+    free_port: Callable[[], int], until: Until
+):
+    """Closed, refused: waiting helps. A port that does not speak TLS: somebody has to act."""
+    told: list[str] = []
+    port = free_port()
+
+    def lost_by(cause: str) -> bool:
+        follower.poll(0.01)
+        return cause in follower.cause
+
+    settings = replace(BrokerSettings().with_brokers(f"127.0.0.1:{port}"), security_protocol="SSL")
+    with Follower(settings, {}, "test", on_lost=told.append) as follower:
+        until(lambda: lost_by("refused"))
+        with Listener(port, b""):
+            until(lambda: lost_by("closed the connection"))
+        assert len(told) == 1
+        with Listener(port, b"HTTP/1.1 400 Bad Request\r\n\r\n"):
+            until(lambda: lost_by("TLS failed"))
+    assert len(told) == 2
+    assert "TLS failed" in told[1]
+
+
 @pytest.mark.bus
 def test_an_embedded_broker_that_comes_back_has_forgotten_all_and_is_read_from_its_beginning(
     topic: Topic, until: Until
@@ -207,7 +258,7 @@ def test_an_embedded_broker_that_comes_back_has_forgotten_all_and_is_read_from_i
             assert (looking_back.state, looking_back.cause) == ("connected", "")
             kill(second)
     assert len(told) == 1
-    assert settings.address in told[0]
+    assert f"{settings.address}: connection refused" in told[0]
 
 
 @pytest.mark.bus

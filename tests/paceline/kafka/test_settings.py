@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.settings import BrokerSettings, add_brokers_option, optional_settings
 from paceline.settings import SASL_PASSWORD, SETTINGS, Setting, SettingError
 
 SASL = {
@@ -41,6 +41,17 @@ def test_tls_and_login_become_client_options():
 def test_the_password_shows_in_no_representation():
     """Settings that end up in a log do not carry the password."""
     assert "s3cret" not in repr(BrokerSettings.from_environ(SASL))
+
+
+def test_a_command_that_can_do_without_brokers_may_be_told_so() -> None:
+    """``none`` in the environment or as option, and the option is stronger; other commands do not know the word."""
+    nowhere = {"PACELINE_BROKERS": "none"}
+    assert optional_settings(nowhere) is None
+    assert optional_settings({}, "none") is None
+    assert optional_settings(nowhere, "k:1") == BrokerSettings(("k:1",)) == BrokerSettings.from_environ(nowhere, "k:1")
+    assert optional_settings({}) == BrokerSettings()
+    with pytest.raises(SettingError, match="PACELINE_BROKERS"):
+        BrokerSettings.from_environ(nowhere)
 
 
 @pytest.mark.parametrize(
