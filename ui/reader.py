@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from paceline import topics, wire
-from paceline.kafka.follow import Follower, Message, Start
+from paceline.kafka.follow import ConsumerRecord, Follower, Start
 from paceline.kafka.settings import BrokerSettings
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
@@ -92,10 +92,10 @@ class Reader:
             stop=self._stop,
         ) as follower:
             while not self._stop.is_set():
-                batches = follower.poll()
+                polled = follower.poll()
                 self._tell(name, follower)
-                for batch in batches:
-                    self._take(batch.topic, batch.messages)
+                for topic, records in polled:
+                    self._take(topic, records)
                 self._threads[name].well()
 
     def _tell(self, name: str, follower: Follower) -> None:
@@ -116,14 +116,14 @@ class Reader:
         with self._lock:
             self._feed.unusable(topic.short, reason)
 
-    def _take(self, topic: Topic, messages: Sequence[Message]) -> None:
-        for message in messages:
-            if message.value is None:
+    def _take(self, topic: Topic, records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            if record.value is None:
                 continue
             try:
-                event = wire.decode(topic, message.value)
+                event = wire.decode(topic, record.value)
                 with self._lock:
-                    self._feed.update(topic.short, event, message.timestamp / 1000)
+                    self._feed.update(topic.short, event, record.timestamp / 1000)
             except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 with self._lock:
                     self._feed.unusable(topic.short, str(error) or type(error).__name__)
