@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .batches import Batches, Message
+from paceline.timed_event import TimedEvent
+
+from .batches import Batches
 from .dependencies import run
 from .fault import EXPECTED, Fault
 from .inject import inject
@@ -31,7 +33,7 @@ class Job:
         self.left_healthy: Array = np.zeros(0)
         self.ended_s = 0.0
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[TimedEvent]:
         """All messages, in the order of time."""
         spec = self.spec
         hang = min((fault for fault in spec.faults if fault.kind == "hang"), key=lambda one: one.first, default=None)
@@ -44,7 +46,7 @@ class Job:
             self.ended_s += spec.step_s + hang.seconds
         yield from self.batches.describe(self.ended_s + 2.0, ended=True)
 
-    def _steps(self, steps: int) -> Iterator[Message]:
+    def _steps(self, steps: int) -> Iterator[TimedEvent]:
         spec, draws = self.spec, Draws(self.spec)
         run_length = max(_CELLS // (spec.ranks * (2 * spec.microbatches * spec.blocks + 10)), 1)
         before = healthy_before = np.zeros(spec.ranks)
