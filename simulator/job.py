@@ -9,10 +9,10 @@ import numpy as np
 
 from paceline.timed_event import TimedEvent
 
-from .batches import Batches
 from .dependencies import run
 from .fault import EXPECTED, Fault
 from .inject import inject
+from .node_messages import NodeMessages
 from .spec import RANKS_A_NODE, Spec
 from .table import build
 from .truth import FaultTruth, Truth
@@ -27,7 +27,7 @@ class Job:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.batches = Batches(spec)
+        self.node_messages = NodeMessages(spec)
         #: When all left each step, with the faults and without, seconds since the job began.
         self.left: Array = np.zeros(0)
         self.left_healthy: Array = np.zeros(0)
@@ -38,13 +38,13 @@ class Job:
         spec = self.spec
         hang = min((fault for fault in spec.faults if fault.kind == "hang"), key=lambda one: one.first, default=None)
         steps = spec.steps if hang is None else min(hang.first, spec.steps)
-        yield from self.batches.describe(0.0, ended=False)
+        yield from self.node_messages.describe(0.0, ended=False)
         yield from self._steps(steps)
         self.ended_s = float(self.left[-1]) if self.left.size else 0.0
         if hang is not None and hang.first < spec.steps:
-            yield from self.batches.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
+            yield from self.node_messages.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
             self.ended_s += spec.step_s + hang.seconds
-        yield from self.batches.describe(self.ended_s + 2.0, ended=True)
+        yield from self.node_messages.describe(self.ended_s + 2.0, ended=True)
 
     def _steps(self, steps: int) -> Iterator[TimedEvent]:
         spec, draws = self.spec, Draws(self.spec)
@@ -62,7 +62,7 @@ class Job:
             before = work.optimizer[-1]
             self.left = _extend(self.left, times.leave)
             base = np.concatenate([[0.0], self.left])[first : first + count]
-            yield from self.batches.emit(first, build(work, times, base, spec), times, base)
+            yield from self.node_messages.emit(first, build(work, times, base, spec), times, base)
 
     def truth(self) -> Truth:
         """What is true of the messages given."""

@@ -38,8 +38,8 @@ class _Part(NamedTuple):
     steps: range
 
 
-class Batches:
-    """The messages of one job."""
+class NodeMessages:
+    """What the nodes of one job say."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
