@@ -14,9 +14,9 @@ from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE, JOB, OP
 
 from .collectives import EXTRA_EVERY
+from .conditions import ConditionReadings, LinkReadings
 from .dependencies import StepTimes
 from .node import Node
-from .readings import ConditionReadings, Wires
 from .spec import Spec
 from .table import Table
 from .work import Array
@@ -44,8 +44,8 @@ class NodeMessages:
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.nodes = [Node(number, spec) for number in range(spec.nodes)]
-        self.conditions = ConditionReadings(spec)
-        self.wires = Wires(spec)
+        self.condition_readings = ConditionReadings(spec)
+        self.link_readings = LinkReadings(spec)
         random = np.random.default_rng([spec.seed, 3])
         #: When in a second each node sends, and how wrong its clock is.
         self.phase: list[float] = random.random(spec.nodes).tolist()
@@ -89,7 +89,7 @@ class NodeMessages:
         cell, column = np.nonzero(keep)
         conditions = []
         if self.spec.conditions:
-            conditions = self.conditions.read(node.ranks, clock + part.sent_s, part.steps)
+            conditions = self.condition_readings.read(node.ranks, clock + part.sent_s, part.steps)
         return OpTimings(
             **node.about,
             **node.speaks,
@@ -139,7 +139,7 @@ class NodeMessages:
             start_s=np.round(begun - t0_s, 6).tolist(),
             duration_s=np.round(lasted, 6).tolist(),
             wait_s=np.round(wait, 6).tolist(),
-            links=self.wires.read(node.ranks, part.steps),
+            links=self.link_readings.read(node.ranks, part.steps),
         )
 
     def hang(self, step: int, missing: tuple[int, ...], since_s: float, seconds: float) -> Iterator[TimedEvent]:
