@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Job:
+class ImportedJob:
     """Whose rows they are. ``dp``, ``pp``: places of ranks, where known; ``nodes``: their hosts, where known."""
 
     name: str
@@ -62,7 +62,7 @@ class Job:
         }
 
 
-def messages(rows: Rows, job: Job) -> Iterator[TimedEvent]:
+def messages(rows: Rows, job: ImportedJob) -> Iterator[TimedEvent]:
     """The rows as OpTimings, by step, then rank, then time."""
     # The closing row goes last: it starts with the first of the others.
     order = np.lexsort((rows.start, rows.op == TOTAL, rows.rank, rows.step))
@@ -99,7 +99,7 @@ def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:
     yield begin, int(rows.rank.size)
 
 
-def _event(rows: Rows, job: Job, node: str, sequence: int) -> OpTimings:
+def _event(rows: Rows, job: ImportedJob, node: str, sequence: int) -> OpTimings:
     ranks = np.unique(rows.rank).tolist()
     t0_s = round(float(rows.start.min()), 3)
     return OpTimings(

@@ -15,7 +15,7 @@ from paceline.topics import COLLECTIVE
 
 from .kineto import Rank
 from .notes import Notes, SourceError
-from .op_rows import Job, Rows, messages
+from .op_rows import ImportedJob, Rows, messages
 
 
 class Traces:
@@ -49,12 +49,12 @@ class Traces:
             "a profiler trace holds no time before its first step, no waiting for a processor, no device state"
         )
         nodes = {number: rank.host for number, rank in self.ranks.items()}
-        job = Job(self.job, list(range(world)), {}, {}, nodes)
+        job = ImportedJob(self.job, list(range(world)), {}, {}, nodes)
         columns = [np.concatenate(parts) for parts in zip(*(rank.rows for rank in self.ranks.values()), strict=True)]
         everything = [*messages(Rows(*columns), job), *self._collectives(job)]
         yield from sorted(everything, key=lambda message: message.timestamp_ms)
 
-    def _collectives(self, job: Job) -> Iterator[TimedEvent]:
+    def _collectives(self, job: ImportedJob) -> Iterator[TimedEvent]:
         for number, rank in sorted(self.ranks.items()):
             counts: dict[str, int] = defaultdict(int)
             starts = [collective.span.start for collective in rank.collectives]
