@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .classifier import classify
 from .features import FEATURES
 from .kind import JOB_KINDS
-from .model import FORMAT, Model, expanded
+from .model import FORMAT, KindModel, expanded
 from .recordings import TELEMETRY, Recording, feature_rows, pieces, read, resampled, rescaled
 
 VERSION = "1"
@@ -72,13 +72,13 @@ def variations(recordings: Sequence[Recording], random: np.random.Generator) -> 
     return variants
 
 
-def fit(rows: FeatureRows, familiar: FeatureRows, random: np.random.Generator, reach: float = np.inf) -> Model:
+def fit(rows: FeatureRows, familiar: FeatureRows, random: np.random.Generator, reach: float = np.inf) -> KindModel:
     """A model of ``rows``; ``familiar`` are the windows that the model is to know."""
     from scipy.optimize import minimize
 
     centre, spread = rows.features.mean(axis=0), np.maximum(rows.features.std(axis=0), 1e-3)
     blank = np.zeros((len(JOB_KINDS), 1))
-    model = Model(
+    model = KindModel(
         VERSION, JOB_KINDS, tuple(FEATURES), centre, spread, blank, _examples(familiar, centre, spread), reach
     )
     standard = model.standardised(rows.features)
@@ -99,7 +99,7 @@ def fit(rows: FeatureRows, familiar: FeatureRows, random: np.random.Generator, r
     start = np.zeros(len(JOB_KINDS) * inputs.shape[1])
     optimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     weights = optimum.x.reshape(len(JOB_KINDS), -1)
-    return Model(VERSION, JOB_KINDS, model.features, centre, spread, weights, model.examples, reach)
+    return KindModel(VERSION, JOB_KINDS, model.features, centre, spread, weights, model.examples, reach)
 
 
 def _with_holes(standard: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
@@ -125,7 +125,7 @@ class Judged:
     """A model and the job it never saw."""
 
     recording: Recording
-    model: Model
+    model: KindModel
 
 
 def leave_one_out(recordings: Sequence[Recording]) -> list[Judged]:
@@ -160,7 +160,7 @@ def predicted(judged: Judged, recording: Recording) -> str:
     return classify(series, recording.interval_s, model=judged.model).kind
 
 
-def content(model: Model, scores: dict[str, float], recordings: Sequence[Recording]) -> dict[str, object]:
+def content(model: KindModel, scores: dict[str, float], recordings: Sequence[Recording]) -> dict[str, object]:
     """The model as plain JSON."""
     return {
         "format": FORMAT,
