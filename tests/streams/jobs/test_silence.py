@@ -121,3 +121,9 @@ def test_what_is_said_counts_the_missing_and_names_nobody():
     assert words.summary.startswith("3 of 64 ranks have never been heard: verdicts cover the others alone.")
     assert (words.subject.kind, words.subject.name, words.subject.ranks) == ("insufficient_data", "ranks", ())
     assert words.evidence == [Evidence(name="ranks_heard", value=61, unit="ranks", peers=64, rule="heard of expected")]
+
+
+@pytest.mark.parametrize("heard", [4, 5])
+def test_when_it_is_over_nobody_is_said_to_be_missing(heard):
+    """The finding that ends it says that all were heard, and no number of ranks that never were."""
+    assert said(coverage(heard)).over == "All 4 ranks have been heard: verdicts cover the whole job."
