@@ -198,6 +198,53 @@ def test_batches_of_unequal_length_are_told_and_no_rank_is(job):
     assert told(judged(Uneven(steps=200, noise=0.01).batches())) == {("data_imbalance", "sequence_length", ())}
 
 
+# --- places in the pipelines -----------------------------------------------------------------------------------------
+
+
+def pipelines(events):
+    """The ranks of each pipeline that the diagnosis tells apart, and how many are of none."""
+    diagnosis = JobDiagnosis()
+    judged(events, diagnosis)
+    numbers = diagnosis.phases.cohorts.pipeline
+    return {frozenset(np.flatnonzero(numbers == one).tolist()) for one in set(numbers.tolist()) - {-1}}
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+def test_a_pipeline_is_one_place_in_the_other_dimensions_whoever_tells_it(job, nodes):
+    """Tensor-parallel ranks on one node or on several: each message knows only its own ranks."""
+    events = list(job(nodes=nodes, steps=10).batches())
+    assert pipelines(placed(events, dp=[0, 0, 1, 1], tp=[0, 1, 0, 1], pp=[0] * 4)) == {
+        frozenset({0}),
+        frozenset({1}),
+        frozenset({2}),
+        frozenset({3}),
+    }
+    assert pipelines(placed(events, dp=[0, 1, 0, 1], tp=[0] * 4, pp=[0, 0, 1, 1])) == {
+        frozenset({0, 2}),
+        frozenset({1, 3}),
+    }
+
+
+def test_tensor_parallel_ranks_that_do_not_tell_their_place_are_of_one_pipeline(job):
+    """They are fed the same micro-batches; a rank that does not know its data-parallel place is of none."""
+    events = list(job(steps=10).batches())
+    assert pipelines(placed(events, dp=[0, 0, 1, -1], pp=[0] * 4)) == {frozenset({0, 1}), frozenset({2})}
+    assert pipelines(placed(events, dp=[0, 0, 1, 1], tp=[-1, -1, -1, 0], pp=[0] * 4)) == {
+        frozenset({0, 1}),
+        frozenset({2, 3}),
+    }
+    assert pipelines(placed(events, pp=[0, 0, 1, 1])) == set()
+    assert pipelines(events) == set()
+
+
+@pytest.mark.parametrize("most", [2**31, 2**53])
+def test_a_place_that_no_rank_can_have_is_none(job, most):
+    """The largest number that an event may carry stops no message: what its rows say is judged."""
+    events = placed(job(fault=SLOW).batches(), dp=[0, most, 1, most], tp=[0, most, 0, 0], pp=[0] * 4)
+    assert pipelines(events) == {frozenset({0}), frozenset({2})}
+    assert told(judged(events)) == {("straggler", "worker_compute", (2,))}
+
+
 # --- thresholds and bounds -------------------------------------------------------------------------------------------
 
 
