@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from paceline.events import Thresholds
+from paceline.events import RankCondition, Thresholds
+from paceline.gpu.throttle import HARDWARE_THERMAL
 from streams.jobs.config import JobConfig
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.row_arrays import RowArrays
@@ -14,7 +15,7 @@ from streams.snapshots import pack, unpack
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
 ROWS = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
-RANKS = ("ranks", "world_sizes", "devices")
+RANKS = ("ranks", "world_sizes", "devices", "dp", "tp", "pp", "conditions")
 replace = msgspec.structs.replace
 
 
@@ -38,6 +39,22 @@ def crowd(event, producers=24):
     columns = [*RANKS, *ROWS, *(["seq", "group", "operation", "bytes", "wait_s"] if hasattr(event, "seq") else [])]
     empty = {name: [] for name in columns if hasattr(event, name)}
     return [replace(event, producer=f"node {number}", sequence=0, **empty) for number in range(producers)]
+
+
+def heated(event, rank=2):
+    """What the ranks of a message went through: the GPU of ``rank`` is too hot and slower, from the beginning."""
+    ends_s = event.t0_s + max(event.start_s)
+    return [
+        RankCondition(
+            rank=one,
+            time_s=ends_s,
+            span_s=1.0,
+            throttle_reasons=HARDWARE_THERMAL.bit if one == rank else 0,
+            sm_clock_mhz=900.0 if one == rank else 1980.0,
+            major_faults=0,
+        )
+        for one in event.ranks
+    ]
 
 
 def placed(events, **places):
@@ -136,14 +153,20 @@ def test_the_first_steps_say_nothing(job):
 
 
 def test_time_before_the_forward_is_input_only_where_there_is_no_loader(job):
-    """A loader that was seen once is remembered, also over a restart."""
+    """A loader that was seen once is remembered, also over a restart, and if nothing was judged meanwhile."""
     events = list(job(fault={2: {"data": 0.05}}).batches())
     by_hand = [replace(event, ops=["prepare", *event.ops[1:]]) for event in events]
     assert told(judged(by_hand)) == {("straggler", "input_pipeline", (2,))}
     diagnosis = JobDiagnosis()
-    judged(events[:1], diagnosis)
+    judged(crowd(events[0], 1), diagnosis)
     again = JobDiagnosis.restore(diagnosis.snapshot())
-    assert told(judged(by_hand[1:], again)) == {("straggler", "worker_compute", (2,))}
+    assert told(judged(by_hand, again)) == {("straggler", "worker_compute", (2,))}
+
+
+def test_what_the_device_went_through_explains_the_slow_rank(slow):
+    """Conditions come with the rows of their node."""
+    hot = [replace(event, conditions=heated(event)) for event in slow]
+    assert told(judged(hot)) == {("straggler", "throttling", (2,))}
 
 
 def test_ranks_that_never_spoke_are_told_after_fifty_steps(job):
@@ -334,6 +357,26 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(slow, collective_batches
             diagnosis = JobDiagnosis.restore(diagnosis.snapshot())
     assert found + diagnosis.finish() == expected
     assert {tuple(finding.ranks) for finding in found} >= {(1,), (2,)}
+
+
+def test_every_part_of_the_state_is_read_back(job, collective_batches):
+    """Of a job with stages, conditions, open steps and a missing rank: stored again it is the same, to a byte."""
+    events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())
+    events = placed(events, pp=[0, 0, 1, 1], dp=[0, 1, 0, 1], tp=[0, 0, 0, 0])
+    events = [replace(event, conditions=heated(event)) for event in events]
+    diagnosis, empty = JobDiagnosis(), unpack(5, JobDiagnosis().snapshot())
+    calls = collective_batches(4, 150, {1: 0.04})
+    judged([*events[:-1], *calls[:-1], *crowd(events[0], 26), *crowd(calls[0], 26), events[-1], calls[-1]], diagnosis)
+    data = diagnosis.snapshot()
+    state = unpack(5, data)
+    blank = {name for line in ("phases", "collectives") for name in empty[line] if alike(state, empty, line, name)}
+    assert blank <= {"links", "hang"}
+    assert JobDiagnosis.restore(data).snapshot() == data
+
+
+def alike(state, empty, line, name):
+    """Whether a part of the state says nothing."""
+    return pack(0, {"part": state[line][name]}) == pack(0, {"part": empty[line][name]})
 
 
 @pytest.mark.parametrize("layout", [0, 4, 6, None, "5"])
