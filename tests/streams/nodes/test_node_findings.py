@@ -3,7 +3,7 @@
 import pytest
 
 from streams.nodes.node_episodes import Fact, NodeEpisode, NodeEvidence, Tenant
-from streams.nodes.node_findings import NO_ATTEMPT, job_key, said
+from streams.nodes.node_findings import job_key, said
 
 HOT = Fact(name="throttled", value=0.75, unit="ratio", rule="told from 0.5", peers=0.0, says="heat in 75 %")
 CLOCK = Fact(name="sm_clock", value=900.0, unit="MHz", rule="beside the highest", severity="info")
@@ -164,4 +164,4 @@ def test_the_job_is_that_of_the_tenant_and_has_no_attempt():
     for tenant, job in ((MINE, "mine"), (Tenant(devices=("GPU-0",)), "")):
         seen = NodeEvidence(kind="device_fault", subject="clocks GPU-0", tenant=tenant, facts={})
         episode = NodeEpisode(subject="any", cause="unknown", first=0.0, last=0.0, evidence=seen)
-        assert job_key(episode, "c") == ("c", job, NO_ATTEMPT)
+        assert job_key(episode, "c") == ("c", job, 0)
