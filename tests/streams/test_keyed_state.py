@@ -241,7 +241,7 @@ def test_a_state_of_no_decision_is_a_state():
 )
 def test_what_is_no_state_is_refused(data):
     """Nothing, nonsense, a list, parts that are no bytes, cut short."""
-    with pytest.raises(ValueError, match="^not a snapshot: "):
+    with pytest.raises(ValueError, match=r"^not a snapshot: "):
         KeyedState.restore(data, BOTH)
 
 
