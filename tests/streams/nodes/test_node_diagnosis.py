@@ -194,6 +194,14 @@ def test_a_gpu_that_the_driver_lost_is_told_by_the_inventory_s_name(
     assert {tuple(one.devices) for one in judge([make_description(), *events])} == devices
 
 
+def test_gpus_that_are_gone_are_told_in_one_order(make_node, make_description, judge):
+    """By name, whichever order the process happens to keep them in: a replay gives the same."""
+    gone = {f"device[{number}]": LOST for number in range(1, 9)}
+    events = make_node(1, gpus=1, utilization_ratio=0.5, not_measured=gone)
+    told = [one.devices[0] for one in judge([make_description(gpus=9), *events])]
+    assert told == [f"GPU-{number}" for number in range(1, 9)]
+
+
 def test_all_that_do_not_answer_are_lost_where_the_reason_is_of_all(make_node, judge):
     """One reason for a whole column holds for every GPU; of those that answer nothing is told."""
     silent = make_node(5, not_measured={"power_w": LOST})
