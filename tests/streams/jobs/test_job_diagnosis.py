@@ -281,6 +281,14 @@ def test_thresholds_hold_from_then_on_and_what_is_known_stays(slow):
     assert judged([thresholds(least_excess=5.0, least_slowdown=10.0), *slow]) == []
 
 
+def test_thresholds_keep_what_is_known_of_collectives(collective_batches):
+    """The late rank of a group is told on as the same episode."""
+    calls = collective_batches(4, 150, {1: 0.04})
+    whole = judged(calls)
+    for cut in (5, 8):
+        assert judged([*calls[:cut], thresholds(sigmas=3.0), *calls[cut:]]) == whole
+
+
 def test_later_thresholds_replace_the_earlier_ones(slow):
     """What they leave out goes back to its default; what is no threshold, or out of bounds, changes nothing."""
     strict = thresholds(least_excess=5.0, least_slowdown=10.0)
