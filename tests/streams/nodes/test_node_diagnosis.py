@@ -320,3 +320,18 @@ def test_the_state_of_another_version_is_refused(layout):
     del state["layout"]
     with pytest.raises(ValueError, match=f"layout {layout!r}, this version reads 2"):
         NodeDiagnosis.restore(pack(layout, state))
+
+
+@pytest.mark.parametrize(("key", "devices"), [("power_w[1]", {("GPU-1",)}), ("power_w[2]", {("GPU 2",)})])
+def test_without_an_inventory_a_lost_gpu_is_named_as_the_samples_name_it(make_node, judge, key, devices):
+    """By its place among them; beyond those, by its number."""
+    events = make_node(5, utilization_ratio=lambda s, gpu: None if gpu else 0.5, not_measured={key: LOST})
+    assert {tuple(one.devices) for one in judge(events)} == devices
+
+
+def test_swap_is_told_in_gib(make_host, judge):
+    """With the rule that used it."""
+    found = judge(make_host(200, used=filling, swap=3 * 2**30))
+    assert {(one.value, one.unit, one.rule) for one in found[-1].evidence if one.name == "swap_used"} == {
+        (3.0, "GiB", "swapped out meanwhile")
+    }
