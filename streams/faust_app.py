@@ -19,7 +19,7 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .compat import bound, tell_answers
+from .compat import bound, seek_whole, tell_answers
 from .door import Door
 from .offsets import Partition
 from .processor import Processor
@@ -163,6 +163,7 @@ def build(
     door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, Consumer(made))
     bound(door.pass_over)
     tell_answers(answered)
+    seek_whole(ROUTES)
     _agents(made, door, SOURCES, failed)
     return made, door
 
