@@ -72,7 +72,7 @@ def test_a_bomb_costs_one_line(tmp_path, bomb, kind, name, options):
     assert path.stat().st_size < 2_000_000
     done = subprocess.run(
         [sys.executable, "-m", "paceline", "import", kind, str(path), "-o", str(tmp_path / "o.jsonl"), *options],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1200 << 20, 1200 << 20)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (700 << 20, 700 << 20)),
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
