@@ -45,3 +45,30 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_without_faults_s: float
     faults: list[FaultTruth]
     also: list[str]
+
+
+class SilenceTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """A node from which nothing arrived for a while; ``messages_lost``: what it had to say, by topic."""
+
+    node: str
+    began_s: float
+    ended_s: float
+    messages_lost: dict[str, int]
+
+
+class FleetTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """A fleet: of each job that told its steps what is true of it, and what is wrong with nodes.
+
+    ``clocks_ahead_s``: by how much each node's clock is wrong. A job that had not ended with the fleet is told as far
+    as it came.
+    """
+
+    cluster: str
+    seed: int
+    began_s: float
+    ended_s: float
+    nodes: int
+    gpus: int
+    jobs: list[Truth]
+    silences: list[SilenceTruth]
+    clocks_ahead_s: dict[str, float]
