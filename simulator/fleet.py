@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from paceline.gpu import throttle
 from paceline.timed_event import TimedEvent
 
 from .conditions import signs_of
@@ -21,8 +22,8 @@ from .fault import Fault
 from .fault_times import TimedFault, placed
 from .fleet_spec import FleetSpec, JobPlan, places, shape
 from .job import Job
-from .node_samples import NodeSamples, SignSpan, Use
-from .truth import FleetTruth, SilenceTruth, Truth
+from .node_samples import NodeSamples, SignSpan, Use, uuid_of
+from .truth import DeviceTruth, FleetTruth, SilenceTruth, Truth
 
 #: Numbers that one job holds at a time: many may run at once.
 CELLS = 100_000
@@ -41,7 +42,7 @@ class Source(NamedTuple):
 class Fleet:
     """A fleet to run once: ``messages``, then ``truth``.
 
-    >>> from .fleet_spec import read
+    >>> from .fleet_file import read
     >>> fleet = Fleet(read("{duration: 60s, nodes: [{name: a, gpus: 2}], jobs: [{name: llama, nodes: [a]}]}"))
     >>> sorted({message.topic.short for message in fleet.messages()})
     ['collective', 'device', 'host', 'job', 'node', 'op']
@@ -85,6 +86,7 @@ class Fleet:
             nodes=len(spec.groups),
             gpus=sum(group.gpus for group in spec.groups.values()),
             jobs=[self._truths[index] for index in sorted(self._truths)],
+            devices=list(self._devices()),
             silences=[
                 SilenceTruth(
                     node=silence.node,
@@ -142,6 +144,25 @@ class Fleet:
                 begin_s = self.begin_s + self.spec.span(plan)[0]
                 yield Source(begin_s, partial(self._told, index, plan))
 
+    def _devices(self) -> Iterator[DeviceTruth]:
+        """What samples of GPUs show: slowdowns that point to hardware, and GPUs that a job holds and does not use."""
+        uses, spans = self._uses()
+        kinds = [
+            (node, span.gpu, span.begin_s, span.end_s, "device_fault")
+            for node, found in spans.items()
+            for span in found
+            if span.signs.throttle_reasons & throttle.FAULTS
+        ]
+        kinds += [
+            (node, use.gpu, use.begin_s, use.end_s, "idle_device")
+            for node, found in uses.items()
+            for use in found
+            if use.kind == "idle"
+        ]
+        for node, gpu, begin_s, end_s, kind in kinds:
+            job = next(use.job for use in uses[node] if use.gpu == gpu and use.begin_s <= begin_s < use.end_s)
+            yield DeviceTruth(node=node, device=uuid_of(node, gpu), job=job, began_s=begin_s, ended_s=end_s, kind=kind)
+
     def _told(self, index: int, plan: JobPlan) -> Messages:
         """The messages of one job; its truth is kept when they end, or when nobody asks for more."""
         job = self._job(plan)
@@ -171,7 +192,7 @@ def merged(sources: Iterable[Source]) -> Messages:
     waiting = sorted(enumerate(sources), key=lambda one: (-one[1].begin_s, -one[0]))
     heap: list[tuple[float, int, TimedEvent, Messages]] = []
     with ExitStack() as stack:
-        stack.callback(lambda: [messages.close() for *_, messages in heap])
+        stack.callback(_close, heap)
         while heap or waiting:
             while waiting and (not heap or waiting[-1][1].begin_s <= heap[0][0]):
                 number, source = waiting.pop()
@@ -186,3 +207,8 @@ def merged(sources: Iterable[Source]) -> Messages:
                 heappop(heap)
             else:
                 heapreplace(heap, (after.time_s, number, after, messages))
+
+
+def _close(heap: list[tuple[float, int, TimedEvent, Messages]]) -> None:
+    for *_, messages in heap:
+        messages.close()

@@ -5,6 +5,7 @@ Rule of this file: text to numbers. A bare number is seconds; a moment without a
 
 import re
 from datetime import UTC, datetime
+
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
@@ -26,6 +27,10 @@ def seconds(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{text[:40]!r} is no length of time; write 90s, 1h30m or 2d")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+class Length(float):
+    """Seconds, written as ``90s`` or ``2h``."""
 
 
 class Moment:

@@ -19,15 +19,28 @@ from .work import Array
 
 _POWER_W, _IDLE_W, _IDLE_MHZ, _HOST_BYTES, _CORES = 700.0, 70.0, 345.0, 512 * 2**30, 96
 #: Columns that a simulated card does not answer.
-_UNANSWERED = ("memory_controller_ratio", "sm_active_ratio", "tensor_active_ratio", "dram_active_ratio")
-_UNANSWERED += ("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s")
-_UNANSWERED += ("memory_temperature_celsius",)
+_UNANSWERED = (
+    "memory_controller_ratio",
+    "sm_active_ratio",
+    "tensor_active_ratio",
+    "dram_active_ratio",
+    "memory_temperature_celsius",
+    "pcie_rx_bytes_per_s",
+    "pcie_tx_bytes_per_s",
+    "nvlink_rx_bytes_per_s",
+    "nvlink_tx_bytes_per_s",
+)
 #: Counters of errors, and links as wide as they can be: a fault of a job does not show in them.
 _STEADY = {"pcie_generation": 5, "pcie_width": 16, "power_limit_w": _POWER_W, "fb_total_bytes": MEMORY_BYTES}
 _STEADY |= dict.fromkeys(("pcie_replays", "ecc_corrected", "ecc_uncorrected", "retired_pages", "remapped_rows"), 0)
 _STEADY |= {"xid": 0, "memory_clock_mhz": 2619.0}
-_HOST_UNANSWERED = ("cpu_frequency_mhz", "disk_read_bytes_per_s", "disk_write_bytes_per_s")
-_HOST_UNANSWERED += ("network_rx_bytes_per_s", "network_tx_bytes_per_s")
+_HOST_UNANSWERED = (
+    "cpu_frequency_mhz",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "network_rx_bytes_per_s",
+    "network_tx_bytes_per_s",
+)
 
 
 class Use(NamedTuple):
@@ -51,6 +64,11 @@ class SignSpan(NamedTuple):
     signs: Signs
 
 
+def uuid_of(node: str, gpu: int) -> str:
+    """What GPU ``gpu`` of ``node`` is called."""
+    return f"GPU-{node}-{gpu}"
+
+
 class NodeSamples:
     """The collector of one node, from ``begin_s`` to ``end_s`` (Unix time)."""
 
@@ -67,7 +85,7 @@ class NodeSamples:
         self.name, self.group, self.uses, self.spans, self.ahead_s = name, group, uses, spans, ahead_s
         self.about: dict[str, Any] = {"cluster": cluster, "producer": f"collector-{name}", "node": name}
         self.random = np.random.default_rng(seed)
-        self.uuids = [f"GPU-{name}-{gpu}" for gpu in range(group.gpus)]
+        self.uuids = [uuid_of(name, gpu) for gpu in range(group.gpus)]
         self.energy_j = np.zeros(group.gpus)
         #: When in an interval it samples.
         self.phase = float(self.random.random())
@@ -117,7 +135,10 @@ class NodeSamples:
         power = _IDLE_W + (_POWER_W - _IDLE_W) * busy * (clock / CLOCK_MHZ)
         energy = self.energy_j + np.cumsum(power * every_s, axis=0)
         self.energy_j = energy[-1]
-        columns: dict[str, Any] = {
+        gpus, rows = self.group.gpus, busy.size
+        columns: dict[str, Any] = dict.fromkeys(_UNANSWERED, [None] * rows)
+        columns |= {name: [value] * rows for name, value in _STEADY.items()}
+        measured = {
             "utilization_ratio": np.round(busy, 2),
             "fb_used_bytes": np.where(held, MEMORY_USED_BYTES, 2**29),
             "power_w": np.round(power, 1),
@@ -126,13 +147,10 @@ class NodeSamples:
             "sm_clock_mhz": clock,
             "throttle_reasons": reasons,
         }
-        gpus = self.group.gpus
-        rows = times.size * gpus
+        columns |= {name: column.ravel().tolist() for name, column in measured.items()}
         return DeviceSamples(
             **self.about,
-            **{name: column.ravel().tolist() for name, column in columns.items()},
-            **{name: [value] * rows for name, value in _STEADY.items()},
-            **{name: [None] * rows for name in _UNANSWERED},
+            **columns,
             sequence=number,
             t0_s=round(float(times[0]) + self.ahead_s, 3),
             uuids=self.uuids,
@@ -152,23 +170,24 @@ class NodeSamples:
             swap[at] = np.maximum(swap[at], signs.swap_used_bytes)
             for name, value in zip(("cpu", "memory", "io"), signs[4:], strict=True):
                 pressure[name][at] = np.maximum(pressure[name][at], value)
+        columns: dict[str, Any] = dict.fromkeys(_HOST_UNANSWERED, [None] * times.size)
+        columns |= {f"pressure_{name}_ratio": values.tolist() for name, values in pressure.items()}
+        columns |= {
+            "cpu_ratio": np.round(cpu, 3).tolist(),
+            "cpu_ratio_per_core": [[]] * times.size,
+            "cpu_steal_ratio": [0.0] * times.size,
+            "load1": np.round(cpu * _CORES, 2).tolist(),
+            "memory_used_bytes": (_HOST_BYTES * (0.1 + 0.4 * busy.mean(axis=1))).astype(np.int64).tolist(),
+            "memory_total_bytes": [_HOST_BYTES] * times.size,
+            "swap_used_bytes": swap.tolist(),
+            "tcp_retransmits": [0] * times.size,
+        }
         return HostSamples(
             **self.about,
-            **{name: [None] * times.size for name in _HOST_UNANSWERED},
+            **columns,
             sequence=number,
             t0_s=round(float(times[0]) + self.ahead_s, 3),
             time_s=np.round(times - times[0], 3).tolist(),
-            cpu_ratio=np.round(cpu, 3).tolist(),
-            cpu_ratio_per_core=[[]] * times.size,
-            cpu_steal_ratio=[0.0] * times.size,
-            load1=np.round(cpu * _CORES, 2).tolist(),
-            pressure_cpu_ratio=pressure["cpu"].tolist(),
-            pressure_memory_ratio=pressure["memory"].tolist(),
-            pressure_io_ratio=pressure["io"].tolist(),
-            memory_used_bytes=(_HOST_BYTES * np.round(0.1 + 0.4 * busy.mean(axis=1), 3)).astype(np.int64).tolist(),
-            memory_total_bytes=[_HOST_BYTES] * times.size,
-            swap_used_bytes=swap.tolist(),
-            tcp_retransmits=[0] * times.size,
             not_measured=dict.fromkeys(_HOST_UNANSWERED, "simulated"),
         )
 

@@ -47,6 +47,17 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     also: list[str]
 
 
+class DeviceTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with one GPU, as its own samples show it, and as what it should be found."""
+
+    node: str
+    device: str
+    job: str
+    began_s: float
+    ended_s: float
+    kind: str
+
+
 class SilenceTruth(msgspec.Struct, frozen=True, kw_only=True):
     """A node from which nothing arrived for a while; ``messages_lost``: what it had to say, by topic."""
 
@@ -70,5 +81,11 @@ class FleetTruth(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     gpus: int
     jobs: list[Truth]
+    devices: list[DeviceTruth]
     silences: list[SilenceTruth]
     clocks_ahead_s: dict[str, float]
+
+
+def as_json(truth: Truth | FleetTruth) -> bytes:
+    """The file that holds it."""
+    return msgspec.json.format(msgspec.json.encode(truth), indent=2) + b"\n"
