@@ -37,6 +37,7 @@ def placed(spec: Spec, timed: list[TimedFault], until_s: float, cells: int) -> t
     faults = [replace(one.fault, first=_NEVER, last=_NEVER) for one in timed]
     draws, before, left_s, first = Draws(spec), np.zeros(spec.ranks), 0.0, 0
     count = spec.steps_within(cells)
+    kept = 0
     while timed and left_s <= until_s:
         work = draws.draw(first, count)
         starts = _starts(spec, work, faults, first, before, left_s)
@@ -51,13 +52,12 @@ def placed(spec: Spec, timed: list[TimedFault], until_s: float, cells: int) -> t
             ]
             starts = _starts(spec, work, faults, first, before, left_s)
         hung = min((fault.first for fault in faults if fault.kind == "hang"), default=_NEVER)
+        kept = min(first + int(np.searchsorted(starts[1:], until_s, side="right")), hung + 1)
         before, left_s, first = work.optimizer[-1], float(starts[-1]), first + count
         if hung < first:
             break
-    end = first + 1
-    return tuple(
-        replace(fault, last=min(fault.last, end)) for fault in faults if fault.first <= min(fault.last, _NEVER - 1)
-    )
+    ended = [replace(fault, last=min(fault.last, kept - 1)) for fault in faults]
+    return tuple(fault for fault in ended if fault.first <= fault.last)
 
 
 def _crossing(one: TimedFault, fault: Fault, starts: Array, first: int) -> tuple[int, dict[str, Any]]:

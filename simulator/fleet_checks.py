@@ -20,6 +20,11 @@ from .fleet_spec import (
 )
 from .spec import SpecError
 
+#: Starts that are read: the years 2000 to 2999. A length of time alone, as in 2h, is none of them.
+EARLIEST_S, LATEST_S = 946_684_800.0, 32_503_680_000.0
+#: Most ranks of all jobs together, and most numbers of one step of one job.
+MOST_RANKS, MOST_CELLS = 1_000_000, 20_000_000
+
 
 class PlaceError(ValueError):
     """What is wrong with the part of the description at ``path``, on one line."""
@@ -37,8 +42,8 @@ def check(spec: FleetSpec) -> None:
     """
     if not 1.0 <= spec.duration <= LONGEST_S:
         raise PlaceError("duration", f"{spec.duration:g} s; from 1 s to 366 d")
-    if spec.start.unix_s is None:
-        raise PlaceError("start", "a moment such as 2026-01-05T08:00:00Z")
+    if not EARLIEST_S <= spec.start_s <= LATEST_S:
+        raise PlaceError("start", "a moment such as 2026-01-05T08:00:00Z, from the year 2000 on")
     if not 0.1 <= spec.sampling.every <= spec.sampling.message <= 3600.0:
         raise PlaceError("sampling", "every is 100ms or more, and a message spans as much or more, up to 1h")
     if spec.sampling.message / spec.sampling.every > 1000:
@@ -59,9 +64,7 @@ def _check_silences(spec: FleetSpec, groups: dict[str, NodeGroup]) -> None:
             raise PlaceError(path, f"there is no node {silence.node}")
         begin, end = silence.begin.since(spec.start_s), silence.end.since(spec.start_s)
         if not 0 <= begin < end:
-            raise PlaceError(
-                path, f"from {begin:g} s to {end:g} s; the end comes after the beginning, and that after 0"
-            )
+            raise PlaceError(path, f"from {begin:g} s to {end:g} s: it ends after it begins, at 0 or later")
         if begin >= spec.duration:
             raise PlaceError(path, f"begins at {begin:g} s; the fleet ends at {spec.duration:g} s")
 
@@ -81,33 +84,27 @@ def _check_nodes(spec: FleetSpec) -> None:
 
 def _check_jobs(spec: FleetSpec, groups: dict[str, NodeGroup]) -> None:
     seen: set[tuple[str, int]] = set()
+    ranks = 0
     for index, job in enumerate(spec.jobs):
         path = f"jobs[{index}]"
         if (job.name, job.attempt) in seen:
             raise PlaceError(path, f"there is a job {job.name} of attempt {job.attempt} already")
         seen.add((job.name, job.attempt))
         _check_place(path, job, groups)
+        ranks += len(job.nodes) * len(spec.gpus(job))
+        if ranks > MOST_RANKS:
+            raise PlaceError(path, f"more than {MOST_RANKS} ranks in all jobs up to this one")
         begin, end = spec.span(job)
         if not 0 <= begin < end:
-            raise PlaceError(
-                path, f"from {begin:g} s to {end:g} s of the fleet; the end comes after the start, and that after 0"
-            )
+            raise PlaceError(path, f"from {begin:g} s to {end:g} s: it ends after it starts, at 0 or later")
         if end > spec.duration:
             raise PlaceError(
-                path, f"ends at {end:g} s, and the fleet at {spec.duration:g} s: end it earlier, or give it no end"
+                path, f"ends at {end:g} s, the fleet at {spec.duration:g} s: end it earlier, or give no end"
             )
-        if job.kind == "training" and not 0.002 <= job.step * FEWEST_STEPS <= end - begin:
-            raise PlaceError(
-                path,
-                f"{end - begin:g} s are no time for {FEWEST_STEPS} steps of {job.step:g} s; a step is 0.1 ms at least",
-            )
+        if job.kind == "training":
+            _check_steps(path, spec, job)
         for number, fault in enumerate(job.faults):
             _check_fault(f"{path}.faults[{number}]", spec, job, fault)
-        if job.kind == "training":
-            try:
-                shape(spec, job)
-            except SpecError as error:
-                raise PlaceError(path, str(error)) from error
     _check_overlaps(spec)
 
 
@@ -118,9 +115,13 @@ def _check_steps(path: str, spec: FleetSpec, job: JobPlan) -> None:
     if job.step * FEWEST_STEPS > end - begin:
         raise PlaceError(path, f"{end - begin:g} s are no time for {FEWEST_STEPS} steps of {job.step:g} s")
     try:
-        shape(spec, job)
+        one = shape(spec, job)
     except SpecError as error:
         raise PlaceError(path, str(error)) from error
+    if one.cells > MOST_CELLS:
+        raise PlaceError(
+            path, f"one step holds {one.cells} numbers (ranks, microbatches, collectives); {MOST_CELLS} at most"
+        )
 
 
 def _check_place(path: str, job: JobPlan, groups: dict[str, NodeGroup]) -> None:

@@ -45,7 +45,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--speed", type=speed, default=1.0, metavar="N", help="on the bus N times as fast, or max")
     made.add_argument("--seed", type=int, metavar="N", help="instead of the description's; same seed, same bytes")
     made.add_argument(
-        "--start", metavar="WHEN", help="instead of the description's: 2026-01-05T00:00:00Z, now, or -3d before now"
+        "--start",
+        metavar="WHEN",
+        help="instead of the description's: 2026-01-05T00:00:00Z, now, or -3d (days ago)",
     )
     made.add_argument("--truth", metavar="FILE", help="write what is wrong where, as JSON")
     return made
@@ -89,8 +91,13 @@ def _spec(options: argparse.Namespace) -> FleetSpec:
         raise FleetError(f"{file}: no UTF-8 text") from error
     if options.seed is not None and not 0 <= options.seed <= 2**53:
         raise FleetError(f"--seed {options.seed}: 0 to 2**53")
-    start_s = None if options.start is None else _start_s(options.start)
-    return read(text, "standard input" if file == "-" else file, seed=options.seed, start_s=start_s)
+    return read(
+        text,
+        "standard input" if file == "-" else file,
+        seed=options.seed,
+        start_s=None if options.start is None else _start_s(options.start),
+        otherwise_s=time.time() if options.brokers else None,
+    )
 
 
 def _start_s(text: str) -> float:

@@ -23,6 +23,7 @@ MOST_NODES, LONGEST_S = 10_000, 366 * DAY_S
 FEWEST_STEPS = 20
 
 Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z", max_length=100)]
+NodeRange = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(\[\d{1,9}-\d{1,9}\])?\Z", max_length=100)]
 Ratio = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Small = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 JobKind = Literal["training", "inference", "interactive", "idle"]
@@ -67,11 +68,13 @@ class FaultPlan(_Part, frozen=True, kw_only=True):
 class JobPlan(_Part, frozen=True, kw_only=True):
     """A job: where, when, and of what shape. ``gpus`` are those that it has on each of its nodes, all by default.
 
+    Of ``nodes``, ``gpu-[0000-0003]`` names four.
+
     One that is not ``training`` has no steps to tell of: only its GPUs' use shows it.
     """
 
     name: Name
-    nodes: Annotated[tuple[Name, ...], msgspec.Meta(min_length=1, max_length=MOST_NODES)]
+    nodes: Annotated[tuple[NodeRange, ...], msgspec.Meta(min_length=1, max_length=MOST_NODES)]
     gpus: tuple[Annotated[int, msgspec.Meta(ge=0, lt=64)], ...] | None = None
     attempt: Small = 0
     kind: JobKind = "training"
@@ -87,8 +90,8 @@ class JobPlan(_Part, frozen=True, kw_only=True):
     communication: Ratio = 0.08
     phases: bool = True
     noise: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] = 1.0
-    uneven: float = 0.0
-    stage_skew: dict[int, float] = {}
+    uneven: Ratio = 0.0
+    stage_skew: dict[int, Annotated[float, msgspec.Meta(gt=0.0, le=100.0)]] = {}
     evaluate_every: Small = 0
     evaluate: Length = Length(10.0)
     checkpoint_every: Small = 0
@@ -111,7 +114,7 @@ class FleetSpec(_Part, frozen=True, kw_only=True, dict=True):
     nodes: Annotated[tuple[NodeGroup, ...], msgspec.Meta(min_length=1, max_length=MOST_NODES)]
     jobs: Annotated[tuple[JobPlan, ...], msgspec.Meta(max_length=10_000)] = ()
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**53)] = 0
-    start: Moment = Moment(unix_s=DEFAULT_START_S)
+    start: Moment | None = None
     cluster: Name = "simulated"
     sampling: Sampling = Sampling()
     silences: Annotated[tuple[Silence, ...], msgspec.Meta(max_length=100_000)] = ()
@@ -120,7 +123,7 @@ class FleetSpec(_Part, frozen=True, kw_only=True, dict=True):
     @property
     def start_s(self) -> float:
         """Its first moment, Unix time."""
-        return self.start.since(0.0)
+        return DEFAULT_START_S if self.start is None else self.start.since(0.0)
 
     @cached_property
     def groups(self) -> dict[str, NodeGroup]:
@@ -147,6 +150,19 @@ class FleetSpec(_Part, frozen=True, kw_only=True, dict=True):
 def names_of(group: NodeGroup) -> list[str]:
     """The names of the group's nodes."""
     return [group.name] if group.count is None else [f"{group.name}-{number:04d}" for number in range(group.count)]
+
+
+def named(text: str) -> list[str]:
+    """The nodes that ``text`` names.
+
+    >>> named("gpu-[08-11]"), named("login")
+    (['gpu-08', 'gpu-09', 'gpu-10', 'gpu-11'], ['login'])
+    """
+    stem, bracket, span = text.rstrip("]").partition("[")
+    if not bracket:
+        return [text]
+    low, _, high = span.partition("-")
+    return [f"{stem}{number:0{len(low)}d}" for number in range(int(low), min(int(high), int(low) + MOST_NODES) + 1)]
 
 
 def places(spec: FleetSpec, job: JobPlan) -> Iterator[tuple[str, int]]:

@@ -133,7 +133,12 @@ class Spec:
 
     def steps_within(self, cells: int) -> int:
         """How many steps' work fits into ``cells`` numbers; one at least."""
-        return max(cells // (self.ranks * (2 * self.microbatches * self.blocks + 10)), 1)
+        return max(cells // self.cells, 1)
+
+    @property
+    def cells(self) -> int:
+        """About how many numbers the work of one step is."""
+        return self.ranks * (2 * self.microbatches * self.blocks + 10)
 
     def place(self, rank: int) -> tuple[int, int, int]:
         """The rank's dp, tp and pp."""

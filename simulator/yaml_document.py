@@ -32,8 +32,8 @@ class YamlDocument:
             _check(text)
             root = yaml.compose(text, Loader=yaml.BaseLoader)
         except yaml.MarkedYAMLError as error:
-            line = error.problem_mark.line + 1 if error.problem_mark else 1
-            raise YamlError(f"line {line}: {error.problem or error.context}") from error
+            line = 1 if error.problem_mark is None else error.problem_mark.line + 1
+            raise YamlError(f"line {line}: {', '.join(filter(None, (error.context, error.problem)))}") from error
         except yaml.YAMLError as error:
             raise YamlError(f"line 1: {str(error).splitlines()[0]}") from error
         self.data = self._plain(root, "") if root is not None else {}
