@@ -92,8 +92,8 @@ def _reworded(said: str, data: Any) -> tuple[str, str]:
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message, re.S)
     if not unknown:
         if message.startswith("Expected"):
-        message = message.partition(", got")[0] + _quoted(path, data)
-    return path, message[0].lower() + message[1:]
+            message = message.partition(", got")[0] + _quoted(path, data)
+        return path, message[0].lower() + message[1:]
     keys = msgspec.structs.fields(_KEYS[re.sub(r"\[\d+\]", "[]", path)])
     inner = f"{path}.{unknown[1]}" if path else unknown[1]
     return inner, f"no such key; there are {', '.join(key.encode_name for key in keys)}"
