@@ -5,6 +5,7 @@ Rule of this file: options to a fleet, messages to a file or a broker.
 
 import argparse
 import contextlib
+import re
 import time
 from pathlib import Path
 
@@ -26,7 +27,7 @@ EXAMPLES = """examples:
   paceline simulate fleet simulator/examples/fleet.yaml --record fleet.jsonl.zst --truth fleet.json
   paceline simulate fleet simulator/examples/fleet.yaml --record - | paceline analyze -
   paceline simulate fleet simulator/examples/fleet.yaml --brokers localhost:9092 --speed 10
-  paceline simulate fleet simulator/examples/days.yaml --start -3d --brokers localhost:9092 --speed max
+  paceline simulate fleet simulator/examples/days.yaml --start 3d --brokers localhost:9092 --speed max
 
 docs/simulate.md has every key of the description, with what it means and how it is bounded."""
 
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--start",
         metavar="WHEN",
-        help="instead of the description's: 2026-01-05T00:00:00Z, now, or -3d (days ago)",
+        help="instead of the description's: 2026-01-05T00:00:00Z, now, or 3d for so long ago",
     )
     made.add_argument("--truth", metavar="FILE", help="write what is wrong where, as JSON")
     return made
@@ -105,7 +106,7 @@ def _start_s(text: str) -> float:
     try:
         if text == "now":
             return time.time()
-        return time.time() - seconds(text[1:]) if text.startswith("-") else unix(text)
+        return unix(text) if re.match(r"\d{4}-\d", text) else time.time() - seconds(text)
     except ValueError as error:
         raise FleetError(f"--start: {error}") from error
 

@@ -78,7 +78,7 @@ class Spec:
     clocks_ahead_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dp", self.dp or max(self.ranks // (self.tp * self.pp), 1))
+        object.__setattr__(self, "dp", self.dp or max(self.ranks // max(self.tp * self.pp, 1), 1))
         object.__setattr__(self, "microbatches", self.microbatches or (2 * self.pp if self.pp > 1 else 1))
         self._check_shape()
         if not 1e-4 <= self.step_s <= 3600 or self.steps < 1:

@@ -67,7 +67,7 @@ def _check(text: str) -> None:
     """Refuse what would grow, before anything is built of it."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.BaseLoader):
-        line = event.start_mark.line + 1
+        line = 1 if event.start_mark is None else event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
             raise YamlError(f"line {line}: *{event.anchor}: aliases are not read; write it out")
         if isinstance(event, yaml.CollectionStartEvent):
