@@ -27,7 +27,8 @@ EXAMPLES = """examples:
   paceline simulate --ranks 1024 --fsdp --collectives 4 --fault hang:rank=100,from=150 -o - | paceline analyze -
   paceline simulate --ranks 32 --fault throttle:rank=3,size=0.5,from=50,reason=power --brokers localhost:9092
 
-  paceline simulate fleet --help                    many jobs on many nodes, from a description in YAML
+  paceline simulate fleet FLEET.yaml --record fleet.jsonl.zst      many jobs on many nodes; has a --help of its own
+  paceline simulate fleet FLEET.yaml --start 3d --brokers localhost:9092 --speed max
 
 a fault is KIND:rank=R,size=0.3,from=100,to=200[,every=N][,reason=…][,seconds=S]; R may be 3, 8-15 or 3+9, size is how
 much longer the rank's own work takes (0.3: 30 %). Kinds: compute, throttle (reason thermal, power, brake or hardware),

@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import re
 import secrets
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from paceline import topics
 from paceline.kafka import clients
 from paceline.recording import Line, read
+from simulator import fleet_file
 from simulator.__main__ import main
 from streams import analyze
 
@@ -69,12 +72,28 @@ def test_it_can_start_at_another_time(fleet, tmp_path):
     assert first.timestamp_ms == 1_772_600_767_000
 
 
-def test_examples_are_sound(tmp_path):
-    """The other example is read too, and three days of it are small."""
-    out = tmp_path / "days.jsonl.zst"
-    options = ["--record", str(out), "--seed", "5", "--start", "3d"]
-    assert main(["fleet", str(EXAMPLES / "days.yaml"), *options]) == 0
-    assert out.stat().st_size < 4_000_000
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
+def test_examples_are_read(path):
+    """Each describes a fleet; the calls in its comments are those of this command."""
+    text = path.read_text(encoding="utf-8")
+    assert fleet_file.read(text, path.name).jobs
+    assert f"#   paceline simulate fleet simulator/examples/{path.name} " in text
+
+
+def test_the_page_shows_a_fleet_that_can_be():
+    """The description in docs/simulate.md is read as it stands."""
+    page = (EXAMPLES.parents[1] / "docs" / "simulate.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(.*?)^```", page, re.M | re.S)
+    assert [job.name for job in fleet_file.read(block).jobs] == ["llama"]
+
+
+def test_a_start_so_long_ago_is_told_from_now(fleet, tmp_path):
+    """``--start 3d`` is three days before now."""
+    out, before_s = tmp_path / "out.jsonl", time.time()
+    assert main(["fleet", str(fleet), "--record", str(out), "--start", "3d"]) == 0
+    (first, *_) = read(str(out))
+    assert isinstance(first, Line)
+    assert before_s - 1 <= first.timestamp_ms / 1000 + 3 * 86_400 <= time.time()
 
 
 @pytest.mark.parametrize(
