@@ -82,7 +82,10 @@ class NodeSamples:
         seed: list[int],
         ahead_s: float,
     ) -> None:
-        self.name, self.group, self.uses, self.spans, self.ahead_s = name, group, uses, spans, ahead_s
+        self.group, self.spans, self.ahead_s = group, spans, ahead_s
+        #: The uses to come, the next one last, and those of the message in hand.
+        self.coming = sorted(uses, reverse=True, key=lambda use: (use.begin_s, use.gpu))
+        self.uses: list[Use] = []
         self.about: dict[str, Any] = {"cluster": cluster, "producer": f"collector-{name}", "node": name}
         self.random = np.random.default_rng(seed)
         self.uuids = [uuid_of(name, gpu) for gpu in range(group.gpus)]
@@ -101,9 +104,17 @@ class NodeSamples:
             times = first_s + every_s * np.arange(each)
             times = times[times < end_s]
             sent_s = float(times[-1])
-            yield TimedEvent(sent_s, DEVICE, self._devices(times, every_s, number))
-            yield TimedEvent(sent_s, HOST, self._host(times, number))
+            self._turn_to(first_s, sent_s)
+            busy, held = self._busy(times)
+            yield TimedEvent(sent_s, DEVICE, self._devices(times, busy, held, every_s, number))
+            yield TimedEvent(sent_s, HOST, self._host(times, busy, number))
             number += 1
+
+    def _turn_to(self, first_s: float, last_s: float) -> None:
+        """The uses between the two times, so that a message costs what runs, not what ever will."""
+        while self.coming and self.coming[-1].begin_s <= last_s:
+            self.uses.append(self.coming.pop())
+        self.uses = [use for use in self.uses if use.end_s > first_s]
 
     def _inventory(self, time_s: float) -> NodeDescribed:
         devices = [
@@ -122,8 +133,7 @@ class NodeSamples:
         rest: dict[str, Any] = {"cpu_model": None, "cpu_count": _CORES, "memory_total_bytes": _HOST_BYTES}
         return NodeDescribed(**self.about, **rest, sequence=0, time_s=time_s, kernel="simulated", devices=devices)
 
-    def _devices(self, times: Array, every_s: float, number: int) -> DeviceSamples:
-        busy, held = self._busy(times)
+    def _devices(self, times: Array, busy: Array, held: Array, every_s: float, number: int) -> DeviceSamples:
         heat = 33.0 + 30.0 * busy + self.random.normal(0, 0.7, busy.shape)
         clock = np.where(busy > 0, CLOCK_MHZ - 15 * self.random.integers(0, 3, busy.shape), _IDLE_MHZ)
         reasons = np.zeros(busy.shape, dtype=np.int64)
@@ -160,8 +170,7 @@ class NodeSamples:
             not_measured=dict.fromkeys(_UNANSWERED, "simulated"),
         )
 
-    def _host(self, times: Array, number: int) -> HostSamples:
-        busy, _ = self._busy(times)
+    def _host(self, times: Array, busy: Array, number: int) -> HostSamples:
         cpu = np.clip(0.02 + 0.25 * busy.mean(axis=1) + self.random.normal(0, 0.01, times.size), 0.0, 1.0)
         pressure = {"cpu": np.full(times.size, 0.01), "memory": np.zeros(times.size), "io": np.zeros(times.size)}
         swap = np.zeros(times.size, dtype=np.int64)

@@ -58,6 +58,15 @@ def test_a_hang_begins_at_its_time():
     assert job.ended_s == pytest.approx(49.0, abs=2.5)
 
 
+def test_a_job_may_hang_from_its_first_step_on():
+    """It tells no step at all, and where its ranks stand."""
+    job, starts, messages = run([TimedFault(Fault("hang", (2,), seconds=9), 0.0, 9.0)], 100.0)
+    assert starts.tolist() == [0.0]
+    assert {message.topic.short for message in messages} == {"job", "collective"}
+    (truth,) = job.truth().faults
+    assert (truth.first_step, truth.lost_s) == (0, 9.0)
+
+
 @pytest.mark.parametrize("options", [{}, {"ranks": 16}, {"step_s": 9.0}, {"ranks": 16, "pp": 2}], ids=str)
 def test_messages_are_in_order_across_runs_of_steps(options):
     """What one run of steps sends late does not come after what the next sends early."""
