@@ -59,7 +59,8 @@ class Observer:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.findings: list[Found] = []
-        self.dead_letters: list[Found] = []
+        #: By the place of the message that was refused: one that is refused again is told again.
+        self.dead_letters: dict[tuple[str, int, int], Found] = {}
         self.came: Numbers = defaultdict(set)
         self._stop = threading.Event()
         starts = dict.fromkeys((topics.FINDING, topics.DEADLETTER, *COUNTED), BEGINNING)
@@ -89,6 +90,7 @@ class Observer:
         if topic == topics.FINDING.name:
             self.findings.append(json.loads(value))
         elif topic == topics.DEADLETTER.name:
-            self.dead_letters.append(json.loads(value))
+            letter = json.loads(value)
+            self.dead_letters[letter["topic"], letter["partition"], letter["offset"]] = letter
         else:
             _count(self.came, topic, value)
