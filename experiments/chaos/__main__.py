@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     if not options.isolated:
         isolate([sys.executable, "-m", "experiments.chaos", *argv, "--isolated", "--seed", str(options.seed)])
     else:
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        subprocess.run(["ip", "link", "set", "lo", "mtu", "1500", "up"], check=True)
     result = Result(options.seed, options.minutes)
     say(f"seed {options.seed}: the same faults come again with --seed {options.seed}")
     try:
