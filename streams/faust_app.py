@@ -7,6 +7,7 @@ stored by a timer, with no event in hand.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
@@ -137,6 +138,17 @@ class Consumer:
     async def commit(self, offsets: dict[Partition, int]) -> None:
         """Commit these offsets of the partitions that are still ours."""
         await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
+
+    def ends(self) -> dict[Partition, tuple[int, int | None]]:
+        """What the last fetch of each source partition told; asks nobody."""
+        fetched = {}
+        for at in self._consumer.assignment():
+            end = None
+            with contextlib.suppress(AssertionError):  # The client's own thread has given it away meanwhile.
+                end = self._consumer.highwater(at) if at.topic in ROUTES else None
+            if end is not None:
+                fetched[Partition(at.topic, at.partition)] = (int(end), self._consumer._committed_offset.get(at))
+        return fetched
 
 
 def build(
