@@ -27,12 +27,10 @@ from .processor import Processor
 from .routes import ROUTES
 from .store import Store, partition_of
 
-#: The consumer group, and the prefix of every topic this app owns: ACLs name ``paceline-streams-``.
-GROUP = "paceline-streams"
 TABLE = "snapshots"
 SOURCES = tuple(topics.BY_NAME[name] for name in ROUTES)
 TARGETS = (topics.WINDOW, topics.FINDING, topics.DEADLETTER)
-CHANGELOG = Topic(f"{GROUP}-{TABLE}-changelog", bytes, "none", "compacted", None, topics.PARTITIONS)
+CHANGELOG = Topic(f"{topics.STREAMS_GROUP}-{TABLE}-changelog", bytes, "none", "compacted", None, topics.PARTITIONS)
 #: What must be there before the app starts.
 NEEDED = (*SOURCES, *TARGETS, CHANGELOG)
 
@@ -73,7 +71,7 @@ def credentials(settings: BrokerSettings) -> Any:
 def app(settings: BrokerSettings, data_dir: Path) -> faust.App:
     """The app, without its agents. It joins in 3-5 s, also where a broker waits for half the session timeout."""
     return faust.App(
-        GROUP,
+        topics.STREAMS_GROUP,
         broker=[f"kafka://{address}" for address in settings.brokers],
         broker_credentials=credentials(settings),
         broker_session_timeout=8.0,

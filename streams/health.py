@@ -81,7 +81,7 @@ class _Meters:
 
 def _producers(producers: Producers) -> Iterator[Metric]:
     """What is missing of producers, and what those say of themselves who have no port of their own."""
-    missing = "Messages that producers numbered and that never came, or could not be read."
+    missing = "Numbered messages that never came, or could not be read."
     yield _by_topic("missing_messages", missing, producers.missing)
     yield _counter("lost_rows", "Rows that training processes measured and dropped.", producers.lost_rows)
     for service in ("collectors", "sidecar"):

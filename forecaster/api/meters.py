@@ -23,7 +23,7 @@ class _Bus:
         lag = GaugeMetricFamily("paceline_forecaster_lag_messages", "Messages not read yet.", labels=["topic"])
         missing = CounterMetricFamily(
             "paceline_forecaster_missing_messages",
-            "Messages that producers numbered and that never came, or could not be read.",
+            "Numbered messages that never came, or could not be read.",
             labels=["topic"],
         )
         restarts = CounterMetricFamily(

@@ -13,6 +13,7 @@ from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
+from forecaster.models.registry import Registry
 from paceline.events import JobWindow
 
 AUTHORIZED = {"authorization": "Bearer let-me-in"}
@@ -155,7 +156,9 @@ def test_health_and_metrics(client: httpx.Client) -> None:
     assert "paceline_forecaster_ready 1.0" in text
 
 
-def test_metrics_tell_lag_gaps_and_restarts(serving: Serving, models: Registry) -> None:
+def test_metrics_tell_lag_gaps_and_restarts(
+    serving: Callable[..., contextlib.AbstractContextManager[str]], models: Registry
+) -> None:
     """How the service stands with the bus, by topic and thread; 0 while /readyz is 503."""
     memory = Memory()
     memory.counts.lag, memory.counts.missing = {"window": 17}, {"device": 4}

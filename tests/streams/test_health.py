@@ -61,7 +61,7 @@ paceline_streams_lag_messages{topic="op"} 17
 # HELP paceline_streams_refused_messages_total Dead letters by topic and reason.
 # TYPE paceline_streams_refused_messages_total counter
 paceline_streams_refused_messages_total{reason="undecodable",topic="op"} 1
-# HELP paceline_streams_missing_messages_total Messages that producers numbered and that never came, or could not be read.
+# HELP paceline_streams_missing_messages_total Numbered messages that never came, or could not be read.
 # TYPE paceline_streams_missing_messages_total counter
 paceline_streams_missing_messages_total{topic="host"} 0
 paceline_streams_missing_messages_total{topic="op"} 4
@@ -127,7 +127,12 @@ STATE = WorkerState(in_hand=5, units=2, ready=True, restarts=2, lag={"op": 17})
 def counts(make_training, make_host_samples):
     producers = Producers()
     account = DeliveryAccount(
-        sent=100, waiting=1, spooled=50, spooled_bytes=4096, shed={"paceline.op.v1": 7, "a topic of nobody's": 1}, outages=3
+        sent=100,
+        waiting=1,
+        spooled=50,
+        spooled_bytes=4096,
+        shed={"paceline.op.v1": 7, "a topic of nobody's": 1},
+        outages=3,
     )
     first, _, _, _, _, then = make_training(ranks=1, nodes=1, seconds=6)
     producers.hear(OP, structs.replace(first, account=DeliveryAccount(sent=1), lost=9))
