@@ -87,11 +87,11 @@ def _producers(producers: Producers) -> Iterator[Metric]:
     for service in ("collectors", "sidecar"):
         labels = ["node", "training_job"] if service == "sidecar" else ["node"]
         senders = {who[1:]: sender for who, sender in sorted(producers.senders.items()) if who[0] == service}
-        for name, help_, field in _ACCOUNT:
-            kind = CounterMetricFamily if field in ("sent", "outages") else GaugeMetricFamily
+        for name, help_, kept in _ACCOUNT:
+            kind = CounterMetricFamily if kept in ("sent", "outages") else GaugeMetricFamily
             family = kind(f"paceline_{service}_{name}", help_, labels=labels)
             for who, sender in senders.items():
-                family.add_metric(list(who[: len(labels)]), getattr(sender.account, field))
+                family.add_metric(list(who[: len(labels)]), getattr(sender.account, kept))
             yield family
         shed = CounterMetricFamily(f"paceline_{service}_shed_messages", "Messages lost.", labels=[*labels, "topic"])
         restarts = CounterMetricFamily(f"paceline_{service}_restarts", "Another process took over.", labels=labels)

@@ -70,7 +70,7 @@ class Producers:
             sequences.forget_gaps()
 
     def _account(self, who: tuple[str, str, str], event: OpTimings | HostSamples) -> None:
-        if event.account is None:
+        if not isinstance(event.account, DeliveryAccount):
             return
         sender = self.senders.pop(who, None) or Sender(event.account, event.t0_s)
         self.senders[who] = sender

@@ -19,7 +19,8 @@ EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherw
 examples:
   paceline doctor                            this machine and PACELINE_BROKERS
   paceline doctor --brokers kafka-1:9092     another Kafka
-  paceline doctor --ask http://streams-1:6066/readyz --spool /var/spool/paceline    and a worker elsewhere, and a spool
+  paceline doctor --ask http://streams-1:6066/readyz    a worker elsewhere, too
+  paceline doctor --spool /var/spool/paceline           what waits in the spool of `collect --spool`, too
   paceline doctor --json | jq 'select(.status == "fail")'
 """
 

@@ -55,6 +55,6 @@ class DeliveryAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accounted(Produced, frozen=True, kw_only=True):
-    """An event that carries its producer's account; None from a producer that keeps none, as in a recording."""
+    """An event that carries its producer's account, from a producer that keeps one."""
 
-    account: DeliveryAccount | None = None
+    account: DeliveryAccount | msgspec.UnsetType = msgspec.UNSET

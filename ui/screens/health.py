@@ -72,7 +72,7 @@ def _itself(snapshot: Snapshot) -> None:
         words = [
             f'<li><b>{safe(one.text)}</b><br><span class="muted">{safe(one.mend)}</span></li>' for one in found
         ] or ["<li>Nothing is missing, held back or refused.</li>"]
-        st.html(f'<div class="pl" role="status" aria-label="Paceline itself"><ul>{"".join(words)}</ul></div>')
+        st.html(f'<div class="pl" aria-label="Paceline itself"><ul>{"".join(words)}</ul></div>')
     if snapshot.senders:
         with st.expander("Senders", key="senders"):
             head = [("sender", ""), ("sent", "n"), ("waiting", "n"), ("spooled", "n"), ("shed", "n"), ("as of", "n")]
