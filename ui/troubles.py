@@ -34,17 +34,17 @@ def _lost(snapshot: Snapshot) -> list[Trouble]:
     found = []
     gaps = [f"{line.missing:,} on {line.topic}" for line in snapshot.topics if line.missing]
     if gaps:
-        mend = "findings say so in their coverage; look at what their senders shed, and at the dead letters"
+        mend = "Findings say so in their coverage; look at what their senders shed, and at the dead letters"
         found.append(Trouble(f"Numbered messages never came: {', '.join(gaps)}", mend, lost=True))
     shedding = [sender for sender in snapshot.senders if sender.account.shed]
     if shedding:
         count = sum(sum(sender.account.shed.values()) for sender in shedding)
         text = f"{count:,} messages were shed, by {_names(shedding)}"
-        found.append(Trouble(text, "give their spools more room, or the brokers more time", lost=True))
+        found.append(Trouble(text, "Give their spools more room, or the brokers more time", lost=True))
     skipped = [f"{line.skipped:,} on {line.topic}" for line in snapshot.topics if line.skipped]
     if skipped:
         text = f"This page passed over messages to keep up: {', '.join(skipped)}"
-        found.append(Trouble(text, "the workers judge them all the same; give this page more processor"))
+        found.append(Trouble(text, "The workers judge them all the same; give this page more processor"))
     return found
 
 
@@ -56,7 +56,10 @@ def _held_back(snapshot: Snapshot) -> list[Trouble]:
         return []
     count = sum(_held(sender) for sender in holding)
     return [
-        Trouble(f"{count:,} messages wait at {_names(holding)}", "they come by themselves; `paceline doctor` there")
+        Trouble(
+            f"{count:,} messages wait at {_names(holding)}",
+            "They come by themselves; `paceline doctor` there says why not now",
+        )
     ]
 
 
@@ -65,13 +68,13 @@ def _reading(snapshot: Snapshot) -> list[Trouble]:
     behind = [f"{line.lag:,} on {line.topic}" for line in snapshot.topics if (line.lag or 0) > LAG]
     if behind:
         text = f"This page is behind: {', '.join(behind)}"
-        found.append(Trouble(text, "it catches up, or passes over what is too much"))
+        found.append(Trouble(text, "It catches up, or passes over what is too much"))
     if snapshot.restarts:
         text = f"This page's reading failed and was started again, {snapshot.restarts} times"
-        found.append(Trouble(text, "the log of `paceline ui` says why"))
+        found.append(Trouble(text, "The log of `paceline ui` says why"))
     unusable = [f"{line.unusable:,} on {line.topic}" for line in snapshot.topics if line.unusable]
     if unusable:
-        found.append(Trouble(f"This page cannot read messages: {', '.join(unusable)}", "the table below says why"))
+        found.append(Trouble(f"This page cannot read messages: {', '.join(unusable)}", "The table below says why"))
     return found
 
 
@@ -81,7 +84,7 @@ def _refused(snapshot: Snapshot) -> list[Trouble]:
         return []
     newest = max(letters, key=lambda letter: letter.time_s)
     text = f"The workers refused messages, the last {age(snapshot.now_s, newest.time_s)}: {newest.reason[:160]}"
-    return [Trouble(text, "the dead letters below; `paceline tail deadletter`")]
+    return [Trouble(text, "The dead letters below; `paceline tail deadletter`")]
 
 
 def _held(sender: SenderLine) -> int:

@@ -29,8 +29,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline doctor",
-        description="Check broker, login, topics, NVML, clock and versions, who keeps up, and what waits or was refused; "
-        "say how to mend each.",
+        description="Check broker, login, topics, NVML, clock and versions, who keeps up, what waits and what was "
+        "refused, and say how to mend each.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

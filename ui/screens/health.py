@@ -1,5 +1,6 @@
 """Pipeline health: Paceline itself, the broker, each topic's lag and age, nodes, and what could not be used."""
 
+import re
 from statistics import median
 
 import streamlit as st
@@ -70,7 +71,7 @@ def _itself(snapshot: Snapshot) -> None:
     if snapshot.connection.state == "connected":
         found = troubles(snapshot)
         words = [
-            f'<li><b>{safe(one.text)}</b><br><span class="muted">{safe(one.mend)}</span></li>' for one in found
+            f'<li><b>{safe(one.text)}</b><br><span class="muted">{_code(one.mend)}</span></li>' for one in found
         ] or ["<li>Nothing is missing, held back or refused.</li>"]
         st.html(f'<div class="pl" aria-label="Paceline itself"><ul>{"".join(words)}</ul></div>')
     if snapshot.senders:
@@ -80,6 +81,11 @@ def _itself(snapshot: Snapshot) -> None:
             st.html(wording.table(head, [_sender(sender, snapshot.now_s) for sender in shown]))
             if len(snapshot.senders) > NODES_SHOWN:
                 st.caption(f"and {len(snapshot.senders) - NODES_SHOWN} more")
+
+
+def _code(text: str) -> str:
+    """Words between backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", safe(text))
 
 
 def _unsent(sender: SenderLine) -> int:
