@@ -32,7 +32,7 @@ def test_partitions_that_come_back_are_no_gap(make_training):
 def test_an_account_is_the_newest_and_a_restart_another_process(make_training):
     """A spool that empties brings old accounts, of processes that are gone."""
     producers, batches = Producers(), make_training(ranks=1, nodes=1, seconds=4)
-    for place, (process, sent) in enumerate((("a", 10), ("b", 1), ("a", 11), ("b", 2))):
+    for place, (process, sent) in enumerate((("a", 10), ("b", 1), ("b", 2), ("a", 11))):
         said = structs.replace(batches[place], producer=process, account=DeliveryAccount(sent=sent))
         producers.hear(OP, said if process == "b" else structs.replace(said, t0_s=said.t0_s - 60.0))
     assert producers.senders[SIDECAR].account.sent == 2
