@@ -19,6 +19,7 @@ from paceline.events import DeadLetter
 from paceline.kafka import clients
 from paceline.kafka.positions import GroupLag, Held, group_lags, held
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 
 OP = topics.OP.name
 LETTER = DeadLetter(reason="no JSON", topic=OP, partition=3, offset=7, time_s=1000.0, excerpt="")
@@ -135,15 +136,23 @@ def test_what_is_no_address_fails_in_a_line(url: str):
     assert (found.status, "\n" in found.says) == ("fail", False)
 
 
-def test_lag_is_what_a_group_has_not_committed(broker: BrokerSettings):
+@pytest.fixture
+def own_topic(broker: BrokerSettings) -> topics.Topic:
+    """A topic that no other test reads."""
+    made = topics.Topic(f"paceline.test-{uuid.uuid4().hex}.v1", DeadLetter, "none", "raw", topics.HOUR_MS, 2)
+    ensure_topics(broker, [made])
+    return made
+
+
+def test_lag_is_what_a_group_has_not_committed(broker: BrokerSettings, own_topic: topics.Topic):
     """Partitions of its topics that it has not committed count whole; a reader without a group is none of ours."""
     name = f"paceline-test-{uuid.uuid4().hex}"
     with contextlib.closing(clients.producer(broker, "test")) as producer:
         for partition in (0, 1):
             for _ in range(4):
-                producer.send(topics.FORECAST.name, b"x", partition=partition).get(30)  # type: ignore[call-arg]
+                producer.send(own_topic.name, b"x", partition=partition).get(30)  # type: ignore[call-arg]
     with contextlib.closing(
-        clients.consumer(broker, topics.FORECAST, group=name, from_beginning=True, enable_auto_commit=False)
+        clients.consumer(broker, own_topic, group=name, from_beginning=True, enable_auto_commit=False)
     ) as reader:
         while not reader.poll(timeout_ms=500):
             pass
@@ -152,17 +161,17 @@ def test_lag_is_what_a_group_has_not_committed(broker: BrokerSettings):
         done = sum(reader.committed(at) or 0 for at in reader.assignment())
     (found,) = group_lags(broker, name)
     assert done > 0
-    assert found.lag == {topics.FORECAST.name: sum(ends.values()) - done}
+    assert found.lag == {own_topic.name: sum(ends.values()) - done}
     assert found.state in ("Empty", "Unknown")
 
 
-def test_the_newest_message_of_a_topic_is_found(broker: BrokerSettings):
+def test_the_newest_message_of_a_topic_is_found(broker: BrokerSettings, own_topic: topics.Topic):
     """How many there are, and the last of them."""
-    before = held(broker, topics.DEADLETTER).messages
+    assert held(broker, own_topic) == Held(0, None)
     mark = uuid.uuid4().hex.encode()
     with contextlib.closing(clients.producer(broker, "test")) as producer:
         for _ in range(600):  # More than one poll brings.
-            producer.send(topics.DEADLETTER.name, b"older")
+            producer.send(own_topic.name, b"older", partition=0)  # type: ignore[call-arg]
         producer.flush()
-        producer.send(topics.DEADLETTER.name, mark).get(30)
-    assert held(broker, topics.DEADLETTER) == Held(before + 601, mark)
+        producer.send(own_topic.name, mark, partition=0).get(30)  # type: ignore[call-arg]
+    assert held(broker, own_topic) == Held(601, mark)
