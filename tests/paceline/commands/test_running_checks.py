@@ -17,7 +17,7 @@ from paceline.delivery.spool import Spool
 from paceline.delivery.spool_depth import Depth, depth
 from paceline.events import DeadLetter
 from paceline.kafka import clients
-from paceline.kafka.positions import GroupLag, Held, group_lags, held
+from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 

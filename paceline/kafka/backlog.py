@@ -1,4 +1,4 @@
-"""Positions: how much topics hold, and how far consumer groups have read them.
+"""Backlog: how much topics hold, and how far consumer groups have read them.
 
 Rule of this file: it only asks. Nobody joins a group, and no offset is committed.
 """
@@ -18,7 +18,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
 #: How long brokers have to answer.
-ANSWER_MS = 10_000
+ANSWER_S = 10.0
 
 
 class GroupLag(NamedTuple):
@@ -67,14 +67,14 @@ def held(settings: BrokerSettings, topic: Topic) -> Held:
     with explained(settings), contextlib.closing(consumer(settings)) as client:
         compat.bound(client, lambda name, reason: None)  # One that cannot be unpacked is not told as the newest.
         partitions = _partitions(client, [topic.name])
-        firsts = client.beginning_offsets(partitions, timeout_ms=ANSWER_MS) if partitions else {}
-        ends = client.end_offsets(partitions, timeout_ms=ANSWER_MS) if partitions else {}
+        firsts = compat.offsets(client.beginning_offsets, partitions, ANSWER_S) if partitions else {}
+        ends = compat.offsets(client.end_offsets, partitions, ANSWER_S) if partitions else {}
         filled = [at for at in partitions if ends[at] > firsts[at]]
         client.assign(filled)
         for at in filled:
             client.seek(at, ends[at] - 1)
         newest: dict[TopicPartition, tuple[int, bytes | None]] = {}
-        end_s = time.monotonic() + ANSWER_MS / 1000
+        end_s = time.monotonic() + ANSWER_S
         while len(newest) < len(filled) and time.monotonic() < end_s:
             for at, records in client.poll(timeout_ms=500).items():
                 newest[at] = (records[-1].timestamp, records[-1].value)
@@ -87,8 +87,8 @@ def _lag(client: KafkaConsumer, committed: dict[TopicPartition, NamedTuple]) -> 
     partitions = _partitions(client, {at.topic for at in read})
     if not partitions:
         return {}
-    ends = client.end_offsets(partitions, timeout_ms=ANSWER_MS)
-    firsts = client.beginning_offsets(partitions, timeout_ms=ANSWER_MS)
+    ends = compat.offsets(client.end_offsets, partitions, ANSWER_S)
+    firsts = compat.offsets(client.beginning_offsets, partitions, ANSWER_S)
     lag: Counter[str] = Counter()
     for at in partitions:
         # What is no longer there will not be read either.
@@ -97,7 +97,7 @@ def _lag(client: KafkaConsumer, committed: dict[TopicPartition, NamedTuple]) -> 
 
 
 def _partitions(client: KafkaConsumer, topics: Iterable[str]) -> list[TopicPartition]:
-    present = compat.topics(client, ANSWER_MS / 1000)
+    present = compat.topics(client, ANSWER_S)
     return [
         TopicPartition(topic, number)
         for topic in sorted(topics)
