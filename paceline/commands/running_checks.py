@@ -13,8 +13,8 @@ from paceline import wire
 from paceline.commands.checks import Check
 from paceline.delivery.spool import SpoolError
 from paceline.delivery.spool_depth import Depth, depth
-from paceline.kafka.errors import BusError
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
+from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import BY_NAME, DEADLETTER, STREAMS_GROUP
 
