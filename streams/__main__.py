@@ -12,7 +12,7 @@ from pathlib import Path
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.kafka.topic_admin import ensure_topics
+from paceline.kafka.topic_admin import ensure_topics, topic_ids
 from paceline.settings import ALLOWED_HOSTS, MOST_RANKS
 from paceline.terminal import log_to_stderr, say
 
@@ -67,12 +67,13 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
         try:
             wait_for_broker(settings, wait_s, lambda cause: _say(f"waiting for a broker: {cause}"))
             ensure_topics(settings, NEEDED)
+            ids = topic_ids(settings, [topic.name for topic in NEEDED])
         except BusError as error:
             _say(str(error))
             return 1
         began_s = time.monotonic()
         try:
-            asyncio.run(Worker(settings, data_dir, web, most_ranks, further_hosts).run())
+            asyncio.run(Worker(settings, data_dir, web, most_ranks, further_hosts, ids).run())
         except WorkerError as error:
             _say(f"starting again from what is stored: {error}")
             if time.monotonic() - began_s < SOON_S:

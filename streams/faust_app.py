@@ -7,7 +7,8 @@ stored by a timer, with no event in hand.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,12 +20,14 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .compat import bound, tell_answers
+from .compat import Place, bound, commit, committed, tell_answers
 from .door import Door
 from .offsets import Partition
 from .processor import Processor
 from .routes import ROUTES
 from .store import Store, partition_of
+
+log = logging.getLogger(__name__)
 
 #: The consumer group, and the prefix of every topic this app owns: ACLs name ``paceline-streams-``.
 GROUP = "paceline-streams"
@@ -114,8 +117,9 @@ def raw(made: faust.App, topic: Topic) -> Any:
 class Consumer:
     """Faust's consumer as the door's source."""
 
-    def __init__(self, made: faust.App) -> None:
+    def __init__(self, made: faust.App, ids: Mapping[str, str]) -> None:
         self.app = made
+        self.ids = ids
 
     @property
     def _consumer(self) -> Any:
@@ -136,7 +140,33 @@ class Consumer:
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
         """Commit these offsets of the partitions that are still ours."""
-        await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
+        await commit(self.app, {at: Place(offset, self.ids.get(at.topic, "")) for at, offset in offsets.items()})
+
+    async def forget_places_of_old(self) -> None:
+        """Replace what was committed in a topic that is no more by the beginning of the one that has its name now."""
+        sources = {topic.name for topic in SOURCES}
+        ours = [Partition(*at) for at in self.app.assignor.assigned_actives() if at.topic in sources]
+        places = await committed(self.app, ours)
+        firsts, ends = (
+            {Partition(at.topic, at.partition): int(offset or 0) for at, offset in found.items()}
+            for found in (
+                await self._consumer.earliest_offsets(*(TP(*at) for at in places)),
+                await self._consumer.highwaters(*(TP(*at) for at in places)),
+            )
+        )
+        old = {
+            at: Place(firsts[at], self.ids.get(at.topic, ""))
+            for at, place in places.items()
+            if self._is_of_old(at, place, ends[at])
+        }
+        if old:
+            names = ", ".join(sorted({at.topic for at in old}))
+            log.warning("%s: not the topic that was read before; read from its beginning", names)
+            await commit(self.app, old)
+
+    def _is_of_old(self, partition: Partition, place: Place, end: int) -> bool:
+        known = self.ids.get(partition.topic)
+        return place.offset > end or bool(place.topic_id and known and place.topic_id != known)
 
 
 def build(
@@ -145,11 +175,12 @@ def build(
     failed: Callable[[BaseException], None],
     answered: Callable[[], None],
     most_ranks: int,
+    ids: Mapping[str, str],
 ) -> tuple[faust.App, Door]:
     """The app and its door.
 
     ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
-    threads of the client.
+    threads of the client. ``ids`` are those of the topics as they are now.
     """
     made = app(settings, data_dir)
     # Keys and values of type bytes are passed through as they are.
@@ -160,15 +191,16 @@ def build(
         sent: Awaitable[object] = await targets[topic.name].send(key=key.encode() if key else None, value=value)
         return sent
 
-    door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, Consumer(made))
+    consumer = Consumer(made, ids)
+    door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, consumer)
     bound(door.pass_over)
     tell_answers(answered)
-    _agents(made, door, SOURCES, failed)
+    _agents(made, door, consumer, failed)
     return made, door
 
 
-def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Callable[[BaseException], None]) -> None:
-    for topic in sources:
+def _agents(made: faust.App, door: Door, consumer: Consumer, failed: Callable[[BaseException], None]) -> None:
+    for topic in SOURCES:
 
         async def read(stream: Any, topic: Topic = topic) -> None:
             async for event in stream.events():
@@ -191,6 +223,11 @@ def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Calla
         # Faust now opens the source partitions, seeks, and then empties its queues. What it fetched in between would
         # be lost without a sound, so nothing is fetched until it resumes the flow itself.
         made.consumer.stop_flow()
+        try:
+            await consumer.forget_places_of_old()
+        except Exception as error:
+            failed(error)
+            raise
 
     cast(Any, made.on_partitions_revoked).connect(revoked, weak=False)
     cast(Any, made.on_rebalance_complete).connect(recovered, weak=False)

@@ -8,23 +8,28 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import faust
 from aiohttp import web
 
 from paceline import hosts
+from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import topic_ids
 from paceline.settings import MOST_RANKS, SettingError
 
 from . import health
 from .door import Door
 from .faust_app import build
+from .topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
+#: How often the topics' ids are asked for.
+WATCH_S = 5.0
 #: Longer than this neither the last snapshot nor the app's own stop may take.
 STOP_S = 10.0
 #: A broker that is there answers a heartbeat every 1.5 s, and a fetch every half second.
@@ -45,12 +50,15 @@ class Worker:
         web: tuple[str, int] = ("127.0.0.1", 0),
         most_ranks: int = MOST_RANKS.default,
         further_hosts: Sequence[str] = (),
+        ids: Mapping[str, str] | None = None,
     ) -> None:
+        """A worker that joins the topics whose ids are ``ids``; see ``paceline.kafka.topic_admin.topic_ids``."""
         self.settings = settings
         self.data_dir = data_dir
         self.most_ranks = most_ranks
         self.web_address, self.web_port = web
         self.names = hosts.answered(self.web_address, further_hosts)
+        self.watch = TopicWatch(ids or {})
         self.ready = False
         self._answered_s = time.monotonic()
 
@@ -80,9 +88,10 @@ class Worker:
             if not failure.done():
                 failure.set_result(error)
 
-        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks)
+        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, self.watch.ids)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
+        watching = asyncio.create_task(self._watch(failed))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({starting, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -90,7 +99,7 @@ class Worker:
             if stop.is_set():
                 await self._finish(door)
         finally:
-            for task in (starting, stopping):
+            for task in (starting, stopping, watching):
                 task.cancel()
             await self._end(app)
             if site is not None:
@@ -120,6 +129,16 @@ class Worker:
         if app.crash_reason is not None:
             raise app.crash_reason
 
+    async def _watch(self, failed: Callable[[BaseException], None]) -> None:
+        """Tell ``failed`` where a topic is no longer the one that was joined."""
+        changed: list[str] = []
+        while not changed:
+            await asyncio.sleep(WATCH_S)
+            with contextlib.suppress(BusError):  # ``waits`` tells of brokers that are away.
+                ids = await asyncio.to_thread(topic_ids, self.settings, self.watch.ids)
+                changed = self.watch.changed(ids, time.monotonic())
+        failed(WorkerError(f"{', '.join(changed)}: deleted or made again; joining what is there now"))
+
     async def _finish(self, door: Door) -> None:
         try:
             async with asyncio.timeout(STOP_S):
@@ -137,4 +156,6 @@ def _cause(failure: "asyncio.Future[BaseException]", starting: "asyncio.Task[Non
     error: BaseException | None = failure.result() if failure.done() else None
     if error is None and starting.done() and not starting.cancelled():
         error = starting.exception()
-    return f"{type(error).__name__}: {error}" if error else "the app ended by itself"
+    if error is None:
+        return "the app ended by itself"
+    return str(error) if isinstance(error, WorkerError) else f"{type(error).__name__}: {error}"

@@ -50,6 +50,19 @@ def existing_topics(settings: BrokerSettings) -> set[str]:
         return set(client.list_topics())
 
 
+def topic_ids(settings: BrokerSettings, names: Iterable[str]) -> dict[str, str]:
+    """The id of each topic of ``names`` that is there: one that is deleted and made again has another.
+
+    Brokers before Apache Kafka 2.8 give none, and their topics are left out.
+
+    Raises:
+        BusError: no broker, or no right to ask.
+    """
+    with explained(settings), contextlib.closing(admin(settings)) as client:
+        rows = client.describe_topics(list(names))
+    return {row["name"]: str(row["topic_id"]) for row in rows if not row["error_code"] and row.get("topic_id")}
+
+
 def _create(client: KafkaAdminClient, topic: Topic) -> bool:
     row = {"num_partitions": topic.partitions, "replication_factor": -1, "configs": topic_configs(topic)}
     try:

@@ -1,6 +1,7 @@
 """A real worker on a real broker: from produced batches to findings, killed, shared between two, and fed nonsense."""
 
 import base64
+import contextlib
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from paceline import topics, wire
-from paceline.kafka import clients
+from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from streams.processor import Processor
@@ -280,3 +281,45 @@ def _ready(port: int) -> bool:
             return answer.status == 200
     except OSError:
         return False
+
+
+@pytest.fixture(params=["embedded", "apache"])
+def own_workers(request, until, tmp_path) -> Iterator[Workers]:
+    """Workers on a broker of the test's own, whose topics it may delete."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "apache":
+            settings = request.getfixturevalue("new_apache_kafka")().start().settings
+        else:
+            settings = BrokerSettings().with_brokers(stack.enter_context(embedded.start()).address)
+        ensure_topics(settings)
+        made = Workers(settings, until, tmp_path / "worker.log")
+        stack.callback(made.end)
+        yield made
+
+
+def remake(settings: BrokerSettings, topic) -> None:
+    """Delete ``topic`` and make it again, as one does to empty it."""
+    with contextlib.closing(clients.admin(settings)) as admin:
+        admin.delete_topics([topic.name])
+    ensure_topics(settings, [topic])
+
+
+@pytest.mark.parametrize("pause", [True, False], ids=["while it works", "while it is stopped"])
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make_training, until, pause):
+    """Its offsets begin at 0 again: below those that were committed in the old one."""
+    first, second = make_training(job="first", slow=2, seconds=25), make_training(job="second", slow=3, seconds=25)
+    worker = own_workers.start()
+    own_workers.produce(first)
+    until(lambda: len(own_workers.findings("first")) >= len(expected(first)))
+    if not pause:
+        worker.terminate()
+        worker.wait()
+    remake(own_workers.settings, topics.OP)
+    own_workers.produce(second)
+    if not pause:
+        own_workers.start()
+    until(lambda: len(own_workers.findings("second")) >= len(expected(second)))
+    assert upserted(own_workers.findings("second")) == expected(second)
+    assert upserted(own_workers.findings("first")) == expected(first)
+    if pause:
+        assert own_workers.said().count("paceline.op.v1: deleted or made again") == 1
