@@ -46,7 +46,8 @@ class DeadLetters:
             time_s=self.wall(),
             excerpt=base64.b64encode(data[:EXCERPT_BYTES]).decode(),
         )
-        self._under_way.append((serial, await self.publish(topics.DEADLETTER, None, wire.encode(letter))))
+        sent = await self.publish(topics.DEADLETTER, None, wire.encode(letter))
+        self._under_way.append((serial, sent))  # Another list by now, where others were waited for meanwhile.
 
     async def settle(self) -> None:
         """Wait until the letters so far are on the broker.

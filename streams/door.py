@@ -89,6 +89,9 @@ class _Open:
     events: int = 0
     due_s: float = 0.0
     waiting: list[Awaitable[object]] = field(default_factory=list)
+    #: Held from an event's arrival until all its answers are handed over: a snapshot in between would hold the event,
+    #: and be stored without waiting for them.
+    telling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Door:
@@ -127,11 +130,21 @@ class Door:
         except wire.WireError as error:
             await self._refuse(source, offset, data, str(error))
             return
-        key = state_key(topic, event)
-        opened = self._opened(key, source, offset)
+        key, epoch = state_key(topic, event), self.epoch
+        while epoch == self.epoch:
+            opened = self._opened(key, source, offset)
+            async with opened.telling:
+                if self._open.get(key) is opened:  # Else it was forgotten or taken away meanwhile.
+                    await self._tell(topic, event, key, opened, source, offset, data)
+                    return
+
+    async def _tell(
+        self, topic: Topic, event: Event, key: Key, opened: _Open, source: Partition, offset: int, data: bytes
+    ) -> None:
+        """Tell the state of ``key`` of an event, and publish what it says."""
+        epoch = self.epoch
         self.offsets.received(source, offset, key)
         opened.events += 1
-        epoch = self.epoch
         try:
             said = self.processor.update(topic, event)
             values = [wire.encode(answer) for _, answer in said]
@@ -170,7 +183,8 @@ class Door:
         return verdict is PositionCheck.TAKE
 
     async def _say(self, target: Topic, answer: Event, value: bytes, opened: _Open) -> None:
-        opened.waiting.append(await self.publish(target, wire.key_of(target, answer), value))
+        sent = await self.publish(target, wire.key_of(target, answer), value)
+        opened.waiting.append(sent)
         self.counts.published[target.short] += 1
         if isinstance(answer, JobWindow) and answer.length_s == WINDOW_S:
             self.counts.see(answer)
@@ -227,13 +241,17 @@ class Door:
             await self._store(key)
 
     async def _store(self, key: Key) -> None:
-        epoch, mark, opened = self.epoch, self.offsets.mark(), self._open.get(key)
+        opened = self._open.get(key)
         if opened is None:  # Taken away since it was found due.
             return
-        waiting, opened.waiting, opened.events = opened.waiting, [], 0
-        began_s = self.clock()
-        data, reason = self._snapshot(key)
-        opened.due_s = began_s + max(CHECKPOINT_S, SNAPSHOT_SHARE * (self.clock() - began_s))
+        async with opened.telling:
+            if self._open.get(key) is not opened:
+                return
+            epoch, mark = self.epoch, self.offsets.mark()
+            waiting, opened.waiting, opened.events = opened.waiting, [], 0
+            began_s = self.clock()
+            data, reason = self._snapshot(key)
+            opened.due_s = began_s + max(CHECKPOINT_S, SNAPSHOT_SHARE * (self.clock() - began_s))
         if reason is not None:
             source, offset = opened.newest
             self.counts.dead_letters += 1

@@ -219,6 +219,49 @@ def test_a_flood_of_refused_messages_is_put_aside_in_batches(messages):
     assert dead_letters == len(broker.published) == broker.committed == 3000
 
 
+class Slow(Broker):
+    """Takes what is published, and delivers it, when it is told to."""
+
+    def __init__(self, messages):
+        super().__init__(messages)
+        self.takes, self.delivers = asyncio.Event(), asyncio.Event()
+
+    async def publish(self, topic, key, value):
+        await self.takes.wait()
+        self.published.append((topic.name, value))
+        return asyncio.ensure_future(self.delivers.wait())
+
+
+@pytest.mark.parametrize("refused", [True, False], ids=["a letter", "answers"])
+def test_a_checkpoint_while_the_client_takes_its_time_waits_for_what_is_being_handed_over(make_training, refused):
+    """The producer may wait for the topic's brokers first: no snapshot, letter or offset steps past it meanwhile."""
+    events = make_training(job="job", slow=1, seconds=20)
+    messages = [b"nonsense"] if refused else [wire.encode(event) for event in events]
+
+    async def taken(door, messages):
+        for offset, message in enumerate(messages):
+            await door.take(topics.OP, AT, offset, message)
+
+    async def run():
+        broker = Slow(messages)
+        door = door_of(broker, Clock())
+        taking = asyncio.create_task(taken(door, messages))
+        storing = asyncio.create_task(door.checkpoint(everything=True))
+        for _ in range(100):  # As far as both can go.
+            await asyncio.sleep(0)
+        assert not taking.done()
+        assert broker.table == {}
+        broker.takes.set()
+        await taking
+        assert broker.committed == 0
+        broker.delivers.set()
+        await storing
+        await door.checkpoint(everything=True)
+        return broker.committed
+
+    assert asyncio.run(run()) == len(messages)
+
+
 def test_a_refused_message_is_not_committed_before_its_letter_is_delivered():
     """While a letter is under way, the offset of its message stays where it is."""
 
