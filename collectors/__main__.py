@@ -27,7 +27,7 @@ from .host import Host
 from .logs import to_stderr
 from .options import parse
 from .processes import ProcessOwners
-from .sinks import Recording, Sink
+from .publishers import EventPublisher, RecordingPublisher
 
 log = logging.getLogger("paceline.collect")
 #: Seconds that messages still held get to reach the brokers when the agent ends.
@@ -47,14 +47,14 @@ def main(argv: list[str] | None = None) -> int:
         node=options.node or node_of(environ, socket.gethostname()),
         producer=f"collect-{os.getpid()}-{secrets.token_hex(4)}",
     )
-    sink = _sink(options, environ, identity, stop)
+    publisher = _publisher(options, environ, identity, stop)
     gpus = Gpus(_loader(options))
-    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, ProcessOwners()), sink, options.interval)
+    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, ProcessOwners()), publisher, options.interval)
     if options.once:
         agent.once(stop)
     else:
         agent.run(stop, options.seconds)
-    sink.close(FLUSH_S)
+    publisher.close(FLUSH_S)
     return 0
 
 
@@ -67,9 +67,11 @@ def _loader(options: Namespace) -> Any:
     return lambda: simulated
 
 
-def _sink(options: Namespace, environ: Mapping[str, str], identity: Identity, stop: threading.Event) -> Sink:
+def _publisher(
+    options: Namespace, environ: Mapping[str, str], identity: Identity, stop: threading.Event
+) -> EventPublisher:
     if options.stdout:
-        return Recording(on_broken=stop.set)
+        return RecordingPublisher(on_broken=stop.set)
     from paceline.delivery.publisher import Publisher
     from paceline.kafka.settings import BrokerSettings
 

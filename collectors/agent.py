@@ -13,9 +13,9 @@ from paceline.events import NodeDescribed
 from paceline.topics import DEVICE, HOST, NODE, Topic
 
 from .buffers import GpuBuffer, HostBuffer
+from .publishers import EventPublisher
 from .sampler import Sampler
 from .schedule import Schedule
-from .sinks import Sink
 
 log = logging.getLogger("paceline.collect")
 #: Seconds between two messages of a topic.
@@ -33,15 +33,15 @@ class Identity(NamedTuple):
 
 
 class Agent:
-    """Samples this node and publishes through ``sink``."""
+    """Samples this node and publishes through ``publisher``."""
 
     def __init__(
-        self, identity: Identity, host: HostBuffer, gpus: GpuBuffer, sink: Sink, interval_s: float = 1.0
+        self, identity: Identity, host: HostBuffer, gpus: GpuBuffer, publisher: EventPublisher, interval_s: float = 1.0
     ) -> None:
         self._identity = identity
         self._host = host
         self._gpus = gpus
-        self._sink = sink
+        self._publisher = publisher
         self._interval_s = interval_s
         self._sequences: dict[str, int] = {}
         self._samplers = [Sampler("host", interval_s, host.sample), Sampler("gpu", interval_s, gpus.sample)]
@@ -93,7 +93,7 @@ class Agent:
         event = make(self._producer(sequence))
         if event is not None:
             self._sequences[topic.name] = sequence + 1
-            self._sink.publish(topic, event, key=self._identity.node)
+            self._publisher.publish(topic, event, key=self._identity.node)
 
     def _producer(self, sequence: int) -> dict[str, Any]:
         return {**self._identity._asdict(), "sequence": sequence}

@@ -9,11 +9,11 @@ from typing import Any
 
 from paceline.events import DeviceSamples, HostSamples
 
-from .batches import Batch, device_samples, host_samples
 from .gpu import Gpus
 from .host import Host
 from .inventory import describe
 from .processes import ProcessOwners, processes
+from .row_batch import RowBatch, device_samples, host_samples
 
 #: Seconds between two looks at which process uses which GPU.
 PROCESSES_S = 5.0
@@ -27,7 +27,7 @@ class HostBuffer:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._lock = threading.Lock()
-        self._batch = Batch()
+        self._batch = RowBatch()
 
     def sample(self) -> None:
         """Add a row."""
@@ -51,7 +51,7 @@ class GpuBuffer:
         self._gpus = gpus
         self._owners = owners
         self._lock = threading.Lock()
-        self._batch = Batch()
+        self._batch = RowBatch()
         self._about: dict[str, Any] = {"processes": [], "uuids": [], "not_measured": {}}
         self._inventory: dict[str, Any] | None = None
         self._processes_due_s = self._inventory_due_s = float("-inf")

@@ -14,7 +14,7 @@ from .gpm import Gpm
 from .pcie import Throughput
 from .rates import Rate
 from .sample_columns import DEVICE_COLUMNS as COLUMNS
-from .xid import Xids
+from .xid_listener import XidListener
 
 #: Seconds until a lost device is tried again.
 LOST_RETRY_S = 30.0
@@ -44,7 +44,7 @@ class Device:
         self._mig = mig
         self._throughput = throughput
         self._gpm = Gpm()
-        self._xids = Xids()
+        self._xids = XidListener()
         self._xid_query = NvmlQuery(_XID_COLUMNS, (self._xids.ask,))
         self._queries = (*QUERIES, NvmlQuery(gpm.COLUMNS, (self._gpm.ask,)))
         self._lost_until_s = 0.0

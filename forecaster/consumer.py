@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from paceline import topics, wire
 from paceline.kafka import follow
-from paceline.kafka.follow import BEGINNING, Message, Start
+from paceline.kafka.follow import BEGINNING, ConsumerRecord, Start
 from paceline.kafka.settings import BrokerSettings
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
@@ -57,8 +57,8 @@ class EventConsumer:
             self._settings, STARTS, client_id, on_lost=self._lost, on_unreadable=self._unusable, stop=self._stop
         ) as follower:
             while not self._stop.is_set():
-                for batch in follower.poll():
-                    self._take(batch.topic, batch.messages)
+                for topic, records in follower.poll():
+                    self._take(topic, records)
                 self._thread.well()
                 if self.state and follower.caught_up:
                     self.state = ""
@@ -68,12 +68,12 @@ class EventConsumer:
         logger.warning("%s", cause)
         self.state = cause
 
-    def _take(self, topic: Topic, messages: Sequence[Message]) -> None:
-        for message in messages:
-            if message.value is None:
+    def _take(self, topic: Topic, records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            if record.value is None:
                 continue
             try:
-                self._memory.update(wire.decode(topic, message.value))
+                self._memory.update(wire.decode(topic, record.value))
             except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 self._unusable(topic, str(error))
 

@@ -35,8 +35,8 @@ class SeriesLine:
 
 
 @dataclass
-class Counts:
-    """What was taken in."""
+class ServiceCounts:
+    """What the service took in, and what it published."""
 
     events: int = 0
     late: int = 0
@@ -53,7 +53,7 @@ class Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._history, self._subjects, self._jobs = History(), Subjects(), JobProfiles()
-        self.counts = Counts()
+        self.counts = ServiceCounts()
 
     def update(self, event: object) -> None:
         """Learn from an event of the bus."""

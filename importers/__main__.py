@@ -14,16 +14,16 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-from paceline import wire
 from paceline.events import OP_INDEX
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
+from paceline.timed_event import TimedEvent
 from paceline.unpacking import MOST_HELD_GIB, add_option, unpacked
 
 from .kineto import read
 from .nccl_inspector import Inspector
 from .notes import Notes, SourceError
-from .op_rows import Message, messages
+from .op_rows import messages
 from .op_timeline import UNITS, OpTimeline, TimelineOptions
 from .traces import Traces
 
@@ -92,15 +92,14 @@ def _import(options: argparse.Namespace) -> int:
     writer = Writer(options.output)
     with contextlib.closing(writer):
         for message in chain([first], imported):
-            key = wire.key_of(message.topic, message.event)
-            writer.write(message.topic.name, key, message.timestamp_ms, wire.encode(message.event))
+            writer.write_event(message)
     for line in notes.lines():
         say(line)
     say(f"{writer.messages} messages of job {options.job} in {options.output}")
     return 0
 
 
-def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[Message]:
+def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
     columns, ops = dict(_pairs("--map", options.map)), dict(_pairs("--op", options.op))
     for field in columns:
         if field not in FIELDS:
@@ -117,7 +116,7 @@ def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> It
     yield from messages(*timeline.rows())
 
 
-def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[Message]:
+def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
     traces, progress = Traces(options.job, notes), Progress()
     for path in files:
         progress.tell(f"reading {path}")
@@ -127,7 +126,7 @@ def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iter
     yield from traces.messages()
 
 
-def _inspector(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[Message]:
+def _inspector(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
     inspector = Inspector(options.job, notes)
     for path in files:
         with _open(path, options.most_unpacked) as stream:

@@ -14,10 +14,11 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from paceline.events import CollectiveTimings
+from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE
 
 from .notes import Notes, SourceError
-from .op_rows import MOST_ROWS, MOST_S, Message
+from .op_rows import MOST_ROWS, MOST_S
 
 _OPERATIONS = {
     "AllReduce": "all_reduce",
@@ -169,7 +170,7 @@ class Inspector:
                 )
             )
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[TimedEvent]:
         """All collectives, by time.
 
         Raises:
@@ -190,7 +191,7 @@ class Inspector:
         world = max(self._ranks[process][1] for process in self._rows)
         parts = [part for process in self._rows for part in self._parts(process)]
         for sequences, (process, rows) in _numbered(sorted(parts, key=lambda part: part[1][-1].start_s)):
-            yield Message(COLLECTIVE, int(rows[-1].start_s * 1000), self._event(process, rows, sequences, world))
+            yield TimedEvent(rows[-1].start_s, COLLECTIVE, self._event(process, rows, sequences, world))
 
     def _parts(self, process: _Process) -> Iterator[tuple[_Process, list[_Row]]]:
         rows = sorted(self._rows[process])

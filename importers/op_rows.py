@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS, STEP, OpTimings
-from paceline.topics import OP, Topic
+from paceline.timed_event import TimedEvent
+from paceline.topics import OP
 
 TOTAL = OP_INDEX[STEP]
 #: Rows of one message, and seconds.
@@ -38,7 +39,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Job:
+class ImportedJob:
     """Whose rows they are. ``dp``, ``pp``: places of ranks, where known; ``nodes``: their hosts, where known."""
 
     name: str
@@ -61,15 +62,7 @@ class Job:
         }
 
 
-class Message(NamedTuple):
-    """An event, its topic, and its time (milliseconds of Unix time)."""
-
-    topic: Topic
-    timestamp_ms: int
-    event: Any
-
-
-def messages(rows: Rows, job: Job) -> Iterator[Message]:
+def messages(rows: Rows, job: ImportedJob) -> Iterator[TimedEvent]:
     """The rows as OpTimings, by step, then rank, then time."""
     # The closing row goes last: it starts with the first of the others.
     order = np.lexsort((rows.start, rows.op == TOTAL, rows.rank, rows.step))
@@ -79,15 +72,15 @@ def messages(rows: Rows, job: Job) -> Iterator[Message]:
     size = max(job.ranks, default=0) + 1
     node_of = np.array([number[job.nodes.get(rank, job.node)] for rank in range(size)], dtype=np.int64)
     sequences = dict.fromkeys(names, 0)
-    clock_ms = 0
+    clock_s = 0.0
     for begin, end in _cuts(rows):
         piece = rows.only(np.arange(begin, end))
-        clock_ms = max(clock_ms, int((piece.start + piece.duration).max() * 1000))
+        clock_s = max(clock_s, float((piece.start + piece.duration).max()))
         for index in np.unique(node_of[piece.rank]).tolist():
             mine = piece.only(node_of[piece.rank] == index)
             event = _event(mine, job, names[index], sequences[names[index]])
             sequences[names[index]] += 1
-            yield Message(OP, clock_ms, event)
+            yield TimedEvent(clock_s, OP, event)
 
 
 def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:
@@ -106,7 +99,7 @@ def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:
     yield begin, int(rows.rank.size)
 
 
-def _event(rows: Rows, job: Job, node: str, sequence: int) -> OpTimings:
+def _event(rows: Rows, job: ImportedJob, node: str, sequence: int) -> OpTimings:
     ranks = np.unique(rows.rank).tolist()
     t0_s = round(float(rows.start.min()), 3)
     return OpTimings(

@@ -16,7 +16,7 @@ from paceline.events import OP_INDEX
 from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
 from .notes import Notes, SourceError
-from .op_rows import TOTAL, Floats, Ints, Job, Rows
+from .op_rows import TOTAL, Floats, ImportedJob, Ints, Rows
 from .tables import Piece, columns_of, moments, numbers, pieces
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -114,7 +114,7 @@ class OpTimeline:
             ranks = np.where(named < 0, np.nan, named)
         return ranks
 
-    def rows(self) -> tuple[Rows, Job]:
+    def rows(self) -> tuple[Rows, ImportedJob]:
         """The rows of all that was read, cleaned, with every step closed.
 
         Raises:
@@ -221,7 +221,7 @@ class OpTimeline:
         self.notes.drop("the same row twice", int(again.sum()))
         return rows.only(~again)
 
-    def _job(self, columns: dict[str, NDArray[Any]], rows: Rows) -> Job:
+    def _job(self, columns: dict[str, NDArray[Any]], rows: Rows) -> ImportedJob:
         ranks, first = np.unique(rows.rank, return_index=True)
         hosts = [str(word) for word in self._labels["node"].words]
 
@@ -232,7 +232,7 @@ class OpTimeline:
 
         nodes = columns["node"][first].astype(np.int64).tolist()
         named = {rank: hosts[host] for rank, host in zip(ranks.tolist(), nodes, strict=True) if host >= 0}
-        return Job(self.options.job, ranks.tolist(), places("dp"), places("stage"), named)
+        return ImportedJob(self.options.job, ranks.tolist(), places("dp"), places("stage"), named)
 
     def _judge_unit(self, rows: Rows) -> None:
         """Say it when steps are so long or short that the unit is likely another."""

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from paceline.events import CollectiveTimings
+from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE
 
 from .kineto import Rank
 from .notes import Notes, SourceError
-from .op_rows import Job, Message, Rows, messages
+from .op_rows import ImportedJob, Rows, messages
 
 
 class Traces:
@@ -35,7 +36,7 @@ class Traces:
             raise SourceError(f"{name}: rank {rank.rank} is there already; import one run's files at a time")
         self.ranks[rank.rank] = rank
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[TimedEvent]:
         """Everything, by time."""
         world = max(rank.world_size for rank in self.ranks.values())
         missing = sorted(set(range(world)) - set(self.ranks))
@@ -48,12 +49,12 @@ class Traces:
             "a profiler trace holds no time before its first step, no waiting for a processor, no device state"
         )
         nodes = {number: rank.host for number, rank in self.ranks.items()}
-        job = Job(self.job, list(range(world)), {}, {}, nodes)
+        job = ImportedJob(self.job, list(range(world)), {}, {}, nodes)
         columns = [np.concatenate(parts) for parts in zip(*(rank.rows for rank in self.ranks.values()), strict=True)]
         everything = [*messages(Rows(*columns), job), *self._collectives(job)]
         yield from sorted(everything, key=lambda message: message.timestamp_ms)
 
-    def _collectives(self, job: Job) -> Iterator[Message]:
+    def _collectives(self, job: ImportedJob) -> Iterator[TimedEvent]:
         for number, rank in sorted(self.ranks.items()):
             counts: dict[str, int] = defaultdict(int)
             starts = [collective.span.start for collective in rank.collectives]
@@ -87,7 +88,7 @@ class Traces:
                     duration_s=[round(collective.span.end - collective.span.start, 6) for collective in collectives],
                     wait_s=[round(rank.stood[index], 6) for index in indices],
                 )
-                yield Message(COLLECTIVE, int(max(collective.span.end for collective in collectives) * 1000), event)
+                yield TimedEvent(max(collective.span.end for collective in collectives), COLLECTIVE, event)
 
 
 def _seconds(starts: list[float]) -> Iterator[list[int]]:

@@ -18,6 +18,8 @@ from typing import IO, Any, Literal
 
 import msgspec
 
+from paceline import wire
+from paceline.timed_event import TimedEvent
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, unpacked
 
 #: The longest line that is read. Messages on the bus stay under 1 MB.
@@ -171,6 +173,15 @@ class Writer:
         """
         self._stream.write(render(topic, key, timestamp_ms, value))
         self.messages += 1
+
+    def write_event(self, message: TimedEvent) -> None:
+        """Append an event under its own key.
+
+        Raises:
+            OSError: the disk is full or gone.
+        """
+        topic, event = message.topic, message.event
+        self.write(topic.name, wire.key_of(topic, event), message.timestamp_ms, wire.encode(event))
 
     def flush(self) -> None:
         """Hand what was written to the operating system.

@@ -19,8 +19,8 @@ from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import RecordingError, Writer, check_writable
 from paceline.terminal import Progress, say
+from paceline.timed_event import TimedEvent
 
-from .batches import Message
 from .fault import parse
 from .job import Job
 from .spec import Noise, Spec
@@ -132,7 +132,7 @@ def _skew(text: str) -> tuple[int, float]:
         raise ValueError(f"--stage-skew {text}: not STAGE=FACTOR, as in 3=1.3") from None
 
 
-def _run(job: Job, sink: Callable[[Message], None]) -> None:
+def _run(job: Job, sink: Callable[[TimedEvent], None]) -> None:
     progress, count, began = Progress(), 0, job.spec.began_s
     for message in job.messages():
         sink(message)
@@ -144,24 +144,19 @@ def _run(job: Job, sink: Callable[[Message], None]) -> None:
 
 
 @contextlib.contextmanager
-def _sink(options: argparse.Namespace) -> Iterator[Callable[[Message], None]]:
+def _sink(options: argparse.Namespace) -> Iterator[Callable[[TimedEvent], None]]:
     """Where messages go."""
     if options.output:
         writer = Writer(options.output)
         with contextlib.closing(writer):
-            yield lambda message: writer.write(
-                message.topic.name,
-                wire.key_of(message.topic, message.event),
-                int(message.time_s * 1000),
-                wire.encode(message.event),
-            )
+            yield writer.write_event
         return
     settings = BrokerSettings.from_environ(os.environ, options.brokers)
     ensure_topics(settings)
     with Outbound(settings, "paceline-simulate") as outbound:
         started, began_s = time.monotonic(), time.time()
 
-        def send(message: Message) -> None:
+        def send(message: TimedEvent) -> None:
             if options.speed:
                 outbound.wait_until(started + (message.time_s - began_s) / options.speed)
             key = (wire.key_of(message.topic, message.event) or "").encode()

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .batches import Batches, Message
+from paceline.timed_event import TimedEvent
+
 from .dependencies import run
 from .fault import EXPECTED, Fault
 from .inject import inject
+from .node_messages import NodeMessages
 from .spec import RANKS_A_NODE, Spec
 from .table import build
 from .truth import FaultTruth, Truth
@@ -25,26 +27,26 @@ class Job:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.batches = Batches(spec)
+        self.node_messages = NodeMessages(spec)
         #: When all left each step, with the faults and without, seconds since the job began.
         self.left: Array = np.zeros(0)
         self.left_healthy: Array = np.zeros(0)
         self.ended_s = 0.0
 
-    def messages(self) -> Iterator[Message]:
+    def messages(self) -> Iterator[TimedEvent]:
         """All messages, in the order of time."""
         spec = self.spec
         hang = min((fault for fault in spec.faults if fault.kind == "hang"), key=lambda one: one.first, default=None)
         steps = spec.steps if hang is None else min(hang.first, spec.steps)
-        yield from self.batches.describe(0.0, ended=False)
+        yield from self.node_messages.describe(0.0, ended=False)
         yield from self._steps(steps)
         self.ended_s = float(self.left[-1]) if self.left.size else 0.0
         if hang is not None and hang.first < spec.steps:
-            yield from self.batches.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
+            yield from self.node_messages.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
             self.ended_s += spec.step_s + hang.seconds
-        yield from self.batches.describe(self.ended_s + 2.0, ended=True)
+        yield from self.node_messages.describe(self.ended_s + 2.0, ended=True)
 
-    def _steps(self, steps: int) -> Iterator[Message]:
+    def _steps(self, steps: int) -> Iterator[TimedEvent]:
         spec, draws = self.spec, Draws(self.spec)
         run_length = max(_CELLS // (spec.ranks * (2 * spec.microbatches * spec.blocks + 10)), 1)
         before = healthy_before = np.zeros(spec.ranks)
@@ -60,7 +62,7 @@ class Job:
             before = work.optimizer[-1]
             self.left = _extend(self.left, times.leave)
             base = np.concatenate([[0.0], self.left])[first : first + count]
-            yield from self.batches.emit(first, build(work, times, base, spec), times, base)
+            yield from self.node_messages.emit(first, build(work, times, base, spec), times, base)
 
     def truth(self) -> Truth:
         """What is true of the messages given."""

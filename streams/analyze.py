@@ -17,7 +17,7 @@ from paceline.unpacking import MOST_STREAMED_GIB, add_option
 from paceline.visible import visible
 
 from .processor import Processor
-from .reports.gpus import Gpus
+from .reports.gpus import GpuReport
 from .reports.panel import panel
 from .reports.summary import Summary
 from .routes import ROUTES
@@ -42,7 +42,7 @@ class Analysis:
         self.complain = complain
         self.processor = Processor(most_ranks=MOST_RANKS.read(os.environ))
         self.summary = Summary(totals)
-        self.gpus = Gpus()
+        self.gpus = GpuReport()
         self.lines = 0
         self.judged = 0
         self.bad = 0

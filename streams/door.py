@@ -55,7 +55,7 @@ class Source(Protocol):
 
 
 @dataclass
-class Counts:
+class DoorCounts:
     """What went through the door, for ``/metrics``."""
 
     events: dict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -113,7 +113,7 @@ class Door:
         self.clock = clock
         self.offsets = Offsets()
         self.positions = Positions()
-        self.counts = Counts()
+        self.counts = DoorCounts()
         self.letters = DeadLetters(publish, wall, self.offsets.release)
         self.epoch = 0
         self._open: dict[Key, _Open] = {}

@@ -14,13 +14,13 @@ from prometheus_client.metrics_core import Metric
 
 from paceline import hosts
 
-from .door import Counts
+from .door import DoorCounts
 
 
 class _Meters:
     """The door's counts as Prometheus metrics, read when asked for."""
 
-    def __init__(self, counts: Counts, in_hand: int, units: int) -> None:
+    def __init__(self, counts: DoorCounts, in_hand: int, units: int) -> None:
         self._counts, self._in_hand, self._units = counts, in_hand, units
 
     def collect(self) -> Iterator[Metric]:
@@ -66,7 +66,7 @@ def _by_topic(name: str, help_: str, counts: dict[str, int]) -> Metric:
     return family
 
 
-def metrics(counts: Counts, in_hand: int, units: int) -> str:
+def metrics(counts: DoorCounts, in_hand: int, units: int) -> str:
     """The numbers in Prometheus' text form."""
     registry = CollectorRegistry()
     registry.register(_Meters(counts, in_hand, units))

@@ -13,7 +13,7 @@ from paceline.topics import DEADLETTER, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .job_buffer import JobBuffer
-from .snapshot import JobLine, JobView, Node, TopicLine, view_of
+from .snapshot import JobLine, JobView, NodeView, TopicLine, view_of
 
 JOBS, NODES, DEAD_LETTERS, PRODUCERS = 64, 2_000, 50, 10_000
 
@@ -115,9 +115,9 @@ class Feed:
             if short not in ("collective", "node", DEADLETTER.short)
         ]
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[NodeView]:
         """Every node's newest samples, by name."""
-        return [Node(name, m.last_s, m.device, m.host) for name, m in sorted(self.machines.items())]
+        return [NodeView(name, m.last_s, m.device, m.host) for name, m in sorted(self.machines.items())]
 
     def _job(self, event: Any, at_s: float) -> None:
         buffer = self._buffer(event.cluster, event.job, event.attempt)

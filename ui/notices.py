@@ -31,22 +31,24 @@ class Notice:
 
 def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
     """What to tell above the picture, if anything."""
-    link, now_s = snapshot.link, snapshot.now_s
+    connection, now_s = snapshot.connection, snapshot.now_s
     kept = " What came before is kept below." if snapshot.jobs else ""
-    if link.state == "failed":
-        text = f"{link.cause.replace('`', '')}, since {age(now_s, link.since_s)}.{kept}"
+    if connection.state == "failed":
+        text = f"{connection.cause.replace('`', '')}, since {age(now_s, connection.since_s)}.{kept}"
         return Notice("lost", "The page cannot read what arrives", text, (DOCTOR,))
-    if link.state == "lost":
-        cause = (link.cause or "it does not answer").replace("`", "")
-        text = f"{cause}. Trying again every second, since {age(now_s, link.since_s)}.{kept}"
-        return Notice("lost", f"No connection to the broker at {link.brokers}", text, (UP, DOCTOR))
-    if link.state == "connecting" and not snapshot.jobs:
-        return Notice("wait", f"Connecting to the broker at {link.brokers}", "This takes a second or two.", (DOCTOR,))
+    if connection.state == "lost":
+        cause = (connection.cause or "it does not answer").replace("`", "")
+        text = f"{cause}. Trying again every second, since {age(now_s, connection.since_s)}.{kept}"
+        return Notice("lost", f"No connection to the broker at {connection.brokers}", text, (UP, DOCTOR))
+    if connection.state == "connecting" and not snapshot.jobs:
+        return Notice(
+            "wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.", (DOCTOR,)
+        )
     if not snapshot.jobs:
         return Notice(
             "wait",
             "Connected, and no training job has spoken yet",
-            f"The broker at {link.brokers} answers. A job appears here by itself.",
+            f"The broker at {connection.brokers} answers. A job appears here by itself.",
             (RUN, DEMO, DOCTOR),
         )
     if wanted and wanted not in [line.name for line in snapshot.jobs]:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from paceline import topics, wire
-from paceline.kafka.follow import Follower, Message, Start
+from paceline.kafka.follow import ConsumerRecord, Follower, Start
 from paceline.kafka.settings import BrokerSettings
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
 from .feed import Feed
-from .snapshot import Link, Snapshot
+from .snapshot import Connection, Snapshot
 
 #: Messages of each partition to look back at the start: what a page has use for.
 DERIVED: Mapping[Topic, int] = {topics.JOB: 20_000, topics.WINDOW: 2_000, topics.FINDING: 5_000, topics.DEADLETTER: 50}
@@ -33,8 +33,8 @@ class Reader:
         self._feed = Feed()
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        start = Link("connecting", settings.address, clock())
-        self._links = {"raw": start, "derived": start}
+        start = Connection("connecting", settings.address, clock())
+        self._connections = {"raw": start, "derived": start}
         self._threads = {
             name: SupervisedThread(
                 f"the page's reader of {name} events", partial(self._run, name, looks_back), self._stop
@@ -60,7 +60,7 @@ class Reader:
             chosen = next((line for line in lines if line.name == job), lines[0] if lines else None)
             return Snapshot(
                 now_s=self._clock(),
-                link=self._link(),
+                connection=self._connection(),
                 jobs=lines,
                 job=self._feed.view(chosen.cluster, chosen.job) if chosen else None,
                 topics=self._feed.topics(),
@@ -70,14 +70,14 @@ class Reader:
                 node_findings=self._feed.node_findings.episodes(),
             )
 
-    def _link(self) -> Link:
-        """The worse of the two threads' links; a thread that failed is worse than a broker that is lost."""
+    def _connection(self) -> Connection:
+        """The worse of the two threads' connections; a thread that failed is worse than a broker that is lost."""
         for name, thread in self._threads.items():
-            held, failure = self._links[name], thread.failure
+            held, failure = self._connections[name], thread.failure
             if failure and held.state != "failed":
-                self._links[name] = Link("failed", self._settings.address, self._clock(), failure)
+                self._connections[name] = Connection("failed", self._settings.address, self._clock(), failure)
         rank = {"failed": 0, "lost": 1, "connecting": 2, "connected": 3}
-        return min(self._links.values(), key=lambda link: rank[link.state])
+        return min(self._connections.values(), key=lambda connection: rank[connection.state])
 
     def _run(self, name: str, looks_back: Mapping[Topic, int]) -> None:
         starts = {topic: Start(messages=messages) for topic, messages in looks_back.items()}
@@ -92,19 +92,19 @@ class Reader:
             stop=self._stop,
         ) as follower:
             while not self._stop.is_set():
-                batches = follower.poll()
+                polled = follower.poll()
                 self._tell(name, follower)
-                for batch in batches:
-                    self._take(batch.topic, batch.messages)
+                for topic, records in polled:
+                    self._take(topic, records)
                 self._threads[name].well()
 
     def _tell(self, name: str, follower: Follower) -> None:
         if self._threads[name].failure:
             return  # What went wrong stays on the page until reading has gone on for a while.
         with self._lock:
-            held = self._links[name]
+            held = self._connections[name]
             since_s = held.since_s if held.state == follower.state else self._clock()
-            self._links[name] = Link(follower.state, self._settings.address, since_s, follower.cause)
+            self._connections[name] = Connection(follower.state, self._settings.address, since_s, follower.cause)
             for topic, behind in follower.lag.items():
                 self._feed.traffic[topic.short].lag = behind
 
@@ -116,14 +116,14 @@ class Reader:
         with self._lock:
             self._feed.unusable(topic.short, reason)
 
-    def _take(self, topic: Topic, messages: Sequence[Message]) -> None:
-        for message in messages:
-            if message.value is None:
+    def _take(self, topic: Topic, records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            if record.value is None:
                 continue
             try:
-                event = wire.decode(topic, message.value)
+                event = wire.decode(topic, record.value)
                 with self._lock:
-                    self._feed.update(topic.short, event, message.timestamp / 1000)
+                    self._feed.update(topic.short, event, record.timestamp / 1000)
             except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 with self._lock:
                     self._feed.unusable(topic.short, str(error) or type(error).__name__)

@@ -47,7 +47,7 @@ class TopicLine:
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeView:
     """A node's newest samples."""
 
     name: str
@@ -86,7 +86,7 @@ class JobView:
 
 
 @dataclass(frozen=True)
-class Link:
+class Connection:
     """How the page stands with the broker. ``cause`` and ``since_s`` say what is wrong and since when.
 
     ``failed`` is the page's own: its reader raised and is started again.
@@ -103,11 +103,11 @@ class Snapshot:
     """All a screen draws from."""
 
     now_s: float
-    link: Link
+    connection: Connection
     jobs: list[JobLine] = field(default_factory=list)
     job: JobView | None = None
     topics: list[TopicLine] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[NodeView] = field(default_factory=list)
     dead_letters: list[events.DeadLetter] = field(default_factory=list)
     node_findings: list[Episode] = field(default_factory=list)
     missing: int = 0

@@ -11,18 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.job_kinds.recordings import Recording, pieces, read, resampled, rescaled
+from forecaster.job_kinds.labelled_jobs import LabelledJob, pieces, read, resampled, rescaled
 from forecaster.job_kinds.train import SEED, Judged, leave_one_out, macro_f1, predicted, reach_of
 
-Condition = Callable[[Recording], Iterable[Recording]]
+Condition = Callable[[LabelledJob], Iterable[LabelledJob]]
 
 
 def conditions() -> dict[str, Condition]:
     """What is done to a job's record before it is judged."""
     random = np.random.default_rng(SEED + 1)
 
-    def without(recording: Recording, *names: str) -> Recording:
-        return replace(recording, series={name: rows for name, rows in recording.series.items() if name not in names})
+    def without(job: LabelledJob, *names: str) -> LabelledJob:
+        return replace(job, series={name: rows for name, rows in job.series.items() if name not in names})
 
     return {
         "whole job": lambda job: [job],
@@ -41,10 +41,10 @@ def evaluate(data: Path) -> list[dict[str, Any]]:
     """One row a condition: how many records, macro F1, and the share left unknown."""
     judged = leave_one_out(read(data))
     reach = reach_of(judged)
-    judged = [Judged(one.recording, replace(one.model, reach=reach)) for one in judged]
+    judged = [Judged(one.job, replace(one.model, reach=reach)) for one in judged]
     rows = []
     for name, changed in conditions().items():
-        pairs = [(one.recording.kind, predicted(one, record)) for one in judged for record in changed(one.recording)]
+        pairs = [(one.job.kind, predicted(one, record)) for one in judged for record in changed(one.job)]
         unknown = sum(answer == "unknown" for _, answer in pairs) / len(pairs)
         rows.append({"condition": name, "records": len(pairs), "macro_f1": macro_f1(pairs), "unknown": unknown})
     return rows

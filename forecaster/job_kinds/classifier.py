@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .features import features
 from .kind import JOB_KINDS, JobKindEstimate, unknown
-from .model import Model, shipped
+from .model import KindModel, shipped
 from .windows import ACTIVITY, LONGEST_INTERVAL_S, SHORTEST_S, Window, cut, seconds
 
 #: The likeliest kind must be likelier than all others together.
@@ -26,7 +26,7 @@ def classify(
     series: Mapping[str, Sequence[float | None]],
     interval_s: float,
     has_steps: bool = False,
-    model: Model | None = None,
+    model: KindModel | None = None,
 ) -> JobKindEstimate:
     """The kind of a job.
 
@@ -69,7 +69,7 @@ def rows_of_features(windows: Sequence[Window], activity: str, row_s: float) -> 
     return np.array([features({**window, "activity": window[activity]}, row_s) for window in windows])
 
 
-def _votes(model: Model, standard: NDArray[np.float64], activity: str, rows: Window) -> dict[str, float]:
+def _votes(model: KindModel, standard: NDArray[np.float64], activity: str, rows: Window) -> dict[str, float]:
     """Probability of each kind over all windows."""
     each = np.exp(model.log_probabilities(standard))
     mean = np.exp(np.log((each + NO_VETO) / (1 + NO_VETO * len(model.kinds))).mean(axis=0))
@@ -84,7 +84,7 @@ def _votes(model: Model, standard: NDArray[np.float64], activity: str, rows: Win
 
 
 def _verdict(
-    model: Model, standard: NDArray[np.float64], probabilities: dict[str, float], activity: str, windows: int
+    model: KindModel, standard: NDArray[np.float64], probabilities: dict[str, float], activity: str, windows: int
 ) -> JobKindEstimate:
     distance = float(np.median(model.distance(standard)))
     if distance > model.reach:

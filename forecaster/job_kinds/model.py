@@ -19,7 +19,7 @@ CLIP = 4.0
 
 
 @dataclass(frozen=True)
-class Model:
+class KindModel:
     """Columns follow ``features``, rows of ``weights`` follow ``kinds``.
 
     ``centre`` and ``spread`` standardise a feature; a missing one becomes 0, its mean. ``examples`` are standardised
@@ -59,7 +59,7 @@ def expanded(standard: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.hstack((np.ones((len(standard), 1)), standard, standard[:, first] * standard[:, second]))
 
 
-def parse(text: str) -> Model:
+def parse(text: str) -> KindModel:
     """A model from its JSON.
 
     Raises:
@@ -68,7 +68,7 @@ def parse(text: str) -> Model:
     content = json.loads(text)
     if content.get("format") != FORMAT:
         raise ValueError(f"model of format {content.get('format')!r}; this version reads format {FORMAT}")
-    model = Model(
+    model = KindModel(
         version=str(content["version"]),
         kinds=tuple(content["kinds"]),
         features=tuple(content["features"]),
@@ -87,6 +87,6 @@ def parse(text: str) -> Model:
 
 
 @cache
-def shipped() -> Model:
+def shipped() -> KindModel:
     """The model that comes with this package: a constant, read once because its file never changes."""
     return parse(resources.files(__package__).joinpath("model.json").read_text("utf-8"))

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from .classifier import classify
 from .features import FEATURES
 from .kind import JOB_KINDS
-from .model import FORMAT, Model, expanded
-from .recordings import TELEMETRY, Recording, feature_rows, pieces, read, resampled, rescaled
+from .labelled_jobs import TELEMETRY, LabelledJob, feature_rows, pieces, read, resampled, rescaled
+from .model import FORMAT, KindModel, expanded
 
 VERSION = "1"
 SEED = 20261121
@@ -52,19 +52,17 @@ class FeatureRows:
         return FeatureRows(self.features[chosen], self.kind[chosen], self.job[chosen])
 
 
-def gathered(recordings: Sequence[Recording]) -> FeatureRows:
-    """The windows of all recordings."""
-    parts = [feature_rows(one) for one in recordings]
-    kinds = np.repeat([JOB_KINDS.index(one.kind) for one in recordings], [len(part) for part in parts])
-    return FeatureRows(
-        np.vstack(parts), kinds, np.repeat([one.job for one in recordings], [len(part) for part in parts])
-    )
+def gathered(jobs: Sequence[LabelledJob]) -> FeatureRows:
+    """The windows of all jobs."""
+    parts = [feature_rows(one) for one in jobs]
+    kinds = np.repeat([JOB_KINDS.index(one.kind) for one in jobs], [len(part) for part in parts])
+    return FeatureRows(np.vstack(parts), kinds, np.repeat([one.job for one in jobs], [len(part) for part in parts]))
 
 
-def variations(recordings: Sequence[Recording], random: np.random.Generator) -> list[Recording]:
-    """The recordings as they are, and as other machines and monitors would have them."""
-    variants = list(recordings)
-    for one in recordings:
+def variations(jobs: Sequence[LabelledJob], random: np.random.Generator) -> list[LabelledJob]:
+    """The jobs as they are, and as other machines and monitors would have them."""
+    variants = list(jobs)
+    for one in jobs:
         variants += [rescaled(one, random) for _ in range(2)]
         variants += [rescaled(piece, random) for piece in pieces(one, 15.0)]
         variants += [rescaled(piece, random) for piece in pieces(one, 20.0)]
@@ -72,13 +70,13 @@ def variations(recordings: Sequence[Recording], random: np.random.Generator) -> 
     return variants
 
 
-def fit(rows: FeatureRows, familiar: FeatureRows, random: np.random.Generator, reach: float = np.inf) -> Model:
+def fit(rows: FeatureRows, familiar: FeatureRows, random: np.random.Generator, reach: float = np.inf) -> KindModel:
     """A model of ``rows``; ``familiar`` are the windows that the model is to know."""
     from scipy.optimize import minimize
 
     centre, spread = rows.features.mean(axis=0), np.maximum(rows.features.std(axis=0), 1e-3)
     blank = np.zeros((len(JOB_KINDS), 1))
-    model = Model(
+    model = KindModel(
         VERSION, JOB_KINDS, tuple(FEATURES), centre, spread, blank, _examples(familiar, centre, spread), reach
     )
     standard = model.standardised(rows.features)
@@ -99,7 +97,7 @@ def fit(rows: FeatureRows, familiar: FeatureRows, random: np.random.Generator, r
     start = np.zeros(len(JOB_KINDS) * inputs.shape[1])
     optimum = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     weights = optimum.x.reshape(len(JOB_KINDS), -1)
-    return Model(VERSION, JOB_KINDS, model.features, centre, spread, weights, model.examples, reach)
+    return KindModel(VERSION, JOB_KINDS, model.features, centre, spread, weights, model.examples, reach)
 
 
 def _with_holes(standard: NDArray[np.float64], random: np.random.Generator) -> NDArray[np.float64]:
@@ -124,17 +122,16 @@ def _examples(familiar: FeatureRows, centre: NDArray[np.float64], spread: NDArra
 class Judged:
     """A model and the job it never saw."""
 
-    recording: Recording
-    model: Model
+    job: LabelledJob
+    model: KindModel
 
 
-def leave_one_out(recordings: Sequence[Recording]) -> list[Judged]:
+def leave_one_out(jobs: Sequence[LabelledJob]) -> list[Judged]:
     """For each job, a model that was trained on all others."""
     random = np.random.default_rng(SEED)
-    rows, familiar = gathered(variations(recordings, random)), gathered(recordings)
+    rows, familiar = gathered(variations(jobs, random)), gathered(jobs)
     return [
-        Judged(one, fit(rows.of(rows.job != one.job), familiar.of(familiar.job != one.job), random))
-        for one in recordings
+        Judged(one, fit(rows.of(rows.job != one.job), familiar.of(familiar.job != one.job), random)) for one in jobs
     ]
 
 
@@ -150,22 +147,22 @@ def macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
 
 def reach_of(judged: Sequence[Judged]) -> float:
     """How far windows of unseen jobs are from the familiar ones, and a margin."""
-    far = [one.model.distance(one.model.standardised(feature_rows(one.recording))) for one in judged]
+    far = [one.model.distance(one.model.standardised(feature_rows(one.job))) for one in judged]
     return float(np.quantile(np.concatenate(far), FAMILIAR)) * LENIENCE
 
 
-def predicted(judged: Judged, recording: Recording) -> str:
-    """What the model says of ``recording``."""
-    series = {name: column.tolist() for name, column in recording.series.items()}
-    return classify(series, recording.interval_s, model=judged.model).kind
+def predicted(judged: Judged, job: LabelledJob) -> str:
+    """What the model says of ``job``."""
+    series = {name: column.tolist() for name, column in job.series.items()}
+    return classify(series, job.interval_s, model=judged.model).kind
 
 
-def content(model: Model, scores: dict[str, float], recordings: Sequence[Recording]) -> dict[str, object]:
+def content(model: KindModel, scores: dict[str, float], jobs: Sequence[LabelledJob]) -> dict[str, object]:
     """The model as plain JSON."""
     return {
         "format": FORMAT,
         "version": model.version,
-        "trained_on": f"{TELEMETRY}: {len(recordings)} jobs on two shared cores, five samples a second",
+        "trained_on": f"{TELEMETRY}: {len(jobs)} jobs on two shared cores, five samples a second",
         "scores": {"by job, leave one job out": {name: round(score, 3) for name, score in scores.items()}},
         "kinds": model.kinds,
         "features": model.features,
@@ -189,20 +186,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, help="file to write; without it, the screen")
     options = parser.parse_args(arguments)
     try:
-        recordings = read(options.folder)
+        jobs = read(options.folder)
     except (OSError, KeyError) as error:
         print(f"cannot read the recordings in {options.folder}: {error}", file=sys.stderr)
         return 2
-    judged = leave_one_out(recordings)
+    judged = leave_one_out(jobs)
     scores = {
-        "macro F1 of jobs": macro_f1([(one.recording.kind, predicted(one, one.recording)) for one in judged]),
+        "macro F1 of jobs": macro_f1([(one.job.kind, predicted(one, one.job)) for one in judged]),
         "macro F1 of 30 s": macro_f1(
-            [(one.recording.kind, predicted(one, piece)) for one in judged for piece in pieces(one.recording, 30.0)]
+            [(one.job.kind, predicted(one, piece)) for one in judged for piece in pieces(one.job, 30.0)]
         ),
     }
     random = np.random.default_rng(SEED)
-    model = fit(gathered(variations(recordings, random)), gathered(recordings), random, reach_of(judged))
-    text = json.dumps(content(model, scores, recordings))
+    model = fit(gathered(variations(jobs, random)), gathered(jobs), random, reach_of(judged))
+    text = json.dumps(content(model, scores, jobs))
     print(", ".join(f"{name} {score:.3f}" for name, score in scores.items()), file=sys.stderr)
     if options.output:
         options.output.write_text(text + "\n", "utf-8")

@@ -124,11 +124,11 @@ class DemoRun:
     def _poll(self, follower: Follower) -> bool:
         """Take what is there; whether a finding was among it."""
         heard = False
-        for batch in follower.poll():  # Nothing when the broker has gone; training goes on.
-            for message in batch.messages:
-                if message.topic == OP.name and message.key == self._job.encode():
+        for _, records in follower.poll():  # Nothing when the broker has gone; training goes on.
+            for record in records:
+                if record.topic == OP.name and record.key == self._job.encode():
                     self._waiting.discard("the first training step")
-                event = self._watch.hear(message.topic, message.value or b"")
+                event = self._watch.hear(record.topic, record.value or b"")
                 if isinstance(event, Finding):
                     heard = True
                     self._tell(event)

@@ -93,9 +93,9 @@ def _copy(
     deadline = None if seconds is None else time.monotonic() + seconds
     while not stopped.is_set() and (deadline is None or time.monotonic() < deadline):
         # Over partitions by time, within one in its own order.
-        messages = (batch.messages for batch in follower.poll())
-        for message in heapq.merge(*messages, key=lambda message: message.timestamp):
-            key = None if message.key is None else message.key.decode(errors="replace")
-            if selection.takes(message.topic, key, message.value or b""):
-                writer.write(message.topic, key, message.timestamp, message.value or b"null")
+        partitions = (records for _, records in follower.poll())
+        for record in heapq.merge(*partitions, key=lambda record: record.timestamp):
+            key = None if record.key is None else record.key.decode(errors="replace")
+            if selection.takes(record.topic, key, record.value or b""):
+                writer.write(record.topic, key, record.timestamp, record.value or b"null")
         writer.flush()

@@ -94,13 +94,13 @@ def _values(follower: Follower, topic: Topic, address: str, end: float | None, o
         _say(f"{topic.name} is not there yet on {address}; waiting for the first publisher to make it")
     while end is None or time.monotonic() < end:
         left_s = POLL_S if end is None else max(0.0, end - time.monotonic())
-        batches = follower.poll(min(POLL_S, left_s))
+        polled = follower.poll(min(POLL_S, left_s))
         if not listening and follower.follows(topic):
             _say(f"listening to {topic.name} on {address}")
             listening = True
-        for message in (message for batch in batches for message in batch.messages):
-            if message.value is not None:
-                yield message.value
+        for record in (record for _, records in polled for record in records):
+            if record.value is not None:
+                yield record.value
         _check_reader(output)
 
 

@@ -154,7 +154,7 @@ def fields(nvml: Any, device: Any, *ids: Any) -> tuple[Value, ...]:
 
 
 #: Every question, in the order of the columns. SM, tensor and DRAM activity (``gpm.py``), blocking PCIe throughput
-#: (``pcie.py``) and XIDs (``xid.py``) keep something between questions and live in their own files.
+#: (``pcie.py``) and XIDs (``xid_listener.py``) keep something between questions and live in their own files.
 QUERIES = (
     NvmlQuery(("utilization_ratio", "memory_controller_ratio"), (_utilization,)),
     NvmlQuery(("fb_used_bytes", "fb_total_bytes"), (_memory, _memory_with_reserved)),

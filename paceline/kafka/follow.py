@@ -45,8 +45,8 @@ BEGINNING = Start()
 NOW = Start(messages=0)
 
 
-class Message(Protocol):
-    """What is read of kafka-python's record; ``timestamp`` is in milliseconds."""
+class ConsumerRecord(Protocol):
+    """What is read of kafka-python's record of this name; ``timestamp`` is in milliseconds."""
 
     @property
     def topic(self) -> str: ...  # noqa: D102
@@ -58,11 +58,11 @@ class Message(Protocol):
     def value(self) -> bytes | None: ...  # noqa: D102
 
 
-class Batch(NamedTuple):
-    """Messages of one partition, in their order."""
+class PartitionRecords(NamedTuple):
+    """Records of one partition, in their order."""
 
     topic: Topic
-    messages: Sequence[Message]
+    records: Sequence[ConsumerRecord]
 
 
 class Follower:
@@ -148,7 +148,7 @@ class Follower:
             raise
         return self._client
 
-    def poll(self, timeout_s: float = POLL_S) -> list[Batch]:
+    def poll(self, timeout_s: float = POLL_S) -> list[PartitionRecords]:
         """What has come, waiting up to ``timeout_s`` for it; nothing while the brokers are away."""
         wait_s = self._retry_at - time.monotonic()
         if self._client is None and wait_s > 0:
@@ -160,7 +160,7 @@ class Follower:
             self._lose(error)
             return []
 
-    def _poll_connected(self, timeout_s: float) -> list[Batch]:
+    def _poll_connected(self, timeout_s: float) -> list[PartitionRecords]:
         if self._client is not None:
             try:
                 with explained(self._settings):
@@ -174,7 +174,7 @@ class Follower:
         with explained(self._settings):
             return self._poll(client, timeout_s)
 
-    def _poll(self, client: KafkaConsumer, timeout_s: float) -> list[Batch]:
+    def _poll(self, client: KafkaConsumer, timeout_s: float) -> list[PartitionRecords]:
         if time.monotonic() >= self._ask_at:
             self._ask(client)
         if not client.assignment():
@@ -182,11 +182,11 @@ class Follower:
             self._stop.wait(timeout_s)
             return []
         polled = client.poll(timeout_ms=int(timeout_s * 1000), max_records=MOST_MESSAGES)
-        for partition, messages in polled.items():
-            self._next[partition] = messages[-1].offset + 1
+        for partition, records in polled.items():
+            self._next[partition] = records[-1].offset + 1
         if not self.caught_up:
             self.caught_up = all(_position(client, partition) >= end for partition, end in self._ends.items())
-        return [Batch(self._topics[partition.topic], messages) for partition, messages in polled.items()]
+        return [PartitionRecords(self._topics[partition.topic], records) for partition, records in polled.items()]
 
     def _lose(self, error: BusError | SettingError) -> None:
         self.close()

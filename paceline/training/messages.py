@@ -71,9 +71,9 @@ class Bye(msgspec.Struct, frozen=True, kw_only=True, tag="bye"):
     ended_s: float
 
 
-Message = Hello | Marks | Bye
+RankMessage = Hello | Marks | Bye
 encoder = msgspec.msgpack.Encoder()
-decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+decoder: msgspec.msgpack.Decoder[RankMessage] = msgspec.msgpack.Decoder(RankMessage)
 
 #: Environment variable with the path of the sidecar's socket.
 SOCKET_VARIABLE = "PACELINE_SOCKET"

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from paceline.training import marks
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
-from paceline.training.messages import Bye, Hello, LinkReport, Marks, Message, encoder
+from paceline.training.messages import Bye, Hello, LinkReport, Marks, RankMessage, encoder
 from paceline.training.probe import Mark, Probe
 from paceline.training.runqueue import RunQueue
 
@@ -173,7 +173,7 @@ class Shipping:
         self._links_at = now
         return self._links.sample()
 
-    def _put(self, message: Message) -> bool:
+    def _put(self, message: RankMessage) -> bool:
         """Send ``message``, or keep it for the next turn where the sidecar has no room; whether it has gone."""
         self._unsent.append(encoder.encode(message))
         return self._flush()

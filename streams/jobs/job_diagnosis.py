@@ -22,6 +22,7 @@ from .accused import AccusedRank
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
+from .limits import MOST_RANKS
 from .pace import Pace
 from .rank_conditions import RankConditions
 from .silence import Silence
@@ -148,14 +149,17 @@ class Phases:
 
 
 def _pipelines(message: OpTimings) -> list[int]:
-    """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known.
+    """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known, or none.
 
     Tensor-parallel ranks that do not tell their place count as one: they are fed the same micro-batches, too.
     """
     tensor = [max(tp, 0) for tp in message.tp] or [0 for _ in message.ranks]
     data = message.dp or [-1 for _ in message.ranks]
-    wide = 1 + max(tensor, default=0)
-    return [dp * wide + tp if dp >= 0 else -1 for dp, tp in zip(data, tensor, strict=True)]
+    # A message knows its own ranks alone: the number may not depend on how far the others' places go.
+    return [
+        dp * MOST_RANKS + tp if 0 <= dp < MOST_RANKS and tp < MOST_RANKS else -1
+        for dp, tp in zip(data, tensor, strict=True)
+    ]
 
 
 class JobDiagnosis:

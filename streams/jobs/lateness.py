@@ -44,7 +44,7 @@ _QUIET_FLOOR = 0.5
 _NORMAL_90 = 1.2816
 
 
-class Look(NamedTuple):
+class LateRanks(NamedTuple):
     """What one look over n ticks says: which ranks are late, and by how many times the bar.
 
     ``part`` is the row of ``JUDGED`` in which a rank's lateness shows: 0 where the whole work does, the quiet part that
@@ -146,9 +146,9 @@ class TickHistory:
         self.communicates, self.contended = data["communicates"], data["contended"]
 
 
-def look(
+def late_ranks(
     history: TickHistory, ticks: int, config: StragglerConfig, explained: Callable[[int], bool] | None = None
-) -> Look:
+) -> LateRanks:
     """Judge every rank over the last ``ticks`` ticks.
 
     Args:
@@ -156,7 +156,7 @@ def look(
     """
     judged = history.table[: len(JUDGED), -ticks:]
     ranks = judged.shape[2]
-    nobody = Look(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64))
+    nobody = LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64))
     least = _least(config, history.contended)
     if len(history.first_steps) < ticks or not _near(judged, least):
         return nobody
@@ -183,7 +183,7 @@ def look(
         late &= history.median("waited", ticks) >= config.waited_share * excess
     if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
         return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
-    return Look(late, margin, part)
+    return LateRanks(late, margin, part)
 
 
 def _floor(name: str, config: StragglerConfig) -> float:

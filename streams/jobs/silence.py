@@ -60,4 +60,5 @@ def said(coverage: Coverage) -> Said:
         f"{missing} of {coverage.ranks_expected} ranks have never been heard: verdicts cover the others alone. "
         "See that every node runs `paceline run` and reaches the same Kafka."
     )
-    return Said(Subject("insufficient_data", "ranks"), evidence, summary)
+    over = f"All {coverage.ranks_expected} ranks have been heard: verdicts cover the whole job."
+    return Said(Subject("insufficient_data", "ranks"), evidence, summary, over=over)

@@ -15,7 +15,7 @@ from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Policy, Tracker
 from ..robust import Array, nanmedian
 from .cohorts import Cohorts
-from .lateness import COLUMNS, EXPLAINED, JUDGED, Look, TickHistory, calm, look
+from .lateness import COLUMNS, EXPLAINED, JUDGED, LateRanks, TickHistory, calm, late_ranks
 from .rank_conditions import RankConditions
 from .straggler_config import StragglerConfig
 from .straggler_evidence import StragglerEpisode, StragglerEvidence
@@ -98,8 +98,8 @@ class Straggler:
             if rank in episodes or not self.tracker.rests(rank, signal, self.ticks):
                 yield rank, signal
 
-    def _look(self, ticks: int) -> Look:
-        return look(self.history, ticks, self.config, self._explained)
+    def _look(self, ticks: int) -> LateRanks:
+        return late_ranks(self.history, ticks, self.config, self._explained)
 
     def _explained(self, rank: int) -> bool:
         """Whether the rank's device or node is in trouble that its peers do not have."""

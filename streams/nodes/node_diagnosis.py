@@ -92,7 +92,7 @@ class NodeDiagnosis:
                 continue
             told += self._advance(row.at_s)
             told += gpu.row(row, lost.get(row.uuid), self.owners.of(row.uuid))
-            for uuid in lost.keys() - set(event.uuids):
+            for uuid in sorted(lost.keys() - set(event.uuids)):
                 gone = self._gpu(uuid)
                 if gone is not None:
                     told += gone.row(Row(row.at_s, uuid, {}, answered=False), lost[uuid], self.owners.of(uuid))

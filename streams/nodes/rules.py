@@ -11,7 +11,7 @@ from paceline.gpu.link_rates import PCIE_LANE_BYTES_PER_S
 
 from .bands import INF, Band, Tone
 from .relations import PROFILES, RELATIONS, Relation
-from .table import BANDS, QUOTIENTS
+from .rule_table import BANDS, QUOTIENTS
 
 Sample = Mapping[str, float | None]
 

@@ -12,8 +12,8 @@ from paceline.gpu.xids import SILENT, XIDS
 from .bands import Band
 from .node_config import NodeConfig
 from .relations import MULTI_GPU_APART, PROFILES, RELATIONS
+from .rule_table import QUOTIENTS
 from .rules import NAMES, span
-from .table import QUOTIENTS
 
 _HEAD = f"""\
 # GPU rules: how the numbers of a GPU are read

@@ -23,7 +23,7 @@ MEANS = (
 HIGHEST = ("pcie_generation", "pcie_width", "ecc_corrected", "ecc_uncorrected")
 
 
-class Gpus:
+class GpuReport:
     """The GPUs of a recording, in order of appearance."""
 
     def __init__(self) -> None:

@@ -20,7 +20,8 @@ LENGTHS_S = (10.0, 60.0)
 MOST_SUBJECTS = 256
 _LAYOUT = 2
 
-DEVICE_COLUMNS = (
+#: The columns whose mean and maximum say something.
+DEVICE_MEASURES = (
     "utilization_ratio",
     "memory_controller_ratio",
     "sm_active_ratio",
@@ -44,7 +45,7 @@ DEVICE_COLUMNS = (
     "ecc_uncorrected",
     "remapped_rows",
 )
-HOST_COLUMNS = (
+HOST_MEASURES = (
     "cpu_ratio",
     "cpu_steal_ratio",
     "cpu_frequency_mhz",
@@ -154,7 +155,7 @@ class SampleWindows:
 class DeviceWindows(SampleWindows):
     """A window a GPU: mean and maximum of what it measured, and the share of samples in which it was throttled."""
 
-    columns = (*DEVICE_COLUMNS, "throttled_ratio")
+    columns = (*DEVICE_MEASURES, "throttled_ratio")
 
     def update(self, event: DeviceSamples) -> list[DeviceWindow]:
         """Take in one batch; the windows that it completes."""
@@ -162,7 +163,7 @@ class DeviceWindows(SampleWindows):
             return []
         windows = []
         throttled = [None if mask is None else float(mask & throttle.SLOWING != 0) for mask in event.throttle_reasons]
-        rows = _rows(*(getattr(event, name) for name in DEVICE_COLUMNS), throttled)
+        rows = _rows(*(getattr(event, name) for name in DEVICE_MEASURES), throttled)
         for device, time_s, row in zip(event.device, event.time_s, rows, strict=True):
             if not 0 <= device < len(event.uuids):
                 self.coverage.note("rows of an unnamed device")
@@ -187,14 +188,14 @@ class DeviceWindows(SampleWindows):
 class HostWindows(SampleWindows):
     """A window a host: mean and maximum of what it measured."""
 
-    columns = HOST_COLUMNS
+    columns = HOST_MEASURES
 
     def update(self, event: HostSamples) -> list[HostWindow]:
         """Take in one batch; the windows that it completes."""
         if not self.coverage.admit(event.producer, event.sequence):
             return []
         windows = []
-        rows = _rows(*(getattr(event, name) for name in HOST_COLUMNS))
+        rows = _rows(*(getattr(event, name) for name in HOST_MEASURES))
         for time_s, row in zip(event.time_s, rows, strict=True):
             for length_s, window in self._count("", event.t0_s + time_s, row):
                 mean, most = window.summary(self.columns)

@@ -13,7 +13,7 @@ from paceline import wire
 from paceline.topics import DEVICE, HOST, NODE
 
 
-class Sink:
+class Published:
     """Keeps what is published, as it would travel."""
 
     def __init__(self):
@@ -30,52 +30,52 @@ class Sink:
 
 @pytest.fixture
 def run(until):
-    """Runs an agent in a thread until ``enough(sink)``; returns the sink."""
+    """Runs an agent in a thread until ``enough(published)``; returns what was published."""
 
     def start(nvml, enough, interval_s=0.05):
-        sink, stop = Sink(), threading.Event()
+        published, stop = Published(), threading.Event()
         buffers = HostBuffer(Host()), GpuBuffer(Gpus(lambda: nvml), ProcessOwners())
-        agent = Agent(Identity("c", "n", "p-1"), *buffers, sink, interval_s)
+        agent = Agent(Identity("c", "n", "p-1"), *buffers, published, interval_s)
         thread = threading.Thread(target=agent.run, args=(stop,))
         thread.start()
         try:
-            until(lambda: enough(sink))
+            until(lambda: enough(published))
         finally:
             stop.set()
             thread.join()
-        return sink
+        return published
 
     return start
 
 
-def count(sink, topic):
-    return len(sink.events.get(topic.name, []))
+def count(published, topic):
+    return len(published.events.get(topic.name, []))
 
 
 def test_many_samples_are_one_message_a_second(run):
     """At 20 Hz a message holds many rows, and messages do not come more often."""
     began = time.monotonic()
-    sink = run(SimulatedNvml(2, now=time.monotonic), lambda sink: count(sink, HOST) >= 3)
+    published = run(SimulatedNvml(2, now=time.monotonic), lambda published: count(published, HOST) >= 3)
     lasted = time.monotonic() - began
 
-    assert count(sink, HOST) <= lasted + 2
-    assert max(len(event.time_s) for event in sink.events[HOST.name]) > 1
+    assert count(published, HOST) <= lasted + 2
+    assert max(len(event.time_s) for event in published.events[HOST.name]) > 1
 
 
 def test_sequences_count_each_topic_from_zero(run):
     """Every topic's messages are numbered without a gap, by one producer, under the node's key."""
-    sink = run(SimulatedNvml(1, now=time.monotonic), lambda sink: count(sink, DEVICE) >= 2)
+    published = run(SimulatedNvml(1, now=time.monotonic), lambda published: count(published, DEVICE) >= 2)
 
-    for events in sink.events.values():
+    for events in published.events.values():
         assert [event.sequence for event in events] == list(range(len(events)))
         assert {event.producer for event in events} == {"p-1"}
-    assert sink.keys == {"n"}
+    assert published.keys == {"n"}
 
 
 def test_no_row_is_told_twice_or_lost(run):
     """Rows of successive messages follow one another in time."""
-    sink = run(SimulatedNvml(1, now=time.monotonic), lambda sink: count(sink, DEVICE) >= 3)
-    times = [event.t0_s + offset for event in sink.events[DEVICE.name] for offset in event.time_s]
+    published = run(SimulatedNvml(1, now=time.monotonic), lambda published: count(published, DEVICE) >= 3)
+    times = [event.t0_s + offset for event in published.events[DEVICE.name] for offset in event.time_s]
 
     assert times == sorted(set(times))
 
@@ -92,11 +92,11 @@ def test_a_driver_that_hangs_does_not_hold_up_the_host(run):
 
     nvml = Hanging(1, now=time.monotonic)
     try:
-        sink = run(nvml, lambda sink: count(sink, HOST) >= 3)
+        published = run(nvml, lambda published: count(published, HOST) >= 3)
     finally:
         nvml.release.set()
 
-    assert count(sink, DEVICE) == 0
+    assert count(published, DEVICE) == 0
 
 
 def test_a_bug_in_a_sample_is_logged_once_and_survived(run, caplog):
@@ -106,34 +106,34 @@ def test_a_bug_in_a_sample_is_logged_once_and_survived(run, caplog):
         def nvmlDeviceGetUtilizationRates(self, gpu):  # noqa: N802
             raise RuntimeError("out of the blue")
 
-    sink = run(Broken(1, now=time.monotonic), lambda sink: count(sink, HOST) >= 2)
+    published = run(Broken(1, now=time.monotonic), lambda published: count(published, HOST) >= 2)
 
-    assert count(sink, HOST) >= 2
+    assert count(published, HOST) >= 2
     assert [record.getMessage() for record in caplog.records] == ["gpu sample failed; going on"]
 
 
 def test_the_inventory_is_said_at_the_start(run):
     """The first thing that is said of a node is what it has."""
-    sink = run(SimulatedNvml(3, now=time.monotonic), lambda sink: count(sink, NODE) >= 1)
+    published = run(SimulatedNvml(3, now=time.monotonic), lambda published: count(published, NODE) >= 1)
 
-    assert len(sink.events[NODE.name][0].devices) == 3
+    assert len(published.events[NODE.name][0].devices) == 3
 
 
 def test_once_gives_rates(until):
     """A single sample still has rates and activity: it is taken over an interval."""
-    sink = Sink()
+    published = Published()
     nvml = SimulatedNvml(1, now=time.monotonic)
     agent = Agent(
         Identity("c", "n", "p"),
         HostBuffer(Host()),
         GpuBuffer(Gpus(lambda: nvml), ProcessOwners()),
-        sink,
+        published,
         interval_s=0.05,
     )
     agent.once(threading.Event())
-    (event,) = sink.events[DEVICE.name]
+    (event,) = published.events[DEVICE.name]
 
     assert len(event.time_s) == 1
     assert event.pcie_rx_bytes_per_s[0] is not None
     assert event.sm_active_ratio[0] is not None
-    assert [event.sequence for events in sink.events.values() for event in events] == [0, 0, 0]
+    assert [event.sequence for events in published.events.values() for event in events] == [0, 0, 0]

@@ -12,7 +12,7 @@ from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
 from forecaster.consumer import EventConsumer
 from forecaster.history import SeriesSubject
-from forecaster.memory import Counts, Memory
+from forecaster.memory import Memory, ServiceCounts
 from forecaster.models.registry import Registry
 from forecaster.publisher import ForecastPublisher
 from forecaster.server import Part, waits
@@ -69,7 +69,7 @@ def test_a_consumer_that_fails_is_seen_and_goes_on(broker: BrokerSettings, ready
         failed = until(lambda: "failed" in (said := asked()).text and said)
         assert failed.status_code == 503
         assert "the event consumer failed (AttributeError" in failed.text
-        memory.counts = Counts()
+        memory.counts = ServiceCounts()
         until(lambda: asked().status_code == 200)
         assert memory.find(f"{cluster}/device/n/g/utilization_ratio") is not None
 

@@ -8,7 +8,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline import wire
+from paceline.events import JobProfile
 from paceline.recording import LONGEST_LINE, Bad, Line, RecordingError, Writer, check_writable, parse, read, render
+from paceline.timed_event import TimedEvent
+from paceline.topics import PROFILE
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 JSON = st.recursive(st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(), st.lists, max_leaves=5)
@@ -54,6 +58,15 @@ def test_a_file_reads_back(tmp_path: Path, suffix: str) -> None:
     assert [(line.number, line.timestamp_ms) for line in found if isinstance(line, Line)] == [
         (number + 1, number) for number in range(1000)
     ]
+
+
+def test_an_event_is_written_under_its_own_key(tmp_path: Path) -> None:
+    """With its topic, and its time in whole milliseconds: what importers and the simulator make."""
+    event = JobProfile(cluster="c", job="j", attempt=0, time_s=1.0)
+    writer = Writer(str(tmp_path / "run.jsonl"))
+    writer.write_event(TimedEvent(1.5009, PROFILE, event))
+    writer.close()
+    assert list(read(str(tmp_path / "run.jsonl"))) == [Line(1, PROFILE.name, "j", 1500, wire.encode(event))]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

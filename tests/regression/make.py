@@ -13,55 +13,18 @@ from typing import Any
 
 T0_S = 1_700_000_000.0
 GIB = 2**30
-FLOATS = [
-    "utilization_ratio",
-    "memory_controller_ratio",
-    "sm_active_ratio",
-    "tensor_active_ratio",
-    "dram_active_ratio",
-    "power_w",
-    "power_limit_w",
-    "energy_j",
-    "temperature_celsius",
-    "memory_temperature_celsius",
-    "sm_clock_mhz",
-    "memory_clock_mhz",
-    "pcie_rx_bytes_per_s",
-    "pcie_tx_bytes_per_s",
-    "nvlink_rx_bytes_per_s",
-    "nvlink_tx_bytes_per_s",
-]
-COUNTS = [
-    "fb_used_bytes",
-    "fb_total_bytes",
-    "throttle_reasons",
-    "pcie_generation",
-    "pcie_width",
-    "pcie_replays",
-    "ecc_corrected",
-    "ecc_uncorrected",
-    "retired_pages",
-    "remapped_rows",
-    "xid",
-]
-HOST = [
-    "cpu_ratio",
-    "cpu_steal_ratio",
-    "cpu_frequency_mhz",
-    "load1",
-    "pressure_cpu_ratio",
-    "pressure_memory_ratio",
-    "pressure_io_ratio",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "swap_used_bytes",
-    "disk_read_bytes_per_s",
-    "disk_write_bytes_per_s",
-    "network_rx_bytes_per_s",
-    "network_tx_bytes_per_s",
-    "tcp_retransmits",
-]
+#: A message of each event as version 1 has it, which no change to the code touches.
+GOLDEN = Path(__file__).parent.parent / "paceline" / "golden" / "v1"
+NO_COLUMNS = {"uuids", "device", "time_s", "processes", "cpu_ratio_per_core", "network_errors"}
+#: How the names of measures end. The recordings have these first, then what is counted.
+UNITS = ("_ratio", "_w", "_j", "_celsius", "_mhz", "_per_s")
 THERMAL, POWER_CAP, POWER_BRAKE, HARDWARE, SOFTWARE_THERMAL = 0x40, 0x4, 0x80, 0x8, 0x20
+
+
+def columns_of(event: str) -> list[str]:
+    """The names of an event's columns, in its order."""
+    message = json.loads((GOLDEN / f"{event}.json").read_bytes())
+    return [name for name, value in message.items() if isinstance(value, list) and name not in NO_COLUMNS]
 
 
 def line(topic: str, event: dict[str, Any]) -> dict[str, Any]:
@@ -119,13 +82,14 @@ def node(
 ) -> Iterator[dict[str, Any]]:
     """A message a second; ``reads(second, gpu)`` is what differs from a GPU at work."""
     dice = random.Random(seed)
+    names = sorted(columns_of("DeviceSamples"), key=lambda name: not name.endswith(UNITS))
     yield inventory(gpus)
     for second in range(seconds):
         rows = [usual(dice) | reads(second, gpu) for gpu in range(gpus)]
         gone = [gpu for gpu in range(gpus) if lost(second, gpu)]
         for gpu in gone:
             rows[gpu] = {}
-        columns = {name: [row.get(name) for row in rows] for name in (*FLOATS, *COUNTS)}
+        columns = {name: [row.get(name) for row in rows] for name in names}
         owners = [
             {"device": gpu, "pid": 100 + gpu, "name": "python", "used_bytes": GIB, "job": "job", "rank": gpu}
             for gpu in range(gpus)
@@ -144,8 +108,9 @@ def node(
 
 
 def host(seconds: int, used: Callable[[int], float]) -> Iterator[dict[str, Any]]:
+    names = columns_of("HostSamples")
     for second in range(seconds):
-        columns: dict[str, Any] = {name: [None] for name in HOST}
+        columns: dict[str, Any] = {name: [None] for name in names}
         columns |= {"memory_used_bytes": [int(used(second))], "memory_total_bytes": [256 * GIB]}
         columns |= {"swap_used_bytes": [GIB], "cpu_ratio_per_core": [[]], "time_s": [0.25]}
         yield line("paceline.host.v1", {"sequence": second, "node": "node-1", "t0_s": T0_S + second, **columns})

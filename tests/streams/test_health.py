@@ -7,7 +7,7 @@ from aiohttp import ClientSession
 from prometheus_client.parser import text_string_to_metric_families
 
 from paceline import hosts
-from streams.door import Counts
+from streams.door import DoorCounts
 from streams.health import metrics, serve
 
 TOLD = """\
@@ -58,7 +58,7 @@ paceline_steps_per_second{training_job="resnet-7"} 2
 
 @pytest.fixture
 def counts():
-    return Counts(
+    return DoorCounts(
         events={"op": 12, "collective": 3},
         bytes=4096,
         published={"finding": 2},
@@ -79,7 +79,7 @@ def test_names_labels_types_and_helps_stay(counts):
 
 def test_a_metric_without_values_is_still_declared():
     """Before the first event every name is there with its type."""
-    declared = [line for line in metrics(Counts(), 0, 0).splitlines() if line.startswith("#")]
+    declared = [line for line in metrics(DoorCounts(), 0, 0).splitlines() if line.startswith("#")]
     assert declared == [line for line in TOLD.splitlines() if line.startswith("#")]
 
 

@@ -5,7 +5,7 @@ import pytest
 from paceline import wire
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
-from ui.snapshot import Link, Snapshot
+from ui.snapshot import Connection, Snapshot
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def snapshot_of():
         lines = feed.lines()
         made = Snapshot(
             now_s=now_s,
-            link=Link(state, "127.0.0.1:9092", now_s - 5, cause),
+            connection=Connection(state, "127.0.0.1:9092", now_s - 5, cause),
             jobs=lines,
             job=feed.view(lines[0].cluster, lines[0].job) if lines else None,
             topics=feed.topics(),

@@ -119,6 +119,18 @@ def publish(address, numbered):
     client.close()
 
 
+def full_page(tab, address, serve, simulated_job):
+    """Open the page of a job with timings, a finding and machines; its address, once all of it is there."""
+    now_s = time.time()
+    publish(address, [*simulated_job.described(now_s), *simulated_job.timings(now_s, 0, 50)])
+    publish(address, [simulated_job.finding(1, 49, "confirmed", first_step=10), *simulated_job.machines(now_s)])
+    _, url = serve(address)
+    tab.goto(url)
+    shows(tab, VERDICT, CARD)
+    shows_a_heatmap(tab)
+    return url
+
+
 def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve, simulated_job):
     """From nothing to a job to a finding to no broker, in one tab that is never reloaded."""
     _, url = serve(own_broker.address)
@@ -151,15 +163,7 @@ def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, simu
     asked = []
     tab.on("request", lambda request: asked.append(urlsplit(request.url)))
     tab.on("websocket", lambda socket: asked.append(urlsplit(socket.url)))
-    publish(own_broker.address, [*simulated_job.described(time.time()), *simulated_job.timings(time.time(), 0, 50)])
-    publish(
-        own_broker.address,
-        [simulated_job.finding(1, 49, "confirmed", first_step=10), *simulated_job.machines(time.time())],
-    )
-    _, url = serve(own_broker.address)
-    tab.goto(url)
-    shows(tab, VERDICT, CARD)
-    shows_a_heatmap(tab)
+    url = full_page(tab, own_broker.address, serve, simulated_job)
     tab.locator("link[rel~=icon][href^='data:image/svg+xml']").wait_for(state="attached")
     assert {each.scheme for each in asked} == {"http", "ws"}
     assert {each.netloc for each in asked} == {urlsplit(url).netloc}
@@ -167,15 +171,7 @@ def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, simu
 
 def test_nothing_is_wider_than_the_window(tab, own_broker, serve, simulated_job):
     """The page never scrolls sideways."""
-    publish(own_broker.address, [*simulated_job.described(time.time()), *simulated_job.timings(time.time(), 0, 50)])
-    publish(
-        own_broker.address,
-        [simulated_job.finding(1, 49, "confirmed", first_step=10), *simulated_job.machines(time.time())],
-    )
-    _, url = serve(own_broker.address)
-    tab.goto(url)
-    shows(tab, VERDICT, CARD)
-    shows_a_heatmap(tab)
+    full_page(tab, own_broker.address, serve, simulated_job)
     for width in (480, 1280, 1600):
         tab.set_viewport_size({"width": width, "height": 1000})
         tab.wait_for_function(f"document.querySelector('[data-testid=stMain]').scrollWidth <= {width}")

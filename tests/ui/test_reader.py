@@ -43,7 +43,7 @@ def publish(settings, numbered):
 
 def test_a_reader_shows_what_came_before_and_what_comes(settings, reader, simulated_job, until):
     """Topics that appear late are followed from their beginning, and new messages arrive by themselves."""
-    until(lambda: reader.snapshot(None).link.state == "connected")
+    until(lambda: reader.snapshot(None).connection.state == "connected")
     ensure_topics(settings)
     publish(settings, [*simulated_job.described(time.time()), *simulated_job.timings(time.time(), 0, 10)])
     until(lambda: (found := reader.snapshot(None).job) and found.steps.size == 10 and found.world_size == 4)
@@ -65,26 +65,26 @@ def test_what_does_not_decode_is_counted_and_reading_goes_on(settings, reader, s
 
 
 def test_a_lost_broker_is_told_and_the_picture_kept(settings, own_broker, reader, simulated_job, until):
-    """When the broker goes, the link says so with a cause, and the job stays."""
+    """When the broker goes, the connection says so with a cause, and the job stays."""
     ensure_topics(settings)
     publish(settings, simulated_job.described(time.time()))
     until(lambda: reader.snapshot(None).job)
     own_broker.stop()
-    lost = until(lambda: (found := reader.snapshot(None)).link.state == "lost" and found)
-    assert own_broker.address in lost.link.cause
+    lost = until(lambda: (found := reader.snapshot(None)).connection.state == "lost" and found)
+    assert own_broker.address in lost.connection.cause
     assert lost.job is not None
 
 
 def test_a_broker_that_comes_back_is_followed_again(settings, own_broker, reader, simulated_job, until):
     """The reader reconnects by itself, also to a broker that has forgotten everything."""
-    until(lambda: reader.snapshot(None).link.state == "connected")
+    until(lambda: reader.snapshot(None).connection.state == "connected")
     own_broker.stop()
-    until(lambda: reader.snapshot(None).link.state == "lost")
+    until(lambda: reader.snapshot(None).connection.state == "lost")
     with embedded.start(own_broker.port):
         ensure_topics(settings)
         publish(settings, simulated_job.described(time.time()))
         until(lambda: reader.snapshot(None).job)
-        until(lambda: reader.snapshot(None).link.state == "connected")
+        until(lambda: reader.snapshot(None).connection.state == "connected")
 
 
 def test_a_reader_that_fails_is_told_and_reads_on(settings, reader, simulated_job, until):
@@ -92,13 +92,13 @@ def test_a_reader_that_fails_is_told_and_reads_on(settings, reader, simulated_jo
     ensure_topics(settings)
     publish(settings, simulated_job.described(time.time()))
     until(lambda: reader.snapshot(None).job)
-    until(lambda: reader.snapshot(None).link.state == "connected")
+    until(lambda: reader.snapshot(None).connection.state == "connected")
     traffic = reader._feed.traffic.pop("window")
-    failed = until(lambda: (found := reader.snapshot(None)).link.state == "failed" and found)
-    assert "the page's reader of derived events failed (KeyError: 'window')" in failed.link.cause
+    failed = until(lambda: (found := reader.snapshot(None)).connection.state == "failed" and found)
+    assert "the page's reader of derived events failed (KeyError: 'window')" in failed.connection.cause
     assert failed.job is not None
     reader._feed.traffic["window"] = traffic
-    until(lambda: reader.snapshot(None).link.state == "connected")
+    until(lambda: reader.snapshot(None).connection.state == "connected")
     publish(settings, [simulated_job.finding(1, 9, "confirmed")])
     until(lambda: reader.snapshot("demo").job.episodes)
 
@@ -110,8 +110,8 @@ def test_no_broker_at_all_is_told_in_one_line(until):
         reader = Reader(BrokerSettings(brokers=(f"127.0.0.1:{unused.getsockname()[1]}",)))
         reader.start()
         try:
-            link = until(lambda: (found := reader.snapshot(None).link).state == "lost" and found)
+            connection = until(lambda: (found := reader.snapshot(None).connection).state == "lost" and found)
         finally:
             reader.stop()
-    assert "refused" in link.cause
-    assert "\n" not in link.cause
+    assert "refused" in connection.cause
+    assert "\n" not in connection.cause

@@ -7,7 +7,7 @@ import streamlit as st
 from paceline.events import DeviceSamples, HostSamples
 
 from .. import wording
-from ..snapshot import Node, Snapshot, TopicLine
+from ..snapshot import NodeView, Snapshot, TopicLine
 from ..wording import NONE, safe
 from . import findings
 
@@ -36,10 +36,11 @@ def draw_machines(snapshot: Snapshot) -> None:
 
 
 def _pipeline(snapshot: Snapshot) -> None:
-    link = snapshot.link
+    connection = snapshot.connection
+    state = "its messages cannot be read" if connection.state == "failed" else connection.state
     letters = len(snapshot.dead_letters)
     words = [
-        f"broker {link.brokers}: {'its messages cannot be read' if link.state == 'failed' else link.state}",
+        f"broker {connection.brokers}: {state}",
         f"{snapshot.missing} messages missing",
         f"{letters} dead letters" if letters < 50 else "50 dead letters or more",
     ]
@@ -92,7 +93,7 @@ def _machines(snapshot: Snapshot) -> None:
         st.caption(f"and {len(snapshot.nodes) - NODES_SHOWN} more")
 
 
-def _node(node: Node, now_s: float) -> list[tuple[object, str]]:
+def _node(node: NodeView, now_s: float) -> list[tuple[object, str]]:
     host = _host(node.host) if node.host and node.host.time_s else [(NONE, "n"), (NONE, "n")]
     device = _devices(node.device) if node.device else [("no GPU", "n"), ("-", "n")]
     return [(node.name, ""), *host, *device, (wording.age(now_s, node.last_s), "n")]

@@ -36,7 +36,7 @@ def _body(source: Source, paused: bool) -> None:
         if said:
             summary.draw_notice(said)
     if snapshot.job is None:
-        if snapshot.link.state != "lost":
+        if snapshot.connection.state != "lost":
             if snapshot.node_findings:
                 health.draw_machines(snapshot)
             health.draw(snapshot)

@@ -19,7 +19,7 @@ def draw_title(snapshot: Snapshot) -> None:
         st.html('<div class="pl"><h1>Paceline</h1><p class="muted">Which rank is slow, since when and why</p></div>')
         return
     words, tone = standing(job, now_s)
-    if snapshot.link.state in ("lost", "failed"):
+    if snapshot.connection.state in ("lost", "failed"):
         words, tone = f"{words} when last seen", "lost"
     heard = sum(1 for row in job.step_s if (row == row).any())
     parts = [f"{heard} of {job.world_size} ranks heard", job.backend, f"attempt {job.attempt}" if job.attempt else ""]

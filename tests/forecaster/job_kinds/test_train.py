@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from forecaster.job_kinds.recordings import Recording
+from forecaster.job_kinds.labelled_jobs import LabelledJob
 from forecaster.job_kinds.train import fit, gathered, leave_one_out, macro_f1, main, predicted, variations
 
 
@@ -18,7 +18,7 @@ def job(name, kind, random, seconds=60):
         "disk_write_bytes_per_s": 1e5 * busy * random.random(size),
         "voluntary_switches_per_s": 20.0 * busy * random.random(size),
     }
-    return Recording(name, kind, 0.2, series)
+    return LabelledJob(name, kind, 0.2, series)
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +30,9 @@ def jobs():
 def test_jobs_are_judged_by_models_that_never_saw_them(jobs):
     """Every job is right, and no model's examples hold a window of its own."""
     judged = leave_one_out(jobs)
-    assert macro_f1([(one.recording.kind, predicted(one, one.recording)) for one in judged]) == 1.0
+    assert macro_f1([(one.job.kind, predicted(one, one.job)) for one in judged]) == 1.0
     for one in judged:
-        own = one.model.standardised(gathered([one.recording]).features)
+        own = one.model.standardised(gathered([one.job]).features)
         assert one.model.distance(own).min() > 0
 
 

@@ -55,8 +55,8 @@ class Heard:
         self.values: list[bytes | None] = []
 
     def poll(self) -> "Heard":
-        for batch in self.follower.poll():
-            self.values += [message.value for message in batch.messages]
+        for _, records in self.follower.poll():
+            self.values += [record.value for record in records]
         return self
 
     def whole(self) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from paceline import wire
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.decode import MarkDecoder
-from paceline.training.messages import Bye, Hello, Message
+from paceline.training.messages import Bye, Hello, RankMessage
 
 RECORDED = Path(__file__).parent / "recorded"
 #: Between two messages, on the clock of the batcher.
@@ -19,7 +19,7 @@ class Sent(msgspec.Struct):
     """One message, and the connection that it came on."""
 
     connection: int
-    message: Message
+    message: RankMessage
 
 
 class Speaker:
@@ -28,7 +28,7 @@ class Speaker:
     def __init__(self, batcher: Batcher, hello: Hello) -> None:
         self.batcher, self.rank, self.key, self.decoder = batcher, hello.rank, batcher.join(hello), MarkDecoder()
 
-    def say(self, message: Message) -> None:
+    def say(self, message: RankMessage) -> None:
         report = self.decoder.end() if isinstance(message, Bye) else self.decoder.decode(message)
         if report is not None:
             self.batcher.update(self.key, self.rank, report)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streams.jobs.lateness import EXPLAINED, JUDGED, TickHistory, calm, look
+from streams.jobs.lateness import EXPLAINED, JUDGED, TickHistory, calm, late_ranks
 from streams.jobs.straggler_config import StragglerConfig
 
 RANKS = 8
@@ -30,12 +30,12 @@ def history(make_tick):
 
 
 def late(kept, ticks=10, **more):
-    return np.flatnonzero(look(kept, ticks, CONFIG, **more).late).tolist()
+    return np.flatnonzero(late_ranks(kept, ticks, CONFIG, **more).late).tolist()
 
 
 def test_a_rank_that_is_a_quarter_slower_is_late(history):
     """It alone, by several times its bar, in its work as a whole."""
-    seen = look(history([0.025] * 10), 10, CONFIG)
+    seen = late_ranks(history([0.025] * 10), 10, CONFIG)
     assert np.flatnonzero(seen.late).tolist() == [2]
     assert seen.margin[2] > 2
     assert seen.part[2] == JUDGED.index("work")
@@ -59,7 +59,7 @@ def test_too_few_ticks_are_no_look(history):
 
 def test_a_quiet_part_stands_out_where_the_whole_is_noisy(history):
     """Collections of 12 ms drown in noisy computing, and stand out on their own."""
-    seen = look(history([0.012] * 10, op="gc", noise=0.04), 10, CONFIG)
+    seen = late_ranks(history([0.012] * 10, op="gc", noise=0.04), 10, CONFIG)
     assert np.flatnonzero(seen.late).tolist() == [2]
     assert JUDGED[seen.part[2]] == "gc"
 
@@ -68,7 +68,7 @@ def test_a_rank_whose_device_is_in_trouble_needs_no_such_bar(history):
     """What is known of it speaks for itself, and the times only have to agree."""
     kept = history([0.01] * 10, noise=0.04)
     assert late(kept) == []
-    seen = look(kept, 10, CONFIG, lambda rank: rank == 2)
+    seen = late_ranks(kept, 10, CONFIG, lambda rank: rank == 2)
     assert np.flatnonzero(seen.late).tolist() == [2]
     assert seen.part[2] == EXPLAINED
 
@@ -90,5 +90,5 @@ def test_a_restored_history_answers_the_same(history):
     """State is data."""
     kept, again = history([0.025] * 12), TickHistory()
     again.load(kept.snapshot())
-    assert (look(again, 10, CONFIG).margin == look(kept, 10, CONFIG).margin).all()
+    assert (late_ranks(again, 10, CONFIG).margin == late_ranks(kept, 10, CONFIG).margin).all()
     assert again.onset(2, 10) == kept.onset(2, 10)

@@ -6,7 +6,7 @@ import pytest
 
 from streams.nodes import rules
 from streams.nodes.relations import PROFILES, RELATIONS
-from streams.nodes.table import BANDS, QUOTIENTS
+from streams.nodes.rule_table import BANDS, QUOTIENTS
 
 MIB = 1024**2
 EXPORTED = {

@@ -1,5 +1,5 @@
-from collectors.batches import Batch, device_samples, host_samples
 from collectors.host import Host
+from collectors.row_batch import RowBatch, device_samples, host_samples
 from paceline import wire
 from paceline.topics import DEVICE, HOST
 
@@ -8,7 +8,7 @@ PRODUCER = {"cluster": "c", "producer": "p", "sequence": 0, "node": "n"}
 
 def test_rows_become_columns_in_their_order(gpus, sample):
     """Two samples of two GPUs are four rows; the event passes the wire's own check."""
-    batch = Batch()
+    batch = RowBatch()
     for at_s in (100.0, 100.25):
         batch.append(at_s, zip(gpus.uuids, sample(), strict=True))
     event = device_samples(batch.drain(), [], gpus.uuids, {}, **PRODUCER)
@@ -20,7 +20,7 @@ def test_rows_become_columns_in_their_order(gpus, sample):
 
 def test_rows_of_a_device_that_has_gone_keep_its_name(gpus, sample):
     """A row whose GPU is no longer open is not counted to another one."""
-    batch = Batch()
+    batch = RowBatch()
     batch.append(1.0, zip(["GPU-gone", gpus.uuids[0]], sample(), strict=True))
     event = device_samples(batch.drain(), [], gpus.uuids, {}, **PRODUCER)
 
@@ -29,7 +29,7 @@ def test_rows_of_a_device_that_has_gone_keep_its_name(gpus, sample):
 
 def test_host_rows_pass_the_wire():
     """Host rows become an event that decodes to itself."""
-    host, batch = Host(), Batch()
+    host, batch = Host(), RowBatch()
     for second in (1.0, 2.0):
         batch.append(second, [("", host.sample(second))])
     event = host_samples(batch.drain(), host.network_errors(), host.not_measured(), **PRODUCER)
@@ -39,7 +39,7 @@ def test_host_rows_pass_the_wire():
 
 def test_a_batch_nobody_takes_is_bounded():
     """Rows that nobody takes are shed, the oldest first, and counted."""
-    batch = Batch(most=3)
+    batch = RowBatch(most=3)
     for at_s in range(5):
         batch.append(float(at_s), [("", {})])
 
@@ -48,7 +48,7 @@ def test_a_batch_nobody_takes_is_bounded():
 
 def test_a_cut_empties():
     """What was cut is not cut again."""
-    batch = Batch()
+    batch = RowBatch()
     batch.append(1.0, [("", {})])
     batch.drain()
 

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.events import OPS, CollectiveTimings, OpTimings
-from paceline.topics import COLLECTIVE, JOB, OP, Topic
+from paceline.timed_event import TimedEvent
+from paceline.topics import COLLECTIVE, JOB, OP
 
 from .collectives import EXTRA_EVERY
+from .conditions import ConditionReadings, LinkReadings
 from .dependencies import StepTimes
 from .node import Node
-from .readings import ConditionReadings, Wires
 from .spec import Spec
 from .table import Table
 from .work import Array
@@ -25,14 +26,6 @@ Ints = NDArray[np.int64]
 MOST_ROWS = 4000
 #: How far a node's clock is from the true time, and how long the collective takes that a logged loss needs.
 _CLOCK_S, _EXTRA_S = 0.002, 20e-6
-
-
-class Message(NamedTuple):
-    """An event, its topic, and when it is sent (Unix time)."""
-
-    time_s: float
-    topic: Topic
-    event: Any
 
 
 class _Part(NamedTuple):
@@ -45,33 +38,33 @@ class _Part(NamedTuple):
     steps: range
 
 
-class Batches:
-    """The messages of one job."""
+class NodeMessages:
+    """What the nodes of one job say."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.nodes = [Node(number, spec) for number in range(spec.nodes)]
-        self.conditions = ConditionReadings(spec)
-        self.wires = Wires(spec)
+        self.condition_readings = ConditionReadings(spec)
+        self.link_readings = LinkReadings(spec)
         random = np.random.default_rng([spec.seed, 3])
         #: When in a second each node sends, and how wrong its clock is.
         self.phase: list[float] = random.random(spec.nodes).tolist()
         self.clock: list[float] = (spec.began_s + _CLOCK_S * random.standard_normal(spec.nodes)).tolist()
 
-    def describe(self, time_s: float, *, ended: bool) -> Iterator[Message]:
+    def describe(self, time_s: float, *, ended: bool) -> Iterator[TimedEvent]:
         """What each node says when the job begins, and again when it has ended."""
         for node, clock in zip(self.nodes, self.clock, strict=True):
-            yield Message(self.spec.began_s + time_s, JOB, node.describe(clock + time_s if ended else None))
+            yield TimedEvent(self.spec.began_s + time_s, JOB, node.describe(clock + time_s if ended else None))
 
-    def emit(self, first: int, table: Table, times: StepTimes, base: Array) -> Iterator[Message]:
+    def emit(self, first: int, table: Table, times: StepTimes, base: Array) -> Iterator[TimedEvent]:
         """The messages of the steps from step ``first``."""
         parts = [part for number in range(len(self.nodes)) for part in self._parts(number, first, table)]
         for part in sorted(parts, key=lambda one: one.sent_s):
             if self.spec.phases:
-                yield Message(self.spec.began_s + part.sent_s, OP, self._ops(part, first, table))
+                yield TimedEvent(self.spec.began_s + part.sent_s, OP, self._ops(part, first, table))
             if self.nodes[part.node].collectives[0]:
                 event = self._collectives(part, first, times, base)
-                yield Message(self.spec.began_s + part.sent_s, COLLECTIVE, event)
+                yield TimedEvent(self.spec.began_s + part.sent_s, COLLECTIVE, event)
 
     def _parts(self, number: int, first: int, table: Table) -> Iterator[_Part]:
         """What one node sends, second by second."""
@@ -96,7 +89,7 @@ class Batches:
         cell, column = np.nonzero(keep)
         conditions = []
         if self.spec.conditions:
-            conditions = self.conditions.read(node.ranks, clock + part.sent_s, part.steps)
+            conditions = self.condition_readings.read(node.ranks, clock + part.sent_s, part.steps)
         return OpTimings(
             **node.about,
             **node.speaks,
@@ -146,10 +139,10 @@ class Batches:
             start_s=np.round(begun - t0_s, 6).tolist(),
             duration_s=np.round(lasted, 6).tolist(),
             wait_s=np.round(wait, 6).tolist(),
-            links=self.wires.read(node.ranks, part.steps),
+            links=self.link_readings.read(node.ranks, part.steps),
         )
 
-    def hang(self, step: int, missing: tuple[int, ...], since_s: float, seconds: float) -> Iterator[Message]:
+    def hang(self, step: int, missing: tuple[int, ...], since_s: float, seconds: float) -> Iterator[TimedEvent]:
         """What the nodes go on saying while ``missing`` have not come to the collectives of ``step``."""
         names = ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s")
         columns: dict[str, Any] = {name: [] for name in names}
@@ -167,7 +160,7 @@ class Batches:
                     open=node.stuck(step, missing, self.clock[number] + since_s) if second > 2 else [],
                     now_s=now_s,
                 )
-                yield Message(self.spec.began_s + time_s, COLLECTIVE, event)
+                yield TimedEvent(self.spec.began_s + time_s, COLLECTIVE, event)
 
 
 def _with_extra(rows: list[NDArray[Any]], step: Ints) -> list[NDArray[Any]]:

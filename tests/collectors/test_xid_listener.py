@@ -1,6 +1,6 @@
 import pynvml
 
-from collectors.xid import MOST
+from collectors.xid_listener import MOST
 
 
 def test_each_xid_is_in_exactly_one_row(sample, nvml):

@@ -10,7 +10,7 @@ from typing import Any
 MOST = 64
 
 
-class Xids:
+class XidListener:
     """The XIDs of one device, by an event set of its own: a lost device could not be told by its events."""
 
     def __init__(self) -> None:

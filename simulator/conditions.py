@@ -61,7 +61,7 @@ class ConditionReadings:
         )
 
 
-class Wires:
+class LinkReadings:
     """TCP connections to the neighbours in each rank's data-parallel ring, as its kernel would report them."""
 
     def __init__(self, spec: Spec) -> None:

@@ -16,7 +16,7 @@ from .sample_columns import DEVICE_COLUMNS, HOST_COLUMNS
 MOST_ROWS = 10_000
 
 
-class Batch:
+class RowBatch:
     """Rows with their time and device, waiting to be cut."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:

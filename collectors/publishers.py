@@ -1,6 +1,6 @@
 """Where messages go: to the bus, or to standard output as a recording.
 
-Rule of this file: a sink takes an event and its topic, and never blocks the one who publishes.
+Rule of this file: a publisher takes an event and its topic, and never blocks the one who publishes.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from paceline.topics import Topic
 log = logging.getLogger("paceline.collect")
 
 
-class Sink(Protocol):
+class EventPublisher(Protocol):
     """What the agent publishes through; ``paceline.delivery``'s publisher is one."""
 
     def publish(self, topic: Topic, event: Any, *, key: str | None = None) -> None:
@@ -27,7 +27,7 @@ class Sink(Protocol):
         """Send what is still held, for so long at most."""
 
 
-class Recording:
+class RecordingPublisher:
     """Writes a recording to standard output, a line a message, flushed so that a pipe sees it at once."""
 
     def __init__(self, path: str = "-", on_broken: Callable[[], None] = lambda: None) -> None:

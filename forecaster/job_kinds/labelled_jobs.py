@@ -26,7 +26,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class Recording:
+class LabelledJob:
     """One job: its series at ``interval_s``, and what it was."""
 
     job: str
@@ -35,50 +35,50 @@ class Recording:
     series: dict[str, NDArray[np.float64]]
 
 
-def read(folder: Path) -> list[Recording]:
+def read(folder: Path) -> list[LabelledJob]:
     """The labelled jobs in ``folder`` (``own_jobs_5hz.parquet`` with ``own_jobs_index.csv``)."""
     import pandas
 
     index = pandas.read_csv(folder / INDEX).set_index("job")["label"]
-    recordings = []
+    jobs = []
     for job, rows in pandas.read_parquet(folder / TELEMETRY).sort_values("t").groupby("job"):
         age = rows["t"].to_numpy() - rows["t"].iloc[0]
         rows = rows[(age > START_S) & (age < age[-1] - END_S)]
         series = {name: rows[column].to_numpy(np.float64) * unit for column, (name, unit) in COLUMNS.items()}
         label = str(index[job])
-        recordings.append(Recording(str(job), LABELS.get(label, label), INTERVAL_S, series))
-    return recordings
+        jobs.append(LabelledJob(str(job), LABELS.get(label, label), INTERVAL_S, series))
+    return jobs
 
 
-def rescaled(recording: Recording, random: np.random.Generator, factor: float = 3.0) -> Recording:
+def rescaled(job: LabelledJob, random: np.random.Generator, factor: float = 3.0) -> LabelledJob:
     """The same job on another machine: each series times its own factor, at most ``factor`` up or down."""
     series = {}
-    for name, column in recording.series.items():
+    for name, column in job.series.items():
         times = float(np.exp(random.uniform(-np.log(factor), np.log(factor))))
         series[name] = column * (min(times, 1.0) if name == "cpu_ratio" else times)
-    return replace(recording, series=series)
+    return replace(job, series=series)
 
 
-def resampled(recording: Recording, interval_s: float) -> Recording:
+def resampled(job: LabelledJob, interval_s: float) -> LabelledJob:
     """The same job, sampled more coarsely: means over ``interval_s``."""
-    size = max(1, round(interval_s / recording.interval_s))
+    size = max(1, round(interval_s / job.interval_s))
     series = {}
-    for name, column in recording.series.items():
+    for name, column in job.series.items():
         series[name] = column[: len(column) // size * size].reshape(-1, size).mean(axis=1)
-    return replace(recording, interval_s=recording.interval_s * size, series=series)
+    return replace(job, interval_s=job.interval_s * size, series=series)
 
 
-def pieces(recording: Recording, length_s: float) -> Iterator[Recording]:
+def pieces(job: LabelledJob, length_s: float) -> Iterator[LabelledJob]:
     """The record in pieces of ``length_s``, without overlap."""
-    size = round(length_s / recording.interval_s)
-    length = min(len(column) for column in recording.series.values())
+    size = round(length_s / job.interval_s)
+    length = min(len(column) for column in job.series.values())
     for start in range(0, length - size + 1, size):
-        series = {name: column[start : start + size] for name, column in recording.series.items()}
-        yield replace(recording, series=series)
+        series = {name: column[start : start + size] for name, column in job.series.items()}
+        yield replace(job, series=series)
 
 
-def feature_rows(recording: Recording) -> NDArray[np.float64]:
-    """Features of the recording's windows: windows x features."""
-    series = {name: column.tolist() for name, column in recording.series.items()}
-    rows, row_s = seconds(series, recording.interval_s)
+def feature_rows(job: LabelledJob) -> NDArray[np.float64]:
+    """Features of the job's windows: windows x features."""
+    series = {name: column.tolist() for name, column in job.series.items()}
+    rows, row_s = seconds(series, job.interval_s)
     return rows_of_features(cut(rows, row_s), "cpu_ratio", row_s)

@@ -1,0 +1,95 @@
+"""The table of decisions: every topic in it is one that people declare, and every decision in it can be kept."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from paceline import topics, wire
+from paceline.events import DeviceWindow, Finding, HostWindow, JobWindow, NodeDescribed, OpTimings, RankWindow
+from streams.routes import ROUTES, BoundsRanks, Patient, ReadsRows, topic_of
+
+GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v1"
+DECISIONS = {kind for kinds in ROUTES.values() for kind in kinds}
+#: What each decision is told; another line here is a change of the architecture.
+TOLD = {
+    "JobDiagnosis": {"op", "collective", "threshold"},
+    "JobWindows": {"op"},
+    "DeviceWindows": {"device"},
+    "HostWindows": {"host"},
+    "NodeDiagnosis": {"device", "host", "node"},
+}
+
+
+def heard(kind):
+    """The topics whose events a decision is told."""
+    return {topics.BY_NAME[name] for name, kinds in ROUTES.items() if kind in kinds}
+
+
+def golden(event):
+    """The event of that type as it was first released."""
+    topic = next(one for one in topics.TOPICS if event in getattr(one.event, "__args__", (one.event,)))
+    return wire.decode(topic, (GOLDEN / f"{event.__name__}.json").read_bytes())
+
+
+def test_each_decision_hears_what_it_judges():
+    """By the short names of the topics."""
+    assert {kind.__name__: {topic.short for topic in heard(kind)} for kind in DECISIONS} == TOLD
+
+
+def test_what_is_measured_is_heard_and_what_is_derived_is_not():
+    """No answer comes back as a question, and nothing raw goes unheard; dead letters are for people."""
+    unheard = {topic for topic in topics.TOPICS if topic.kind == "raw" and topic.name not in ROUTES}
+    assert unheard == {topics.DEADLETTER}
+    assert {topics.BY_NAME[name].kind for name in ROUTES} == {"raw", "compacted"}
+
+
+@pytest.mark.parametrize("kind", sorted(DECISIONS, key=lambda kind: kind.__name__))
+def test_a_decision_hears_one_kind_of_key(kind):
+    """Its state lives in one partition, so what it is told is keyed alike, in as many partitions."""
+    assert len({(topic.key, topic.partitions) for topic in heard(kind)}) == 1
+
+
+@pytest.mark.parametrize("kind", sorted(DECISIONS, key=lambda kind: kind.__name__))
+def test_a_decision_is_made_of_nothing_told_one_event_and_restored_from_bytes(kind):
+    """All that the service asks of it."""
+    data = kind().snapshot()
+    assert isinstance(data, bytes)
+    assert kind.restore(data).snapshot() == data
+    assert list(inspect.signature(kind().update).parameters) == ["event"]
+
+
+def test_decisions_have_names_of_their_own():
+    """A stored state is found by the name of its decision."""
+    assert len({kind.__name__ for kind in DECISIONS}) == len(DECISIONS)
+    assert all(len(set(kinds)) == len(kinds) for kinds in ROUTES.values())
+
+
+def test_what_a_decision_offers_beyond_that_is_seen():
+    """Held-back events, rows that others read, and a bound on ranks: of those that judge a job's phases."""
+    offered = {
+        kind.__name__: {one.__name__ for one in (Patient, ReadsRows, BoundsRanks) if isinstance(kind(), one)}
+        for kind in DECISIONS
+    }
+    assert {name for name, offers in offered.items() if "Patient" in offers} == {"JobDiagnosis", "JobWindows"}
+    assert {name for name, offers in offered.items() if "ReadsRows" in offers} == {"JobDiagnosis", "JobWindows"}
+    assert {name for name, offers in offered.items() if "BoundsRanks" in offers} == {"JobDiagnosis", "JobWindows"}
+
+
+@pytest.mark.parametrize("event", [RankWindow, JobWindow, DeviceWindow, HostWindow])
+def test_every_window_goes_to_the_windows(event):
+    """Of ranks, jobs, devices and hosts."""
+    assert topic_of(golden(event)) is topics.WINDOW
+
+
+def test_a_finding_goes_to_the_findings():
+    """As that topic declares."""
+    assert topic_of(golden(Finding)) is topics.FINDING
+    assert topics.FINDING.event is Finding
+
+
+@pytest.mark.parametrize("event", [OpTimings, NodeDescribed])
+def test_what_no_decision_says_has_no_topic(event):
+    """An event that is only heard is refused by its type."""
+    with pytest.raises(TypeError, match=f"^no topic for {event.__name__}$"):
+        topic_of(golden(event))
