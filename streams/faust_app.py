@@ -163,6 +163,8 @@ class Consumer:
             names = ", ".join(sorted({at.topic for at in old}))
             log.warning("%s: not the topic that was read before; read from its beginning", names)
             await commit(self.app, old)
+            for at, place in old.items():  # Faust seeks to what is committed, but not to 0.
+                await self.seek(at, place.offset)
 
     def _is_of_old(self, partition: Partition, place: Place, end: int) -> bool:
         known = self.ids.get(partition.topic)

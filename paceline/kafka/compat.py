@@ -107,6 +107,12 @@ def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:
     return set(cluster.topics())
 
 
+def topic_id(consumer: KafkaConsumer, topic: str) -> str | None:
+    """The id of ``topic`` as of the last answer; None where the broker gives none."""
+    found = consumer._cluster.topic_id(topic)
+    return None if found is None else str(found)
+
+
 class _BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]
     """A batch that unpacks so much and no more; one that cannot be read has no records, and its offsets are passed."""
 
