@@ -29,5 +29,6 @@ uv=$(command -v uv || private_uv)
 new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 "$python" -c "$new_enough" 2>/dev/null || python=3.12 # uv finds or fetches it
 "$uv" venv --quiet --allow-existing --python "$python" "$venv"
-"$uv" pip sync --quiet --python "$venv/bin/python" --require-hashes "$lock"
+# Compiled once, here: many processes that start together would each compile PyTorch anew.
+"$uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock"
 "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .

@@ -7,11 +7,11 @@ it was is told. And so is every answer of a broker.
 
 import importlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import faust
-from aiokafka import TopicPartition, codec
+from aiokafka import AIOKafkaConsumer, TopicPartition, codec
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
 from aiokafka.errors import (
@@ -37,6 +37,7 @@ Passed = Callable[[Partition, int, int, str], None]
 _CODECS = {"gzip_decode": gunzip, "zstd_decode": unzstd, "snappy_decode": refuse, "lz4_decode": refuse}
 _PLAIN: Any = fetcher.PartitionRecords
 _SEND: Any = AIOKafkaClient.send
+_SEEK: Any = AIOKafkaConsumer.seek_to_committed
 
 
 class _Batch:
@@ -146,3 +147,25 @@ async def commit(app: faust.App, places: Mapping[Partition, Place]) -> None:
             log.info("not committed: %s", error)
 
     await thread.call_thread(send)
+
+
+async def seek_to_committed(consumer: AIOKafkaConsumer, topics: Collection[str], *partitions: Any) -> Any:
+    """As the client's own, which leaves a partition where it is when nothing is committed of it, or 0.
+
+    Faust seeks so to read again what it had fetched while partitions were given out, and dropped: of ``topics``, such a
+    partition is read from its beginning.
+    """
+    offsets = await _SEEK(consumer, *partitions)
+    first = [at for at, offset in offsets.items() if not offset and at.topic in topics]
+    if first:
+        await consumer.seek_to_beginning(*first)
+    return offsets
+
+
+def seek_whole(topics: Collection[str]) -> None:
+    """From now on every consumer of this process seeks by ``seek_to_committed`` of this file."""
+
+    async def seek(consumer: AIOKafkaConsumer, *partitions: Any) -> Any:
+        return await seek_to_committed(consumer, topics, *partitions)
+
+    AIOKafkaConsumer.seek_to_committed = seek

@@ -20,7 +20,7 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .compat import Place, bound, commit, committed, tell_answers
+from .compat import Place, bound, commit, committed, seek_whole, tell_answers
 from .door import Door
 from .offsets import Partition
 from .processor import Processor
@@ -163,8 +163,6 @@ class Consumer:
             names = ", ".join(sorted({at.topic for at in old}))
             log.warning("%s: not the topic that was read before; read from its beginning", names)
             await commit(self.app, old)
-            for at, place in old.items():  # Faust seeks to what is committed, but not to 0.
-                await self.seek(at, place.offset)
 
     def _is_of_old(self, partition: Partition, place: Place, end: int) -> bool:
         known = self.ids.get(partition.topic)
@@ -197,6 +195,7 @@ def build(
     door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, consumer)
     bound(door.pass_over)
     tell_answers(answered)
+    seek_whole(ROUTES)
     _agents(made, door, consumer, failed)
     return made, door
 

@@ -107,9 +107,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests, file by file, what starts programs comes first: quick ones then fill the end."""
+    """Where processes share the tests, file by file, long files come first: quick ones then fill the end.
+
+    Those are what starts programs, then verdicts, which compute most.
+    """
+
+    def quickness(item: pytest.Item) -> tuple[bool, bool]:
+        programs = any(item.get_closest_marker(name) for name in ("e2e", "bus", "browser"))
+        return not programs, ROOT / "tests" / "streams" not in item.path.parents
+
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("e2e", "bus", "browser")))
+        items.sort(key=quickness)
 
 
 class ApacheKafka:

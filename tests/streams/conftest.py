@@ -126,7 +126,7 @@ def host_samples(seconds: int = 90, **columns: list[object]) -> list[HostSamples
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_training() -> Callable[..., list[OpTimings]]:
     return training
 

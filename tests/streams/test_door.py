@@ -91,7 +91,7 @@ def findings(broker):
     return list(kept.values())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def messages(make_training):
     """Two jobs in one partition, and a message that is none."""
     runs = [make_training(job=f"job-{number}", slow=number, seconds=20, slow_from_s=6) for number in range(2)]
@@ -99,7 +99,7 @@ def messages(make_training):
     return [*made[:30], b"{nonsense", *made[30:]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def uninterrupted(messages):
     broker = Broker(messages)
     asyncio.run(work(broker, Clock()))
