@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Processes that share tests. Quick ones often wait for a clock or a child: one process more than cores keeps those busy.
+# Processes that share tests. Quick ones often wait for a clock or a child: two more than cores keep those busy.
 WORKERS ?= 2
 SHARED := --dist loadfile --no-loadscope-reorder --numprocesses
 QUICK := not (bus or browser or e2e or training or network or gpu)
@@ -11,6 +11,8 @@ QUICK := not (bus or browser or e2e or training or network or gpu)
 IMAGES := collectors streams forecaster ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
 unexport PYTHONDONTWRITEBYTECODE
+# Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
+test quick-tests: export OPENBLAS_NUM_THREADS := 1
 COMPILE := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet
 
 .DEFAULT_GOAL := help
@@ -42,7 +44,7 @@ check: env  ## while you work: lint and the tests that need no broker, browser o
 
 .PHONY: quick-tests
 quick-tests:
-	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) 3 $(ARGS)
+	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) 4 $(ARGS)
 
 .PHONY: system
 system:

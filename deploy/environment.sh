@@ -32,3 +32,4 @@ new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 # Compiled once, here: many processes that start together would each compile PyTorch anew.
 "$uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock"
 "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
+"$venv/bin/python" -m compileall -q collectors forecaster importers paceline simulator streams ui

@@ -68,11 +68,10 @@ def peers_spread(values: Array) -> Array:
         return out
     present = values[heard]
     if heard.size > EXACT:
-        out[heard] = MAD_SIGMA * np.median(np.abs(present - np.median(present)))
+        out[heard] = MAD_SIGMA * nanmedian(np.abs(present - nanmedian(present)))
         return out
     others = np.tile(present, (present.size, 1))[~np.eye(present.size, dtype=bool)].reshape(present.size, -1)
-    centre = np.median(others, axis=1, keepdims=True)
-    out[heard] = MAD_SIGMA * np.median(np.abs(others - centre), axis=1)
+    out[heard] = MAD_SIGMA * nanmedian(np.abs(others - nanmedian(others, axis=1)[:, None]), axis=1)
     return out
 
 
@@ -81,13 +80,19 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
 
     Sorts itself, because ``np.median`` spends a tenth of a millisecond before it does so, many times a tick.
     """
-    present = ~np.isnan(values)
-    if present.all() and values.size:
-        ordered = np.sort(values, axis=axis)
-        count = ordered.size if axis is None else ordered.shape[axis]
-        middle = ordered.take([(count - 1) // 2, count // 2], axis=axis)
-        return np.asarray((middle.take(0, axis=axis) + middle.take(1, axis=axis)) / 2)
-    if axis is None:
-        return np.asarray(np.median(values[present]) if present.any() else np.nan)
-    filled = np.where(present.any(axis=axis, keepdims=True), values, 0.0)
-    return np.where(present.any(axis=axis), np.nanmedian(filled, axis=axis), np.nan)
+    ordered = np.sort(values, axis=axis)  # NaN comes last
+    if axis:
+        ordered = ordered.swapaxes(0, axis)
+    count = ordered.shape[0]
+    if not count:
+        return np.full(ordered.shape[1:], np.nan, dtype=ordered.dtype)
+    if not np.isnan(ordered[-1]).any():
+        return np.asarray((ordered[(count - 1) // 2] + ordered[count // 2]) / 2)
+    known = count - np.isnan(ordered).sum(axis=0, keepdims=True)
+    middle = np.concatenate([np.maximum(known - 1, 0) // 2, known // 2])
+    return np.asarray(np.take_along_axis(ordered, middle, axis=0).sum(axis=0) / 2)
+
+
+def known_or_zero(values: Array | np.floating[Any] | float) -> Array:
+    """The values, and 0 where nothing is known; ``np.nan_to_num`` takes four times as long over a few ranks."""
+    return np.where(np.isnan(values), 0.0, values)

@@ -3,7 +3,7 @@
 from functools import partial
 
 import numpy as np
-from scipy.signal import lfilter
+import pandas
 
 from ..context import ForecastContext, spread
 from ..series import Array
@@ -14,8 +14,7 @@ RATES = (0.02, 0.06, 0.2, 0.5)
 
 def level(filled: Array, rate: float) -> Array:
     """The smoothed level after each sample, begun at the first value. Source: Brown, 1956."""
-    smoothed, _ = lfilter([rate], [1.0, rate - 1.0], filled, zi=[filled[0] * (1.0 - rate)])
-    return np.asarray(smoothed)
+    return np.asarray(pandas.Series(filled).ewm(alpha=rate, adjust=False).mean())
 
 
 def smoothing(context: ForecastContext) -> Array:

@@ -1,9 +1,9 @@
 """A state space model by statsmodels: a damped local level, a season of a few harmonics, gaps left to the filter."""
 
 import warnings
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from ..context import ForecastContext
 from ..series import Array
@@ -38,7 +38,8 @@ def statespace(context: ForecastContext) -> Array:
             np.asarray(forecast.predicted_mean),
             np.sqrt(np.maximum(np.asarray(forecast.var_pred_mean), 0.0)),
         )
-    rows = mean[:, None] + deviation[:, None] * norm.ppf(context.levels)
+    deviates = [NormalDist().inv_cdf(level) for level in context.levels.tolist()]
+    rows = mean[:, None] + deviation[:, None] * np.array(deviates)
     if not np.isfinite(rows).all():
         raise UnsuitedError("the fit did not end in finite numbers")
     return np.asarray(centre + scale * rows)

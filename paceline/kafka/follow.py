@@ -193,7 +193,8 @@ class Follower:
     def _lose(self, error: BusError | SettingError) -> None:
         self.close()
         # Brokers that are away may be reset, refused and silent by turns: waiting mends it all, and it is one outage.
-        kind = "" if isinstance(error, BusError) and not error.permanent else str(error)
+        # What waiting cannot mend is told apart by its mend, for the client may word the same cause anew each time.
+        kind = str(error) if isinstance(error, SettingError) else error.mend if error.permanent else ""
         told = kind in self._told
         self._told.add(kind)
         self.state, self.cause, self.caught_up = "lost", str(error), False

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..coverage import CoverageTracker
-from ..robust import Array, peers_median
+from ..robust import Array, known_or_zero, peers_median
 from .iterations import Iterations
 from .ticks import PARTS, Tick
 
@@ -190,7 +190,7 @@ class Arrivals:
 
     def _cut(self, wait: Array, start: Array, step: Ints) -> list[Tick]:
         """Add judged collectives to the running tick and cut it wherever it is long enough and a step begins."""
-        late = np.nan_to_num(np.fmax.reduce(wait, axis=1, keepdims=True) - wait)
+        late = known_or_zero(np.fmax.reduce(wait, axis=1, keepdims=True) - wait)
         if np.isnan(self.tick_start):
             self.tick_start, self.first_step = float(start[0]), int(step[0])
         ticks = []

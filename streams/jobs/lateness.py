@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX
 
-from ..robust import MAD_SIGMA, Array, nanmedian, peers_median, peers_spread
+from ..robust import MAD_SIGMA, Array, known_or_zero, nanmedian, peers_median, peers_spread
 from .straggler_config import StragglerConfig
 from .ticks import Tick
 
@@ -82,9 +82,11 @@ class TickHistory:
         self.communicates = False
         #: The typical rank's share of time without a processor, of late.
         self.contended = 0.0
+        self._steadiness: dict[int, float] = {}
 
     def push(self, tick: Tick) -> None:
         """Append a tick; the oldest falls out."""
+        self._steadiness.clear()
         starved = np.maximum(tick.part_ratio("cpu_wait"), 0.0)
         rows = {
             "work": tick.excess - starved,
@@ -105,12 +107,19 @@ class TickHistory:
         self.spans = [*self.spans, tick.span_s][-KEPT_TICKS:]
         self.communicates = self.communicates or bool(np.nansum(tick.wait) > 0.0)
         if tick.seconds.shape[1]:
-            share = float(np.nan_to_num(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
+            share = float(known_or_zero(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
             self.contended += _NEWEST * (share - self.contended)
 
     def median(self, name: str, ticks: int) -> Array:
         """Each rank's median of a column over the newest ``ticks`` ticks."""
         return nanmedian(self.table[_AT[name], -ticks:], axis=0)
+
+    def steadiness(self, at: int) -> float:
+        """How much the typical rank varies from tick to tick over the whole history, in row ``at`` of ``JUDGED``."""
+        if at not in self._steadiness:
+            column = self.table[at]
+            self._steadiness[at] = max(float(nanmedian(_jitter(column))), _tail(column))
+        return self._steadiness[at]
 
     def onset(self, rank: int, ticks: int) -> int:
         """First step of the lateness that reaches to now, where it most likely began.
@@ -120,8 +129,8 @@ class TickHistory:
         middle does not end the run, and one odd tick before it does not lengthen it.
         """
         excess = np.array([self.excess(rank, back) for back in range(1, len(self.first_steps) + 1)])
-        bar = float(np.nanmedian(excess[:ticks])) / 2
-        gone = np.cumsum(np.nan_to_num(np.clip(excess, 0.0, 2 * bar) - bar))
+        bar = float(nanmedian(excess[:ticks])) / 2
+        gone = np.cumsum(known_or_zero(np.clip(excess, 0.0, 2 * bar) - bar))
         return self.first_steps[-1 - int(np.argmax(gone))]
 
     def excess(self, rank: int, back: int) -> float:
@@ -141,6 +150,7 @@ class TickHistory:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
+        self._steadiness.clear()
         self.table, self.spans = data["table"], data["spans"]
         self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
         self.communicates, self.contended = data["communicates"], data["contended"]
@@ -163,18 +173,11 @@ def late_ranks(
     median = nanmedian(judged, axis=1)
     if not (median >= least[:, None]).any():
         return nobody  # nobody is near any bar: the common case, and a cheap one
-    remembered = history.table[: len(JUDGED)]
     excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=0)
-    margins = np.zeros((len(JUDGED), ranks))
-    for at, name in enumerate(JUDGED):
-        margins[at] = _margin(remembered[at], judged[at], median[at], (least[at], _floor(name, config)), config)
-        if name != "work":
-            # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
-            margins[at] *= excess >= config.borne_share * median[at]
-    margins = np.nan_to_num(margins)
+    margins = _margins(history, judged, median, excess, config)
     margin, part = margins.max(axis=0), np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0))
     if explained is not None:
-        by_bar = np.nan_to_num(excess) / config.least_excess
+        by_bar = known_or_zero(excess) / config.least_excess
         for rank in np.flatnonzero((by_bar >= 1.0) & (margin < 1.0)).tolist():
             if explained(rank):
                 margin[rank], part[rank] = by_bar[rank], EXPLAINED
@@ -184,6 +187,19 @@ def late_ranks(
     if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
         return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
     return LateRanks(late, margin, part)
+
+
+def _margins(history: TickHistory, judged: Array, median: Array, excess: Array, config: StragglerConfig) -> Array:
+    """How many times over its bar each rank is, for each of ``JUDGED``: shape (len(JUDGED), ranks)."""
+    least = _least(config, history.contended)
+    margins = np.zeros(median.shape)
+    for at in np.flatnonzero((median >= least[:, None]).any(axis=1)).tolist():
+        bar = _bar(judged[at], median[at], history.steadiness(at), (least[at], _floor(JUDGED[at], config)), config)
+        margins[at] = _margin(judged[at], median[at], bar, config)
+        if at:
+            # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
+            margins[at] *= excess >= config.borne_share * median[at]
+    return known_or_zero(margins)
 
 
 def _floor(name: str, config: StragglerConfig) -> float:
@@ -208,27 +224,27 @@ def _least(config: StragglerConfig, contended: float) -> Array:
     return np.array([starved if name == "starved" else config.least_excess for name in JUDGED])
 
 
-def _margin(history: Array, excess: Array, median: Array, least: tuple[float, float], config: StragglerConfig) -> Array:
-    """How many times over its bar each rank's median excess is; 0 where it was not late in nearly all ticks.
+def _bar(excess: Array, median: Array, steadiness: float, least: tuple[float, float], config: StragglerConfig) -> Array:
+    """What each rank's median excess has to reach.
 
     Args:
-        history: shape (looks, ranks), newest last, NaN where not heard.
-        excess: the rows of it that are judged.
-        median: their median, shape (ranks,).
+        excess: what is judged, shape (ticks, ranks), NaN where not heard.
+        median: its median, shape (ranks,).
+        steadiness: the typical rank's, over the whole history: a handful of ticks may look steady by chance, so a rank
+            counts as no steadier than that.
         least: the least excess worth a word, and the least spread between healthy ranks.
     """
     ticks, ranks = excess.shape
-    if not (median >= least[0]).any():
-        return np.zeros(ranks)
-    # A handful of ticks may look steady by chance, so a rank counts as no steadier than the typical rank over the
-    # whole history is.
-    jitter = np.fmax(_jitter(excess), max(float(nanmedian(_jitter(history))), _tail(history)))
-    error = _DEPENDENCE * _MEDIAN_ERROR * jitter / np.sqrt(ticks)
+    error = _DEPENDENCE * _MEDIAN_ERROR * np.fmax(_jitter(excess), steadiness) / np.sqrt(ticks)
     spread = np.sqrt(np.maximum(peers_spread(median), least[1]) ** 2 + error**2)
-    bar = np.maximum(least[0], (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread)
-    share = config.late_share if ticks <= config.confirm_ticks else config.late_share_longer
-    often = (np.nan_to_num(excess) > bar / 2).mean(axis=0) >= share
-    standing = median - np.nan_to_num(peers_median(median)).clip(min=0.0)
+    return np.asarray(np.maximum(least[0], (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread))
+
+
+def _margin(excess: Array, median: Array, bar: Array, config: StragglerConfig) -> Array:
+    """How many times over its bar each rank's median excess is; 0 where it was not late in nearly all ticks."""
+    share = config.late_share if len(excess) <= config.confirm_ticks else config.late_share_longer
+    often = (excess > bar / 2).mean(axis=0) >= share
+    standing = median - np.fmax(peers_median(median), 0.0)
     return np.where(often, standing / bar, 0.0)
 
 
@@ -243,7 +259,7 @@ def _tail(history: Array) -> float:
     at = min(int(0.9 * ticks), ticks - 1)
     upper = ordered[at] - ordered[ticks // 2]
     heard = upper[~np.isnan(upper)]
-    return float(np.median(heard)) / _NORMAL_90 if heard.size else 0.0
+    return float(nanmedian(heard)) / _NORMAL_90 if heard.size else 0.0
 
 
 def _jitter(excess: Array) -> Array:

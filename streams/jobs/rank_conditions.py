@@ -13,7 +13,7 @@ from paceline.events import Cause, RankCondition
 from paceline.gpu import throttle
 
 from ..episodes.causes import Verdict
-from ..robust import Array
+from ..robust import Array, known_or_zero
 
 #: Conditions kept of each rank, and how far back a look goes, at most and at least.
 _KEPT = 32
@@ -147,8 +147,8 @@ def _cause(own: View, others: list[View]) -> Cause | None:
         if slower or (slower is None and not alike):
             return "throttling"
     faults, stalled = _median([v.faults_per_s for v in others]), _median([v.stalled for v in others])
-    swapping = own.faults_per_s >= max(_FAULTS_PER_S, 5 * np.nan_to_num(faults))
-    if swapping or own.stalled >= max(_STALLED, 2 * np.nan_to_num(stalled)):
+    swapping = own.faults_per_s >= max(_FAULTS_PER_S, 5 * float(known_or_zero(faults)))
+    if swapping or own.stalled >= max(_STALLED, 2 * float(known_or_zero(stalled))):
         return "memory_pressure"
     return None
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..episodes.causes import Verdict, judge, standing_out
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Policy, Tracker
-from ..robust import Array, nanmedian
+from ..robust import Array, known_or_zero, nanmedian
 from .cohorts import Cohorts
 from .lateness import COLUMNS, EXPLAINED, JUDGED, LateRanks, TickHistory, calm, late_ranks
 from .rank_conditions import RankConditions
@@ -57,7 +57,7 @@ class Straggler:
         self.history.push(tick)
         self._weigh(tick)
         for rank, open_ in self.tracker.episodes.items():
-            open_.add_tick(tick.last_step, tick.span_s, float(np.nan_to_num(tick.excess[rank])))
+            open_.add_tick(tick.last_step, tick.span_s, float(known_or_zero(tick.excess[rank])))
         told = [episode for rank, signal in self._signals() if (episode := self._revise(rank, signal))]
         self.ticks += 1
         return told
@@ -67,7 +67,7 @@ class Straggler:
         return {*self.tracker.open(), *self.tracker.resting(self.ticks)}
 
     def _weigh(self, tick: Tick) -> None:
-        ratios = np.nan_to_num(tick.parts / tick.base)
+        ratios = known_or_zero(tick.parts / tick.base)
         if ratios.shape[1] > self.parts.shape[1]:
             self.parts = np.pad(self.parts, ((0, 0), (0, ratios.shape[1] - self.parts.shape[1])))
         self.parts += _NEWEST * (ratios - self.parts)
@@ -128,7 +128,7 @@ class Straggler:
         ticks = len(self.history.first_steps) - self.history.first_steps.index(first)
         episode = self.tracker.begin(rank, first)
         for back in range(ticks, 0, -1):
-            excess = float(np.nan_to_num(self.history.excess(rank, back)))
+            excess = float(known_or_zero(self.history.excess(rank, back)))
             episode.add_tick(self.history.last_steps[-back], self.history.spans[-back], excess)
         return episode
 
@@ -153,7 +153,7 @@ class Straggler:
         """Whether the rank is still at least half as late as was told."""
         rank, told = episode.subject, episode.measured.excess_ratio
         excess = [self.history.excess(rank, back) for back in range(1, 1 + self.config.suspect_long_ticks)]
-        return float(np.nan_to_num(np.nanmedian(excess))) >= told / 2
+        return float(known_or_zero(nanmedian(np.array(excess)))) >= told / 2
 
     def verdict(self, rank: int) -> Verdict:
         """What explains the excess of ``rank`` over the last ticks."""
@@ -223,4 +223,4 @@ def _base(peers: Array, numbers: dict[str, float]) -> float:
     ratio = numbers["work"] + numbers["starved"]
     if ratio > 0.0 and math.isfinite(excess) and excess > 0.0:
         return excess / ratio
-    return float(np.nan_to_num(nanmedian(peers)))
+    return float(known_or_zero(nanmedian(peers)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.events import OPS
 
-from ..robust import Array
+from ..robust import Array, known_or_zero, nanmedian
 from .cohorts import Cohorts
 from .data_bound import DataBound, InputConfig, InputEpisode
 from .data_imbalance import DataConfig, DataEpisode, DataImbalance
@@ -97,7 +97,7 @@ class Structure:
         for number, group in enumerate(groups):
             mine = values[of == number] if len(groups) > 1 else values
             if mine.size > 1:
-                out[group] = np.median(mine)
+                out[group] = nanmedian(mine)
         return out
 
     def _held_back(self, compute: Array) -> float:
@@ -122,7 +122,7 @@ class Structure:
         ranks = tick.seconds.shape[1]
         if self.seconds.shape[1] < ranks:
             self.seconds = np.pad(self.seconds, ((0, 0), (0, ranks - self.seconds.shape[1])))
-        self.seconds[:, :ranks] += np.nan_to_num(tick.seconds) * tick.steps
+        self.seconds[:, :ranks] += known_or_zero(tick.seconds) * tick.steps
         self.ticks, self.steps, self.span_s = self.ticks + 1, self.steps + tick.steps, self.span_s + tick.span_s
         long = self.span_s >= self.ticks * LONG_TICK_S
         ticks, steps = (self.config.window_long,) * 2 if long else (self.config.window_ticks, self.config.window_steps)

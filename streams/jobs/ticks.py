@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.events import OP_INDEX, OPS, OVERLAYS, PHASES
 
-from ..robust import Array, nanmedian, peers_median
+from ..robust import Array, known_or_zero, nanmedian, peers_median
 from .cohorts import Cohorts
 from .steps import TOTAL, Step
 
@@ -79,10 +79,10 @@ class Ticks:
             self.counts = np.pad(self.counts, (0, more))
         if self.steps == 0:
             self.first_step = step.step
-        self.sums[:, :ranks] += np.nan_to_num(step.seconds)
+        self.sums[:, :ranks] += known_or_zero(step.seconds)
         self.counts[:ranks] += ~np.isnan(step.seconds[TOTAL])
         self.steps += 1
-        self.span_s += float(np.nan_to_num(nanmedian(step.seconds[TOTAL])))
+        self.span_s += float(known_or_zero(nanmedian(step.seconds[TOTAL])))
         if self.span_s < self.tick_s:
             return None
         tick = self._tick(step.step)
@@ -124,7 +124,7 @@ class Ticks:
     def _unshared(self, own: Array, peers: Array, base: Array) -> Array:
         """The excess without what the same micro-batches cost the other stages more, each in proportion to its work."""
         shared = self.cohorts.shared(own / np.maximum(peers, 1e-9) - 1)
-        return np.asarray(np.nan_to_num((own - peers - shared * peers) / base))
+        return known_or_zero((own - peers - shared * peers) / base)
 
     def _waited(self, wait: Array, past: Array) -> Array:
         """How much longer each rank's peers stood still than it did: for a lone rank, than both used to."""
@@ -143,7 +143,7 @@ class Ticks:
         """
         served = np.maximum(own - cpu_wait, 1e-9)
         beyond = cpu_wait - self.cohorts.peers(cpu_wait / served) * served
-        return np.asarray(np.nan_to_num(beyond * np.minimum(self.cohorts.peers(served) / served, 1.0)))
+        return known_or_zero(beyond * np.minimum(self.cohorts.peers(served) / served, 1.0))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""

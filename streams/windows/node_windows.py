@@ -13,6 +13,7 @@ from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow
 from paceline.gpu import throttle
 
 from ..coverage import CoverageTracker
+from ..robust import known_or_zero
 from ..snapshots import pack, unpack
 
 LENGTHS_S = (10.0, 60.0)
@@ -79,7 +80,7 @@ class OpenWindow:
         """Count one sample in."""
         self.samples += 1
         self.count += ~np.isnan(row)
-        self.sum += np.nan_to_num(row)
+        self.sum += known_or_zero(row)
         self.max = np.fmax(self.max, row)
 
     def summary(self, names: tuple[str, ...]) -> tuple[dict[str, float], dict[str, float]]:

@@ -12,10 +12,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
 from forecaster.__main__ import main
 from forecaster.models import network
@@ -131,11 +128,16 @@ def test_what_cannot_be_done_is_one_line(arguments: list[str], words: str, capsy
 PROFILE = settings(
     max_examples=12, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
-CHECKS = [not_a_server_error, response_schema_conformance, status_code_conformance]
 
 
 def test_the_interface_keeps_its_word(address: str) -> None:
     """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
+    # Here, not above: every process that collects tests would spend half a second on it.
+    import schemathesis
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+    checks = [not_a_server_error, response_schema_conformance, status_code_conformance]
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) >= 12
@@ -144,6 +146,6 @@ def test_the_interface_keeps_its_word(address: str) -> None:
         @PROFILE
         @given(case=operation.as_strategy())
         def keeps_its_word(case: schemathesis.Case) -> None:
-            case.call_and_validate(checks=CHECKS)
+            case.call_and_validate(checks=checks)
 
         keeps_its_word()
