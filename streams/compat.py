@@ -127,7 +127,7 @@ async def committed(app: faust.App, partitions: Iterable[Partition]) -> dict[Par
 async def commit(app: faust.App, places: Mapping[Partition, Place]) -> None:
     """Commit ``places`` of the partitions that are still ours. Faust's own commit has no room for a note.
 
-    A topic that is being deleted takes no commit, and needs none.
+    A topic that was deleted takes no commit, and needs none.
     """
     thread: Any = app.consumer._thread  # type: ignore[attr-defined]
 
@@ -139,6 +139,8 @@ async def commit(app: faust.App, places: Mapping[Partition, Place]) -> None:
             for partition, place in places.items()
             if (at := TopicPartition(partition.topic, partition.number)) in ours
         }
+        if not offsets:
+            return
         try:
             await consumer.commit(offsets)
             app.consumer._committed_offset.update({TP(*at): place.offset for at, place in offsets.items()})  # type: ignore[attr-defined]

@@ -17,7 +17,7 @@ from aiohttp import web
 from paceline import hosts
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import topic_ids
+from paceline.kafka.topic_admin import TopicDescription, describe_topics
 from paceline.settings import MOST_RANKS, SettingError
 
 from . import health
@@ -28,7 +28,7 @@ from .topic_watch import TopicWatch
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-#: How often the topics' ids are asked for.
+#: How often brokers are asked whether the topics are still the same.
 WATCH_S = 5.0
 #: Longer than this neither the last snapshot nor the app's own stop may take.
 STOP_S = 10.0
@@ -47,18 +47,19 @@ class Worker:
         self,
         settings: BrokerSettings,
         data_dir: Path,
+        joined: Mapping[str, TopicDescription],
         web: tuple[str, int] = ("127.0.0.1", 0),
         most_ranks: int = MOST_RANKS.default,
         further_hosts: Sequence[str] = (),
-        ids: Mapping[str, str] | None = None,
     ) -> None:
-        """A worker that joins the topics whose ids are ``ids``; see ``paceline.kafka.topic_admin.topic_ids``."""
+        """A worker that joins the topics ``joined``, as brokers describe them right before."""
         self.settings = settings
         self.data_dir = data_dir
         self.most_ranks = most_ranks
         self.web_address, self.web_port = web
         self.names = hosts.answered(self.web_address, further_hosts)
-        self.watch = TopicWatch(ids or {})
+        self.joined = joined
+        self.watch = TopicWatch(joined)
         self.ready = False
         self._answered_s = time.monotonic()
 
@@ -66,6 +67,8 @@ class Worker:
         """What the worker waits for; None while it works."""
         if not self.ready:
             return "joining the group"
+        if self.watch.gone:
+            return f"no topic {', '.join(self.watch.gone)}"
         silent_s = time.monotonic() - self._answered_s
         return f"no answer from Kafka for {silent_s:.0f} s" if silent_s > SILENT_S else None
 
@@ -88,7 +91,8 @@ class Worker:
             if not failure.done():
                 failure.set_result(error)
 
-        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, self.watch.ids)
+        ids = {name: topic.id for name, topic in self.joined.items()}
+        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
         watching = asyncio.create_task(self._watch(failed))
@@ -134,10 +138,11 @@ class Worker:
         changed: list[str] = []
         while not changed:
             await asyncio.sleep(WATCH_S)
-            with contextlib.suppress(BusError):  # ``waits`` tells of brokers that are away.
-                ids = await asyncio.to_thread(topic_ids, self.settings, self.watch.ids)
-                changed = self.watch.changed(ids, time.monotonic())
-        failed(WorkerError(f"{', '.join(changed)}: deleted or made again; joining what is there now"))
+            # Brokers that are away are told of by ``waits``; a certificate that is being replaced comes back.
+            with contextlib.suppress(BusError, SettingError):
+                present = await asyncio.to_thread(describe_topics, self.settings, self.joined)
+                changed = self.watch.update(present, time.monotonic())
+        failed(WorkerError(f"deleted, made again or with more partitions: {', '.join(changed)}"))
 
     async def _finish(self, door: Door) -> None:
         try:

@@ -6,6 +6,7 @@ of kafka-python needs reading here alone (pyproject.toml pins it).
 
 import contextlib
 import socket
+import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -107,10 +108,14 @@ def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:
     return set(cluster.topics())
 
 
-def topic_id(consumer: KafkaConsumer, topic: str) -> str | None:
-    """The id of ``topic`` as of the last answer; None where the broker gives none."""
-    found = consumer._cluster.topic_id(topic)
-    return None if found is None else str(found)
+def known_id(answered: object) -> str:
+    """A topic's id in an answer; empty where the brokers give none (before Apache Kafka 2.8): then it is None or zero."""
+    return str(answered) if answered is not None and uuid.UUID(str(answered)).int else ""
+
+
+def topic_id(consumer: KafkaConsumer, topic: str) -> str:
+    """The id of ``topic`` as of the last answer; empty where it is not known."""
+    return known_id(consumer._cluster.topic_id(topic))
 
 
 class _BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]

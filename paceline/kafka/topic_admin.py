@@ -5,9 +5,11 @@ Rule of this file: what exists is left as it is; nothing is deleted here.
 
 import contextlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kafka import KafkaAdminClient, errors
 
+from paceline.kafka import compat
 from paceline.kafka.clients import MAX_MESSAGE_BYTES, admin
 from paceline.kafka.errors import explained
 from paceline.kafka.settings import BrokerSettings
@@ -50,17 +52,27 @@ def existing_topics(settings: BrokerSettings) -> set[str]:
         return set(client.list_topics())
 
 
-def topic_ids(settings: BrokerSettings, names: Iterable[str]) -> dict[str, str]:
-    """The id of each topic of ``names`` that is there: one that is deleted and made again has another.
+class TopicDescription(NamedTuple):
+    """A topic as the brokers have it. One that is deleted and made again has another id."""
 
-    Brokers before Apache Kafka 2.8 give none, and their topics are left out.
+    #: Empty where the brokers give none (before Apache Kafka 2.8).
+    id: str
+    partitions: int
+
+
+def describe_topics(settings: BrokerSettings, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """Those topics of ``names`` that are there.
 
     Raises:
         BusError: no broker, or no right to ask.
     """
     with explained(settings), contextlib.closing(admin(settings)) as client:
         rows = client.describe_topics(list(names))
-    return {row["name"]: str(row["topic_id"]) for row in rows if not row["error_code"] and row.get("topic_id")}
+    return {
+        row["name"]: TopicDescription(compat.known_id(row.get("topic_id")), len(row["partitions"]))
+        for row in rows
+        if not row["error_code"]
+    }
 
 
 def _create(client: KafkaAdminClient, topic: Topic) -> bool:

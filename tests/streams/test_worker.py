@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import dataclasses
 import json
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from paceline import topics, wire
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics
+from paceline.kafka.topic_admin import ensure_topics, existing_topics
 from streams.processor import Processor
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -157,6 +158,7 @@ def test_sigterm_ends_it_in_good_order(workers, make_training, request, free_por
     workers.produce(more)
     workers.until(lambda: len(workers.findings(job + "-next")) >= len(expected(more)))
     assert workers.findings(job) == wanted
+    assert "made again" not in workers.said()
     shown = f'paceline_step_seconds{{training_job="{job}-next"}} '
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         assert shown in answer.read().decode()
@@ -297,29 +299,45 @@ def own_workers(request, until, tmp_path) -> Iterator[Workers]:
         yield made
 
 
-def remake(settings: BrokerSettings, topic) -> None:
-    """Delete ``topic`` and make it again, as one does to empty it."""
+def delete(settings: BrokerSettings, topic) -> None:
     with contextlib.closing(clients.admin(settings)) as admin:
         admin.delete_topics([topic.name])
-    ensure_topics(settings, [topic])
 
 
-@pytest.mark.parametrize("pause", [True, False], ids=["while it works", "while it is stopped"])
-def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make_training, until, pause):
-    """Its offsets begin at 0 again: below those that were committed in the old one."""
+@pytest.mark.parametrize("when", ["while it works", "while it is stopped", "by itself"])
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make_training, until, when):
+    """Its offsets begin at 0 again: below those that were committed in the old one. It is told once.
+
+    Where nobody makes it again the worker does, and starts again once, not on and on.
+    """
     first, second = make_training(job="first", slow=2, seconds=25), make_training(job="second", slow=3, seconds=25)
     worker = own_workers.start()
     own_workers.produce(first)
     until(lambda: len(own_workers.findings("first")) >= len(expected(first)))
-    if not pause:
+    if when == "while it is stopped":
         worker.terminate()
         worker.wait()
-    remake(own_workers.settings, topics.OP)
+    delete(own_workers.settings, topics.OP)
+    if when == "by itself":
+        until(lambda: topics.OP.name in existing_topics(own_workers.settings))
+    else:
+        ensure_topics(own_workers.settings, [topics.OP])
     own_workers.produce(second)
-    if not pause:
-        own_workers.start()
+    if when == "while it is stopped":
+        worker = own_workers.start()
     until(lambda: len(own_workers.findings("second")) >= len(expected(second)))
     assert upserted(own_workers.findings("second")) == expected(second)
     assert upserted(own_workers.findings("first")) == expected(first)
-    if pause:
-        assert own_workers.said().count("paceline.op.v1: deleted or made again") == 1
+    assert own_workers.said().count("paceline.op.v1 was deleted and made again") == 1
+    assert own_workers.said().count("starting again") == (when != "while it is stopped")
+    assert worker.poll() is None
+
+
+def test_a_topic_that_is_made_again_with_other_partitions_ends_it(own_workers, until, free_port):
+    """A job's events would no longer meet in one worker: a line says what is wrong and what to do, and status 1."""
+    worker = own_workers.start("--web-port", str(port := free_port()))
+    until(lambda: _ready(port))
+    delete(own_workers.settings, topics.OP)
+    ensure_topics(own_workers.settings, [dataclasses.replace(topics.OP, partitions=5)])
+    assert worker.wait() == 1
+    assert "paceline.op.v1 has 5 partitions, and must have 12: delete it" in own_workers.said()
