@@ -109,7 +109,7 @@ def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:
 
 
 def known_id(answered: object) -> str:
-    """A topic's id in an answer; empty where the brokers give none (before Apache Kafka 2.8): then it is None or zero."""
+    """A topic's id in an answer; empty where it is None or zero: brokers before Apache Kafka 2.8 have none."""
     return str(answered) if answered is not None and uuid.UUID(str(answered)).int else ""
 
 

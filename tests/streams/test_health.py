@@ -30,6 +30,9 @@ paceline_streams_states_dropped_total 3
 # HELP paceline_streams_unreadable_batches_total Batches passed over: too large when unpacked, or no known codec.
 # TYPE paceline_streams_unreadable_batches_total counter
 paceline_streams_unreadable_batches_total{topic="op"} 2
+# HELP paceline_streams_remade_partitions_total Partitions read from their beginning: their topic was deleted and made again.
+# TYPE paceline_streams_remade_partitions_total counter
+paceline_streams_remade_partitions_total{topic="op"} 12
 # HELP paceline_streams_checkpoints_total Snapshots stored.
 # TYPE paceline_streams_checkpoints_total counter
 paceline_streams_checkpoints_total 7
