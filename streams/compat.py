@@ -6,31 +6,20 @@ it was is told. And so is every answer of a broker.
 """
 
 import importlib
-import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
-import faust
-from aiokafka import AIOKafkaConsumer, TopicPartition, codec
+from aiokafka import AIOKafkaConsumer, codec
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
-from aiokafka.errors import (
-    CommitFailedError,
-    IllegalStateError,
-    UnknownTopicOrPartitionError,
-    UnsupportedCodecError,
-)
+from aiokafka.errors import UnsupportedCodecError
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.legacy_records import LegacyRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
-from aiokafka.structs import OffsetAndMetadata
-from faust.types import TP
 
 from paceline.kafka.decompression import UnreadableBatchError, gunzip, refuse, unzstd
 
 from .offsets import Partition
-
-log = logging.getLogger(__name__)
 
 #: Told where a batch was that is passed over: its partition, its first offset, the one after it, and why.
 Passed = Callable[[Partition, int, int, str], None]
@@ -102,53 +91,6 @@ def tell_answers(answered: Callable[[], None]) -> None:
         return answer
 
     AIOKafkaClient.send = send
-
-
-class Place(NamedTuple):
-    """A committed offset, and the id of the topic that it is a place in; empty where that was not known."""
-
-    offset: int
-    topic_id: str
-
-
-async def committed(app: faust.App, partitions: Iterable[Partition]) -> dict[Partition, Place]:
-    """What the group has committed of ``partitions``, with what ``commit`` noted beside it."""
-    thread: Any = app.consumer._thread  # type: ignore[attr-defined]
-    wanted = [TopicPartition(at.topic, at.number) for at in partitions]
-
-    async def ask() -> dict[Any, Any]:
-        found: dict[Any, Any] = await thread._ensure_consumer()._coordinator.fetch_committed_offsets(wanted)
-        return found
-
-    places = await thread.call_thread(ask)
-    return {Partition(at.topic, at.partition): Place(found.offset, found.metadata) for at, found in places.items()}
-
-
-async def commit(app: faust.App, places: Mapping[Partition, Place]) -> None:
-    """Commit ``places`` of the partitions that are still ours. Faust's own commit has no room for a note.
-
-    A topic that was deleted takes no commit, and needs none.
-    """
-    thread: Any = app.consumer._thread  # type: ignore[attr-defined]
-
-    async def send() -> None:
-        consumer = thread._ensure_consumer()
-        ours = consumer.assignment()
-        offsets = {
-            at: OffsetAndMetadata(place.offset, place.topic_id)
-            for partition, place in places.items()
-            if (at := TopicPartition(partition.topic, partition.number)) in ours
-        }
-        if not offsets:
-            return
-        try:
-            await consumer.commit(offsets)
-            app.consumer._committed_offset.update({TP(*at): place.offset for at, place in offsets.items()})  # type: ignore[attr-defined]
-        except (CommitFailedError, IllegalStateError, UnknownTopicOrPartitionError) as error:
-            # Taken away in this moment, by a rebalance or with its topic: its events come again, here or elsewhere.
-            log.info("not committed: %s", error)
-
-    await thread.call_thread(send)
 
 
 async def seek_to_committed(consumer: AIOKafkaConsumer, topics: Collection[str], *partitions: Any) -> Any:

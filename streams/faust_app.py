@@ -19,8 +19,9 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .compat import Place, bound, commit, committed, seek_whole, tell_answers
+from .compat import bound, seek_whole, tell_answers
 from .door import Door
+from .joined_topics import JoinedTopics
 from .offsets import Partition
 from .processor import Processor
 from .routes import ROUTES
@@ -114,10 +115,8 @@ def raw(made: faust.App, topic: Topic) -> Any:
 class Consumer:
     """Faust's consumer as the door's source."""
 
-    def __init__(self, made: faust.App, ids: Mapping[str, str]) -> None:
-        """``ids`` are those that the topics had before ``made`` joined them: never newer than what is read."""
+    def __init__(self, made: faust.App) -> None:
         self.app = made
-        self.ids = ids
 
     @property
     def _consumer(self) -> Any:
@@ -138,28 +137,19 @@ class Consumer:
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
         """Commit these offsets of the partitions that are still ours."""
-        await commit(self.app, {at: Place(offset, self.ids[at.topic]) for at, offset in offsets.items()})
+        await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
 
-    async def forget_places_of_old(self) -> Collection[Partition]:
-        """Replace what was committed in a topic that is no more by the beginning of the one that has its name now.
-
-        The partitions that are read from their beginning for that.
-        """
+    def assigned(self) -> list[Partition]:
+        """The source partitions that are ours."""
         sources = {topic.name for topic in SOURCES}
-        ours = [Partition(*at) for at in self.app.assignor.assigned_actives() if at.topic in sources]
-        places = await committed(self.app, ours)
-        ends = await self._consumer.highwaters(*(TP(*at) for at in places))
-        old = [at for at, place in places.items() if self._is_of_old(at, place, int(ends.get(TP(*at)) or 0))]
-        firsts = await self._consumer.earliest_offsets(*(TP(*at) for at in old))
-        await commit(self.app, {at: Place(int(firsts.get(TP(*at)) or 0), self.ids[at.topic]) for at in old})
-        return old
+        return [Partition(*at) for at in self.app.assignor.assigned_actives() if at.topic in sources]
 
-    def _is_of_old(self, partition: Partition, place: Place, end: int) -> bool:
-        known = self.ids[partition.topic]
-        if place.topic_id and known:
-            return place.topic_id != known
-        # Brokers that give no ids. (The embedded one does; where a partition ends it does not tell truly.)
-        return place.offset > end
+    async def rewind(self, partitions: Collection[Partition]) -> bool:
+        """Commit the beginning of ``partitions``; False where some were taken away in this moment."""
+        wanted = {TP(*at) for at in partitions}
+        earliest = await self._consumer.earliest_offsets(*wanted)
+        committed = await self._consumer._commit_offsets({at: int(earliest.get(at) or 0) for at in wanted})
+        return bool(committed) and wanted <= self._consumer.assignment()
 
 
 def build(
@@ -184,16 +174,17 @@ def build(
         sent: Awaitable[object] = await targets[topic.name].send(key=key.encode() if key else None, value=value)
         return sent
 
-    consumer = Consumer(made, ids)
-    door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, consumer)
+    consumer, store = Consumer(made), Store(table, table.delivered)
+    door = Door(Processor(most_ranks=most_ranks), store, publish, consumer)
     bound(door.pass_over)
     tell_answers(answered)
     seek_whole(ROUTES)
-    _agents(made, door, consumer, failed)
+    _agents(made, door, failed)
+    _rebalances(made, door, consumer, JoinedTopics(store, ids), failed)
     return made, door
 
 
-def _agents(made: faust.App, door: Door, consumer: Consumer, failed: Callable[[BaseException], None]) -> None:
+def _agents(made: faust.App, door: Door, failed: Callable[[BaseException], None]) -> None:
     for topic in SOURCES:
 
         async def read(stream: Any, topic: Topic = topic) -> None:
@@ -210,6 +201,10 @@ def _agents(made: faust.App, door: Door, consumer: Consumer, failed: Callable[[B
 
         made.agent(raw(made, topic), name=f"read-{topic.short}")(read)
 
+
+def _rebalances(
+    made: faust.App, door: Door, consumer: Consumer, joined: JoinedTopics, failed: Callable[[BaseException], None]
+) -> None:
     async def revoked(sender: Any, *args: Any, **kwargs: Any) -> None:
         door.lose()
 
@@ -218,7 +213,13 @@ def _agents(made: faust.App, door: Door, consumer: Consumer, failed: Callable[[B
         # be lost without a sound, so nothing is fetched until it resumes the flow itself.
         made.consumer.stop_flow()
         try:
-            door.read_anew(await consumer.forget_places_of_old())
+            ours = consumer.assigned()
+            remade = joined.remade(ours)
+            if remade:
+                if not await consumer.rewind(remade):
+                    return  # Not noted, so it is found again when they are given out next.
+                door.read_anew(remade)
+            await joined.note(ours)
         except Exception as error:
             failed(error)
             raise
