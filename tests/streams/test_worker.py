@@ -16,7 +16,7 @@ import pytest
 from paceline import topics, wire
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics, existing_topics
+from paceline.kafka.topic_admin import describe_topics, ensure_topics
 from streams.processor import Processor
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -299,9 +299,17 @@ def own_workers(request, until, tmp_path) -> Iterator[Workers]:
         yield made
 
 
-def delete(settings: BrokerSettings, topic) -> None:
+def delete(settings: BrokerSettings, topic) -> Callable[..., bool]:
+    """Delete ``topic``. What is returned makes what it is given, where it is missing; whether there is another one."""
+    before = describe_topics(settings, [topic.name])[topic.name]
     with contextlib.closing(clients.admin(settings)) as admin:
         admin.delete_topics([topic.name])
+
+    def remade(wanted=()) -> bool:
+        ensure_topics(settings, wanted)
+        return describe_topics(settings, [topic.name]).get(topic.name, before).id != before.id
+
+    return remade
 
 
 @pytest.mark.parametrize("when", ["while it works", "while it is stopped", "by itself"])
@@ -317,11 +325,8 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make
     if when == "while it is stopped":
         worker.terminate()
         worker.wait()
-    delete(own_workers.settings, topics.OP)
-    if when == "by itself":
-        until(lambda: topics.OP.name in existing_topics(own_workers.settings))
-    else:
-        ensure_topics(own_workers.settings, [topics.OP])
+    remade = delete(own_workers.settings, topics.OP)
+    until(lambda: remade(() if when == "by itself" else [topics.OP]))
     own_workers.produce(second)
     if when == "while it is stopped":
         worker = own_workers.start()
@@ -337,7 +342,7 @@ def test_a_topic_that_is_made_again_with_other_partitions_ends_it(own_workers, u
     """A job's events would no longer meet in one worker: a line says what is wrong and what to do, and status 1."""
     worker = own_workers.start("--web-port", str(port := free_port()))
     until(lambda: _ready(port))
-    delete(own_workers.settings, topics.OP)
-    ensure_topics(own_workers.settings, [dataclasses.replace(topics.OP, partitions=5)])
+    remade, fewer = delete(own_workers.settings, topics.OP), dataclasses.replace(topics.OP, partitions=5)
+    until(lambda: remade([fewer]))
     assert worker.wait() == 1
     assert "paceline.op.v1 has 5 partitions, and must have 12: delete it" in own_workers.said()
