@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import msgspec
@@ -277,11 +278,19 @@ def _metric(port: int, name: str) -> float:
 
 
 def _ready(port: int) -> bool:
+    return _readiness(port) == "ready\n"
+
+
+def _readiness(port: int) -> str:
+    """What the worker says of itself; nothing while nobody answers."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
-            return answer.status == 200
+            return answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.read().decode()
     except OSError:
-        return False
+        return ""
 
 
 @pytest.fixture(params=["embedded", "apache"])
@@ -312,19 +321,21 @@ def delete(settings: BrokerSettings, topic) -> Callable[..., bool]:
 
 
 @pytest.mark.parametrize("when", ["while it works", "while it is stopped", "by itself"])
-def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make_training, until, when):
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make_training, until, when, free_port):
     """Its offsets begin at 0 again: below those that were committed in the old one. It is told once.
 
-    Where nobody makes it again the worker does, and starts again once, not on and on.
+    Where nobody makes it again the worker, not ready meanwhile, does, and starts again once, not on and on.
     """
     first, second = make_training(job="first", slow=2, seconds=25), make_training(job="second", slow=3, seconds=25)
-    worker = own_workers.start()
+    worker = own_workers.start("--web-port", str(port := free_port()))
     own_workers.produce(first)
     until(lambda: len(own_workers.findings("first")) >= len(expected(first)))
     if when == "while it is stopped":
         worker.terminate()
         worker.wait()
     remade = delete(own_workers.settings, topics.OP)
+    if when == "by itself":
+        until(lambda: _readiness(port) == "no topic paceline.op.v1\n")
     until(lambda: remade(() if when == "by itself" else [topics.OP]))
     own_workers.produce(second)
     if when == "while it is stopped":
