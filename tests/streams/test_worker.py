@@ -330,6 +330,7 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make
     worker = own_workers.start("--web-port", str(port := free_port()))
     own_workers.produce(first)
     until(lambda: len(own_workers.findings("first")) >= len(expected(first)))
+    until(lambda: _metric(port, "paceline_streams_uncommitted_events") == 0)
     if when == "while it is stopped":
         worker.terminate()
         worker.wait()
