@@ -5,7 +5,7 @@ id; an offset of the old one means nothing in it. (Offsets could carry the id th
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -25,16 +25,22 @@ class JoinedTopics:
         self.store = store
         self.ids = ids
 
-    def remade(self, partitions: Iterable[Partition]) -> list[Partition]:
+    def remade(self, partitions: Collection[Partition]) -> list[Partition]:
         """Those of ``partitions`` whose topic is another one than when they were noted."""
         notes = {number: self._noted(number) for number in {at.number for at in partitions}}
-        return [at for at in partitions if notes[at.number].get(at.topic, "") not in ("", self.ids[at.topic])]
+        return [
+            at
+            for at in partitions
+            if (now := self.ids[at.topic]) and (noted := notes[at.number].get(at.topic)) and noted != now
+        ]
 
     async def note(self, partitions: Collection[Partition]) -> None:
         """Note the topics of ``partitions``; when this returns, it is on the broker."""
         for number in sorted({at.number for at in partitions}):
             noted = self._noted(number)
-            now = noted | {at.topic: self.ids[at.topic] for at in partitions if at.number == number}
+            now = noted | {
+                at.topic: known for at in partitions if at.number == number and (known := self.ids[at.topic])
+            }
             if now != noted:
                 await self.store.write(number, NOTE, msgspec.json.encode(now))
 

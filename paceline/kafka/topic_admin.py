@@ -5,7 +5,7 @@ Rule of this file: what exists is left as it is; nothing is deleted here.
 
 import contextlib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient, errors
 
@@ -67,12 +67,18 @@ def describe_topics(settings: BrokerSettings, names: Iterable[str]) -> dict[str,
         BusError: no broker, or no right to ask.
     """
     with explained(settings), contextlib.closing(admin(settings)) as client:
-        rows = client.describe_topics(list(names))
-    return {
-        row["name"]: TopicDescription(compat.known_id(row.get("topic_id")), len(row["partitions"]))
-        for row in rows
-        if not row["error_code"]
-    }
+        return {row["name"]: _described(row) for row in client.describe_topics(list(names)) if _is_there(row)}
+
+
+def _is_there(row: dict[str, Any]) -> bool:
+    error = errors.for_code(row["error_code"])
+    if error is not errors.NoError and not error.retriable:
+        raise error(f"topic {row['name']}")
+    return error is errors.NoError
+
+
+def _described(row: dict[str, Any]) -> TopicDescription:
+    return TopicDescription(compat.known_id(row.get("topic_id")), len(row["partitions"]))
 
 
 def _create(client: KafkaAdminClient, topic: Topic) -> bool:

@@ -48,6 +48,15 @@ def test_a_worker_that_has_one_topic_keeps_the_notes_on_the_other(joined):
     assert joined("9", "9").remade(BOTH) == BOTH[:2]
 
 
+def test_brokers_that_give_no_id_change_nothing(joined):
+    """A topic without an id may be any: neither is it another one, nor is its note forgotten."""
+    note(joined("1", "2"))
+    unknown = joined("", "2")
+    assert unknown.remade(BOTH) == []
+    note(unknown)
+    assert joined("9", "2").remade(BOTH) == [BOTH[0], BOTH[2]]
+
+
 def test_the_same_is_noted_once():
     """A rebalance of topics that stay writes nothing."""
 
