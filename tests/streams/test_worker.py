@@ -353,7 +353,7 @@ def test_a_topic_that_is_made_again_with_other_partitions_ends_it(own_workers, u
     """A job's events would no longer meet in one worker: a line says what is wrong and what to do, and status 1."""
     worker = own_workers.start("--web-port", str(port := free_port()))
     until(lambda: _ready(port))
-    remade, fewer = delete(own_workers.settings, topics.OP), topics.OP._replace(partitions=5)
+    remade, fewer = delete(own_workers.settings, topics.OP), msgspec.structs.replace(topics.OP, partitions=5)
     until(lambda: remade([fewer]))
     assert worker.wait() == 1
     assert "paceline.op.v1 has 5 partitions, and must have 12: delete it" in own_workers.said()
