@@ -1,5 +1,6 @@
 """What kafka-python leaves undone."""
 
+import contextlib
 import gc
 import os
 import re
@@ -7,10 +8,12 @@ import uuid
 from pathlib import Path
 
 import pytest
+from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
 from paceline.kafka import clients, compat
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOST
 
 
@@ -64,3 +67,20 @@ def test_brokers_that_know_no_topic_ids_give_none():
     """They say so by nothing, or by zeros; neither may be taken for an id."""
     known = uuid.uuid4()
     assert [compat.known_id(answered) for answered in (None, uuid.UUID(int=0), known)] == ["", "", str(known)]
+
+
+@pytest.mark.bus
+def test_a_partition_that_nobody_leads_is_an_error_of_kafka(apache_kafka, monkeypatch):
+    """The answer leaves it out, of which the client makes a bare KeyError: it ended the thread of whoever asked."""
+    ensure_topics(apache_kafka.settings, [HOST])
+    at = [TopicPartition(HOST.name, 0)]
+    with contextlib.closing(clients.consumer(apache_kafka.settings)) as consumer:
+        consumer.assign(at)
+        assert compat.offsets(consumer.end_offsets, at, 20.0)[at[0]] >= 0
+
+        async def nobody_answers(wanted: object, timeout_ms: object = None) -> dict[TopicPartition, object]:
+            return {}
+
+        monkeypatch.setattr(consumer._fetcher, "_fetch_offsets_by_times_async", nobody_answers)
+        with pytest.raises(kafka_errors.KafkaError, match=f"no broker leads a partition of {HOST.name}"):
+            compat.offsets(consumer.end_offsets, at, 20.0)
