@@ -159,6 +159,6 @@ def moments(values: list[Any] | NDArray[Any], unit_s: float) -> NDArray[np.float
 def _moment(value: Any) -> float:
     try:
         when = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):  # The latter of a time in the first or the last year that there is.
         return float("nan")
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
