@@ -50,7 +50,7 @@ class Result:
 def main(argv: list[str] | None = None) -> int:
     """Fuzz, or repeat one input; the exit status."""
     options = _parser().parse_args(argv)
-    names = [name for name in (*TARGETS, *http.NAMES) if name.startswith(options.target)]
+    names = [name for name in (*TARGETS, *http.names()) if name.startswith(options.target)]
     if options.list:
         print("\n".join(names))
         return 0
@@ -69,7 +69,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=_positive, default=20.0, metavar="N", help="for all but HTTP (default: 20)")
     parser.add_argument("--target", default="", metavar="NAME", help="only targets whose names begin so")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="side by side (default: 2)")
-    parser.add_argument("--requests", type=int, default=20_000, metavar="N", help="a route of HTTP (default: 20000)")
+    parser.add_argument(
+        "--requests", type=int, default=20_000, metavar="N", help="a route of HTTP (default: 20000; 0: none)"
+    )
     parser.add_argument("--input", type=Path, metavar="FILE", help="give the target this file and show what happens")
     parser.add_argument("--list", action="store_true", help="name the targets")
     return parser
@@ -101,7 +103,9 @@ def _fuzz(names: list[str], options: argparse.Namespace) -> int:
         for target in sorted(bytewise, key=lambda one: -one.share):
             share_s = options.minutes * 60 * options.processes * target.share / total
             tasks.append(pool.submit(_worker, target, max(LEAST_S, round(share_s))))
-        tasks += [pool.submit(_http, name, options.requests) for name in names if name in http.NAMES]
+        tasks += [
+            pool.submit(_http, name, options.requests) for name in names if name not in TARGETS and options.requests
+        ]
         for task in as_completed(tasks):
             results.append(task.result())
             _tell(results[-1], len(results), len(tasks))

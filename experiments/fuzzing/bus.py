@@ -6,6 +6,7 @@ Rule of this file: what is decoded says the same when it is written and read aga
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import get_args
 
@@ -85,7 +86,7 @@ def _packed(pack: Callable[[bytes], bytes]) -> Callable[[], list[bytes]]:
 
 TARGETS = (
     *(
-        Target(f"bus.{topic.short}", _decode(topic), lambda topic=topic: golden(topic), (wire.WireError,), "json")
+        Target(f"bus.{topic.short}", _decode(topic), partial(golden, topic), (wire.WireError,), "json")
         for topic in topics.TOPICS
     ),
     Target("bus.replayed", _replay, recordings, form="json lines", longest=65_536),

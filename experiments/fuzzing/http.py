@@ -8,7 +8,7 @@ Rule of this file: whatever is sent to any route, the answer is one that OpenAPI
 import random
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from hypothesis import HealthCheck, given, seed, settings
@@ -18,6 +18,9 @@ from forecaster.api.executor import ForecastExecutor
 from forecaster.memory import Memory
 from forecaster.models import network
 from forecaster.models.registry import registry
+
+if TYPE_CHECKING:  # It takes half a second, which those who only want the routes' names need not spend.
+    import schemathesis
 
 TOKEN = "let-me-in"
 
@@ -30,44 +33,53 @@ def service() -> FastAPI:
 def names() -> list[str]:
     """A target for each route and method that the service declares."""
     paths: dict[str, dict[str, Any]] = service().openapi()["paths"]
-    return [f"http {method.upper()} {path}" for path, methods in paths.items() for method in methods]
+    return [_name(method, path) for path, methods in paths.items() for method in methods]
 
 
-NAMES = names()
+def operations(schema: Any) -> dict[str, Any]:
+    """The operations of a schema that schemathesis has loaded, by the names of their targets."""
+    found = [result.ok() for result in schema.get_all_operations()]
+    return {_name(operation.method, operation.path): operation for operation in found}
 
 
-def ask(name: str, requests: int, number: int) -> None:
-    """Send ``requests`` to the route called ``name``; ``number`` seeds them.
+def ask(operation: Any, requests: int, number: int) -> int:
+    """Send ``requests`` to a route, seeded by ``number``; how many were sent.
 
     Raises:
         BaseException: an answer that the interface does not declare, with the request that led to it.
     """
-    import schemathesis
     from schemathesis.checks import not_a_server_error
     from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
     checks = [not_a_server_error, response_schema_conformance, status_code_conformance]
-    schema = schemathesis.openapi.from_asgi("/openapi.json", service())
-    (operation,) = [
-        made
-        for result in schema.get_all_operations()
-        if f"http {(made := result.ok()).method.upper()} {made.path}" == name
-    ]
+    sent = 0
 
     @seed(number)
     @settings(max_examples=requests, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy())
-    def keeps_its_word(case: schemathesis.Case) -> None:
-        counted.append(None)
+    def keeps_its_word(case: "schemathesis.Case[Any]") -> None:
+        nonlocal sent
+        sent += 1
         case.call_and_validate(checks=checks)
 
-    counted: list[None] = []
     keeps_its_word()
-    print(f"{len(counted)} requests")
+    return sent
+
+
+def _name(method: str, path: str) -> str:
+    return f"http {method.upper()} {path}"
+
+
+def main(name: str, requests: int) -> None:
+    """Ask one route of a service of its own."""
+    import schemathesis
+
+    number = random.SystemRandom().randrange(2**32)
+    print(f"seed {number}", flush=True)
+    operation = operations(schemathesis.openapi.from_asgi("/openapi.json", service()))[name]
+    print(f"{ask(operation, requests, number)} requests")
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    chosen = random.SystemRandom().randrange(2**32)
-    print(f"seed {chosen}")
-    ask(sys.argv[1], int(sys.argv[2]), chosen)
+    main(sys.argv[1], int(sys.argv[2]))

@@ -5,7 +5,7 @@ whatever is wrong with it; then its job or node starts again.
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 import numpy as np
@@ -87,7 +87,7 @@ TARGETS = (
     Target("state.snapshot", _unpack, lambda: [snapshots.pack(_LAYOUT, _PLAIN)], (ValueError,)),
     Target("state.parts", _parts, lambda: [state.snapshot() for state in _states()], (ValueError,), "msgpack", 65_536),
     *(
-        Target(f"state.{name}", _restore(kind), lambda name=name: _contents(name), (ValueError,), "msgpack", 65_536)
+        Target(f"state.{name}", _restore(kind), partial(_contents, name), (ValueError,), "msgpack", 65_536)
         for name, kind in _DECISIONS.items()
     ),
     Target("state.key", _key, lambda: [b'["job","c","j",0]'], (msgspec.DecodeError,), "json", 256),
