@@ -4,9 +4,12 @@ Rule of this file: the services' own code, without a broker. The reader of each 
 but why it cannot belongs into the decoder: what is decoded is used.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
+from forecaster import prometheus
+from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from paceline import recording, topics, wire
 from paceline.recording import Line
@@ -70,8 +73,25 @@ def _learn(data: bytes) -> None:
         memory.ends_s(state.job, 1000)
 
 
+def _backfill(data: bytes) -> None:
+    """What a Prometheus answered, and what the memory holds of it."""
+    memory = Memory()
+    for labels, times_s, values in prometheus.read(prometheus.DEVICES[0], data):
+        key = str(sorted(labels.items()))
+        memory.put(SeriesSubject(key, "", prometheus.DEVICES[0].interval_s, "c"), times_s, values)
+        memory.find(key)
+
+
+def _answers() -> list[bytes]:
+    values = [[60.0 * minute, str(minute)] for minute in range(1, 6)]
+    series = {"metric": {"UUID": "GPU-1", "Hostname": "n"}, "values": values}
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": [series]}}
+    return [json.dumps(answer).encode(), b'{"status": "error", "error": "too many points"}']
+
+
 TARGETS = (
     Target("services.judged", _judge, recordings, form="json lines", longest=65_536, share=4.0),
     Target("services.drawn", _draw, recordings, form="json lines", longest=65_536, share=2.0),
     Target("services.learned", _learn, recordings, form="json lines", longest=65_536, share=2.0),
+    Target("services.prometheus", _backfill, _answers, (ValueError,), "json"),
 )
