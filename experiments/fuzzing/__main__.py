@@ -98,6 +98,8 @@ def _fuzz(names: list[str], options: argparse.Namespace) -> int:
     bytewise = [TARGETS[name] for name in names if name in TARGETS]
     results: list[Result] = []
     total = sum(target.share for target in bytewise)
+    routes = len(names) - len(bytewise) if options.requests else 0
+    print(f"{len(bytewise)} targets in {options.minutes:g} minutes, then {routes} routes", flush=True)
     with ThreadPoolExecutor(options.processes) as pool:
         tasks = []
         for target in sorted(bytewise, key=lambda one: -one.share):
