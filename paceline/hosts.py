@@ -33,6 +33,8 @@ def refusal(host: str | None, origin: str | None, names: Sequence[str]) -> tuple
 
 
 def _name(url: str) -> str:
+    if not url.isprintable():  # Of some such characters the parser takes no notice.
+        return ""
     try:
         parts = urlsplit(url)
         # The port is asked for because one that is no number is found only then.
