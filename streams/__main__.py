@@ -7,14 +7,16 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.kafka.topic_admin import describe_topics, ensure_topics
+from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
 from paceline.settings import ALLOWED_HOSTS, MOST_RANKS
 from paceline.terminal import log_to_stderr, say
+from paceline.topics import Topic
 
 EXAMPLES = """\
 examples:
@@ -68,16 +70,10 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
     restarts = 0
     while True:
         try:
-            wait_for_broker(settings, wait_s, lambda cause: _say(f"waiting for a broker: {cause}"))
-            ensure_topics(settings, NEEDED)
-            joined = describe_topics(settings, [topic.name for topic in NEEDED])
+            joined = _joined(settings, wait_s, NEEDED)
         except BusError as error:
             _say(str(error))
             return 1
-        if missing := [topic.name for topic in NEEDED if topic.name not in joined]:
-            _say(f"waiting for {', '.join(missing)}: just made, or just deleted")
-            time.sleep(AGAIN_S)
-            continue
         odd = [topic for topic in (*SOURCES, CHANGELOG) if joined[topic.name].partitions != topic.partitions]
         for topic in odd:
             _say(
@@ -95,6 +91,33 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
                 time.sleep(AGAIN_S)
         else:
             return 0
+
+
+def _joined(settings: BrokerSettings, wait_s: float, needed: Sequence[Topic]) -> dict[str, TopicDescription]:
+    """The topics that a worker needs, made where they are missing.
+
+    A cluster of which only some nodes answer lets us in and can do no more: it is waited for like one that is away.
+
+    Raises:
+        BusError: no brokers within ``wait_s`` seconds, or waiting cannot help.
+    """
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            left_s = max(end - time.monotonic(), 0.0)
+            wait_for_broker(settings, left_s, lambda cause: _say(f"waiting for a broker: {cause}"))
+            ensure_topics(settings, needed)
+            joined = describe_topics(settings, [topic.name for topic in needed])
+        except BusError as error:
+            if error.permanent or time.monotonic() >= end:
+                raise
+            _say(f"waiting for a broker: {error}")
+        else:
+            missing = [topic.name for topic in needed if topic.name not in joined]
+            if not missing:
+                return joined
+            _say(f"waiting for {', '.join(missing)}: just made, or just deleted")
+        time.sleep(AGAIN_S)
 
 
 def _say(line: str) -> None:
