@@ -3,12 +3,14 @@
 Rule of this file: one loss after the other, each with its own jobs, on a stack that is well but for it.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from paceline import topics
 from paceline.kafka import clients
+from paceline.kafka.topic_admin import describe_topics, ensure_topics
 
 from .faults import Stack
 from .observer import COUNTED, Observer, missing, numbers
@@ -29,6 +31,7 @@ def run(stack: Stack, observer: Observer, folder: Path, seed: int, require: Requ
     """All of them, and then jobs as if nothing had been."""
     nonsense(stack, observer, require, settled)
     shed(stack, observer, folder, seed, require, settled)
+    remade(stack, require, settled)
     afterwards(stack, observer, folder, seed, require, settled)
 
 
@@ -63,6 +66,21 @@ def shed(stack: Stack, observer: Observer, folder: Path, seed: int, require: Req
     require(0 < lost == gone, f"the publisher says it lost {lost} messages; {gone} are missing")
     accused = [one for one in observer.findings if one["job"] == "starved-0" and one["kind"] == "straggler"]
     require(not accused, f"nobody healthy is accused in what is left of the job: {len(accused)} findings")
+
+
+def remade(stack: Stack, require: Require, settled: Settled) -> None:
+    """Topics are deleted and made again: offsets of the old ones mean nothing in the new ones."""
+    settings, names = stack.cluster.settings, [topics.OP.name, topics.COLLECTIVE.name]
+    before = describe_topics(settings, names)
+    with contextlib.closing(clients.admin(settings)) as client:
+        client.delete_topics(names)
+
+    def again() -> bool:
+        ensure_topics(settings, (topics.OP, topics.COLLECTIVE))  # A worker may be first.
+        now = describe_topics(settings, names)
+        return all(name in now and now[name].id != before[name].id for name in names)
+
+    require(settled(again), f"deleted and made again: {', '.join(names)}")
 
 
 def afterwards(stack: Stack, observer: Observer, folder: Path, seed: int, require: Require, settled: Settled) -> None:
