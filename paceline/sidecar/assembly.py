@@ -45,6 +45,10 @@ class BusSink:
     def flush(self) -> None:
         """Nothing to do: the publisher has its own thread."""
 
+    def settled(self) -> bool:
+        """Whether it is all on disk, or on the bus."""
+        return self._publisher.stats().pending == 0
+
     def close(self, timeout_s: float) -> None:
         """Send what is queued for at most ``timeout_s``; what is left stays on disk for the next sidecar."""
         if self._orphans is not None:
