@@ -28,6 +28,7 @@ class BusSink:
 
     def __init__(self, settings: BrokerSettings, node: str, spool: Path | None, limit_bytes: int, warn: Warn) -> None:
         name = f"paceline-sidecar-{node}"
+        self._warn = warn
         self._publisher = Publisher(
             settings, client_id=name, spool_dir=spool, on_warning=warn, spool_bytes=limit_bytes, write_ahead=True
         )
@@ -53,7 +54,9 @@ class BusSink:
         """Send what is queued for at most ``timeout_s``; what is left stays on disk for the next sidecar."""
         if self._orphans is not None:
             self._orphans.close(0.0)
-        self._publisher.close(timeout_s)
+        shed = self._publisher.close(timeout_s).shed
+        if shed:
+            self._warn(f"{shed} messages will never reach Kafka: there was no room for them, or it refused them")
         if self._spool is not None:
             remove_empty(self._spool)
 

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from paceline import topics, wire
 from paceline.events import CollectiveTimings, JobDescribed, LinkSample, OpTimings, PeerLink, RankCondition
 from paceline.recording import Line, read
-from paceline.training.messages import Bye, LinkReport
+from paceline.training.messages import Bye, LinkReport, settled_decoder
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -205,6 +206,31 @@ def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path, until: Calla
     made.process.wait()
     assert made.end() == ""
     assert len(made.recorded(OpTimings)) == 1
+
+
+def test_what_is_safe_is_told_and_nobody_has_to_listen(sidecar: Sidecar, until: Callable[..., bool]) -> None:
+    """A step that is in the recording is safe; a rank that leaves without reading that loses nothing it said last."""
+    speaker, deaf = sidecar.speaker(), sidecar.speaker()
+    for number, one in enumerate((speaker, deaf)):
+        one.say(rank.hello(number, 2))
+        for step in range(3):
+            one.say(rank.step(step))
+    told = settled_decoder.decode(speaker.socket.recv(4096))
+    assert (told.place.step, told.lost, told.open) == (3, 0, 0)
+    recorded = {
+        (row, step) for event in sidecar.recorded(OpTimings) for row, step in zip(event.rank, event.step, strict=True)
+    }
+    assert {(0, step) for step in range(told.place.step)} <= recorded
+    until(lambda: deaf.socket.recv(4096, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    for step in range(3, 6):
+        deaf.say(rank.step(step))
+    deaf.close()
+    speaker.close()
+    sidecar.end()
+    steps = {
+        step for event in sidecar.recorded(OpTimings) for row, step in zip(event.rank, event.step, strict=True) if row
+    }
+    assert steps == set(range(6))
 
 
 def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar, tmp_path: Path) -> None:

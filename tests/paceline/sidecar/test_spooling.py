@@ -1,12 +1,15 @@
 """What a sidecar has taken outlives it: Kafka away, the sidecar killed, and nothing asked of it."""
 
+import contextlib
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +18,7 @@ from paceline.delivery.segment import scan
 from paceline.events import OpTimings
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
+from paceline.topics import Topic
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -71,17 +75,15 @@ def rows(events: list[OpTimings]) -> int:
     return sum(len(event.step) for event in events)
 
 
-def from_bus(settings: BrokerSettings, job: str, until_rows: int) -> list[OpTimings]:
-    got: list[OpTimings] = []
-    consumer = clients.consumer(settings, topics.OP, from_beginning=True)
-    try:
+def from_bus(settings: BrokerSettings, topic: Topic, job: str, last: Callable[[list[Any]], bool]) -> list[Any]:
+    """The events of ``job``, in order, until these are the last."""
+    got: list[Any] = []
+    with contextlib.closing(clients.consumer(settings, topic, from_beginning=True)) as consumer:
         for row in consumer:
-            event = wire.decode(topics.OP, row.value)
+            event = wire.decode(topic, row.value)
             got += [event] if event.job == job else []
-            if rows(got) >= until_rows:
+            if got and last(got):
                 break
-    finally:
-        consumer.close()
     return got
 
 
@@ -100,7 +102,7 @@ def test_a_killed_sidecars_messages_go_out_before_its_successors(
         settings = BrokerSettings().with_brokers(broker.address)
         second = start(broker.address)
         speak(tmp_path / "ranks", "spooled-job", range(40))
-        got = from_bus(settings, "spooled-job", 240)
+        got = from_bus(settings, topics.OP, "spooled-job", lambda events: rows(events) >= 240)
         until(lambda: not list((tmp_path / "spool").glob("*/*.spool")))
         second.communicate()
     producers = list(dict.fromkeys(event.producer for event in got))
@@ -110,12 +112,37 @@ def test_a_killed_sidecars_messages_go_out_before_its_successors(
     assert list((tmp_path / "spool").iterdir()) == []
 
 
+@pytest.mark.bus
+def test_what_a_full_spool_shed_is_told_exactly(
+    start: Start, tmp_path: Path, free_port: Callable[[], int], until: Callable[..., object]
+) -> None:
+    """The numbers that a consumer misses are as many as the sidecar says."""
+    port = free_port()
+    process = start(f"127.0.0.1:{port}", PACELINE_SPOOL_BYTES=str(2**20))
+    speak(tmp_path / "ranks", "shed-job", range(20_000))
+    until(lambda: any(19_999 in event.step for event in spooled(tmp_path / "spool")))
+    with embedded.start(port) as broker:
+        settings = BrokerSettings().with_brokers(broker.address)
+        until(lambda: not list((tmp_path / "spool").glob("*/*.spool")))
+        (told,) = re.findall(r"(\d+) messages will never", process.communicate()[1].decode())
+        missing = 0
+        for topic, last in (
+            (topics.OP, lambda events: 19_999 in events[-1].step),
+            (topics.COLLECTIVE, lambda events: 19_999 in events[-1].step),
+            (topics.JOB, lambda events: events[-1].ended_s is not None),
+        ):
+            heard = {event.sequence for event in from_bus(settings, topic, "shed-job", last)}
+            missing += max(heard) + 1 - len(heard)
+    assert missing == int(told) > 0
+
+
 def test_told_not_to_it_spools_nothing(start: Start, tmp_path: Path, free_port: Callable[[], int]) -> None:
-    """``PACELINE_SPOOL_DIR=none``: the one line says that events wait in memory."""
+    """``PACELINE_SPOOL_DIR=none``: a line says that events wait in memory, another in the end what was lost with it."""
     process = start(f"127.0.0.1:{free_port()}", PACELINE_SPOOL_DIR="none")
     speak(tmp_path / "ranks", "j", range(4))
     said = process.communicate()[1].decode().splitlines()
-    assert (len(said), "Events wait in memory" in said[0]) == (1, True)
+    assert (len(said), "Events wait in memory" in said[0]) == (2, True)
+    assert re.search(r"paceline: [1-9]\d* messages will never reach Kafka", said[1])
     assert not (tmp_path / "spool").exists()
 
 
