@@ -30,14 +30,25 @@ def recorded(connection: int) -> list[Marks]:
 
 
 def explicit() -> list[Marks]:
-    """Two optimizers a step, which ends where the script says so; a message holds some step and a half."""
-    found: list[tuple[int, int, object]] = []
-    for step in range(30):
-        now = step * 100 * MS
-        spans = [(0, 40, marks.FORWARD), (40, 70, marks.BACKWARD), (70, 80, marks.OPTIMIZER), (82, 90, marks.OPTIMIZER)]
-        for begin, end, kind in spans:
-            found += [(now + begin * MS, kind, None), (now + end * MS, marks.LEAVE + kind, None)]
-        found.append((now + 95 * MS, marks.STEP, None))
+    """Two optimizers a step with work between them; it ends where the script says so."""
+    spans = [(0, 30, marks.FORWARD), (30, 60, marks.BACKWARD), (60, 70, marks.OPTIMIZER)]
+    spans += [(72, 80, marks.FORWARD), (82, 90, marks.OPTIMIZER)]
+    return messages(spans, (95, marks.STEP, None))
+
+
+def compiled() -> list[Marks]:
+    """An optimizer that is not heard, after a second backward, which alone exchanges gradients."""
+    spans = [(0, 20, marks.FORWARD), (20, 40, marks.BACKWARD), (40, 60, marks.FORWARD), (60, 80, marks.BACKWARD)]
+    said = messages(spans, (70, marks.ISSUED, ("world", 2, 0, "all_reduce", 64, marks.REDUCER)))
+    first = msgspec.structs.replace(said[0], marks=[(0, marks.COMPILED, None), *said[0].marks])
+    return [first, *said[1:]]
+
+
+def messages(spans: list[tuple[int, int, int]], instant: tuple[int, int, object]) -> list[Marks]:
+    """Steps of 100 ms of these spans and instants, and a message every step and a half or so."""
+    edges = [edge for begin, end, kind in spans for edge in ((begin, kind, None), (end, marks.LEAVE + kind, None))]
+    step = sorted([*edges, instant], key=lambda mark: mark[0])
+    found = [((number * 100 + at) * MS, kind, payload) for number in range(30) for at, kind, payload in step]
     chunks = [found[at : at + 13] for at in range(0, len(found), 13)]
     return [Marks(marks=[*one, (one[-1][0], marks.QUEUED, None)], offset_ns=0) for one in chunks]  # type: ignore[list-item]
 
@@ -48,7 +59,11 @@ def gathered(reports: list[Report | None]) -> tuple[Counter[object], Counter[obj
     return ops, Counter(row for report in reports if report for row in report.collectives)
 
 
-@pytest.mark.parametrize("said", [recorded(0), recorded(1), explicit()], ids=["rank 0", "rank 1", "explicit"])
+@pytest.mark.parametrize(
+    "said",
+    [recorded(0), recorded(1), explicit(), compiled()],
+    ids=["rank 0", "rank 1", "explicit", "compiled"],
+)
 def test_killed_after_any_message_no_row_is_lost_or_told_twice(said: list[Marks]) -> None:
     """What was decoded by some message is safe, what came after it died with the sidecar."""
     whole = MarkDecoder()
@@ -122,5 +137,7 @@ def test_marks_that_had_to_go_are_counted_and_their_steps_too() -> None:
     assert settled.marks + lost + len(again) == sum(len(one.marks) for one in said)
     reports = [MarkDecoder(place).decode(Marks(marks=again, offset_ns=0))]
     told = [row for report in reports if report for row in report.ops if row.op == "step"]
-    assert max(row.step for row in told) == 29
+    whole = MarkDecoder()
+    last = [row.step for one in said if (report := whole.decode(one)) for row in report.ops]
+    assert max(row.step for row in told) == max(last)
     assert kept.again()[2] == lost
