@@ -5,10 +5,12 @@ says nothing for long, the oldest go; they are lost only if that sidecar dies, a
 """
 
 from collections import deque
+from typing import Any
 
 from paceline.training import marks
 from paceline.training.messages import Place, Settled
-from paceline.training.probe import Mark
+
+Mark = tuple[Any, ...]
 
 #: Marks kept: some 10 s of short steps, where a sidecar usually settles within two.
 MOST = 50_000
