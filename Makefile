@@ -83,6 +83,10 @@ ifeq ($(origin SCRAM_USERS),command line)
 endif
 	@exec deploy/kafka/kafka.sh
 
+.PHONY: chaos
+chaos: env  ## hurt a real stack at random for 20 minutes: it must say what it says in peace (ARGS='--minutes 5 --seed 7')
+	@$(BIN)/python -m experiments.chaos $(ARGS)
+
 .PHONY: bench-env
 bench-env: env
 	@PYTHON=$(PYTHON) deploy/environment.sh .venv deploy/requirements/bench.lock

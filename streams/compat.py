@@ -27,6 +27,7 @@ _CODECS = {"gzip_decode": gunzip, "zstd_decode": unzstd, "snappy_decode": refuse
 _PLAIN: Any = fetcher.PartitionRecords
 _SEND: Any = AIOKafkaClient.send
 _SEEK: Any = AIOKafkaConsumer.seek_to_committed
+_COMMIT: Any = AIOKafkaConsumer.commit
 
 
 class _Batch:
@@ -113,3 +114,17 @@ def seek_whole(topics: Collection[str]) -> None:
         return await seek_to_committed(consumer, topics, *partitions)
 
     AIOKafkaConsumer.seek_to_committed = seek
+
+
+def commit_nothing() -> None:
+    """From now on committing no offset at all does nothing, in every consumer of this process.
+
+    Faust leaves out what a rebalance has just taken away. Where nothing is left, the client refuses, and of that
+    Faust's thread dies.
+    """
+
+    async def commit(consumer: AIOKafkaConsumer, offsets: Any = None) -> None:
+        if offsets is None or offsets:
+            await _COMMIT(consumer, offsets)
+
+    AIOKafkaConsumer.commit = commit

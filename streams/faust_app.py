@@ -19,7 +19,7 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .compat import bound, seek_whole, tell_answers
+from .compat import bound, commit_nothing, seek_whole, tell_answers
 from .door import Door
 from .offsets import Partition
 from .processor import Processor
@@ -164,6 +164,7 @@ def build(
     bound(door.pass_over)
     tell_answers(answered)
     seek_whole(ROUTES)
+    commit_nothing()
     _agents(made, door, SOURCES, failed)
     return made, door
 

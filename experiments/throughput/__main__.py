@@ -16,10 +16,10 @@ from typing import Any
 
 from paceline.kafka.errors import BusError
 
+from ..processes import RunError, apache_kafka
 from . import beside, report
 from .jobs import Load
 from .load import preload_rows
-from .node import RunError, apache_kafka
 from .runs import delay, say, throughput
 
 EXAMPLES = """\

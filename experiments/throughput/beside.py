@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from paceline.kafka.settings import BrokerSettings
 
-from .node import ROOT
+from ..processes import ROOT
 
 TIMEOUT_S = 240.0
 

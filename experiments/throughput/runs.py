@@ -14,10 +14,10 @@ from typing import Any
 
 from paceline.kafka.topic_admin import ensure_topics
 
+from ..processes import RunError, Worker, apache_kafka, worker
 from . import delays
 from .jobs import RANKS_A_NODE, Load
 from .load import Sent, paced, preload
-from .node import RunError, Worker, apache_kafka, worker
 
 LOOK_S = 0.1
 TIMEOUT_S = 600.0

@@ -6,11 +6,11 @@ of kafka-python needs reading here alone (pyproject.toml pins it).
 
 import contextlib
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from kafka import KafkaConsumer, KafkaProducer, errors
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition, errors
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
@@ -88,6 +88,21 @@ def hello(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
         with contextlib.suppress(errors.KafkaError):
             manager.close()
         net.close()
+
+
+def offsets(
+    ask: Callable[..., dict[TopicPartition, int]], partitions: Sequence[TopicPartition], timeout_s: float
+) -> dict[TopicPartition, int]:
+    """What ``ask``, a consumer's ``end_offsets`` or ``beginning_offsets``, says of ``partitions``.
+
+    Raises:
+        LeaderNotAvailableError: nobody leads one of them at the moment; the client's own is a bare KeyError.
+        KafkaError: no answer.
+    """
+    try:
+        return ask(partitions, timeout_ms=int(timeout_s * 1000))
+    except KeyError as error:
+        raise errors.LeaderNotAvailableError(f"no broker leads a partition of {error.args[0].topic}") from error
 
 
 def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:

@@ -219,17 +219,16 @@ class Follower:
         self._told.clear()
 
     def _join(self, client: KafkaConsumer, added: list[TopicPartition]) -> None:
-        limit_ms = int(ANSWER_S * 1000)
         client.assign([*client.assignment(), *added])
-        firsts = client.beginning_offsets(added, timeout_ms=limit_ms)
-        ends = client.end_offsets(added, timeout_ms=limit_ms)
+        firsts = compat.offsets(client.beginning_offsets, added, ANSWER_S)
+        ends = compat.offsets(client.end_offsets, added, ANSWER_S)
         now_ms = time.time() * 1000.0
         times = {
             partition: int(now_ms - seconds * 1000)
             for partition in added
             if (seconds := self._starts[self._topics[partition.topic]].seconds) is not None
         }
-        at_times = client.offsets_for_times(times, timeout_ms=limit_ms) if times else {}
+        at_times = client.offsets_for_times(times, timeout_ms=int(ANSWER_S * 1000)) if times else {}
         for partition in added:
             at = at_times.get(partition)
             offset = self._first(partition, firsts[partition], ends[partition], None if at is None else at.offset)
@@ -254,7 +253,7 @@ class Follower:
         """Learn each topic's lag, and jump forward where it is hopeless."""
         lag: Counter[Topic] = Counter()
         assigned = list(client.assignment())
-        ends = client.end_offsets(assigned, timeout_ms=int(ANSWER_S * 1000)) if assigned else {}
+        ends = compat.offsets(client.end_offsets, assigned, ANSWER_S) if assigned else {}
         for partition, end in ends.items():
             topic = self._topics[partition.topic]
             behind = max(0, end - _position(client, partition))

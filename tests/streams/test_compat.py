@@ -45,3 +45,18 @@ def test_seeking_to_what_is_committed_reads_again_what_was_fetched_and_dropped(b
 
     dropped, again = asyncio.run(run())
     assert [record.offset for record in again] == [record.offset for record in dropped] != []
+
+
+def test_committing_nothing_does_nothing(monkeypatch):
+    """Faust does so when a rebalance has just taken everything away; of the client's refusal its thread would die."""
+    monkeypatch.setattr(AIOKafkaConsumer, "commit", AIOKafkaConsumer.commit)  # put back afterwards
+    compat.commit_nothing()
+
+    async def run():
+        consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", group_id="nobody")
+        try:
+            await consumer.commit({})
+        finally:
+            await consumer.stop()
+
+    asyncio.run(run())

@@ -1,15 +1,18 @@
 """What kafka-python leaves undone."""
 
+import contextlib
 import gc
 import os
 import re
 from pathlib import Path
 
 import pytest
+from kafka import TopicPartition
 from kafka import errors as kafka_errors
 
 from paceline.kafka import clients, compat
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOST
 
 
@@ -57,3 +60,20 @@ def test_private_names_of_the_client_are_used_here_alone():
     folders = ("paceline", "collectors", "streams", "forecaster", "ui", "importers", "simulator", "experiments")
     files = [path for folder in folders for path in (root / folder).rglob("*.py") if path != Path(compat.__file__)]
     assert {str(path) for path in files if private.search(path.read_text(encoding="utf-8"))} == set()
+
+
+@pytest.mark.bus
+def test_a_partition_that_nobody_leads_is_an_error_of_kafka(apache_kafka, monkeypatch):
+    """The answer leaves it out, of which the client makes a bare KeyError: it ended the thread of whoever asked."""
+    ensure_topics(apache_kafka.settings, [HOST])
+    at = [TopicPartition(HOST.name, 0)]
+    with contextlib.closing(clients.consumer(apache_kafka.settings)) as consumer:
+        consumer.assign(at)
+        assert compat.offsets(consumer.end_offsets, at, 20.0)[at[0]] >= 0
+
+        async def nobody_answers(wanted: object, timeout_ms: object = None) -> dict[TopicPartition, object]:
+            return {}
+
+        monkeypatch.setattr(consumer._fetcher, "_fetch_offsets_by_times_async", nobody_answers)
+        with pytest.raises(kafka_errors.KafkaError, match=f"no broker leads a partition of {HOST.name}"):
+            compat.offsets(consumer.end_offsets, at, 20.0)

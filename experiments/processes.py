@@ -1,4 +1,4 @@
-"""The processes of a run: one Apache Kafka node, and a worker, each with what it said in a file.
+"""The processes of an experiment: Apache Kafka and workers, each with what it said in a file.
 
 Rule of this file: starting, asking and ending; nothing is measured here.
 """
@@ -21,7 +21,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 READY_S = 170.0
 STOP_S = 30.0
 
@@ -33,7 +33,7 @@ class RunError(Exception):
 @contextlib.contextmanager
 def apache_kafka() -> Iterator[BrokerSettings]:
     """A node of our own with nothing on it; its data goes when it stops."""
-    with tempfile.TemporaryDirectory(prefix="paceline-bench-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="paceline-experiment-", ignore_cleanup_errors=True) as folder:
         port = free_port()
         environ = {**os.environ, "PORT": str(port), "DATA": f"{folder}/data", "HEAP": "1g"}
         settings = BrokerSettings().with_brokers(f"127.0.0.1:{port}")
@@ -90,11 +90,19 @@ def worker(settings: BrokerSettings, ready: bool, log: Path) -> Iterator[Worker]
 
 def free_port() -> int:
     """A port that nobody listens on, below those the kernel hands out."""
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ones."""
+    found: list[int] = []
     for candidate in range(30_000 + os.getpid() % 1500, 32_700):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", candidate))
-            return candidate
-    raise RunError("no free port between 30000 and 32700")
+            found.append(candidate)
+        if len(found) == count:
+            return found
+    raise RunError("no free ports between 30000 and 32700")
 
 
 @contextlib.contextmanager
