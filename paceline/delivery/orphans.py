@@ -85,14 +85,14 @@ class Orphans:
         return [folder for _, folder in sorted(found)]
 
     def _deliver(self, folder: Path) -> None:
+        if not self._sender.connected:
+            self._sender.connect()  # First: to open a spool is to read it, in vain while the brokers are away.
         try:
             spool = Spool(folder, self._limit_bytes)
         except SpoolError:
             return  # Somebody lives in it.
         try:
             while not self._stop.is_set() and (batch := spool.read(_BATCH_MESSAGES)):
-                if not self._sender.connected:
-                    self._sender.connect()
                 outcome = self._sender.deliver(batch, self._give_up_at)
                 spool.done(outcome.settled_first(len(batch)))
                 self.delivered += len(outcome.acked)
