@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -141,6 +142,8 @@ def test_a_killed_sidecar_is_replaced_and_no_step_is_lost(
         (sidecar,) = children(process.pid, "paceline.sidecar")
         os.kill(sidecar, signal.SIGKILL)
         until(lambda following=following: len(op_rows(following)) > 100)
+        (successor,) = children(process.pid, "paceline.sidecar")
+        assert re.search(r"^SigBlk:\s0+$", Path(f"/proc/{successor}/status").read_text(), re.M)
     stop.touch()
     out, err = process.communicate()
     steps, lost = (int(word) for word in out.split())

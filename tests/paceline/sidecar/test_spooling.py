@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +19,9 @@ from paceline.delivery.segment import scan
 from paceline.events import OpTimings
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import Topic
+from paceline.training.messages import settled_decoder
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -100,6 +103,7 @@ def test_a_killed_sidecars_messages_go_out_before_its_successors(
     first.wait()
     with embedded.start(port) as broker:
         settings = BrokerSettings().with_brokers(broker.address)
+        ensure_topics(settings)
         second = start(broker.address)
         speak(tmp_path / "ranks", "spooled-job", range(40))
         got = from_bus(settings, topics.OP, "spooled-job", lambda events: rows(events) >= 240)
@@ -110,6 +114,29 @@ def test_a_killed_sidecars_messages_go_out_before_its_successors(
     assert [sum(len(event.step) for event in got if event.producer == name) for name in producers] == [120, 120]
     assert told == [list(range(len(numbers))) for numbers in told]
     assert list((tmp_path / "spool").iterdir()) == []
+
+
+def test_it_is_on_the_disk_while_kafka_takes_its_time(start: Start, tmp_path: Path) -> None:
+    """Brokers that connect and say nothing count as there for seconds: a kill meanwhile must not cost a row."""
+
+    def safe_before_the_outage_is_known(silent: socket.socket) -> bool:
+        process = start(f"127.0.0.1:{silent.getsockname()[1]}")
+        speaker = rank.Speaker(str(tmp_path / "ranks"))
+        speaker.say(rank.hello(job="j"))
+        for number in range(4):
+            speaker.say(rank.step(number))
+        while settled_decoder.decode(speaker.socket.recv(4096)).place.step < 4:
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        speaker.close()
+        assert process.stderr is not None
+        return b"Events wait" not in process.stderr.read()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:
+        # On a busy machine the brokers may be given up first.
+        tries = next(number for number in range(1, 6) if safe_before_the_outage_is_known(silent))
+    assert rows(spooled(tmp_path / "spool")) == 12 * tries
 
 
 @pytest.mark.bus
