@@ -97,11 +97,9 @@ def test_nothing_is_lost(new_apache_kafka: Callable[..., object], tmp_path: Path
         until(lambda: spooled_rows(spool) > held + ROWS_PER_S and time.monotonic() - gone_s >= OUTAGE_S)
         kafka.start()
         until(lambda: not list(spool.glob("*/*.spool")))
+    finally:
         stop.touch()
         out, err = process.communicate()
-    finally:
-        process.kill()
-        process.communicate()
     steps, unkept = (int(word) for word in out.split())
     ops = consumed(kafka.settings, topics.OP, "outage", steps - 1)
     collectives = consumed(kafka.settings, topics.COLLECTIVE, "outage", steps - 1)

@@ -137,15 +137,17 @@ def test_a_killed_sidecar_is_replaced_and_no_step_is_lost(
     command = [sys.executable, str(RANK.with_name("shipping_rank.py")), str(stop), "400"]
     process = start("--no-panel", "--record", str(recording), "--", *command, folder=tmp_path)
     parts = [recording, *(tmp_path / f"run.{number}.jsonl" for number in range(2, deaths + 2))]
-    for part, following in itertools.pairwise(parts):
-        until(lambda part=part: len(op_rows(part)) > 100)
-        (sidecar,) = children(process.pid, "paceline.sidecar")
-        os.kill(sidecar, signal.SIGKILL)
-        until(lambda following=following: len(op_rows(following)) > 100)
-        (successor,) = children(process.pid, "paceline.sidecar")
-        assert re.search(r"^SigBlk:\s0+$", Path(f"/proc/{successor}/status").read_text(), re.M)
-    stop.touch()
-    out, err = process.communicate()
+    try:
+        for part, following in itertools.pairwise(parts):
+            until(lambda part=part: len(op_rows(part)) > 100)
+            (sidecar,) = children(process.pid, "paceline.sidecar")
+            os.kill(sidecar, signal.SIGKILL)
+            until(lambda following=following: len(op_rows(following)) > 100)
+            (successor,) = children(process.pid, "paceline.sidecar")
+            assert re.search(r"^SigBlk:\s0+$", Path(f"/proc/{successor}/status").read_text(), re.M)
+    finally:
+        stop.touch()
+        out, err = process.communicate()
     steps, lost = (int(word) for word in out.split())
     rows = Counter(row for part in parts for row in op_rows(part) if row[1] == "step")
     assert (process.returncode, lost) == (0, 0)
