@@ -8,7 +8,7 @@ import msgspec
 from paceline.events import DeviceSamples, HostSamples
 
 _NO_COLUMNS = {"schema_version", "cluster", "producer", "sequence", "node", "t0_s", "time_s", "not_measured"}
-_NO_COLUMNS |= {"uuids", "device", "processes", "network_errors"}
+_NO_COLUMNS |= {"uuids", "device", "processes", "network_errors", "account"}
 
 
 def _columns(event: type[msgspec.Struct]) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from paceline import topics, wire
+from paceline.events import Produced
 from paceline.kafka import follow
 from paceline.kafka.follow import BEGINNING, ConsumerRecord, Start
 from paceline.kafka.settings import BrokerSettings
+from paceline.sequences import Sequences
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
@@ -36,6 +38,12 @@ class EventConsumer:
         self._stop = threading.Event()
         self._thread = SupervisedThread("the event consumer", self._run, self._stop)
         self.state = "connecting to the broker"
+        self._sequences = {topic: Sequences() for topic in STARTS}
+
+    @property
+    def restarts(self) -> tuple[str, int]:
+        """The thread's name, and how often it was started again."""
+        return "consumer", self._thread.restarts
 
     def start(self) -> None:
         """Begin to read."""
@@ -59,6 +67,8 @@ class EventConsumer:
             while not self._stop.is_set():
                 for topic, records in follower.poll():
                     self._take(topic, records)
+                known = follower.lag if follower.state == "connected" else {}
+                self._memory.counts.lag = {topic.short: behind for topic, behind in known.items()}
                 self._thread.well()
                 if self.state and follower.caught_up:
                     self.state = ""
@@ -73,7 +83,11 @@ class EventConsumer:
             if record.value is None:
                 continue
             try:
-                self._memory.update(wire.decode(topic, record.value))
+                event = wire.decode(topic, record.value)
+                if isinstance(event, Produced):
+                    self._sequences[topic].admit(event.producer, event.sequence)
+                    self._memory.counts.missing[topic.short] = self._sequences[topic].missing
+                self._memory.update(event)
             except Exception as error:  # Reading it again would fail again: what follows it must not wait for it.
                 self._unusable(topic, str(error))
 

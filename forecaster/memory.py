@@ -44,6 +44,9 @@ class ServiceCounts:
     published: int = 0
     #: Forecasts and profiles that could not be made for publishing.
     failed: int = 0
+    #: By topic: messages still to be read, and numbered ones that never came or could not be read.
+    lag: dict[str, int] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 

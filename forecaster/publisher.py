@@ -53,6 +53,11 @@ class ForecastPublisher:
         self._done: dict[str, float] = {}
         self._profiled: dict[str, float] = {}
 
+    @property
+    def restarts(self) -> tuple[str, int]:
+        """The thread's name, and how often it was started again."""
+        return "publisher", self._thread.restarts
+
     def start(self) -> None:
         """Begin to publish."""
         self._thread.start()

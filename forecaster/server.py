@@ -61,7 +61,9 @@ def serve(args: argparse.Namespace, token: str) -> int:
         except BackfillError as error:
             raise ServerError(str(error)) from error
     names = hosts.answered(args.address, ALLOWED_HOSTS.read(os.environ))
-    app = application(executor, memory, token, lambda: waits(parts), names)
+    app = application(
+        executor, memory, token, lambda: waits(parts), names, lambda: dict(part.restarts for part in parts)
+    )
     for part in parts:
         part.start()
     host, port = listening.getsockname()[:2]

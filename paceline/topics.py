@@ -14,6 +14,8 @@ from paceline import events
 PARTITIONS = 12
 
 HOUR_MS = 3_600_000
+#: The consumer group of the workers, and the prefix of every topic that they own: ACLs name ``paceline-streams-``.
+STREAMS_GROUP = "paceline-streams"
 
 
 class Topic(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ _NOT_COLUMNS = {
     "uuids",
     "processes",
     "network_errors",
+    "account",
 }
 _NOT_COLUMNS |= {"not_measured"}
 

@@ -5,31 +5,30 @@ Rule of this file: options to a spec, messages to a file or a broker. What a job
 
 import argparse
 import contextlib
-import os
 import time
-from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from paceline import wire
 from paceline.kafka.errors import BusError
-from paceline.kafka.outbound import Outbound
-from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.kafka.topic_admin import ensure_topics
-from paceline.recording import RecordingError, Writer, check_writable
+from paceline.kafka.settings import add_brokers_option
+from paceline.recording import RecordingError, check_writable
 from paceline.terminal import Progress, say
-from paceline.timed_event import TimedEvent
 
+from . import fleet_command
 from .fault import parse
 from .job import Job
+from .sink import Sink, published, recorded
 from .spec import Noise, Spec
+from .truth import as_json
 
 EXAMPLES = """examples:
   paceline simulate --ranks 64 --fault compute:rank=9,size=0.3,from=60,to=140 -o job.jsonl.zst --truth job.json
   paceline simulate --ranks 128 --pp 4 --microbatches 16 --uneven-sequences --stage-skew 3=1.3 -o job.jsonl.zst
   paceline simulate --ranks 1024 --fsdp --collectives 4 --fault hang:rank=100,from=150 -o - | paceline analyze -
   paceline simulate --ranks 32 --fault throttle:rank=3,size=0.5,from=50,reason=power --brokers localhost:9092
+
+  paceline simulate fleet FLEET.yaml --record fleet.jsonl.zst      many jobs on many nodes; has a --help of its own
+  paceline simulate fleet FLEET.yaml --start 3d --brokers localhost:9092 --speed max
 
 a fault is KIND:rank=R,size=0.3,from=100,to=200[,every=N][,reason=…][,seconds=S]; R may be 3, 8-15 or 3+9, size is how
 much longer the rank's own work takes (0.3: 30 %). Kinds: compute, throttle (reason thermal, power, brake or hardware),
@@ -78,7 +77,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str]) -> int:
-    """Simulate a job; the exit status."""
+    """Simulate a job, or a fleet of them; the exit status."""
+    if argv[:1] == ["fleet"]:
+        return fleet_command.main(argv[1:])
     options = parser().parse_args(argv)
     if bool(options.output) == bool(options.brokers):
         say("simulate: name a recording with -o FILE, or a broker with --brokers HOST:PORT")
@@ -102,8 +103,7 @@ def main(argv: list[str]) -> int:
         say(f"{options.output or options.brokers}: {error.strerror or error}")
         return 1
     if options.truth:
-        with open(options.truth, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(job.truth()), indent=2) + b"\n")
+        Path(options.truth).write_bytes(as_json(job.truth()))
     return 0
 
 
@@ -132,7 +132,7 @@ def _skew(text: str) -> tuple[int, float]:
         raise ValueError(f"--stage-skew {text}: not STAGE=FACTOR, as in 3=1.3") from None
 
 
-def _run(job: Job, sink: Callable[[TimedEvent], None]) -> None:
+def _run(job: Job, sink: Sink) -> None:
     progress, count, began = Progress(), 0, job.spec.began_s
     for message in job.messages():
         sink(message)
@@ -143,25 +143,8 @@ def _run(job: Job, sink: Callable[[TimedEvent], None]) -> None:
     say(f"{count} messages, {job.ended_s:.0f} s of {job.spec.ranks} ranks")
 
 
-@contextlib.contextmanager
-def _sink(options: argparse.Namespace) -> Iterator[Callable[[TimedEvent], None]]:
+def _sink(options: argparse.Namespace) -> contextlib.AbstractContextManager[Sink]:
     """Where messages go."""
     if options.output:
-        writer = Writer(options.output)
-        with contextlib.closing(writer):
-            yield writer.write_event
-        return
-    settings = BrokerSettings.from_environ(os.environ, options.brokers)
-    ensure_topics(settings)
-    with Outbound(settings, "paceline-simulate") as outbound:
-        started, began_s = time.monotonic(), time.time()
-
-        def send(message: TimedEvent) -> None:
-            if options.speed:
-                outbound.wait_until(started + (message.time_s - began_s) / options.speed)
-            key = (wire.key_of(message.topic, message.event) or "").encode()
-            outbound.send(message.topic.name, key, wire.encode(message.event))
-
-        yield send
-    if outbound.refused:
-        raise BusError(settings.address, f"{outbound.refused} messages were not taken", "run `paceline doctor`")
+        return recorded(options.output)
+    return published(options.brokers, options.speed, time.time())

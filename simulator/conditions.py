@@ -3,6 +3,8 @@
 Rule of this file: readings follow from the faults and a seed of their own; timings are not looked at.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from paceline.events import LinkSample, PeerLink, RankCondition
@@ -12,6 +14,8 @@ from .spec import BUS_BYTES_PER_S, Spec
 
 #: Clock of a card that is not held back, and its memory.
 CLOCK_MHZ, MEMORY_BYTES = 1980.0, 80 * 2**30
+#: Memory that a rank uses, how busy it keeps its device, and how warm a device is whose cooling fails.
+MEMORY_USED_BYTES, BUSY_RATIO, HOT_CELSIUS = MEMORY_BYTES * 7 // 10, 0.96, 89.0
 #: Round trip between two nodes, and how many times longer it is over a slow link of size 1.
 _RTT_S, _SLOW = 100e-6, 300.0
 
@@ -19,6 +23,34 @@ _RTT_S, _SLOW = 100e-6, 300.0
 def active(faults: list[Fault], rank: int, steps: range) -> list[Fault]:
     """The faults on ``rank`` that hit any of ``steps``."""
     return [one for one in faults if rank in one.ranks and one.first < steps.stop and steps.start <= one.last]
+
+
+class Signs(NamedTuple):
+    """What shows of faults on the device and the node of a rank; ``slower``: how many times slower the clock runs."""
+
+    throttle_reasons: int
+    slower: float
+    hot: bool
+    swap_used_bytes: int
+    pressure_cpu_ratio: float
+    pressure_memory_ratio: float
+    pressure_io_ratio: float
+
+
+def signs_of(faults: list[Fault]) -> Signs:
+    """The signs of ``faults``, which hit one rank at one time."""
+    throttle = next((fault for fault in faults if fault.kind == "throttle"), None)
+    kinds = {fault.kind for fault in faults}
+    swapping = "memory" in kinds
+    return Signs(
+        throttle_reasons=REASONS[throttle.reason] if throttle else 0,
+        slower=1 + throttle.size if throttle else 1.0,
+        hot=throttle is not None and throttle.reason == "thermal",
+        swap_used_bytes=6 * 2**30 if swapping else 0,
+        pressure_cpu_ratio=0.7 if "cpu" in kinds else 0.01,
+        pressure_memory_ratio=0.4 if swapping else 0.0,
+        pressure_io_ratio=0.3 if swapping else 0.0,
+    )
 
 
 class ConditionReadings:
@@ -38,26 +70,23 @@ class ConditionReadings:
         ]
 
     def _one(self, rank: int, time_s: float, clock: float, faults: list[Fault]) -> RankCondition:
-        throttle = next((fault for fault in faults if fault.kind == "throttle"), None)
-        kinds = {fault.kind for fault in faults}
-        swapping = "memory" in kinds
-        hot = throttle is not None and throttle.reason == "thermal"
+        signs = signs_of(faults)
         return RankCondition(
             rank=rank,
             time_s=time_s,
             span_s=1.0,
-            throttle_reasons=REASONS[throttle.reason] if throttle else 0,
-            sm_clock_mhz=round(clock / (1 + throttle.size)) if throttle else clock,
+            throttle_reasons=signs.throttle_reasons,
+            sm_clock_mhz=round(clock / signs.slower) if signs.throttle_reasons else clock,
             sm_clock_max_mhz=CLOCK_MHZ,
-            utilization_ratio=0.96,
-            temperature_celsius=89.0 if hot else self.warm[rank],
-            fb_used_bytes=MEMORY_BYTES * 7 // 10,
+            utilization_ratio=BUSY_RATIO,
+            temperature_celsius=HOT_CELSIUS if signs.hot else self.warm[rank],
+            fb_used_bytes=MEMORY_USED_BYTES,
             fb_total_bytes=MEMORY_BYTES,
-            major_faults=int(self.random.poisson(4000)) if swapping else 0,
-            swap_used_bytes=6 * 2**30 if swapping else 0,
-            pressure_cpu_ratio=0.7 if "cpu" in kinds else 0.01,
-            pressure_memory_ratio=0.4 if swapping else 0.0,
-            pressure_io_ratio=0.3 if swapping else 0.0,
+            major_faults=int(self.random.poisson(4000)) if signs.swap_used_bytes else 0,
+            swap_used_bytes=signs.swap_used_bytes,
+            pressure_cpu_ratio=signs.pressure_cpu_ratio,
+            pressure_memory_ratio=signs.pressure_memory_ratio,
+            pressure_io_ratio=signs.pressure_io_ratio,
         )
 
 

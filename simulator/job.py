@@ -3,7 +3,11 @@
 Rule of this file: runs of steps small enough to hold, one after the other; the same spec gives the same messages.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Generator, Iterable, Iterator
+from heapq import merge
+from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 
@@ -13,20 +17,25 @@ from .dependencies import run
 from .fault import EXPECTED, Fault
 from .inject import inject
 from .node_messages import NodeMessages
-from .spec import RANKS_A_NODE, Spec
+from .spec import Spec
 from .table import build
 from .truth import FaultTruth, Truth
 from .work import Array, Draws
 
 #: Numbers held at a time.
-_CELLS = 2_000_000
+CELLS = 2_000_000
 
 
 class Job:
-    """A job to run once: ``messages``, then ``truth``."""
+    """A job to run once: ``messages``, then ``truth``.
 
-    def __init__(self, spec: Spec) -> None:
+    No step ends later than ``until_s`` seconds after the job began. ``cells``: numbers held at a time.
+    """
+
+    def __init__(self, spec: Spec, until_s: float = math.inf, cells: int = CELLS) -> None:
         self.spec = spec
+        self.until_s = until_s
+        self.cells = cells
         self.node_messages = NodeMessages(spec)
         #: When all left each step, with the faults and without, seconds since the job began.
         self.left: Array = np.zeros(0)
@@ -39,16 +48,22 @@ class Job:
         hang = min((fault for fault in spec.faults if fault.kind == "hang"), key=lambda one: one.first, default=None)
         steps = spec.steps if hang is None else min(hang.first, spec.steps)
         yield from self.node_messages.describe(0.0, ended=False)
-        yield from self._steps(steps)
-        self.ended_s = float(self.left[-1]) if self.left.size else 0.0
+        late: list[TimedEvent] = []
+        for messages in self._steps(steps):
+            # What the next steps send comes after this step's end, but maybe before the last of these messages.
+            self.ended_s = float(self.left[-1])
+            late = yield from _until(spec.began_s + self.ended_s, late, messages)
+        hanging: Iterator[TimedEvent] = iter(())
         if hang is not None and hang.first < spec.steps:
-            yield from self.node_messages.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
+            hanging = self.node_messages.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
             self.ended_s += spec.step_s + hang.seconds
-        yield from self.node_messages.describe(self.ended_s + 2.0, ended=True)
+        ended = self.node_messages.describe(self.ended_s + 2.0, ended=True)
+        yield from _until(math.inf, late, chain(hanging, ended))
 
-    def _steps(self, steps: int) -> Iterator[TimedEvent]:
+    def _steps(self, steps: int) -> Iterator[Iterator[TimedEvent]]:
+        """The messages of the steps, a run of them at a time."""
         spec, draws = self.spec, Draws(self.spec)
-        run_length = max(_CELLS // (spec.ranks * (2 * spec.microbatches * spec.blocks + 10)), 1)
+        run_length = spec.steps_within(self.cells)
         before = healthy_before = np.zeros(spec.ranks)
         for first in range(0, steps, run_length):
             count = min(run_length, steps - first)
@@ -62,7 +77,15 @@ class Job:
             before = work.optimizer[-1]
             self.left = _extend(self.left, times.leave)
             base = np.concatenate([[0.0], self.left])[first : first + count]
-            yield from self.node_messages.emit(first, build(work, times, base, spec), times, base)
+            table = build(work, times, base, spec)
+            kept = int(np.searchsorted(self.left, self.until_s, side="right"))
+            if kept < self.left.size:
+                self.left, self.left_healthy = self.left[:kept], self.left_healthy[:kept]
+                table = table._replace(end=table.end[: kept - first])
+            if kept > first:
+                yield self.node_messages.emit(first, table, times, base)
+            if kept < first + count:
+                return
 
     def truth(self) -> Truth:
         """What is true of the messages given."""
@@ -102,7 +125,7 @@ class Job:
             size=fault.size,
             every=fault.every,
             ranks=list(fault.ranks),
-            nodes=sorted({f"node-{rank // RANKS_A_NODE:04d}" for rank in fault.ranks}),
+            nodes=sorted({self.spec.node_name(rank // self.spec.ranks_a_node) for rank in fault.ranks}),
             first_step=fault.first,
             last_step=fault.first if hangs else last,
             began_s=round(self.spec.began_s + float(with_it[begin]), 6),
@@ -111,6 +134,19 @@ class Job:
             kind=kind,
             cause=cause,
         )
+
+
+def _until(
+    time_s: float, late: list[TimedEvent], messages: Iterable[TimedEvent]
+) -> Generator[TimedEvent, None, list[TimedEvent]]:
+    """Give those up to ``time_s``, in the order of time; those that are later are returned."""
+    later = []
+    for message in merge(late, messages, key=attrgetter("time_s")):
+        if message.time_s <= time_s:
+            yield message
+        else:
+            later.append(message)
+    return later
 
 
 def _extend(left: Array, leave: Array) -> Array:

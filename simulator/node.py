@@ -12,7 +12,7 @@ from paceline.events import JobDescribed, OpenCollective, RankPlace
 from paceline.topics import JOB, Topic
 
 from .collectives import collectives_of
-from .spec import RANKS_A_NODE, Spec
+from .spec import Spec
 
 
 class Node:
@@ -20,8 +20,8 @@ class Node:
 
     def __init__(self, number: int, spec: Spec) -> None:
         self.spec = spec
-        self.name = f"node-{number:04d}"
-        self.ranks = range(number * RANKS_A_NODE, min((number + 1) * RANKS_A_NODE, spec.ranks))
+        self.name = spec.node_name(number)
+        self.ranks = range(number * spec.ranks_a_node, min((number + 1) * spec.ranks_a_node, spec.ranks))
         self.about: dict[str, Any] = {
             "cluster": spec.cluster,
             "producer": f"{spec.job}-{spec.attempt}-{self.name}",

@@ -49,7 +49,8 @@ class NodeMessages:
         random = np.random.default_rng([spec.seed, 3])
         #: When in a second each node sends, and how wrong its clock is.
         self.phase: list[float] = random.random(spec.nodes).tolist()
-        self.clock: list[float] = (spec.began_s + _CLOCK_S * random.standard_normal(spec.nodes)).tolist()
+        ahead_s = np.array(spec.clocks_ahead_s or [0.0] * spec.nodes)
+        self.clock: list[float] = (spec.began_s + _CLOCK_S * random.standard_normal(spec.nodes) + ahead_s).tolist()
 
     def describe(self, time_s: float, *, ended: bool) -> Iterator[TimedEvent]:
         """What each node says when the job begins, and again when it has ended."""

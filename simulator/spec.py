@@ -44,7 +44,8 @@ class Spec:
 
     ``uneven`` is the standard deviation of log sequence length, 0 for equal ones. ``stage_skew`` maps a stage to how
     much longer its layers take. ``phases=False`` sends collectives alone, without step numbers, as NCCL's own plugins
-    do. Pauses are in steps between and seconds each; 0 is never.
+    do. Pauses are in steps between and seconds each; 0 is never. Nodes have ``ranks_a_node`` ranks each, the names
+    ``node_names`` (none: ``node-0000`` on), and clocks that are ``clocks_ahead_s`` seconds ahead (none: right).
     """
 
     ranks: int = 8
@@ -72,9 +73,12 @@ class Spec:
     cluster: str = "simulated"
     began_s: float = 1_767_225_600.0
     conditions: bool = True
+    ranks_a_node: int = RANKS_A_NODE
+    node_names: tuple[str, ...] = ()
+    clocks_ahead_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dp", self.dp or max(self.ranks // (self.tp * self.pp), 1))
+        object.__setattr__(self, "dp", self.dp or max(self.ranks // max(self.tp * self.pp, 1), 1))
         object.__setattr__(self, "microbatches", self.microbatches or (2 * self.pp if self.pp > 1 else 1))
         self._check_shape()
         if not 1e-4 <= self.step_s <= 3600 or self.steps < 1:
@@ -120,8 +124,21 @@ class Spec:
 
     @property
     def nodes(self) -> int:
-        """Nodes of up to eight ranks."""
-        return -(-self.ranks // RANKS_A_NODE)
+        """How many nodes its ranks need."""
+        return -(-self.ranks // self.ranks_a_node)
+
+    def node_name(self, number: int) -> str:
+        """What node ``number`` is called."""
+        return self.node_names[number] if self.node_names else f"node-{number:04d}"
+
+    def steps_within(self, cells: int) -> int:
+        """How many steps' work fits into ``cells`` numbers; one at least."""
+        return max(cells // self.cells, 1)
+
+    @property
+    def cells(self) -> int:
+        """About how many numbers the work of one step is."""
+        return self.ranks * (2 * self.microbatches * self.blocks + 10)
 
     def place(self, rank: int) -> tuple[int, int, int]:
         """The rank's dp, tp and pp."""

@@ -45,3 +45,47 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_without_faults_s: float
     faults: list[FaultTruth]
     also: list[str]
+
+
+class DeviceTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with one GPU, as its own samples show it, and as what it should be found."""
+
+    node: str
+    device: str
+    job: str
+    began_s: float
+    ended_s: float
+    kind: str
+
+
+class SilenceTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """A node from which nothing arrived for a while; ``messages_lost``: what it had to say, by topic."""
+
+    node: str
+    began_s: float
+    ended_s: float
+    messages_lost: dict[str, int]
+
+
+class FleetTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """A fleet: of each job that told its steps what is true of it, and what is wrong with nodes.
+
+    ``clocks_ahead_s``: by how much each node's clock is wrong. A job that had not ended with the fleet is told as far
+    as it came.
+    """
+
+    cluster: str
+    seed: int
+    began_s: float
+    ended_s: float
+    nodes: int
+    gpus: int
+    jobs: list[Truth]
+    devices: list[DeviceTruth]
+    silences: list[SilenceTruth]
+    clocks_ahead_s: dict[str, float]
+
+
+def as_json(truth: Truth | FleetTruth) -> bytes:
+    """The file that holds it."""
+    return msgspec.json.format(msgspec.json.encode(truth), indent=2) + b"\n"

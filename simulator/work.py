@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .spec import DATA, OPTIMIZER, RANKS_A_NODE, Spec
+from .spec import DATA, OPTIMIZER, Spec
 
 Array = NDArray[np.floating[Any]]
 
@@ -102,7 +102,7 @@ class Draws:
         common = np.exp(noise.job * random.standard_normal(steps))
         for step in range(first, min(first + steps, len(_WARM_UP))):
             common[step - first] *= _WARM_UP[step]
-        ranks = np.repeat(np.exp(drift), RANKS_A_NODE, axis=1)[:, : self.spec.ranks]
+        ranks = np.repeat(np.exp(drift), self.spec.ranks_a_node, axis=1)[:, : self.spec.ranks]
         return np.asarray(common[:, None] * ranks * self.device)
 
     def _sequences(self, steps: int) -> Array:

@@ -63,6 +63,7 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
     from .faust_app import NEEDED
     from .worker import Worker, WorkerError
 
+    restarts = 0
     while True:
         try:
             wait_for_broker(settings, wait_s, lambda cause: _say(f"waiting for a broker: {cause}"))
@@ -72,9 +73,10 @@ def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s
             return 1
         began_s = time.monotonic()
         try:
-            asyncio.run(Worker(settings, data_dir, web, most_ranks, further_hosts).run())
+            asyncio.run(Worker(settings, data_dir, web, most_ranks, further_hosts, restarts).run())
         except WorkerError as error:
             _say(f"starting again from what is stored: {error}")
+            restarts += 1
             if time.monotonic() - began_s < SOON_S:
                 time.sleep(2.0)
         else:

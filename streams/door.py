@@ -27,6 +27,7 @@ from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
 from .positions import PositionCheck, Positions
 from .processor import Processor
+from .producers import Producers
 from .store import Store
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ class Source(Protocol):
     async def commit(self, offsets: dict[Partition, int]) -> None:
         """Commit these offsets."""
 
+    def ends(self) -> dict[Partition, tuple[int, int | None]]:
+        """Each partition's end as the last fetch told it, and its committed offset; those that were fetched."""
+
 
 @dataclass
 class DoorCounts:
@@ -62,6 +66,9 @@ class DoorCounts:
     bytes: int = 0
     published: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     dead_letters: int = 0
+    #: Dead letters by topic and class of reason.
+    refused: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    producers: Producers = field(default_factory=Producers)
     states_dropped: int = 0
     unreadable: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     checkpoints: int = 0
@@ -128,8 +135,9 @@ class Door:
         try:
             event = wire.decode(topic, data)
         except wire.WireError as error:
-            await self._refuse(source, offset, data, str(error))
+            await self._refuse(source, offset, data, "undecodable", str(error))
             return
+        self.counts.producers.hear(topic, event)
         key, epoch = state_key(topic, event), self.epoch
         while epoch == self.epoch:
             opened = self._opened(key, source, offset)
@@ -151,7 +159,8 @@ class Door:
         except Exception as error:
             # No single message may stop the others; it is kept, with its reason, where people look for such.
             log.exception("%s %d/%d could not be judged", topic.short, source.number, offset)
-            await self._refuse(source, offset, data, f"could not be judged: {type(error).__name__}: {error}")
+            reason = f"could not be judged: {type(error).__name__}: {error}"
+            await self._refuse(source, offset, data, "unjudgeable", reason)
             return
         self.counts.newest_event_s = getattr(event, "t0_s", None)
         for (target, answer), value in zip(said, values, strict=True):
@@ -207,8 +216,9 @@ class Door:
             log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
         return opened
 
-    async def _refuse(self, source: Partition, offset: int, data: bytes, reason: str) -> None:
+    async def _refuse(self, source: Partition, offset: int, data: bytes, kind: str, reason: str) -> None:
         self.counts.dead_letters += 1
+        self.counts.refused[topics.BY_NAME[source.topic].short, kind] += 1
         await self.letters.put(source, offset, data, reason, self.offsets.received(source, offset, None))
 
     async def checkpoint(self, everything: bool = False) -> None:
@@ -255,6 +265,7 @@ class Door:
         if reason is not None:
             source, offset = opened.newest
             self.counts.dead_letters += 1
+            self.counts.refused[topics.BY_NAME[source.topic].short, "unstorable"] += 1
             await self.letters.put(source, offset, key.text().encode(), reason)
         await asyncio.gather(*waiting)
         if epoch != self.epoch:
@@ -294,6 +305,16 @@ class Door:
         if epoch == self.epoch:
             self.offsets.committed(safe)
 
+    def lag(self) -> dict[str, int]:
+        """Messages on the broker that were not taken yet, by topic."""
+        lag: dict[str, int] = {}
+        for source, (end, committed) in self.source.ends().items():
+            due = self.positions.next.get(source, committed)
+            if due is not None:
+                topic = topics.BY_NAME[source.topic].short
+                lag[topic] = lag.get(topic, 0) + max(0, end - due)
+        return lag
+
     def lose(self) -> None:
         """The partitions were taken away: forget all that is not stored. It will come again, here or elsewhere."""
         self.epoch += 1
@@ -301,4 +322,5 @@ class Door:
         self.offsets.clear()
         self.letters.clear()
         self.positions.clear()
+        self.counts.producers.forget_positions()
         self._open.clear()

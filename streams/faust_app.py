@@ -7,6 +7,7 @@ stored by a timer, with no event in hand.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
@@ -26,12 +27,10 @@ from .processor import Processor
 from .routes import ROUTES
 from .store import Store, partition_of
 
-#: The consumer group, and the prefix of every topic this app owns: ACLs name ``paceline-streams-``.
-GROUP = "paceline-streams"
 TABLE = "snapshots"
 SOURCES = tuple(topics.BY_NAME[name] for name in ROUTES)
 TARGETS = (topics.WINDOW, topics.FINDING, topics.DEADLETTER)
-CHANGELOG = Topic(f"{GROUP}-{TABLE}-changelog", bytes, "none", "compacted", None, topics.PARTITIONS)
+CHANGELOG = Topic(f"{topics.STREAMS_GROUP}-{TABLE}-changelog", bytes, "none", "compacted", None, topics.PARTITIONS)
 #: What must be there before the app starts.
 NEEDED = (*SOURCES, *TARGETS, CHANGELOG)
 
@@ -72,7 +71,7 @@ def credentials(settings: BrokerSettings) -> Any:
 def app(settings: BrokerSettings, data_dir: Path) -> faust.App:
     """The app, without its agents. It joins in 3-5 s, also where a broker waits for half the session timeout."""
     return faust.App(
-        GROUP,
+        topics.STREAMS_GROUP,
         broker=[f"kafka://{address}" for address in settings.brokers],
         broker_credentials=credentials(settings),
         broker_session_timeout=8.0,
@@ -137,6 +136,17 @@ class Consumer:
     async def commit(self, offsets: dict[Partition, int]) -> None:
         """Commit these offsets of the partitions that are still ours."""
         await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
+
+    def ends(self) -> dict[Partition, tuple[int, int | None]]:
+        """What the last fetch of each source partition told; asks nobody."""
+        fetched = {}
+        for at in self._consumer.assignment():
+            end = None
+            with contextlib.suppress(AssertionError):  # The client's own thread has given it away meanwhile.
+                end = self._consumer.highwater(at) if at.topic in ROUTES else None
+            if end is not None:
+                fetched[Partition(at.topic, at.partition)] = (int(end), self._consumer._committed_offset.get(at))
+        return fetched
 
 
 def build(

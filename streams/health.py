@@ -1,10 +1,11 @@
 """``/healthz``, ``/readyz`` and ``/metrics`` of the worker, on the loopback address unless told otherwise.
 
-Rule of this file: it only reads. Metric names of the worker begin with ``paceline_streams_``; those of the jobs it
-watches, a gauge each by job, do not name the service.
+Rule of this file: it only reads. Metric names of the worker begin with ``paceline_streams_``; those of collectors
+and sidecars, which have no port, with the name of theirs; those of the jobs it watches do not name a service.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -13,15 +14,28 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from paceline import hosts
+from paceline.topics import BY_NAME
 
 from .door import DoorCounts
+from .producers import Producers
+
+
+@dataclass(frozen=True)
+class WorkerState:
+    """What ``/metrics`` tells of the worker beside its counts; ``lag`` is by topic."""
+
+    in_hand: int = 0
+    units: int = 0
+    ready: bool = False
+    restarts: int = 0
+    lag: dict[str, int] = field(default_factory=dict)
 
 
 class _Meters:
     """The door's counts as Prometheus metrics, read when asked for."""
 
-    def __init__(self, counts: DoorCounts, in_hand: int, units: int) -> None:
-        self._counts, self._in_hand, self._units = counts, in_hand, units
+    def __init__(self, counts: DoorCounts, worker: WorkerState) -> None:
+        self._counts, self._worker = counts, worker
 
     def collect(self) -> Iterator[Metric]:
         """Every metric, as ``prometheus_client`` wants a collector to tell them."""
@@ -39,15 +53,64 @@ class _Meters:
         yield _counter("checkpoint_bytes", "Bytes of the snapshots stored.", counts.checkpoint_bytes)
         yield _counter("commits", "Offset commits.", counts.commits)
         waiting = "Events read whose offset is not safe to commit yet."
-        yield GaugeMetricFamily("paceline_streams_uncommitted_events", waiting, self._in_hand)
-        yield GaugeMetricFamily("paceline_streams_units", "Jobs and nodes in memory.", self._units)
+        yield GaugeMetricFamily("paceline_streams_uncommitted_events", waiting, self._worker.in_hand)
+        yield GaugeMetricFamily("paceline_streams_units", "Jobs and nodes in memory.", self._worker.units)
+        yield from self._state()
+        yield from _producers(counts.producers)
         for name, help_, at in _JOBS:
             family = GaugeMetricFamily(name, help_, labels=["training_job"])
             for job, row in sorted(counts.jobs.items()):
                 family.add_metric([job], row[at])
             yield family
 
+    def _state(self) -> Iterator[Metric]:
+        """How the worker itself stands."""
+        worker, counts = self._worker, self._counts
+        yield GaugeMetricFamily("paceline_streams_ready", "1 while /readyz is 200.", int(worker.ready))
+        yield _counter("restarts", "Starts from what is stored, after an outage or a failure.", worker.restarts)
+        lag = GaugeMetricFamily("paceline_streams_lag_messages", "Messages not taken yet.", labels=["topic"])
+        for topic, behind in sorted(worker.lag.items()):
+            lag.add_metric([topic], behind)
+        refused = CounterMetricFamily(
+            "paceline_streams_refused_messages", "Dead letters by topic and reason.", labels=["topic", "reason"]
+        )
+        for (topic, reason), count in sorted(counts.refused.items()):
+            refused.add_metric([topic, reason], count)
+        yield from (lag, refused)
 
+
+def _producers(producers: Producers) -> Iterator[Metric]:
+    """What is missing of producers, and what those say of themselves who have no port of their own."""
+    missing = "Numbered messages that never came, or could not be read."
+    yield _by_topic("missing_messages", missing, producers.missing)
+    yield _counter("lost_rows", "Rows that training processes measured and dropped.", producers.lost_rows)
+    for service in ("collectors", "sidecar"):
+        labels = ["node", "training_job"] if service == "sidecar" else ["node"]
+        senders = {who[1:]: sender for who, sender in sorted(producers.senders.items()) if who[0] == service}
+        for name, help_, kept in _ACCOUNT:
+            kind = CounterMetricFamily if kept in ("sent", "outages") else GaugeMetricFamily
+            family = kind(f"paceline_{service}_{name}", help_, labels=labels)
+            for who, sender in senders.items():
+                family.add_metric(list(who[: len(labels)]), getattr(sender.account, kept))
+            yield family
+        shed = CounterMetricFamily(f"paceline_{service}_shed_messages", "Messages lost.", labels=[*labels, "topic"])
+        restarts = CounterMetricFamily(f"paceline_{service}_restarts", "Another process took over.", labels=labels)
+        for who, sender in senders.items():
+            restarts.add_metric(list(who[: len(labels)]), sender.restarts)
+            for topic, count in sorted(sender.account.shed.items()):
+                if topic in BY_NAME:
+                    shed.add_metric([*who[: len(labels)], BY_NAME[topic].short], count)
+        yield from (shed, restarts)
+
+
+#: Of a producer's account: metric, what it is, field.
+_ACCOUNT = (
+    ("sent_messages", "Messages that a broker has.", "sent"),
+    ("waiting_messages", "Messages in memory.", "waiting"),
+    ("spooled_messages", "Messages on disk.", "spooled"),
+    ("spooled_bytes", "Bytes of the spool on disk.", "spooled_bytes"),
+    ("outages", "How often the brokers went away.", "outages"),
+)
 #: Metric of a job, what it is, and its place in the door's row.
 _JOBS = (
     ("paceline_step_seconds", "Median step of the median rank in the last window.", 0),
@@ -66,10 +129,10 @@ def _by_topic(name: str, help_: str, counts: dict[str, int]) -> Metric:
     return family
 
 
-def metrics(counts: DoorCounts, in_hand: int, units: int) -> str:
+def metrics(counts: DoorCounts, worker: WorkerState) -> str:
     """The numbers in Prometheus' text form."""
     registry = CollectorRegistry()
-    registry.register(_Meters(counts, in_hand, units))
+    registry.register(_Meters(counts, worker))
     return generate_latest(registry).decode()
 
 

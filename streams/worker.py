@@ -45,12 +45,14 @@ class Worker:
         web: tuple[str, int] = ("127.0.0.1", 0),
         most_ranks: int = MOST_RANKS.default,
         further_hosts: Sequence[str] = (),
+        restarts: int = 0,
     ) -> None:
         self.settings = settings
         self.data_dir = data_dir
         self.most_ranks = most_ranks
         self.web_address, self.web_port = web
         self.names = hosts.answered(self.web_address, further_hosts)
+        self.restarts = restarts
         self.ready = False
         self._answered_s = time.monotonic()
 
@@ -100,7 +102,14 @@ class Worker:
 
     async def _serve(self, door: Door) -> web.AppRunner:
         def text() -> str:
-            return health.metrics(door.counts, door.offsets.in_hand(), len(door.processor.states))
+            state = health.WorkerState(
+                in_hand=door.offsets.in_hand(),
+                units=len(door.processor.states),
+                ready=self.waits() is None,
+                restarts=self.restarts,
+                lag=door.lag() if self.ready else {},
+            )
+            return health.metrics(door.counts, state)
 
         try:
             return await health.serve(self.web_address, self.web_port, self.waits, text, self.names)

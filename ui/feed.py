@@ -13,9 +13,9 @@ from paceline.topics import DEADLETTER, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .job_buffer import JobBuffer
-from .snapshot import JobLine, JobView, NodeView, TopicLine, view_of
+from .snapshot import JobLine, JobView, NodeView, SenderLine, TopicLine, view_of
 
-JOBS, NODES, DEAD_LETTERS, PRODUCERS = 64, 2_000, 50, 10_000
+JOBS, NODES, DEAD_LETTERS, PRODUCERS, SENDERS = 64, 2_000, 50, 10_000, 4_000
 
 
 @dataclass
@@ -50,6 +50,8 @@ class Feed:
     traffic: dict[str, TopicTraffic] = field(default_factory=lambda: {topic.short: TopicTraffic() for topic in TOPICS})
     #: Findings of nodes know no step and no attempt: they outlive a job's restart, and some are of no job at all.
     node_findings: FindingsBook = field(default_factory=FindingsBook)
+    #: What collectors and sidecars say of themselves, by service, node and job.
+    senders: dict[tuple[str, str, str], SenderLine] = field(default_factory=dict)
 
     def update(self, short: str, event: Any, at_s: float) -> None:
         """Take ``event`` of topic ``short``, written at ``at_s`` by the broker's or producer's clock.
@@ -62,6 +64,7 @@ class Feed:
         if isinstance(event, events.Produced) and not traffic.sequences.admit(event.producer, event.sequence):
             return
         traffic.messages += 1
+        self._account(event, at_s)
         match event:
             case events.Finding(first_step=step, nodes=[_, *_]) if step < 0:
                 self.node_findings.upsert(event)
@@ -110,7 +113,7 @@ class Feed:
     def topics(self) -> list[TopicLine]:
         """The traffic of each topic the page reads, in the table's order."""
         return [
-            TopicLine(short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason)
+            TopicLine(short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason, t.sequences.missing)
             for short, t in self.traffic.items()
             if short not in ("collective", "node", DEADLETTER.short)
         ]
@@ -118,6 +121,21 @@ class Feed:
     def nodes(self) -> list[NodeView]:
         """Every node's newest samples, by name."""
         return [NodeView(name, m.last_s, m.device, m.host) for name, m in sorted(self.machines.items())]
+
+    def _account(self, event: Any, at_s: float) -> None:
+        """Keep what a sender says of itself; what its spool held back is older than what is known."""
+        match event:
+            case events.HostSamples(node=node, account=events.DeliveryAccount() as account):
+                line = SenderLine("collector", node, "", at_s, account)
+            case events.OpTimings(node=node, job=job, account=events.DeliveryAccount() as account):
+                line = SenderLine("sidecar", node, job, at_s, account)
+            case _:
+                return
+        who = (line.service, line.node, line.job)
+        held = self.senders.pop(who, None)
+        self.senders[who] = held if held is not None and held.as_of_s > at_s else line
+        if len(self.senders) > SENDERS:
+            del self.senders[next(iter(self.senders))]
 
     def _job(self, event: Any, at_s: float) -> None:
         buffer = self._buffer(event.cluster, event.job, event.attempt)

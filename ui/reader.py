@@ -68,6 +68,8 @@ class Reader:
                 dead_letters=list(self._feed.dead_letters),
                 missing=self._feed.missing,
                 node_findings=self._feed.node_findings.episodes(),
+                senders=list(self._feed.senders.values()),
+                restarts=sum(thread.restarts for thread in self._threads.values()),
             )
 
     def _connection(self) -> Connection:

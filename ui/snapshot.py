@@ -44,6 +44,18 @@ class TopicLine:
     unusable: int
     skipped: int
     reason: str
+    missing: int = 0
+
+
+@dataclass(frozen=True)
+class SenderLine:
+    """What a node's collector or sidecar last said of its own messages; ``job`` is none of a collector."""
+
+    service: Literal["collector", "sidecar"]
+    node: str
+    job: str
+    as_of_s: float
+    account: events.DeliveryAccount
 
 
 @dataclass(frozen=True)
@@ -111,6 +123,9 @@ class Snapshot:
     dead_letters: list[events.DeadLetter] = field(default_factory=list)
     node_findings: list[Episode] = field(default_factory=list)
     missing: int = 0
+    senders: list[SenderLine] = field(default_factory=list)
+    #: How often a reading thread of the page was started again.
+    restarts: int = 0
 
 
 def name_of(cluster: str, job: str) -> str:

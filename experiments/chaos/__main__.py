@@ -109,7 +109,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 def _run(folder: Path, options: argparse.Namespace, result: Result) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     small_disk = options.isolated and _mount_small_disk(folder / "node-3" / "data")
-    jobs = max(int((options.minutes * 60 * options.speed - JOB_S) / EVERY_S), 2)
+    jobs = max(int((options.minutes * 60 * options.speed - JOB_S) / EVERY_S) + 1, 2)
     say(f"making {jobs} jobs of 16 ranks")
     began_s = time.time()
     sent = messages(fleet(jobs, options.seed, began_s))

@@ -3,25 +3,23 @@
 Rule of this file: pure, and the same for the same seed.
 """
 
-import heapq
 import json
 from collections.abc import Iterable, Iterator
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paceline import topics, wire
 from paceline.timed_event import TimedEvent
-from simulator.fault import Fault
-from simulator.job import Job
-from simulator.spec import Spec
+from simulator.fleet import Fleet
+from simulator.fleet_file import read
 from streams.processor import Processor
 from streams.routes import ROUTES
 
 from .verdict import Found
 
-#: Seconds from one job's start to the next one's; each runs for about ``JOB_S``.
-EVERY_S, JOB_S, STEP_S = 30.0, 75.0, 0.5
-#: What is wrong with every other job.
+#: Seconds from one job's start to the next one's, how long each runs, and how many pairs of nodes take turns.
+EVERY_S, JOB_S, PAIRS = 30, 80, 3
+#: What is wrong with every other job, with one rank of it; a link with all ranks of a node.
 FAULTS = ("compute", "input", "gc", "throttle", "cpu", "link")
 
 
@@ -35,28 +33,26 @@ class Message(NamedTuple):
     timestamp_ms: int
 
 
-def spec(name: str, began_s: float, seed: int, fault: str | None) -> Spec:
-    """A job of two nodes; with ``fault``, of one rank of it."""
-    draw = Random(seed)
-    rank = draw.randrange(16)
-    ranks = tuple(range(8)) if fault == "link" else (rank,)
-    faults = () if fault is None else (Fault(kind=fault, ranks=ranks, size=0.6, first=30, last=110),)
-    return Spec(job=name, ranks=16, steps=int(JOB_S / STEP_S), step_s=STEP_S, seed=seed, faults=faults, began_s=began_s)
-
-
 def fleet(jobs: int, seed: int, began_s: float, name: str = "job") -> Iterator[TimedEvent]:
-    """The messages of all jobs in the order of time."""
+    """All messages in the order of time: every ``EVERY_S`` a job of two nodes begins, healthy and slow in turn."""
     draw = Random(seed)
-    specs = [
-        spec(
-            f"{name}-{at}",
-            began_s + at * EVERY_S,
-            draw.randrange(2**31),
-            FAULTS[at // 2 % len(FAULTS)] if at % 2 else None,
-        )
-        for at in range(jobs)
-    ]
-    return heapq.merge(*(Job(one).messages() for one in specs), key=lambda event: event.time_s)
+    description = {
+        "seed": seed,
+        "duration": f"{EVERY_S * (jobs - 1) + JOB_S + 5}s",
+        "nodes": [{"name": f"{name}-node", "count": 2 * PAIRS}],
+        "jobs": [_job(f"{name}-{at}", at, draw) for at in range(jobs)],
+        "sampling": {"every": "1s", "message": "5s"},
+    }
+    return Fleet(read(json.dumps(description), start_s=began_s)).messages()
+
+
+def _job(name: str, at: int, draw: Random) -> dict[str, Any]:
+    pair = [f"{name.rpartition('-')[0]}-node-{2 * (at % PAIRS) + node:04d}" for node in range(2)]
+    kind = FAULTS[at // 2 % len(FAULTS)]
+    ranks = list(range(8)) if kind == "link" else [draw.randrange(16)]
+    fault = {"kind": kind, "ranks": ranks, "size": 0.6, "from": "15s", "to": "55s"}
+    when = {"start": f"{EVERY_S * at}s", "end": f"{EVERY_S * at + JOB_S}s"}
+    return {"name": name, "nodes": pair, **when, "faults": [fault] if at % 2 else []}
 
 
 def messages(events: Iterable[TimedEvent]) -> list[Message]:

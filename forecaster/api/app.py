@@ -1,7 +1,7 @@
 """The application: routes, refusals, limits, health and metrics around an executor and a memory."""
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, Request, Response
@@ -30,10 +30,11 @@ def application(
     token: str = "",
     ready: Callable[[], str | None] = lambda: None,
     names: Sequence[str] = (),
+    restarts: Callable[[], Mapping[str, int]] = dict,
 ) -> FastAPI:
     """The service; ``token`` allows changes, ``ready`` tells what it still waits for, or None.
 
-    With ``names`` only requests for one of them are answered.
+    With ``names`` only requests for one of them are answered; ``restarts`` counts those of each thread.
     """
     meters = Meters()
 
@@ -54,7 +55,7 @@ def application(
     app.include_router(series.router(memory, executor))
     app.include_router(changes.router(memory, token))
     app.include_router(jobs.router(memory, executor))
-    _health(app, ready, lambda: meters.text(memory, executor.waiting))
+    _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))
 
     @app.middleware("http")
     async def measured(request: Request, call_next: Callable[[Request], ASGIApp]) -> Response:

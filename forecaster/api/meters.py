@@ -1,10 +1,38 @@
 """The service's own metrics. Names begin with ``paceline_forecaster_``; labels are bounded."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Iterator, Mapping
 
-from ..memory import Memory
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from ..memory import Memory, ServiceCounts
 
 BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+
+
+class _Bus:
+    """How the service stands with the bus, as told last."""
+
+    def __init__(self) -> None:
+        self.counts, self.ready, self.restarts = ServiceCounts(), False, dict[str, int]()
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric, as ``prometheus_client`` wants a collector to tell them."""
+        yield GaugeMetricFamily("paceline_forecaster_ready", "1 while /readyz is 200.", int(self.ready))
+        lag = GaugeMetricFamily("paceline_forecaster_lag_messages", "Messages not read yet.", labels=["topic"])
+        missing = CounterMetricFamily(
+            "paceline_forecaster_missing_messages",
+            "Numbered messages that never came, or could not be read.",
+            labels=["topic"],
+        )
+        restarts = CounterMetricFamily(
+            "paceline_forecaster_restarts", "Starts of a thread that had failed.", labels=["thread"]
+        )
+        for family, values in ((lag, self.counts.lag), (missing, self.counts.missing), (restarts, self.restarts)):
+            for label, value in sorted(values.items()):
+                family.add_metric([label], value)
+            yield family
 
 
 class Meters:
@@ -22,6 +50,8 @@ class Meters:
             registry=self._registry,
         )
 
+        self._bus = _Bus()
+        self._registry.register(self._bus)
         self._held = Gauge("paceline_forecaster_series", "Series in memory.", registry=self._registry)
         self._bytes = Gauge("paceline_forecaster_history_bytes", "Bytes of their samples.", registry=self._registry)
         self._waiting = Gauge(
@@ -39,9 +69,13 @@ class Meters:
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def text(self, memory: Memory, waiting: int) -> str:
-        """All of them in Prometheus' text form, with what ``memory`` holds and how many questions wait now."""
+    def text(self, memory: Memory, waiting: int, ready: bool, restarts: Mapping[str, int]) -> str:
+        """All of them in Prometheus' text form.
+
+        With what ``memory`` holds, how many questions wait now, and how often each thread was started again.
+        """
         counts = memory.counts
+        self._bus.counts, self._bus.ready, self._bus.restarts = counts, ready, dict(restarts)
         self._held.set(len(memory))
         self._bytes.set(memory.bytes)
         self._messages.labels("events").set(counts.events)

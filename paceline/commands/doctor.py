@@ -3,10 +3,11 @@
 import argparse
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
-from paceline.commands import checks
+from paceline.commands import checks, running_checks
 from paceline.commands.checks import Check
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
@@ -18,6 +19,8 @@ EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherw
 examples:
   paceline doctor                            this machine and PACELINE_BROKERS
   paceline doctor --brokers kafka-1:9092     another Kafka
+  paceline doctor --ask http://streams-1:6066/readyz    a worker elsewhere, too
+  paceline doctor --spool /var/spool/paceline           what waits in the spool of `collect --spool`, too
   paceline doctor --json | jq 'select(.status == "fail")'
 """
 
@@ -26,11 +29,18 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline doctor",
-        description="Check broker, login, topics, NVML, clock and versions, and say how to mend each.",
+        description="Check broker, login, topics, NVML, clock and versions, who keeps up, what waits and what was "
+        "refused, and say how to mend each.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_brokers_option(made)
+    made.add_argument(
+        "--ask", action="append", default=[], metavar="URL", help="a service that must be ready; may be repeated"
+    )
+    made.add_argument(
+        "--spool", action="append", default=[], metavar="DIR", help="a folder of --spool of `collect`; may be repeated"
+    )
     made.add_argument("--json", action="store_true", help="one JSON object a line: name, status, says, mend")
     return made
 
@@ -39,7 +49,7 @@ def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
     args = parser().parse_args(argv)
     failed = False
-    for check in examine(args.brokers, os.environ):
+    for check in examine(args.brokers, os.environ, args.ask, [Path(folder) for folder in args.spool]):
         failed = failed or check.status == "fail"
         print(visible(msgspec.json.encode(check).decode() if args.json else line(check)), flush=True)
     return 1 if failed else 0
@@ -51,10 +61,18 @@ def line(check: Check) -> str:
     return f"{check.status:<4}  {check.name:<15}  {check.says}{mend}"
 
 
-def examine(brokers: str | None, environ: os._Environ[str] | dict[str, str]) -> Iterator[Check]:
-    """All checks, each as soon as it is done; those that need a broker only where one answers."""
+def examine(
+    brokers: str | None,
+    environ: os._Environ[str] | dict[str, str],
+    services: list[str] | None = None,
+    spools: list[Path] | None = None,
+) -> Iterator[Check]:
+    """All checks, each as soon as it is done; those that need a broker last, and only where one answers."""
     yield from checks.versions()
     yield checks.nvml()
+    yield from running_checks.services(services or [])
+    for folder in spools or []:
+        yield running_checks.spool(folder)
     try:
         settings = BrokerSettings.from_environ(environ, brokers)
         reached = checks.brokers(settings)
@@ -70,5 +88,7 @@ def examine(brokers: str | None, environ: os._Environ[str] | dict[str, str]) -> 
             yield from checks.advertised(settings)
             yield from checks.topics(settings)
             yield checks.clock(settings)
+            yield from running_checks.lag(settings)
+            yield running_checks.dead_letters(settings)
     except BusError as error:
         yield Check("broker", "fail", f"{error.address}: {error.cause}", error.mend)

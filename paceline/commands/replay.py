@@ -6,7 +6,6 @@ left out unless asked for, because the workers derive them again.
 
 import argparse
 import os
-import time
 from collections.abc import Iterator
 
 import msgspec
@@ -15,6 +14,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.pace import Pace, speed
 from paceline.recording import Bad, Line, RecordingError, read
 from paceline.terminal import Progress, say
 from paceline.topics import BY_NAME, DEADLETTER
@@ -40,19 +40,12 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("file", metavar="FILE", help="a recording, or - for standard input")
-    made.add_argument("--speed", type=_speed, default=1.0, metavar="N", help="N times the pace; 0 as fast as possible")
+    made.add_argument("--speed", type=speed, default=1.0, metavar="N", help="N times the pace; 0 as fast as possible")
     made.add_argument("--job", metavar="NAME", help="replay it as the job NAME")
     made.add_argument("--derived", action="store_true", help="also windows and findings, for a bus without workers")
     add_option(made, MOST_STREAMED_GIB)
     add_brokers_option(made)
     return made
-
-
-def _speed(raw: str) -> float:
-    value = float(raw)
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{raw}: 0 or more")
-    return value
 
 
 def renamed(line: Line, job: str) -> Line:
@@ -104,10 +97,10 @@ def main(argv: list[str]) -> int:
     return 1 if outbound.refused or (bad and not sent) else 0
 
 
-def _play(lines: Iterator[Line | Bad], outbound: Outbound, speed: float) -> tuple[int, int]:
+def _play(lines: Iterator[Line | Bad], outbound: Outbound, times: float) -> tuple[int, int]:
     """Send the lines, a recording with a gap of an hour with that gap; how many were sent, how many were bad."""
     sent = bad = 0
-    first_ms, started, progress = None, time.monotonic(), Progress()
+    first_ms, pace, progress = None, Pace(times), Progress()
     for line in lines:
         if isinstance(line, Bad):
             bad += 1
@@ -115,8 +108,7 @@ def _play(lines: Iterator[Line | Bad], outbound: Outbound, speed: float) -> tupl
                 say(f"line {line.number}: {line.reason}")
             continue
         first_ms = line.timestamp_ms if first_ms is None else first_ms
-        if speed:
-            outbound.wait_until(started + (line.timestamp_ms - first_ms) / 1000 / speed)
+        outbound.wait_until(pace.due(line.timestamp_ms / 1000))
         key = None if line.key is None else line.key.encode()
         outbound.send(line.topic, key, line.value)
         sent += 1

@@ -25,6 +25,7 @@ class Fallback:
         self._closed = False
         self.error: str | None = None
         self.count = 0
+        self.bytes = 0
         self.recovered = 0
         self.corrupt = 0
         self.shed: Counter[str] = Counter()
@@ -105,5 +106,5 @@ class Fallback:
 
     def _count(self) -> None:
         if self._spool is not None:
-            self.count, self.corrupt = len(self._spool), self._spool.corrupt
+            self.count, self.bytes, self.corrupt = len(self._spool), self._spool.size, self._spool.corrupt
             self.shed = +self._spool.shed

@@ -14,12 +14,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+
 from paceline import wire
 from paceline.backoff import Backoff
 from paceline.delivery.fallback import Fallback
 from paceline.delivery.outbox import Message, Outbox
 from paceline.delivery.sender import Outcome, Sender
 from paceline.delivery.stats import Stats
+from paceline.events import Accounted, DeliveryAccount
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
@@ -85,9 +88,13 @@ class Publisher:
     def publish(self, topic: Topic, event: Any, *, key: str | None = None, timestamp_ms: int | None = None) -> None:
         """Hand over ``event``; returns at once. ``key`` defaults to the event's own.
 
+        An event that can carry our account does: who cannot be asked over the network is seen on the bus.
+
         Raises:
             TypeError: ``event`` holds something that JSON cannot say.
         """
+        if isinstance(event, Accounted):
+            event = msgspec.structs.replace(event, account=_account(self.stats()))
         chosen = wire.key_of(topic, event) if key is None else key
         self.publish_encoded(topic.name, chosen, wire.encode(event), timestamp_ms=timestamp_ms)
 
@@ -119,6 +126,7 @@ class Publisher:
                 corrupt=self._fallback.corrupt,
                 outages=self._outages,
                 connected=self._sender.connected and not self._away,
+                spooled_bytes=self._fallback.bytes,
             )
 
     def close(self, timeout_s: float = 5.0) -> Stats:
@@ -289,3 +297,14 @@ class Publisher:
         kept = self._fallback.keep(rest)
         with self._lock:
             self._lost.update(message.topic for message in rest[kept:])
+
+
+def _account(stats: Stats) -> DeliveryAccount:
+    return DeliveryAccount(
+        sent=stats.sent,
+        waiting=stats.pending,
+        spooled=stats.spooled,
+        spooled_bytes=stats.spooled_bytes,
+        shed=stats.shed_by_topic,
+        outages=stats.outages,
+    )

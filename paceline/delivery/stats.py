@@ -24,3 +24,4 @@ class Stats:
     corrupt: int = 0
     outages: int = 0
     connected: bool = False
+    spooled_bytes: int = 0

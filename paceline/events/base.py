@@ -37,3 +37,24 @@ class Produced(Event, frozen=True, kw_only=True):
     cluster: str
     producer: str
     sequence: Count
+
+
+class DeliveryAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """What a producer has done with all its messages, on every topic, when it handed this one over.
+
+    ``waiting`` are in its memory and ``spooled`` on its disk, in ``spooled_bytes``; ``shed`` are lost for good, by
+    topic; ``outages`` counts how often the brokers went away. Numbers begin at 0 with the process.
+    """
+
+    sent: Count = 0
+    waiting: Count = 0
+    spooled: Count = 0
+    spooled_bytes: Count = 0
+    shed: dict[str, Count] = {}
+    outages: Count = 0
+
+
+class Accounted(Produced, frozen=True, kw_only=True):
+    """An event that carries its producer's account, from a producer that keeps one."""
+
+    account: DeliveryAccount | msgspec.UnsetType = msgspec.UNSET

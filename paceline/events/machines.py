@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Index, Number, Produced, Seconds, Time, Whole
+from paceline.events.base import Accounted, Index, Number, Produced, Seconds, Time, Whole
 
 
 class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):
     counters: dict[str, Whole]
 
 
-class HostSamples(Produced, frozen=True, kw_only=True):
+class HostSamples(Accounted, frozen=True, kw_only=True):
     """A node's host x samples: one entry a row in every column. Key: node.
 
     ``cpu_ratio_per_core`` is rows x cores. ``pressure_*`` are PSI's ``some avg10`` as ratios.

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from paceline.events.base import CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole
+from paceline.events.base import Accounted, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole
 
 #: Phases of a training iteration. The first nine are disjoint and add up to the step; the last two overlay them.
 #: ``prepare`` is the time right before a forward that no loader accounts for: hand-made batches, collation, copies to
@@ -51,7 +51,7 @@ class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
     pressure_io_ratio: Number | None = None
 
 
-class OpTimings(Produced, frozen=True, kw_only=True):
+class OpTimings(Accounted, frozen=True, kw_only=True):
     """Phases and ops of the ranks of one node. Key: job.
 
     ``ranks`` / ``world_sizes`` / ``devices`` say, one entry a rank, for whom this batch speaks and what each believes;

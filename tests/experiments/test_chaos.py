@@ -52,7 +52,7 @@ def test_missing_messages_are_counted_by_producer_and_topic():
 
 def test_the_same_seed_is_the_same_fleet():
     """In the order of time, healthy jobs and slow ones in turn, and something is found in the slow ones alone."""
-    sent = messages(fleet(2, 5, 1000.0))
-    assert sent == messages(fleet(2, 5, 1000.0)) != messages(fleet(2, 6, 1000.0))
+    sent = messages(fleet(2, 5, 1.8e9))
+    assert sent == messages(fleet(2, 5, 1.8e9)) != messages(fleet(2, 6, 1.8e9))
     assert [message.at_s for message in sent] == sorted(message.at_s for message in sent)
     assert {one["job"] for one in found_undisturbed(sent)} == {"job-1"}

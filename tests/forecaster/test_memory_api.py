@@ -13,6 +13,7 @@ from forecaster.api.app import application
 from forecaster.api.executor import ForecastExecutor
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
+from forecaster.models.registry import Registry
 from paceline.events import JobWindow
 
 AUTHORIZED = {"authorization": "Bearer let-me-in"}
@@ -152,6 +153,27 @@ def test_health_and_metrics(client: httpx.Client) -> None:
     text = client.get("/metrics").text
     assert 'paceline_forecaster_requests_total{route="/v1/series",status="200"}' in text
     assert "paceline_forecaster_history_bytes" in text
+    assert "paceline_forecaster_ready 1.0" in text
+
+
+def test_metrics_tell_lag_gaps_and_restarts(
+    serving: Callable[..., contextlib.AbstractContextManager[str]], models: Registry
+) -> None:
+    """How the service stands with the bus, by topic and thread; 0 while /readyz is 503."""
+    memory = Memory()
+    memory.counts.lag, memory.counts.missing = {"window": 17}, {"device": 4}
+    app = application(
+        ForecastExecutor(models, 1), memory, ready=lambda: "a broker", restarts=lambda: {"consumer": 2, "publisher": 0}
+    )
+    with serving(app) as address:
+        told = set(httpx.get(f"{address}/metrics").text.splitlines())
+    assert {
+        "paceline_forecaster_ready 0.0",
+        'paceline_forecaster_lag_messages{topic="window"} 17.0',
+        'paceline_forecaster_missing_messages_total{topic="device"} 4.0',
+        'paceline_forecaster_restarts_total{thread="consumer"} 2.0',
+        'paceline_forecaster_restarts_total{thread="publisher"} 0.0',
+    } <= told
 
 
 def test_a_slow_question_does_not_hold_up_the_probes(

@@ -65,12 +65,14 @@ def test_a_consumer_that_fails_is_seen_and_goes_on(broker: BrokerSettings, ready
     poison: Any = None
     memory.counts = poison
     send(broker, cluster, 20)
-    with ready(EventConsumer(broker, memory)) as asked:
+    consumer = EventConsumer(broker, memory)
+    with ready(consumer) as asked:
         failed = until(lambda: "failed" in (said := asked()).text and said)
         assert failed.status_code == 503
         assert "the event consumer failed (AttributeError" in failed.text
         memory.counts = ServiceCounts()
         until(lambda: asked().status_code == 200)
+        assert consumer.restarts >= ("consumer", 1)
         assert memory.find(f"{cluster}/device/n/g/utilization_ratio") is not None
 
 

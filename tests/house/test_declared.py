@@ -4,9 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from forecaster.api.meters import Meters
+from forecaster.memory import Memory
 from paceline import topics
 from paceline.settings import SETTINGS
+from streams.door import DoorCounts
+from streams.health import WorkerState, metrics
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -62,6 +67,16 @@ def test_topics_are_declared() -> None:
     """Compose, images and pages name only topics that the table declares."""
     used = words(r"\bpaceline\.[a-z]+\.v[0-9]+\b", DEPLOYED)
     assert {name: files for name, files in used.items() if name not in topics.BY_NAME} == {}
+
+
+def test_metrics_are_exported() -> None:
+    """Pages name only metrics that a service exports."""
+    parsed = text_string_to_metric_families(
+        metrics(DoorCounts(), WorkerState()) + Meters().text(Memory(), 0, True, {"consumer": 0})
+    )
+    exported = {family.name + ("_total" if family.type == "counter" else "") for family in parsed}
+    used = words(r"\bpaceline_(?:streams|forecaster|collectors|sidecar|step|steps)_[a-z_]+", PAGES)
+    assert {name: files for name, files in used.items() if name not in exported} == {}
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -31,6 +31,7 @@ def test_recording_and_truth_are_written(tmp_path):
         ["-o", "x.jsonl", "--brokers", "localhost:1"],
         ["-o", "/nowhere/x.jsonl"],
         ["-o", "x.jsonl", "--pp", "3"],
+        ["-o", "x.jsonl", "--tp", "0"],
         ["-o", "x.jsonl", "--stage-skew", "last"],
         ["-o", "x.jsonl", "--fault", "bad"],
         ["-o", "x.jsonl", "--fault", "link:rank=1", "--collectives", "0"],

@@ -107,7 +107,7 @@ _NO_COLUMNS = {
     "processes",
     "not_measured",
 }
-_NO_COLUMNS |= {"network_errors"}
+_NO_COLUMNS |= {"network_errors", "account"}
 
 
 def host_samples(seconds: int = 90, **columns: list[object]) -> list[HostSamples]:

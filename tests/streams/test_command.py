@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+from paceline.kafka.settings import BrokerSettings
+from streams import __main__ as command
+from streams import worker
+
 
 def streams(*arguments, **environ):
     command = [sys.executable, "-m", "paceline", "streams", *arguments]
@@ -37,3 +41,23 @@ def test_wrong_brokers_are_named():
     done = streams("--brokers", "nowhere")
     assert done.returncode == 2
     assert "--brokers" in done.stderr
+
+
+def test_starts_again_are_counted(monkeypatch, tmp_path):
+    """The worker that follows one that failed knows how often that was: its metrics tell."""
+    known = []
+
+    class Failing:
+        def __init__(self, *given):
+            known.append(given[-1])
+
+        async def run(self):
+            if len(known) < 3:
+                raise worker.WorkerError("the broker went away")
+
+    monkeypatch.setattr(worker, "Worker", Failing)
+    monkeypatch.setattr(command, "wait_for_broker", lambda *given: None)
+    monkeypatch.setattr(command, "ensure_topics", lambda *given: None)
+    monkeypatch.setattr(command, "SOON_S", 0.0)
+    assert command._work(BrokerSettings(), tmp_path, ("127.0.0.1", 0), 0.0, 1) == 0
+    assert known == [0, 1, 2]

@@ -52,6 +52,9 @@ class Broker:
     async def seek(self, partition, offset):
         self.seeks.append(offset)
 
+    def ends(self):
+        return {AT: (len(self.messages), self.committed), Partition(topics.HOST.name, 3): (9, None)}
+
     async def commit(self, offsets):
         self._operation()
         self.committed = max(self.committed, offsets[AT])
@@ -333,6 +336,7 @@ def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
     assert "OverflowError" in letter["reason"]
     assert (letter["topic"], letter["partition"], letter["offset"]) == (*AT, 2)
     assert door.counts.states_dropped == 1
+    assert door.counts.refused == {("op", "unstorable"): 1}
     assert broker.committed == 6
     assert [key.name for key in processor.states] == ["sound"]
 
@@ -367,3 +371,30 @@ def test_a_missing_stretch_is_asked_for_again(messages, uninterrupted):
     broker = asyncio.run(run())
     assert broker.seeks == [20]
     assert findings(broker) == findings(uninterrupted)
+
+
+def test_lag_is_what_was_not_taken_yet(messages):
+    """From the committed offset where nothing was taken; a partition of which nothing is known is left out."""
+    broker = Broker(messages)
+
+    async def run():
+        door = door_of(broker, Clock())
+        before = door.lag()
+        for offset in range(7):
+            await door.take(topics.OP, AT, offset, messages[offset])
+        return before, door.lag()
+
+    assert asyncio.run(run()) == ({"op": len(messages)}, {"op": len(messages) - 7})
+
+
+def test_what_is_refused_or_missing_is_counted_by_topic(messages, make_training):
+    """A message that is none is refused, and missing among its producer's numbers like one that never came."""
+    run = [wire.encode(event) for event in make_training(nodes=1, seconds=5)]
+    broker = Broker([run[0], b"{nonsense", run[2], run[4]])
+
+    async def read():
+        return (await work(broker, Clock())).counts
+
+    counts = asyncio.run(read())
+    assert counts.refused == {("op", "undecodable"): 1}
+    assert counts.producers.missing == {"op": 2}

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from paceline import topics, wire
+from paceline.events import DeliveryAccount
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
@@ -268,10 +269,30 @@ def test_a_batch_that_unpacks_to_too_much_is_passed_over(
     assert "starting again" not in (tmp_path / "worker.log").read_text()
 
 
-def _metric(port: int, name: str) -> float:
+def test_gaps_lag_and_senders_are_in_its_metrics(workers, make_training, request, free_port):
+    """Two messages that never came, one that is none, and what the sidecar says of itself; nothing is left to read."""
+    job = f"numbers-{request.node.name}"
+    account = DeliveryAccount(sent=3, spooled=41, shed={topics.OP.name: 5})
+    first, _, _, last = make_training(job=job, nodes=1, seconds=4)
+    workers.start("--web-port", str(port := free_port()))
+    workers.until(lambda: _ready(port))
+    before = _metric(port, 'paceline_streams_missing_messages_total{topic="op"}')
+    workers.produce([first, msgspec.structs.replace(last, account=account)])
+    workers.produce_raw(topics.OP, job.encode(), b"nonsense")
+    who = f'{{node="node-0",training_job="{job}"}}'
+    workers.until(lambda: _metric(port, f"paceline_sidecar_spooled_messages{who}") == 41)
+    workers.until(
+        lambda: _metric(port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op"}') >= 1
+    )
+    assert _metric(port, 'paceline_streams_missing_messages_total{topic="op"}') >= before + 2
+    assert _metric(port, "paceline_streams_ready ") == 1
+    workers.until(lambda: _metric(port, 'paceline_streams_lag_messages{topic="op"}', -1.0) == 0)
+
+
+def _metric(port: int, name: str, unsaid: float = 0.0) -> float:
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         lines = answer.read().decode().splitlines()
-    return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
+    return next((float(line.split()[-1]) for line in lines if line.startswith(name)), unsaid)
 
 
 def _ready(port: int) -> bool:

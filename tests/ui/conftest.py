@@ -60,6 +60,7 @@ def snapshot_of():
             dead_letters=list(feed.dead_letters),
             missing=feed.missing,
             node_findings=feed.node_findings.episodes(),
+            senders=list(feed.senders.values()),
         )
         return dataclasses.replace(made, **changed)
 

@@ -24,7 +24,7 @@ PHASES = {
 }
 #: Fields of a node's samples that are no columns.
 _NODE_FIELDS = {"schema_version", "cluster", "producer", "sequence", "node", "t0_s", "uuids"}
-_NODE_FIELDS |= {"processes", "network_errors", "not_measured"}
+_NODE_FIELDS |= {"processes", "network_errors", "not_measured", "account"}
 
 
 class SimulatedJob:

@@ -15,9 +15,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from msgspec import structs
 from playwright.sync_api import expect, sync_playwright
 
-from paceline import wire
+from paceline import events, topics, wire
 from paceline.kafka import embedded
 from paceline.kafka.clients import producer
 from paceline.kafka.settings import BrokerSettings
@@ -193,6 +194,24 @@ def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, ser
     publish(own_broker.address, simulated_job.described(time.time() - 60, ended_s=time.time(), exit_status=0))
     expect(current(tab).get_by_role("status").get_by_text(re.compile("This job ended"))).to_have_count(1)
     shows(tab, coverage, CARD)
+
+
+def test_what_is_wrong_with_paceline_itself_is_told(tab, own_broker, serve, simulated_job):
+    """Gaps, what was shed and the newest refusal, live; until then that nothing is wrong."""
+    now_s, place = time.time(), ".st-key-health"
+    publish(own_broker.address, [*simulated_job.described(now_s), *simulated_job.timings(now_s, 0, 50)])
+    _, url = serve(own_broker.address)
+    tab.goto(url)
+    shows(tab, "Nothing is missing, held back or refused.", place)
+    account = events.DeliveryAccount(sent=1200, shed={topics.OP.name: 7})
+    (topic, batch), _ = simulated_job.timings(time.time(), 50, 10)
+    said = structs.replace(batch, account=account, sequence=batch.sequence + 40)
+    reason = "<img src=x onerror=alert(1)> is no number"
+    letter = events.DeadLetter(reason=reason, topic=topic.name, partition=0, offset=7, time_s=time.time(), excerpt="")
+    publish(own_broker.address, [(topic, said), (topics.DEADLETTER, letter)])
+    shows(tab, "Numbered messages never came: 40 on op", place)
+    shows(tab, f"7 messages were shed, by the sidecar of {batch.node}", place)
+    shows(tab, re.compile(f"The workers refused messages, the last .* ago: {re.escape(reason)}"), place)
 
 
 def test_without_a_broker_the_page_opens(tab, serve):

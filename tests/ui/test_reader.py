@@ -97,6 +97,7 @@ def test_a_reader_that_fails_is_told_and_reads_on(settings, reader, simulated_jo
     failed = until(lambda: (found := reader.snapshot(None)).connection.state == "failed" and found)
     assert "the page's reader of derived events failed (KeyError: 'window')" in failed.connection.cause
     assert failed.job is not None
+    until(lambda: reader.snapshot(None).restarts >= 1)
     reader._feed.traffic["window"] = traffic
     until(lambda: reader.snapshot(None).connection.state == "connected")
     publish(settings, [simulated_job.finding(1, 9, "confirmed")])

@@ -1,5 +1,6 @@
-"""Pipeline health: the broker, each topic's lag and age, nodes, and what could not be used."""
+"""Pipeline health: Paceline itself, the broker, each topic's lag and age, nodes, and what could not be used."""
 
+import re
 from statistics import median
 
 import streamlit as st
@@ -7,7 +8,8 @@ import streamlit as st
 from paceline.events import DeviceSamples, HostSamples
 
 from .. import wording
-from ..snapshot import NodeView, Snapshot, TopicLine
+from ..snapshot import NodeView, SenderLine, Snapshot, TopicLine
+from ..troubles import troubles
 from ..wording import NONE, safe
 from . import findings
 
@@ -48,7 +50,8 @@ def _pipeline(snapshot: Snapshot) -> None:
         '<div class="pl"><h2 style="margin-top:0">Pipeline health</h2>'
         f'<p class="muted">{safe(" · ".join(words))}</p></div>'
     )
-    head = [("topic", ""), ("last message", "n"), ("lag", "n"), ("read", "n")]
+    _itself(snapshot)
+    head = [("topic", ""), ("last message", "n"), ("lag", "n"), ("missing", "n"), ("read", "n")]
     st.html(wording.table(head, [_line(line, snapshot.now_s) for line in snapshot.topics]))
     if snapshot.dead_letters:
         with st.expander("Dead letters", key="letters"):
@@ -63,6 +66,46 @@ def _pipeline(snapshot: Snapshot) -> None:
             st.html(wording.table([("when", ""), ("topic, partition/offset", ""), ("reason", "")], rows))
 
 
+def _itself(snapshot: Snapshot) -> None:
+    """What is wrong with Paceline itself, and what every sender says of its messages."""
+    if snapshot.connection.state == "connected":
+        found = troubles(snapshot)
+        words = [
+            f'<li><b>{safe(one.text)}</b><br><span class="muted">{_code(one.mend)}</span></li>' for one in found
+        ] or ["<li>Nothing is missing, held back or refused.</li>"]
+        st.html(f'<div class="pl" aria-label="Paceline itself"><ul>{"".join(words)}</ul></div>')
+    if snapshot.senders:
+        with st.expander("Senders", key="senders"):
+            head = [("sender", ""), ("sent", "n"), ("waiting", "n"), ("spooled", "n"), ("shed", "n"), ("as of", "n")]
+            shown = sorted(snapshot.senders, key=lambda one: (-_unsent(one), one.node, one.service))[:NODES_SHOWN]
+            st.html(wording.table(head, [_sender(sender, snapshot.now_s) for sender in shown]))
+            if len(snapshot.senders) > NODES_SHOWN:
+                st.caption(f"and {len(snapshot.senders) - NODES_SHOWN} more")
+
+
+def _code(text: str) -> str:
+    """Words between backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", safe(text))
+
+
+def _unsent(sender: SenderLine) -> int:
+    account = sender.account
+    return account.waiting + account.spooled + sum(account.shed.values())
+
+
+def _sender(sender: SenderLine, now_s: float) -> list[tuple[object, str]]:
+    account = sender.account
+    who = f"{sender.service} of {sender.node}" + (f", job {sender.job}" if sender.job else "")
+    return [
+        (who, ""),
+        (f"{account.sent:,}", "n"),
+        (f"{account.waiting:,}", "n"),
+        (f"{account.spooled:,} ({account.spooled_bytes / 2**20:.1f} MiB)" if account.spooled else "0", "n"),
+        (f"{sum(account.shed.values()):,}", "n"),
+        (wording.age(now_s, sender.as_of_s), "n"),
+    ]
+
+
 def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
     words = [line.topic]
     if line.last_s is None:
@@ -75,6 +118,7 @@ def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
         (": ".join(filter(None, words)), ""),
         (wording.age(now_s, line.last_s), "n"),
         ("-" if line.lag is None else f"{line.lag:,}", "n"),
+        (f"{line.missing:,}", "n"),
         (f"{line.messages:,}", "n"),
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET, structs
 
 from paceline import events, topics, wire
 from paceline.delivery.publisher import Publisher
@@ -338,3 +339,33 @@ def test_many_threads_may_publish_at_once(nobody: BrokerSettings, tmp_path: Path
         thread.join()
     stats = publisher.close(10)
     assert (stats.spooled, stats.pending, stats.shed) == (2000, 0, 0)
+
+
+def test_an_event_that_can_carries_the_account(
+    broker: BrokerSettings, nobody: BrokerSettings, tmp_path: Path, until: Until
+):
+    """What was spooled while the brokers were away says so to whoever reads it; other events are as they were made."""
+    golden = Path(__file__).parents[1] / "golden" / "v1" / "HostSamples.json"
+    mark = uuid.uuid4().hex
+    samples = structs.replace(wire.decode(topics.HOST, golden.read_bytes()), producer=mark)
+    away = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None)
+    for number in range(2):
+        away.publish(topics.HOST, structs.replace(samples, sequence=number))
+        until(lambda number=number: away.stats().spooled == number + 1)
+    size = away.close(5).spooled_bytes
+    back = Publisher(broker, client_id="test", spool_dir=tmp_path)
+    until(lambda: back.stats().sent == 2)
+    back.publish(topics.HOST, structs.replace(samples, sequence=2))
+    back.close(60)
+    got: list[events.HostSamples] = []
+    with contextlib.closing(clients.consumer(broker, topics.HOST, from_beginning=True)) as consumer:
+        for row in consumer:
+            found = wire.decode(topics.HOST, row.value)
+            got += [found] if found.producer == mark else []
+            if len(got) == 3:
+                break
+    first, second, last = (found.account for found in got)
+    assert (first.spooled, second.spooled, last.spooled) == (0, 1, 0)
+    assert (first.sent, first.outages, last.sent, last.shed) == (0, 0, 2, {})
+    assert 0 < second.spooled_bytes < size
+    assert structs.replace(got[0], account=UNSET) == structs.replace(samples, sequence=0)

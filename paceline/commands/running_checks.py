@@ -1,0 +1,167 @@
+"""What ``paceline doctor`` asks of what runs: who keeps up, what could not be used, what waits on this disk.
+
+Rule of this file: as in ``checks.py``: no check raises for what it is there to find. Which answer is well is decided by
+pure functions; asking is done beside them.
+"""
+
+import http.client
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from paceline import wire
+from paceline.commands.checks import Check
+from paceline.delivery.spool import SpoolError
+from paceline.delivery.spool_depth import Depth, depth
+from paceline.kafka.backlog import GroupLag, Held, group_lags, held
+from paceline.kafka.errors import BusError
+from paceline.kafka.settings import BrokerSettings
+from paceline.topics import BY_NAME, DEADLETTER, STREAMS_GROUP
+
+#: A group that is further behind than this falls behind rather than works: seconds of a thousand nodes' messages.
+LAG_WARN = 10_000
+#: A dead letter younger than this is news; a spool that waits longer is stuck.
+RECENT_S, STUCK_S = 3600.0, 60.0
+ANSWER_S = 3.0
+#: Where the services of this machine answer unless they were told otherwise.
+LOCAL = {
+    "streams": "http://127.0.0.1:6066/readyz",
+    "forecaster": "http://127.0.0.1:8000/readyz",
+    "page": "http://127.0.0.1:8501/_stcore/health",
+}
+_START = {
+    "streams": "`paceline streams --web-port 6066`",
+    "forecaster": "`paceline forecaster`",
+    "page": "`paceline ui`",
+}
+
+
+def lag(settings: BrokerSettings) -> list[Check]:
+    """How far the groups that own Paceline's prefix are behind.
+
+    Raises:
+        BusError: the brokers do not answer.
+    """
+    try:
+        return keeping_up(group_lags(settings, "paceline"))
+    except BusError as error:
+        return [_not_allowed("lag", error)]
+
+
+def _not_allowed(name: str, error: BusError) -> Check:
+    """What may not be asked is not measured. Any other ``error`` is raised again."""
+    if not error.permanent:
+        raise error
+    return Check(name, "warn", f"not measured: {error.cause}", error.mend)
+
+
+def keeping_up(groups: list[GroupLag]) -> list[Check]:
+    """One line a group, and one where no worker was ever there."""
+    checks = [_group(group) for group in groups]
+    if STREAMS_GROUP not in [group.group for group in groups]:
+        says = "no worker has read anything yet, or we may not see its group: jobs and nodes are not judged"
+        checks.append(Check("lag", "warn", says, "start one with `paceline streams`"))
+    return checks
+
+
+def _group(group: GroupLag) -> Check:
+    behind = sum(group.lag.values())
+    by_topic = sorted(((count, name) for name, count in group.lag.items() if count), reverse=True)
+    names = ", ".join(f"{BY_NAME[name].short if name in BY_NAME else name} {count}" for count, name in by_topic[:6])
+    says = f"{group.group} ({group.state.lower()}) is {behind} messages behind" + (f": {names}" if names else "")
+    if group.state in ("Empty", "Dead"):
+        mend = "start a worker with `paceline streams`" if group.group == STREAMS_GROUP else "start its reader again"
+        return Check("lag", "fail" if behind else "warn", f"{says}; nobody reads in it", mend)
+    if behind > LAG_WARN:
+        mend = "start further workers (up to 12); if it grows on, look at their logs and /metrics"
+        return Check("lag", "warn", says, mend)
+    return Check("lag", "ok", says)
+
+
+def dead_letters(settings: BrokerSettings) -> Check:
+    """What could not be used, and the newest reason.
+
+    Raises:
+        BusError: the brokers do not answer.
+    """
+    try:
+        return refused(held(settings, DEADLETTER), time.time())
+    except BusError as error:
+        return _not_allowed("dead letters", error)
+
+
+def refused(letters: Held, now_s: float) -> Check:
+    """What is on the topic, at ``now_s`` (Unix time)."""
+    if not letters.messages:
+        return Check("dead letters", "ok", "none")
+    mend = f"read them with `paceline tail {DEADLETTER.short}`"
+    try:
+        newest = wire.decode(DEADLETTER, letters.newest or b"")
+    except wire.WireError as error:
+        return Check("dead letters", "warn", f"{letters.messages}; the newest is no letter: {error}", mend)
+    age_s = max(0.0, now_s - newest.time_s)
+    says = f"{letters.messages}; the newest {age_s:.0f} s ago, of {newest.topic}: {newest.reason[:200]}"
+    return Check("dead letters", "warn" if age_s < RECENT_S else "ok", says, mend if age_s < RECENT_S else None)
+
+
+def services(asked: list[str]) -> list[Check]:
+    """Whether the services at the URLs of ``asked`` are ready, and those of this machine where they run."""
+    checks = [answer("service", url, must=True) for url in asked]
+    return checks + [answer(name, url, must=False) for name, url in LOCAL.items() if url not in asked]
+
+
+def answer(name: str, url: str, *, must: bool) -> Check:
+    """What the service at ``url`` says of itself; nothing there is a failure only where one ``must`` be."""
+    mend = f"start it: {_START[name]}" if name in _START else "start it, or correct --ask"
+    try:
+        status, said = _get(url)
+    except ConnectionRefusedError:
+        where = f"nothing listens at {url}"
+        return Check(name, "fail", where, mend) if must else Check(name, "ok", f"{where}: not run here")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        return Check(name, "fail" if must else "warn", f"no answer from {url}: {cause}", mend)
+    if status == 200:
+        return Check(name, "ok", f"{url}: {said}")
+    if status == 503:
+        return Check(name, "fail", f"{url} is not ready: {said}", "mend what it waits for; its log says more")
+    says = f"{url} answers {status}: {said}"
+    return Check(name, "fail" if must else "warn", says, "is that port another program's? see --ask")
+
+
+def _get(url: str) -> tuple[int, str]:
+    """Status and first line of what is at ``url``; no proxy, no redirect, and no more than a line's worth is read."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("not a URL that begins with http:// or https://")
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(parts.hostname, parts.port, timeout=ANSWER_S)
+    try:
+        connection.request("GET", parts.path or "/readyz")
+        answered = connection.getresponse()
+        said = answered.read(300).decode(errors="replace").strip()
+    finally:
+        connection.close()
+    return answered.status, said.partition("\n")[0]
+
+
+def spool(folder: Path) -> Check:
+    """What waits on this node's disk for the brokers."""
+    if not folder.is_dir():
+        return Check("spool", "ok", f"{folder}: no such folder, nothing waits")
+    try:
+        return waiting(folder, depth(folder), time.time())
+    except SpoolError as error:
+        return Check("spool", "warn", str(error), "run the doctor as the user whose messages they are")
+
+
+def waiting(folder: Path, found: Depth, now_s: float) -> Check:
+    """Whether ``found`` in ``folder`` is on its way at ``now_s`` (Unix time)."""
+    if found.oldest_s is None:
+        return Check("spool", "ok", f"{folder}: nothing waits")
+    age_s = max(0.0, now_s - found.oldest_s)
+    says = f"{folder}: up to {found.messages} messages, {found.bytes} bytes, the oldest for {age_s:.0f} s"
+    if age_s < STUCK_S:
+        return Check("spool", "ok", says)
+    mend = "they are sent once their sender reaches a broker: start it again with the same spool"
+    return Check("spool", "warn", says, mend)

@@ -1,0 +1,82 @@
+"""What is missing of producers' messages, and what producers say of themselves, for ``/metrics``.
+
+Rule of this file: counts only, pure and bounded. It judges nothing; a job's own coverage is kept with its verdicts.
+"""
+
+from dataclasses import dataclass, field
+
+from paceline.events import DeliveryAccount, Event, HostSamples, OpTimings, Produced
+from paceline.sequences import Sequences
+from paceline.topics import Topic
+
+#: Senders that are told of, those heard last; and the processes of one that are told apart.
+MOST_SENDERS = 1000
+MOST_PROCESSES = 100
+#: Producers of a topic whose numbers are remembered.
+MOST_PRODUCERS = 10_000
+
+
+@dataclass
+class Sender:
+    """A collector or a sidecar: its newest account, and the processes that have spoken for it."""
+
+    account: DeliveryAccount
+    account_s: float
+    processes: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def restarts(self) -> int:
+        """How often another process took over."""
+        return len(self.processes) - 1
+
+
+class Producers:
+    """What was heard of all producers, by one worker.
+
+    >>> producers = Producers()
+    >>> producers.missing, producers.lost_rows, producers.senders
+    ({}, 0, {})
+    """
+
+    def __init__(self) -> None:
+        self._sequences: dict[str, Sequences] = {}
+        #: Service, node, job (none of a collector).
+        self.senders: dict[tuple[str, str, str], Sender] = {}
+        self.lost_rows = 0
+
+    @property
+    def missing(self) -> dict[str, int]:
+        """Messages that never came, or could not be read, by topic."""
+        return {topic: sequences.missing for topic, sequences in self._sequences.items()}
+
+    def hear(self, topic: Topic, event: Event) -> None:
+        """Take down what ``event`` tells; one that comes again tells nothing."""
+        if not isinstance(event, Produced):
+            return
+        sequences = self._sequences.get(topic.short)
+        if sequences is None:
+            sequences = self._sequences[topic.short] = Sequences(MOST_PRODUCERS)
+        if not sequences.admit(event.producer, event.sequence):
+            return
+        if isinstance(event, OpTimings):
+            self.lost_rows += event.lost
+            self._account(("sidecar", event.node, event.job), event)
+        elif isinstance(event, HostSamples):
+            self._account(("collectors", event.node, ""), event)
+
+    def forget_positions(self) -> None:
+        """What comes next was heard before, or by another worker: no jump in the numbers is a gap."""
+        for sequences in self._sequences.values():
+            sequences.forget_gaps()
+
+    def _account(self, who: tuple[str, str, str], event: OpTimings | HostSamples) -> None:
+        if not isinstance(event.account, DeliveryAccount):
+            return
+        sender = self.senders.pop(who, None) or Sender(event.account, event.t0_s)
+        self.senders[who] = sender
+        if len(sender.processes) < MOST_PROCESSES:
+            sender.processes[event.producer] = None
+        if event.t0_s >= sender.account_s:  # What a spool held back comes later than what is newer.
+            sender.account, sender.account_s = event.account, event.t0_s
+        if len(self.senders) > MOST_SENDERS:
+            del self.senders[next(iter(self.senders))]

@@ -1,0 +1,177 @@
+"""What ``paceline doctor`` finds in what runs: readers that are behind, refused messages, services, spools."""
+
+import contextlib
+import http.server
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from paceline import topics, wire
+from paceline.commands import running_checks
+from paceline.commands.running_checks import answer, keeping_up, refused, waiting
+from paceline.delivery.outbox import Message
+from paceline.delivery.spool import Spool
+from paceline.delivery.spool_depth import Depth, depth
+from paceline.events import DeadLetter
+from paceline.kafka import clients
+from paceline.kafka.backlog import GroupLag, Held, group_lags, held
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
+
+OP = topics.OP.name
+LETTER = DeadLetter(reason="no JSON", topic=OP, partition=3, offset=7, time_s=1000.0, excerpt="")
+
+
+@pytest.mark.parametrize(
+    ("state", "behind", "expected"),
+    [
+        ("Stable", 0, "ok"),
+        ("Stable", running_checks.LAG_WARN, "ok"),
+        ("Stable", running_checks.LAG_WARN + 1, "warn"),
+        ("Unknown", 5, "ok"),
+        ("Empty", 0, "warn"),
+        ("Empty", 1, "fail"),
+    ],
+)
+def test_a_group_is_judged_by_who_reads_and_how_far(state: str, behind: int, expected: str):
+    """Messages that wait for nobody fail; many that wait for somebody are a warning."""
+    (found,) = keeping_up([GroupLag(topics.STREAMS_GROUP, state, {OP: behind, topics.HOST.name: 0})])
+    assert (found.status, f"{behind} messages behind" in found.says) == (expected, True)
+    assert (found.mend is None) == (expected == "ok")
+    assert ("op " in found.says) == bool(behind)
+
+
+def test_without_any_worker_ever_that_is_said():
+    """A stack whose streams were never started judges nobody."""
+    found = keeping_up([GroupLag("paceline-export", "Stable", {})])
+    assert [(check.status, check.mend is None) for check in found] == [("ok", True), ("warn", False)]
+    assert "paceline streams" in str(found[1].mend)
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(10.0, "warn"), (running_checks.RECENT_S + 1.0, "ok")])
+def test_the_newest_dead_letter_says_why(age_s: float, expected: str):
+    """How many, how long ago, of which topic, and the reason."""
+    found = refused(Held(12, wire.encode(LETTER)), LETTER.time_s + age_s)
+    assert found.status == expected
+    assert all(part in found.says for part in ("12;", f"{age_s:.0f} s ago", OP, "no JSON"))
+
+
+def test_a_dead_letter_that_is_none_is_told():
+    """Whoever may write the topic may write nonsense: it is shown as such."""
+    assert refused(Held(1, b"{torn"), 0.0).status == "warn"
+    assert refused(Held(1, None), 0.0).status == "warn"
+    assert refused(Held(0, None), 0.0).status == "ok"
+
+
+@pytest.mark.parametrize(("age_s", "expected"), [(1.0, "ok"), (running_checks.STUCK_S + 1.0, "warn")])
+def test_a_spool_that_does_not_empty_is_a_warning(age_s: float, expected: str):
+    """What has waited for a moment is on its way."""
+    found = waiting(Path("/spool"), Depth(5, 640, 1000.0), 1000.0 + age_s)
+    assert (found.status, "5 messages, 640 bytes" in found.says) == (expected, True)
+
+
+def test_the_depth_of_a_spool_is_read_while_it_is_in_use(tmp_path: Path):
+    """Messages, bytes and age of all spools below a folder; what is delivered no longer counts."""
+    spools = [Spool(tmp_path / name, 10**6) for name in ("a", "b")]
+    for number, spool in enumerate(spools):
+        for _ in range(3 + number):
+            spool.append(Message(OP, b"k", b"value", 0))
+    found = depth(tmp_path)
+    assert (found.messages, found.bytes) == (7, sum(spool.size for spool in spools))
+    assert found.oldest_s is not None
+    for spool in spools:
+        spool.done(len(spool.read()))
+        spool.close()
+    assert depth(tmp_path) == Depth(0, 0, None)
+    assert running_checks.spool(tmp_path).status == "ok"
+    assert running_checks.spool(tmp_path / "nowhere").status == "ok"
+
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    """Answers as a service does; the path is the status."""
+
+    def do_GET(self) -> None:
+        self.send_response(int(self.path.removeprefix("/")))
+        self.end_headers()
+        with contextlib.suppress(OSError):  # Nobody reads all of it.
+            self.wfile.write(b"joining the group\nmore\n" + b"x" * 10**6)
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "must", "expected"),
+    [(200, True, "ok"), (503, True, "fail"), (503, False, "fail"), (404, True, "fail"), (404, False, "warn")],
+)
+def test_a_service_is_asked_whether_it_is_ready(service: str, status: int, must: bool, expected: str):
+    """What it waits for is told; a foreign program on a usual port is no failure."""
+    found = answer("streams", f"{service}/{status}", must=must)
+    assert (found.status, found.says.endswith("joining the group")) == (expected, True)
+
+
+@pytest.mark.parametrize(("must", "expected"), [(True, "fail"), (False, "ok")])
+def test_where_nothing_listens_only_a_named_service_is_missed(free_port: Callable[[], int], must: bool, expected: str):
+    """Not every node runs every service."""
+    assert answer("page", f"http://127.0.0.1:{free_port()}/", must=must).status == expected
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "http://", "http://[", "http://127.0.0.1:999999/", "nonsense"])
+def test_what_is_no_address_fails_in_a_line(url: str):
+    """Nothing but HTTP is asked."""
+    found = answer("service", url, must=True)
+    assert (found.status, "\n" in found.says) == ("fail", False)
+
+
+@pytest.fixture
+def own_topic(broker: BrokerSettings) -> topics.Topic:
+    """A topic that no other test reads."""
+    made = topics.Topic(f"paceline.test-{uuid.uuid4().hex}.v1", DeadLetter, "none", "raw", topics.HOUR_MS, 2)
+    ensure_topics(broker, [made])
+    return made
+
+
+def test_lag_is_what_a_group_has_not_committed(broker: BrokerSettings, own_topic: topics.Topic):
+    """Partitions of its topics that it has not committed count whole; a reader without a group is none of ours."""
+    name = f"paceline-test-{uuid.uuid4().hex}"
+    with contextlib.closing(clients.producer(broker, "test")) as producer:
+        for partition in (0, 1):
+            for _ in range(4):
+                producer.send(own_topic.name, b"x", partition=partition).get(30)  # type: ignore[call-arg]
+    with contextlib.closing(
+        clients.consumer(broker, own_topic, group=name, from_beginning=True, enable_auto_commit=False)
+    ) as reader:
+        while not reader.poll(timeout_ms=500):
+            pass
+        ends = reader.end_offsets(sorted(reader.assignment()))
+        reader.commit()
+        done = sum(reader.committed(at) or 0 for at in reader.assignment())
+    (found,) = group_lags(broker, name)
+    assert done > 0
+    assert found.lag == {own_topic.name: sum(ends.values()) - done}
+    assert found.state in ("Empty", "Unknown")
+
+
+def test_the_newest_message_of_a_topic_is_found(broker: BrokerSettings, own_topic: topics.Topic):
+    """How many there are, and the last of them."""
+    assert held(broker, own_topic) == Held(0, None)
+    mark = uuid.uuid4().hex.encode()
+    with contextlib.closing(clients.producer(broker, "test")) as producer:
+        for _ in range(600):  # More than one poll brings.
+            producer.send(own_topic.name, b"older", partition=0)  # type: ignore[call-arg]
+        producer.flush()
+        producer.send(own_topic.name, mark, partition=0).get(30)  # type: ignore[call-arg]
+    assert held(broker, own_topic) == Held(601, mark)

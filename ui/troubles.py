@@ -1,0 +1,97 @@
+"""What is wrong with Paceline itself, from all that a page can know: its topics, and its own reading of them.
+
+Rule of this file: pure; one line a trouble, the gravest first. What is well is not mentioned.
+"""
+
+from dataclasses import dataclass
+
+from .snapshot import SenderLine, Snapshot
+from .wording import age
+
+#: Behind this many messages a page shows the past; a dead letter this young is news.
+LAG, RECENT_S = 1_000, 3600.0
+#: A sender that holds back more than some seconds of messages, and was heard this lately, has lost its way.
+HELD_BACK, HEARD_S = 60, 120.0
+NAMED = 3
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What is wrong and what mends it; ``lost`` is what cannot be mended any more."""
+
+    text: str
+    mend: str
+    lost: bool = False
+
+
+def troubles(snapshot: Snapshot) -> list[Trouble]:
+    """Everything that is wrong at the moment of ``snapshot``."""
+    found = [*_lost(snapshot), *_held_back(snapshot), *_reading(snapshot), *_refused(snapshot)]
+    return sorted(found, key=lambda trouble: not trouble.lost)
+
+
+def _lost(snapshot: Snapshot) -> list[Trouble]:
+    found = []
+    gaps = [f"{line.missing:,} on {line.topic}" for line in snapshot.topics if line.missing]
+    if gaps:
+        mend = "Findings say so in their coverage; look at what their senders shed, and at the dead letters"
+        found.append(Trouble(f"Numbered messages never came: {', '.join(gaps)}", mend, lost=True))
+    shedding = [sender for sender in snapshot.senders if sender.account.shed]
+    if shedding:
+        count = sum(sum(sender.account.shed.values()) for sender in shedding)
+        text = f"{count:,} messages were shed, by {_names(shedding)}"
+        found.append(Trouble(text, "Give their spools more room, or the brokers more time", lost=True))
+    skipped = [f"{line.skipped:,} on {line.topic}" for line in snapshot.topics if line.skipped]
+    if skipped:
+        text = f"This page passed over messages to keep up: {', '.join(skipped)}"
+        found.append(Trouble(text, "The workers judge them all the same; give this page more processor"))
+    return found
+
+
+def _held_back(snapshot: Snapshot) -> list[Trouble]:
+    holding = [
+        sender for sender in snapshot.senders if _held(sender) > HELD_BACK and snapshot.now_s - sender.as_of_s < HEARD_S
+    ]
+    if not holding:
+        return []
+    count = sum(_held(sender) for sender in holding)
+    return [
+        Trouble(
+            f"{count:,} messages wait at {_names(holding)}",
+            "They come by themselves; `paceline doctor` there says why not now",
+        )
+    ]
+
+
+def _reading(snapshot: Snapshot) -> list[Trouble]:
+    found = []
+    behind = [f"{line.lag:,} on {line.topic}" for line in snapshot.topics if (line.lag or 0) > LAG]
+    if behind:
+        text = f"This page is behind: {', '.join(behind)}"
+        found.append(Trouble(text, "It catches up, or passes over what is too much"))
+    if snapshot.restarts:
+        text = f"This page's reading failed and was started again, {snapshot.restarts} times"
+        found.append(Trouble(text, "The log of `paceline ui` says why"))
+    unusable = [f"{line.unusable:,} on {line.topic}" for line in snapshot.topics if line.unusable]
+    if unusable:
+        found.append(Trouble(f"This page cannot read messages: {', '.join(unusable)}", "The table below says why"))
+    return found
+
+
+def _refused(snapshot: Snapshot) -> list[Trouble]:
+    letters = [letter for letter in snapshot.dead_letters if snapshot.now_s - letter.time_s < RECENT_S]
+    if not letters:
+        return []
+    newest = max(letters, key=lambda letter: letter.time_s)
+    text = f"The workers refused messages, the last {age(snapshot.now_s, newest.time_s)}: {newest.reason[:160]}"
+    return [Trouble(text, "The dead letters below; `paceline tail deadletter`")]
+
+
+def _held(sender: SenderLine) -> int:
+    return sender.account.waiting + sender.account.spooled
+
+
+def _names(senders: list[SenderLine]) -> str:
+    """The senders, the first few by name."""
+    names = sorted({f"the {sender.service} of {sender.node}" for sender in senders})
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
