@@ -69,6 +69,7 @@ docs: env  ## write events.md, gpu-rules.md, schemas and asyncapi.json in docs f
 lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) pyproject.toml --all-extras --group dev -o requirements.lock
 	@$(COMPILE) --group bench pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/bench.lock
+	@$(COMPILE) --group fuzz pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/fuzz.lock
 	@for image in $(IMAGES); do \
 	  $(COMPILE) pyproject.toml --extra $$image -c requirements.lock -o deploy/requirements/$$image.lock; \
 	done
@@ -90,6 +91,14 @@ chaos: env  ## hurt a real stack at random for 20 minutes: it must say what it s
 .PHONY: bench-env
 bench-env: env
 	@PYTHON=$(PYTHON) deploy/environment.sh .venv deploy/requirements/bench.lock
+
+.PHONY: fuzz-env
+fuzz-env: env
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv deploy/requirements/fuzz.lock
+
+.PHONY: fuzz
+fuzz: fuzz-env  ## hostile bytes at every decoder, reader, importer and HTTP route (MINUTES=20 TARGET=name)
+	@$(BIN)/python -m experiments.fuzzing $(if $(MINUTES),--minutes $(MINUTES)) $(if $(TARGET),--target $(TARGET)) $(ARGS)
 
 .PHONY: bench-streams
 bench-streams: bench-env  ## rows per second and delay through broker and Faust, beside other stream processors

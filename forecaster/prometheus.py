@@ -9,9 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import httpx
+import msgspec
 
+from paceline.events import Time
 from paceline.gpu.dcgm import exported, measured
 from paceline.schema import unit_of
+from paceline.visible import visible
 
 from .history import SAMPLES, SeriesSubject
 from .memory import Memory
@@ -51,6 +54,30 @@ class BackfillError(RuntimeError):
     """Prometheus cannot be read: cause and mend, in one line."""
 
 
+class RefusedQueryError(ValueError):
+    """Prometheus answers that it refuses a query, and why."""
+
+
+class _Series(msgspec.Struct):
+    metric: dict[str, str]
+    values: list[tuple[Time, str]]
+
+
+class _Data(msgspec.Struct):
+    result: list[_Series]
+
+
+class _Answer(msgspec.Struct):
+    status: str
+    data: _Data | None = None
+    error: str = "no reason given"
+
+
+_decoder = msgspec.json.Decoder(_Answer)
+#: Labels, times and values of a series.
+Row = tuple[dict[str, str], list[float], list[float]]
+
+
 def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | None = None) -> int:
     """Fill ``memory`` from the server at ``url``; how many values were kept.
 
@@ -84,9 +111,7 @@ def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesS
     return SeriesSubject(key, metric.unit, metric.interval_s, cluster, job, node, device, high=metric.high)
 
 
-def _range(
-    client: httpx.Client, metric: Metric, end_s: float
-) -> Iterator[tuple[dict[str, str], list[float], list[float]]]:
+def _range(client: httpx.Client, metric: Metric, end_s: float) -> Iterator[Row]:
     step_s = metric.interval_s
     begin_s, whole_s = end_s - SAMPLES * step_s, POINTS * step_s
     while begin_s < end_s:
@@ -94,14 +119,11 @@ def _range(
         # A point at t is the mean over the interval that ends there.
         query = f"avg_over_time({metric.name}[{step_s:g}s])"
         asked = {"query": query, "start": f"{begin_s + step_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:g}"}
-        for row in _answer(client, asked):
-            points = [(float(at) - step_s, measured(float(text))) for at, text in row["values"]]
-            kept = [(at, value * metric.factor) for at, value in points if value is not None]
-            yield dict(row["metric"]), [at for at, _ in kept], [value for _, value in kept]
+        yield from _answer(client, metric, asked)
         begin_s = until_s
 
 
-def _answer(client: httpx.Client, asked: dict[str, str]) -> list[dict[str, list[list[str]]]]:
+def _answer(client: httpx.Client, metric: Metric, asked: dict[str, str]) -> list[Row]:
     where = str(client.base_url).rstrip("/")
     try:
         response = client.post("/api/v1/query_range", data=asked)
@@ -111,11 +133,30 @@ def _answer(client: httpx.Client, asked: dict[str, str]) -> list[dict[str, list[
     except httpx.InvalidURL as error:
         raise BackfillError(f"--prometheus {where}: {error}") from error
     try:
-        answer = response.json()
-        if answer["status"] != "success":
-            raise BackfillError(f"Prometheus at {where}: {answer.get('error', 'no reason given')}")
-        rows: list[dict[str, list[list[str]]]] = answer["data"]["result"]
-    except (ValueError, KeyError, TypeError) as error:
+        return read(metric, response.content)
+    except RefusedQueryError as error:
+        raise BackfillError(f"Prometheus at {where}: {error}") from error
+    except ValueError as error:
         said = f"status {response.status_code}, no answer of a Prometheus"
         raise BackfillError(f"Prometheus at {where}: {said}; check --prometheus") from error
+
+
+def read(metric: Metric, answer: bytes) -> list[Row]:
+    """The series in an answer to a range query for ``metric``, without what is not measured.
+
+    Raises:
+        RefusedQueryError: Prometheus says that it refuses.
+        ValueError: it is no answer of a Prometheus.
+    """
+    try:
+        told = _decoder.decode(answer)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    if told.status != "success" or told.data is None:
+        raise RefusedQueryError(visible(told.error)[:300])
+    rows = []
+    for series in told.data.result:
+        points = [(at - metric.interval_s, measured(float(text))) for at, text in series.values]
+        kept = [(at, value * metric.factor) for at, value in points if value is not None and at >= 0.0]
+        rows.append((series.metric, [at for at, _ in kept], [value for _, value in kept]))
     return rows

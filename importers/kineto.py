@@ -10,16 +10,19 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from itertools import pairwise
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
+
+from paceline.events import LATEST_S, Count, Rank, Whole
 
 from .kineto_phases import Collective, Span, rows_of
 from .notes import Notes, SourceError
 from .op_rows import Rows
 
-_STEP = re.compile(r"ProfilerStep\s*#(\d+)$")
+#: No job takes so many steps that their number has more digits.
+_STEP = re.compile(r"ProfilerStep\s*#(\d{1,15})$")
 _COLLECTIVE = re.compile(r"(?:^gloo:|^nccl:|^ncclKernel_|^ncclDevKernel_|^mpi:|^ucc:|^xccl:)(.*)")
 _NOT_WORK = re.compile(rf"{_STEP.pattern}|{_COLLECTIVE.pattern}|PyTorch Profiler")
 _KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -40,12 +43,16 @@ _WORDS = (
 _BYTES = {"double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2}
 
 
+#: Eight bytes each are still a count that an event may hold.
+_Elements = Annotated[int, msgspec.Meta(ge=0, le=2**50)]
+
+
 class _Args(msgspec.Struct):
-    correlation: int | None = None
+    correlation: Whole | None = None
     group: str | None = msgspec.field(name="Process Group Name", default=None)
-    size: int | None = msgspec.field(name="Group size", default=None)
-    sequence: int | None = msgspec.field(name="Seq", default=None)
-    elements: int | None = msgspec.field(name="In msg nelems", default=None)
+    size: Count | None = msgspec.field(name="Group size", default=None)
+    sequence: Count | None = msgspec.field(name="Seq", default=None)
+    elements: _Elements | None = msgspec.field(name="In msg nelems", default=None)
     dtype: str | None = None
 
 
@@ -65,8 +72,8 @@ class _Group(msgspec.Struct):
 
 
 class _Distributed(msgspec.Struct):
-    rank: int | None = None
-    world_size: int | None = None
+    rank: Rank | None = None
+    world_size: Rank | None = None
     backend: str = ""
     pg_config: msgspec.Raw = msgspec.Raw(b"[]")
 
@@ -74,11 +81,11 @@ class _Distributed(msgspec.Struct):
 class _Trace(msgspec.Struct):
     traceEvents: list[_Event] = []  # noqa: N815 - the file's own name
     distributedInfo: _Distributed | None = None  # noqa: N815
-    baseTimeNanoseconds: int = 0  # noqa: N815
+    baseTimeNanoseconds: Whole = 0  # noqa: N815
     host_name: str = ""
 
 
-class Rank(NamedTuple):
+class RankTrace(NamedTuple):
     """What one trace says: whose it is, its rows, its collectives and the seconds each was stood for."""
 
     rank: int
@@ -95,7 +102,7 @@ _decoder = msgspec.json.Decoder(_Trace)
 _args = msgspec.json.Decoder(_Args)
 
 
-def read(stream: IO[bytes], name: str, notes: Notes) -> Rank:
+def read(stream: IO[bytes], name: str, notes: Notes) -> RankTrace:
     """The trace in ``stream``. It is held in memory whole, some three times its size.
 
     Raises:
@@ -107,7 +114,9 @@ def read(stream: IO[bytes], name: str, notes: Notes) -> Rank:
         raise SourceError(f"{name}: no PyTorch profiler trace: {str(error)[:150]}") from error
     rank = _rank(trace, name)
     base_s = trace.baseTimeNanoseconds / 1e9
-    spans = [event for event in trace.traceEvents if event.ph == "X" and event.dur >= 0]
+    whole = [event for event in trace.traceEvents if event.ph == "X" and event.dur >= 0]
+    spans = [event for event in whole if (span := _span(event, base_s)).start >= 0 and span.end <= LATEST_S]
+    notes.drop("operators at an impossible time", len(whole) - len(spans))
     steps = _steps(spans, base_s, name, notes)
     # Kineto links each operator of a forward to its function in the backward.
     linked = sorted(base_s + event.ts / 1e6 for event in trace.traceEvents if event.ph == "s" and event.cat == "fwdbwd")
@@ -116,13 +125,13 @@ def read(stream: IO[bytes], name: str, notes: Notes) -> Rank:
     rows, numbers, stood = rows_of(rank, steps, work, collectives, notes, on_host=on_host)
     world = trace.distributedInfo.world_size if trace.distributedInfo else None
     backend = trace.distributedInfo.backend if trace.distributedInfo else ""
-    return Rank(rank, world or rank + 1, backend, trace.host_name or "imported", rows, collectives, numbers, stood)
+    return RankTrace(rank, world or rank + 1, backend, trace.host_name or "imported", rows, collectives, numbers, stood)
 
 
 def _rank(trace: _Trace, name: str) -> int:
     if trace.distributedInfo is not None and trace.distributedInfo.rank is not None:
         return trace.distributedInfo.rank
-    named = re.search(r"rank[-_]?(\d+)", name)
+    named = re.search(r"rank[-_]?(\d{1,6})(?!\d)", name)
     if named is None:
         raise SourceError(f"{name}: no distributedInfo in it that tells its rank; call the file …rank3… for rank 3")
     return int(named[1])
@@ -231,7 +240,7 @@ def _device_work(
 def _args_of(event: _Event) -> _Args:
     try:
         return _args.decode(event.args)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Args()
 
 

@@ -9,16 +9,19 @@ Since format 4.3 an operation's line has no header of its own: it belongs to the
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Annotated, Any, NamedTuple
 
 import msgspec
 
-from paceline.events import CollectiveTimings
+from paceline.events import LATEST_S, CollectiveTimings, Count, Rank, Whole
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE
 
 from .notes import Notes, SourceError
 from .op_rows import MOST_ROWS, MOST_S
+
+#: The latest time and the largest count that an event may hold.
+_LATEST_US, _MOST = int(LATEST_S * 1e6), 2**53
 
 _OPERATIONS = {
     "AllReduce": "all_reduce",
@@ -34,33 +37,33 @@ _OPERATIONS = {
 
 class _Header(msgspec.Struct):
     id: str
-    rank: int
-    n_ranks: int
+    rank: Rank
+    n_ranks: Annotated[int, msgspec.Meta(ge=1, le=2**20)]
     comm_name: str = ""
 
 
 class _Metadata(msgspec.Struct):
-    dump_timestamp_us: int
+    dump_timestamp_us: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_US)]
     hostname: str = "unknown"
-    pid: int = 0
+    pid: Whole = 0
     inspector_output_format_version: str = ""
 
 
 class _Times(msgspec.Struct):
-    coll_start_ts: int | None = None
+    coll_start_ts: Whole | None = None
 
 
 class _Collective(msgspec.Struct):
     coll: str
-    coll_sn: int
-    coll_exec_time_us: int
-    coll_msg_size_bytes: int = 0
+    coll_sn: Whole
+    coll_exec_time_us: Whole
+    coll_msg_size_bytes: Whole = 0
     coll_timing_source: str = ""
     event_trace_ts: _Times | None = None
 
 
 class _Dropped(msgspec.Struct):
-    coll_dropped_since_last_dump: int = 0
+    coll_dropped_since_last_dump: Count = 0
 
 
 class _Line(msgspec.Struct):
@@ -148,10 +151,10 @@ class Inspector:
         begin_s = min(max(dumped.get(process, 0.0), end_s - max(10 * spent_s, 1e-3)), end_s)
         dumped[process] = end_s
         for index, (header, collective) in enumerate(pending):
-            if collective.coll_exec_time_us < 0 or collective.coll_sn < 0 or collective.coll_msg_size_bytes < 0:
+            start_us = collective.event_trace_ts.coll_start_ts if collective.event_trace_ts is not None else None
+            if not _possible(collective, start_us or 0):
                 self.notes.drop("collectives with impossible numbers")
                 continue
-            start_us = collective.event_trace_ts.coll_start_ts if collective.event_trace_ts is not None else None
             self._laid_out |= not start_us
             start_s = start_us / 1e6 if start_us else begin_s + (end_s - begin_s) * index / len(pending)
             operation = _OPERATIONS.get(collective.coll, collective.coll.lower())
@@ -242,6 +245,12 @@ def _numbered(
     for part in parts:
         yield count[part[0]], part
         count[part[0]] += 1
+
+
+def _possible(collective: _Collective, start_us: int) -> bool:
+    """Whether an event may hold these numbers."""
+    times_us, counts = (collective.coll_exec_time_us, start_us), (collective.coll_sn, collective.coll_msg_size_bytes)
+    return all(0 <= one <= _LATEST_US for one in times_us) and all(0 <= one <= _MOST for one in counts)
 
 
 def _decode(line: bytes) -> _Line | None:

@@ -4,14 +4,14 @@ Rule of this file: what is missing, impossible or double is left out and counted
 place, a start from the order of the file, a unit that looks wrong) is said.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OP_INDEX
+from paceline.events import LATEST_S, OP_INDEX
 
 from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
@@ -44,12 +44,16 @@ class _Labels:
         self.words: dict[Any, int] = {}
 
     def numbers(self, values: Iterable[Any]) -> Ints:
-        """The number of each word, -1 for none."""
+        """The number of each word, -1 for none; a list or a mapping is no word."""
         words = self.words
         missing = {None, "", "nan", "NaN", "null", "None"}
-        return np.array(
-            [-1 if v in missing or v != v else words.setdefault(v, len(words)) for v in values], dtype=np.int64
-        )
+
+        def number(word: Any) -> int:
+            if not isinstance(word, Hashable) or word in missing or word != word:
+                return -1
+            return words.setdefault(word, len(words))
+
+        return np.array([number(word) for word in values], dtype=np.int64)
 
 
 class OpTimeline:
@@ -149,7 +153,8 @@ class OpTimeline:
         if np.isnan(stage).all():
             self.notes.remark("no rank: the place in the data dimension is taken for the rank")
             return dp
-        size = int(np.nanmax(dp)) + 1
+        possible = dp[(dp >= 0) & (dp < _MOST_RANKS)]
+        size = int(possible.max(initial=0)) + 1
         self.notes.remark(f"no rank: it is taken to be stage x {size} + dp")
         return np.asarray(stage * size + dp)
 
@@ -188,6 +193,8 @@ class OpTimeline:
         timed = np.isfinite(start)
         if timed.any():
             leave_out(~timed, "no start")
+            with np.errstate(invalid="ignore"):
+                leave_out((start < 0) | (start + duration > LATEST_S), "impossible start")
         else:
             self.notes.remark(
                 "no start: rows are taken to follow each other as they stand, and ranks to meet at each step"

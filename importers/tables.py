@@ -3,6 +3,7 @@
 Rule of this file: bytes to columns of text or numbers, and no meaning. Only the columns that are asked for are kept.
 """
 
+import contextlib
 import csv
 import io
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ def columns_of(stream: IO[bytes], kind: str) -> list[str]:
         SourceError: it is no such table.
     """
     if kind == "parquet":
-        return [str(name) for name in _parquet(stream).schema_arrow.names]
+        with _reading_parquet():
+            return [str(name) for name in _parquet(stream).schema_arrow.names]
     if kind == "csv":
         text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
         try:
@@ -48,8 +50,9 @@ def pieces(stream: IO[bytes], kind: str, columns: list[str], notes: Notes) -> It
         SourceError: it is no such table.
     """
     if kind == "parquet":
-        for batch in _parquet(stream).iter_batches(batch_size=CHUNK, columns=columns):
-            yield {name: _plain(batch.column(name)) for name in columns}
+        with _reading_parquet():
+            for batch in _parquet(stream).iter_batches(batch_size=CHUNK, columns=columns):
+                yield {name: _plain(batch.column(name)) for name in columns}
     elif kind == "csv":
         yield from _csv(stream, columns, notes)
     else:
@@ -121,15 +124,22 @@ def _object(line: bytes) -> dict[str, Any] | None:
 
 
 def _parquet(stream: IO[bytes]) -> Any:
+    import pyarrow.parquet
+
+    stream.seek(0)
+    return pyarrow.parquet.ParquetFile(stream)
+
+
+@contextlib.contextmanager
+def _reading_parquet() -> Iterator[None]:
+    """While a table is read: what is wrong with it may come to light at any row."""
     try:
         import pyarrow
-        import pyarrow.parquet
     except ModuleNotFoundError:
         raise SourceError("Parquet needs pyarrow; pip install pyarrow, or write the table as CSV") from None
-    stream.seek(0)
     try:
-        return pyarrow.parquet.ParquetFile(stream)
-    except (pyarrow.ArrowInvalid, OSError) as error:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise SourceError(f"not Parquet: {' '.join(str(error).split())[:200]}") from error
 
 
@@ -159,6 +169,6 @@ def moments(values: list[Any] | NDArray[Any], unit_s: float) -> NDArray[np.float
 def _moment(value: Any) -> float:
     try:
         when = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):  # The latter of a time in the first or the last year that there is.
         return float("nan")
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()

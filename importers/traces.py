@@ -13,7 +13,7 @@ from paceline.events import CollectiveTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE
 
-from .kineto import Rank
+from .kineto import RankTrace
 from .notes import Notes, SourceError
 from .op_rows import ImportedJob, Rows, messages
 
@@ -24,9 +24,9 @@ class Traces:
     def __init__(self, job: str, notes: Notes) -> None:
         self.job = job
         self.notes = notes
-        self.ranks: dict[int, Rank] = {}
+        self.ranks: dict[int, RankTrace] = {}
 
-    def update(self, rank: Rank, name: str) -> None:
+    def update(self, rank: RankTrace, name: str) -> None:
         """Take in one rank's trace.
 
         Raises:

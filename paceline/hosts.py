@@ -33,9 +33,13 @@ def refusal(host: str | None, origin: str | None, names: Sequence[str]) -> tuple
 
 
 def _name(url: str) -> str:
+    if not url.isprintable():  # Of some such characters the parser takes no notice.
+        return ""
     try:
         parts = urlsplit(url)
-        return "" if parts.username is not None or parts.path not in ("", "/") else (parts.hostname or "").rstrip(".")
+        # The port is asked for because one that is no number is found only then.
+        foreign = parts.username is not None or parts.path not in ("", "/") or parts.port == 0
+        return "" if foreign else (parts.hostname or "").rstrip(".")
     except ValueError:
         return ""
 

@@ -105,7 +105,7 @@ def key_of(topic: Topic, event: Any) -> str | None:
         return f"{event.job}/{event.node}"
     if topic.key == "series":
         return str(event.series)
-    return str(getattr(event, "job", None) or event.node)
+    return str(getattr(event, "job", None) or getattr(event, "node", ""))
 
 
 def finite(value: float | None) -> float | None:

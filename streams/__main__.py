@@ -7,14 +7,16 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.kafka.topic_admin import ensure_topics
+from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
 from paceline.settings import ALLOWED_HOSTS, MOST_RANKS
 from paceline.terminal import log_to_stderr, say
+from paceline.topics import Topic
 
 EXAMPLES = """\
 examples:
@@ -24,7 +26,9 @@ examples:
 Start it on as many machines as you like (up to 12): they share the jobs. State is kept on the broker.
 """
 #: A worker that fails sooner than this after its start has not done any work: the next try waits a little.
-SOON_S = 10.0
+SOON_S, AGAIN_S = 10.0, 2.0
+#: What a job's events need: the same partition in every topic, and one of the changelog.
+MEND = "delete it when its data may go (kafka-topics.sh --delete); it is made again as it must be"
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -60,27 +64,60 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float, most_ranks: int) -> int:
     further_hosts = ALLOWED_HOSTS.read(os.environ)
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
-    from .faust_app import NEEDED
+    from .faust_app import CHANGELOG, NEEDED, SOURCES
     from .worker import Worker, WorkerError
 
     restarts = 0
     while True:
         try:
-            wait_for_broker(settings, wait_s, lambda cause: _say(f"waiting for a broker: {cause}"))
-            ensure_topics(settings, NEEDED)
+            joined = _joined(settings, wait_s, NEEDED)
         except BusError as error:
             _say(str(error))
             return 1
+        odd = [topic for topic in (*SOURCES, CHANGELOG) if joined[topic.name].partitions != topic.partitions]
+        for topic in odd:
+            _say(
+                f"{topic.name} has {joined[topic.name].partitions} partitions, and must have {topic.partitions}: {MEND}"
+            )
+        if odd:
+            return 1
         began_s = time.monotonic()
         try:
-            asyncio.run(Worker(settings, data_dir, web, most_ranks, further_hosts, restarts).run())
+            asyncio.run(Worker(settings, data_dir, joined, web, most_ranks, further_hosts, restarts).run())
         except WorkerError as error:
             _say(f"starting again from what is stored: {error}")
             restarts += 1
             if time.monotonic() - began_s < SOON_S:
-                time.sleep(2.0)
+                time.sleep(AGAIN_S)
         else:
             return 0
+
+
+def _joined(settings: BrokerSettings, wait_s: float, needed: Sequence[Topic]) -> dict[str, TopicDescription]:
+    """The topics that a worker needs, made where they are missing.
+
+    A cluster of which only some nodes answer lets us in and can do no more: it is waited for like one that is away.
+
+    Raises:
+        BusError: no brokers within ``wait_s`` seconds, or waiting cannot help.
+    """
+    end = time.monotonic() + wait_s
+    while True:
+        try:
+            left_s = max(end - time.monotonic(), 0.0)
+            wait_for_broker(settings, left_s, lambda cause: _say(f"waiting for a broker: {cause}"))
+            ensure_topics(settings, needed)
+            joined = describe_topics(settings, [topic.name for topic in needed])
+        except BusError as error:
+            if error.permanent or time.monotonic() >= end:
+                raise
+            _say(f"waiting for a broker: {error}")
+        else:
+            missing = [topic.name for topic in needed if topic.name not in joined]
+            if not missing:
+                return joined
+            _say(f"waiting for {', '.join(missing)}: just made, or just deleted")
+        time.sleep(AGAIN_S)
 
 
 def _say(line: str) -> None:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -71,6 +71,7 @@ class DoorCounts:
     producers: Producers = field(default_factory=Producers)
     states_dropped: int = 0
     unreadable: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    remade: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     checkpoints: int = 0
     checkpoint_bytes: int = 0
     commits: int = 0
@@ -176,6 +177,13 @@ class Door:
             log.error("%s %d/%d is passed over: %s", source.topic, source.number, first, reason)
         self.counts.unreadable[name] += 1
         self.positions.pass_over(source, first, after)
+
+    def read_anew(self, partitions: Collection[Partition]) -> None:
+        """These partitions are not those that were read before, though they have their names: all of them is read."""
+        for name in sorted({at.topic for at in partitions}):
+            here = sum(at.topic == name for at in partitions)
+            log.warning("%s was deleted and made again: %d of its partitions are read from their beginning", name, here)
+            self.counts.remade[topics.BY_NAME[name].short] += here
 
     async def _is_next(self, source: Partition, offset: int) -> bool:
         epoch = self.epoch

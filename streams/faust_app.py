@@ -8,7 +8,7 @@ stored by a timer, with no event in hand.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from paceline.topics import Topic
 
 from .compat import bound, commit_nothing, seek_whole, tell_answers
 from .door import Door
+from .joined_topics import JoinedTopics
 from .offsets import Partition
 from .processor import Processor
 from .routes import ROUTES
@@ -137,6 +138,18 @@ class Consumer:
         """Commit these offsets of the partitions that are still ours."""
         await self._consumer._commit_offsets({TP(at.topic, at.number): offset for at, offset in offsets.items()})
 
+    def assigned(self) -> list[Partition]:
+        """The source partitions that are ours."""
+        sources = {topic.name for topic in SOURCES}
+        return [Partition(*at) for at in self.app.assignor.assigned_actives() if at.topic in sources]
+
+    async def rewind(self, partitions: Collection[Partition]) -> bool:
+        """Commit the beginning of ``partitions``; False where some were taken away in this moment."""
+        wanted = {TP(*at) for at in partitions}
+        earliest = await self._consumer.earliest_offsets(*wanted)
+        committed = await self._consumer._commit_offsets({at: int(earliest.get(at) or 0) for at in wanted})
+        return bool(committed) and wanted <= self._consumer.assignment()
+
     def ends(self) -> dict[Partition, tuple[int, int | None]]:
         """What the last fetch of each source partition told; asks nobody."""
         fetched = {}
@@ -155,11 +168,12 @@ def build(
     failed: Callable[[BaseException], None],
     answered: Callable[[], None],
     most_ranks: int,
+    ids: Mapping[str, str],
 ) -> tuple[faust.App, Door]:
     """The app and its door.
 
     ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
-    threads of the client.
+    threads of the client. ``ids`` are those of the topics, asked for before.
     """
     made = app(settings, data_dir)
     # Keys and values of type bytes are passed through as they are.
@@ -170,17 +184,19 @@ def build(
         sent: Awaitable[object] = await targets[topic.name].send(key=key.encode() if key else None, value=value)
         return sent
 
-    door = Door(Processor(most_ranks=most_ranks), Store(table, table.delivered), publish, Consumer(made))
+    consumer, store = Consumer(made), Store(table, table.delivered)
+    door = Door(Processor(most_ranks=most_ranks), store, publish, consumer)
     bound(door.pass_over)
     tell_answers(answered)
     seek_whole(ROUTES)
     commit_nothing()
-    _agents(made, door, SOURCES, failed)
+    _agents(made, door, failed)
+    _rebalances(made, door, consumer, JoinedTopics(store, ids), failed)
     return made, door
 
 
-def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Callable[[BaseException], None]) -> None:
-    for topic in sources:
+def _agents(made: faust.App, door: Door, failed: Callable[[BaseException], None]) -> None:
+    for topic in SOURCES:
 
         async def read(stream: Any, topic: Topic = topic) -> None:
             async for event in stream.events():
@@ -196,6 +212,10 @@ def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Calla
 
         made.agent(raw(made, topic), name=f"read-{topic.short}")(read)
 
+
+def _rebalances(
+    made: faust.App, door: Door, consumer: Consumer, joined: JoinedTopics, failed: Callable[[BaseException], None]
+) -> None:
     async def revoked(sender: Any, *args: Any, **kwargs: Any) -> None:
         door.lose()
 
@@ -203,6 +223,17 @@ def _agents(made: faust.App, door: Door, sources: Iterable[Topic], failed: Calla
         # Faust now opens the source partitions, seeks, and then empties its queues. What it fetched in between would
         # be lost without a sound, so nothing is fetched until it resumes the flow itself.
         made.consumer.stop_flow()
+        try:
+            ours = consumer.assigned()
+            remade = joined.remade(ours)
+            if remade:
+                if not await consumer.rewind(remade):
+                    return  # Not noted, so it is found again when they are given out next.
+                door.read_anew(remade)
+            await joined.note(ours)
+        except Exception as error:
+            failed(error)
+            raise
 
     cast(Any, made.on_partitions_revoked).connect(revoked, weak=False)
     cast(Any, made.on_rebalance_complete).connect(recovered, weak=False)

@@ -49,6 +49,8 @@ class _Meters:
         yield _by_topic(
             "unreadable_batches", "Batches passed over: too large when unpacked, or no known codec.", counts.unreadable
         )
+        remade = "Partitions read from their beginning, their topic being another one."
+        yield _by_topic("remade_partitions", remade, counts.remade)
         yield _counter("checkpoints", "Snapshots stored.", counts.checkpoints)
         yield _counter("checkpoint_bytes", "Bytes of the snapshots stored.", counts.checkpoint_bytes)
         yield _counter("commits", "Offset commits.", counts.commits)

@@ -7,10 +7,13 @@ and checksum comes last. A writer killed in between leaves the old snapshot whol
 
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Annotated
 
 import msgspec
 
 CHUNK_BYTES = 900_000
+#: No snapshot is so large, and each chunk that a header promises is looked for.
+MOST_CHUNKS = 10_000
 
 
 class StoreError(ValueError):
@@ -20,8 +23,8 @@ class StoreError(ValueError):
 class Header(msgspec.Struct, frozen=True):
     """What stands under a snapshot's own key. A small snapshot is in ``data``; a large one in ``chunks`` chunks."""
 
-    generation: int
-    chunks: int
+    generation: Annotated[int, msgspec.Meta(ge=0, le=1)]
+    chunks: Annotated[int, msgspec.Meta(ge=0, le=MOST_CHUNKS)]
     checksum: int
     data: bytes = b""
 
@@ -95,7 +98,7 @@ class Store:
             return None
         try:
             return _decoder.decode(raw)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise StoreError(f"its header is damaged: {error}") from error
 
     def _drop_chunks(self, partition: int, key: str, header: Header) -> None:

@@ -8,23 +8,28 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import faust
 from aiohttp import web
 
 from paceline import hosts
+from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import TopicDescription, describe_topics
 from paceline.settings import MOST_RANKS, SettingError
 
 from . import health
 from .door import Door
 from .faust_app import build
+from .topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.25
+#: How often brokers are asked whether the topics are still the same.
+WATCH_S = 5.0
 #: Longer than this neither the last snapshot nor the app's own stop may take.
 STOP_S = 10.0
 #: A broker that is there answers a heartbeat every 1.5 s, and a fetch every half second.
@@ -42,16 +47,20 @@ class Worker:
         self,
         settings: BrokerSettings,
         data_dir: Path,
+        joined: Mapping[str, TopicDescription],
         web: tuple[str, int] = ("127.0.0.1", 0),
         most_ranks: int = MOST_RANKS.default,
         further_hosts: Sequence[str] = (),
         restarts: int = 0,
     ) -> None:
+        """A worker that joins the topics ``joined``, as brokers describe them right before."""
         self.settings = settings
         self.data_dir = data_dir
         self.most_ranks = most_ranks
         self.web_address, self.web_port = web
         self.names = hosts.answered(self.web_address, further_hosts)
+        self.joined = joined
+        self.watch = TopicWatch(joined)
         self.restarts = restarts
         self.ready = False
         self._answered_s = time.monotonic()
@@ -60,6 +69,8 @@ class Worker:
         """What the worker waits for; None while it works."""
         if not self.ready:
             return "joining the group"
+        if self.watch.gone:
+            return f"no topic {', '.join(self.watch.gone)}"
         silent_s = time.monotonic() - self._answered_s
         return f"no answer from Kafka for {silent_s:.0f} s" if silent_s > SILENT_S else None
 
@@ -82,9 +93,11 @@ class Worker:
             if not failure.done():
                 failure.set_result(error)
 
-        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks)
+        ids = {name: topic.id for name, topic in self.joined.items()}
+        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
+        watching = asyncio.create_task(self._watch(failed))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({starting, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -92,7 +105,7 @@ class Worker:
             if stop.is_set():
                 await self._finish(door)
         finally:
-            for task in (starting, stopping):
+            for task in (starting, stopping, watching):
                 task.cancel()
             await self._end(app)
             if site is not None:
@@ -129,6 +142,17 @@ class Worker:
         if app.crash_reason is not None:
             raise app.crash_reason
 
+    async def _watch(self, failed: Callable[[BaseException], None]) -> None:
+        """Tell ``failed`` where a topic is no longer the one that was joined."""
+        changed: list[str] = []
+        while not changed:
+            await asyncio.sleep(WATCH_S)
+            # Brokers that are away are told of by ``waits``; a certificate that is being replaced comes back.
+            with contextlib.suppress(BusError, SettingError):
+                present = await asyncio.to_thread(describe_topics, self.settings, self.joined)
+                changed = self.watch.update(present, time.monotonic())
+        failed(WorkerError(f"deleted, made again or with more partitions: {', '.join(changed)}"))
+
     async def _finish(self, door: Door) -> None:
         try:
             async with asyncio.timeout(STOP_S):
@@ -146,4 +170,6 @@ def _cause(failure: "asyncio.Future[BaseException]", starting: "asyncio.Task[Non
     error: BaseException | None = failure.result() if failure.done() else None
     if error is None and starting.done() and not starting.cancelled():
         error = starting.exception()
-    return f"{type(error).__name__}: {error}" if error else "the app ended by itself"
+    if error is None:
+        return "the app ended by itself"
+    return str(error) if isinstance(error, WorkerError) else f"{type(error).__name__}: {error}"

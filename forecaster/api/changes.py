@@ -45,7 +45,8 @@ def router(memory: Memory, token: str) -> APIRouter:
         if not hmac.compare_digest((authorization or "").encode(), f"Bearer {token}".encode()):
             raise RefusedError(401, "authorization", "send `Authorization: Bearer` with PACELINE_FORECASTER_TOKEN")
 
-    @routes.post("/series/{key:path}", dependencies=[Depends(allowed)], responses={**GUARDED, **REFUSALS})
+    # A key with a line end is no path that the router knows: 404.
+    @routes.post("/series/{key:path}", dependencies=[Depends(allowed)], responses={**GUARDED, **REFUSALS, **NOT_FOUND})
     def append(key: str, sent: Append) -> Kept:
         """Keep values of a series under a name of your own."""
         _check(key, sent)

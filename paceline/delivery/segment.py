@@ -84,7 +84,7 @@ def _record(data: bytes, position: int) -> Record | None:
         return None
     try:
         return Record(_decoder.decode(body), end)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

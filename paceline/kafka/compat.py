@@ -6,6 +6,7 @@ of kafka-python needs reading here alone (pyproject.toml pins it).
 
 import contextlib
 import socket
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -120,6 +121,16 @@ def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:
     finally:
         cluster.need_all_topic_metadata = before
     return set(cluster.topics())
+
+
+def known_id(answered: object) -> str:
+    """A topic's id in an answer; empty where it is None or zero: brokers before Apache Kafka 2.8 have none."""
+    return str(answered) if answered is not None and uuid.UUID(str(answered)).int else ""
+
+
+def topic_id(consumer: KafkaConsumer, topic: str) -> str:
+    """The id of ``topic`` as of the last answer; empty where it is not known."""
+    return known_id(consumer._cluster.topic_id(topic))
 
 
 class _BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]

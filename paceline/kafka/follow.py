@@ -69,10 +69,11 @@ class Follower:
     """Follows the topics of ``starts``, those that come into being later too. One thread may use it.
 
     After an outage reading starts as at first, for readers that drop repeats; with ``resume`` it goes on where it was,
-    or with all there is where the brokers have lost that place. Where a topic of ``most_behind`` is further behind, the
-    rest is passed over and ``on_skip`` told how much. ``on_lost`` is told the cause of an outage once, and anew what
-    waiting cannot mend (a refused login); ``on_unreadable`` a topic and a reason for every batch passed over because it
-    cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
+    or with all there is where the brokers have lost that place. A topic that is deleted and made again is read whole
+    (brokers before Apache Kafka 2.8 do not say that it is another one). Where a topic of ``most_behind`` is further
+    behind, the rest is passed over and ``on_skip`` told how much. ``on_lost`` is told the cause of an outage once, and
+    anew what waiting cannot mend (a refused login); ``on_unreadable`` a topic and a reason for every batch passed over
+    because it cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
     """
 
     def __init__(
@@ -101,6 +102,8 @@ class Follower:
         #: The next offset of each partition that was ever followed, and its end when it was joined.
         self._next: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        #: What each topic's id was when it was last there.
+        self._ids: dict[str, str] = {}
         self.state: Literal["connecting", "connected", "lost"] = "connecting"
         #: Why the brokers are lost, in a line for a person; empty while they are not.
         self.cause = ""
@@ -202,7 +205,9 @@ class Follower:
 
     def _ask(self, client: KafkaConsumer) -> None:
         """Learn the lag and the new partitions, which also proves that the brokers answer."""
-        present, assigned = compat.topics(client, ANSWER_S), client.assignment()
+        present = compat.topics(client, ANSWER_S)
+        self._leave_remade(client)
+        assigned = client.assignment()
         added = [
             partition
             for topic in self._starts
@@ -217,6 +222,16 @@ class Follower:
         self._backoff.reset()
         self.state, self.cause = "connected", ""
         self._told.clear()
+
+    def _leave_remade(self, client: KafkaConsumer) -> None:
+        """Forget the place in a topic that was deleted and made again: it is another one, and joined as such."""
+        ids = {name: now for name in self._topics if (now := compat.topic_id(client, name))}
+        remade = {name for name, now in ids.items() if self._ids.get(name, now) != now}
+        self._ids.update(ids)
+        if remade:
+            self._next = {at: offset for at, offset in self._next.items() if at.topic not in remade}
+            self._ends = {at: end for at, end in self._ends.items() if at.topic not in remade}
+            client.assign([at for at in client.assignment() if at.topic not in remade])
 
     def _join(self, client: KafkaConsumer, added: list[TopicPartition]) -> None:
         client.assign([*client.assignment(), *added])

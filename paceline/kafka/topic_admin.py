@@ -5,9 +5,11 @@ Rule of this file: what exists is left as it is; nothing is deleted here.
 
 import contextlib
 from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from kafka import KafkaAdminClient, errors
 
+from paceline.kafka import compat
 from paceline.kafka.clients import MAX_MESSAGE_BYTES, admin
 from paceline.kafka.errors import explained
 from paceline.kafka.settings import BrokerSettings
@@ -48,6 +50,35 @@ def existing_topics(settings: BrokerSettings) -> set[str]:
     """
     with explained(settings), contextlib.closing(admin(settings)) as client:
         return set(client.list_topics())
+
+
+class TopicDescription(NamedTuple):
+    """A topic as the brokers have it. One that is deleted and made again has another id."""
+
+    #: Empty where the brokers give none (before Apache Kafka 2.8).
+    id: str
+    partitions: int
+
+
+def describe_topics(settings: BrokerSettings, names: Iterable[str]) -> dict[str, TopicDescription]:
+    """Those topics of ``names`` that are there.
+
+    Raises:
+        BusError: no broker, or no right to ask.
+    """
+    with explained(settings), contextlib.closing(admin(settings)) as client:
+        return {row["name"]: _described(row) for row in client.describe_topics(list(names)) if _is_there(row)}
+
+
+def _is_there(row: dict[str, Any]) -> bool:
+    error = errors.for_code(row["error_code"])
+    if error is not errors.NoError and not error.retriable:
+        raise error(f"topic {row['name']}")
+    return error is errors.NoError
+
+
+def _described(row: dict[str, Any]) -> TopicDescription:
+    return TopicDescription(compat.known_id(row.get("topic_id")), len(row["partitions"]))
 
 
 def _create(client: KafkaAdminClient, topic: Topic) -> bool:

@@ -74,4 +74,5 @@ class MarkDecoder:
     def open(self, before_s: float) -> list[tuple[Collective, float]]:
         """The collectives issued before ``before_s`` (Unix time) whose result is not there yet, with when they were."""
         started = [(one, (one.start + self._rows.offset_ns) / 1e9) for one in self._collectives.open()]
-        return [(collective, start_s) for collective, start_s in started if start_s < before_s]
+        # A rank whose offset is wrong would have begun before 1970, which no event may say.
+        return [(collective, start_s) for collective, start_s in started if 0.0 <= start_s < before_s]

@@ -8,11 +8,11 @@ Rule of this file: data and its codec only. It is read by a process that must su
 and every message decodes into one of these structs or raises.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from paceline.events import Count, PeerLink, Rank
+from paceline.events import Count, CountOrNone, Number, PeerLink, Rank, Seconds, Time, Whole
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     this script's steps end. Collectives that ended in the first ``repeated`` marks from there were told before.
     """
 
-    step: Count
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**40)]  # More steps follow, and each has to fit into an event.
     start_ns: int
     explicit: bool
     compiled: bool
@@ -38,18 +38,18 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 
     rank: Rank
     world_size: Count
-    local_rank: int
-    pid: int
+    local_rank: Whole
+    pid: Whole
     device: str
     backend: str
     framework: str
     job: str
-    attempt: int
-    started_s: float
-    batch_size: int | None = None
-    dp: int | None = None
-    tp: int | None = None
-    pp: int | None = None
+    attempt: Whole
+    started_s: Time
+    batch_size: Whole | None = None
+    dp: CountOrNone | None = None
+    tp: CountOrNone | None = None
+    pp: CountOrNone | None = None
     labels: dict[str, str] = {}
     place: Place | None = None
 
@@ -61,14 +61,14 @@ class LinkReport(NamedTuple):
     """
 
     connections: Count
-    rtt_s: float
+    rtt_s: Seconds
     retransmits: Count
     peers: list[PeerLink] = []  # noqa: RUF012 - never changed
-    rated_bytes_per_s: float | None = None
+    rated_bytes_per_s: Number | None = None
 
 
 #: Group, its size, number within it, operation, bytes, and who issued it.
-Issued = tuple[str, int, int, str, int, int]
+Issued = tuple[str, Count, Count, str, Count, Whole]
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True, tag="marks"):

@@ -16,7 +16,7 @@ from ..episodes.tracker import Episode
 from ..gather import Gather
 from ..rank_bound import within
 from ..row_arrays import RowArrays
-from ..snapshots import pack, unpack
+from ..snapshots import described, pack, unpack
 from . import data_bound, data_imbalance, pace, silence, stage_imbalance, straggler_evidence
 from .accused import AccusedRank
 from .cohorts import Cohorts
@@ -219,9 +219,10 @@ class JobDiagnosis:
             ValueError: ``data`` is no snapshot of this version.
         """
         state = unpack(_LAYOUT, data)
-        values = {str(name): float(value) for name, value in state["values"].items()}
-        diagnosis = cls(config or changed(values))
-        diagnosis.values = values
-        diagnosis.phases.load(state["phases"])
-        diagnosis.collectives.load(state["collectives"])
+        with described():
+            values = {str(name): float(value) for name, value in state["values"].items()}
+            diagnosis = cls(config or changed(values))
+            diagnosis.values = values
+            diagnosis.phases.load(state["phases"])
+            diagnosis.collectives.load(state["collectives"])
         return diagnosis

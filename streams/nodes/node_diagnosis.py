@@ -14,7 +14,7 @@ from paceline.events import Coverage, DeviceSamples, Finding, HostSamples, NodeD
 
 from ..coverage import CoverageTracker
 from ..episodes.finding import finding
-from ..snapshots import pack, unpack
+from ..snapshots import described, pack, unpack
 from . import node_findings
 from .balance import Balance
 from .detectors import Rated
@@ -233,7 +233,8 @@ class NodeDiagnosis:
         """
         state = unpack(_LAYOUT, data)
         made = cls(config)
-        made._load(state)
+        with described():
+            made._load(state)
         return made
 
     def _load(self, state: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from ..coverage import CoverageTracker
 from ..gather import Gather
 from ..rank_bound import within
 from ..row_arrays import RowArrays
-from ..snapshots import pack, unpack
+from ..snapshots import described, pack, unpack
 from .aggregate import Part, merge, part, windows
 from .open_steps import OpenSteps
 
@@ -163,11 +163,12 @@ class JobWindows:
         """
         state = unpack(_LAYOUT, data)
         made = cls()
-        made.coverage.load(state["coverage"])
-        made.gather.load(state["gather"])
-        made.open.load(state["open"])
-        made.reference = state["reference"]
-        made.waived = set(state["waived"])
-        made.unheard_waived = state["unheard_waived"]
-        made.levels = [level and (level[0], Part(**level[1])) for level in state["levels"]]
+        with described():
+            made.coverage.load(state["coverage"])
+            made.gather.load(state["gather"])
+            made.open.load(state["open"])
+            made.reference = state["reference"]
+            made.waived = set(state["waived"])
+            made.unheard_waived = state["unheard_waived"]
+            made.levels = [level and (level[0], Part(**level[1])) for level in state["levels"]]
         return made

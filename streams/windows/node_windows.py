@@ -14,7 +14,7 @@ from paceline.gpu import throttle
 
 from ..coverage import CoverageTracker
 from ..robust import known_or_zero
-from ..snapshots import pack, unpack
+from ..snapshots import described, pack, unpack
 
 LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
@@ -147,9 +147,10 @@ class SampleWindows:
         """
         state = unpack(_LAYOUT, data)
         made = cls()
-        made.coverage.load(state["coverage"])
-        for subject, length_s, values in state["open"]:
-            made.open[subject, length_s] = OpenWindow.restore(values)
+        with described():
+            made.coverage.load(state["coverage"])
+            for subject, length_s, values in state["open"]:
+                made.open[subject, length_s] = OpenWindow.restore(values)
         return made
 
 

@@ -28,6 +28,15 @@ def filling(memory: Memory) -> str:
     return subject.key
 
 
+@pytest.mark.parametrize("method", ["post", "delete"])
+def test_a_key_with_a_line_end_is_no_series(client: httpx.Client, method: str) -> None:
+    """The answer is one that the interface declares of the route."""
+    answer = client.request(method, "/v1/series/a%0Ab", headers=AUTHORIZED)
+    declared = client.get("/openapi.json").json()["paths"]["/v1/series/{key}"][method]["responses"]
+    assert answer.status_code == 404
+    assert "404" in declared
+
+
 def test_a_series_is_listed_and_forecast(client: httpx.Client, filling: str) -> None:
     """Its key may hold slashes."""
     rows = client.get("/v1/series").json()["series"]

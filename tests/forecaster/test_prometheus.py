@@ -1,6 +1,7 @@
 """Back-fill from a real Prometheus, filled with DCGM's metrics by promtool."""
 
 import contextlib
+import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from forecaster.memory import Memory
-from forecaster.prometheus import BackfillError, backfill
+from forecaster.prometheus import DEVICES, BackfillError, RefusedQueryError, backfill, read
 from paceline.gpu.dcgm import FP64_BLANK
 
 MINUTES = 180
@@ -94,6 +95,45 @@ def test_no_prometheus_is_one_line(url: str) -> None:
     with pytest.raises(BackfillError, match="Prometheus at") as caught:
         backfill(url, Memory())
     assert "\n" not in str(caught.value)
+
+
+#: A series as Prometheus tells it: its labels, and pairs of time and text.
+LABELS = {"UUID": "GPU-1", "Hostname": "node-1"}
+FOREIGN = {
+    "no JSON": b"<html>",
+    "no UTF-8": b'{"status": "\xff"}',
+    "a list": b"[]",
+    "deep nesting": b'{"status": "success", "data": ' + b"[" * 100_000,
+    "no data": {"result": {}},
+    "a series without values": {"result": [{"metric": LABELS}]},
+    "labels that are no text": {"result": [{"metric": {"UUID": 7}, "values": []}]},
+    "a value that is no number": {"result": [{"metric": LABELS, "values": [[60, "many"]]}]},
+    "a time that is none": {"result": [{"metric": LABELS, "values": [["soon", "1"]]}]},
+    "a time beyond all": {"result": [{"metric": LABELS, "values": [[1e300, "1"]]}]},
+    "a point of three": {"result": [{"metric": LABELS, "values": [[60, "1", "2"]]}]},
+}
+
+
+@pytest.mark.parametrize("answer", FOREIGN.values(), ids=FOREIGN.keys())
+def test_an_answer_of_another_form_is_no_answer(answer: bytes | dict[str, object]) -> None:
+    """Whatever it is, by the one error that the command turns into a line."""
+    whole = answer if isinstance(answer, bytes) else json.dumps({"status": "success", "data": answer}).encode()
+    with pytest.raises(ValueError, match=r"."):
+        read(DEVICES[0], whole)
+
+
+def test_a_refused_query_says_why() -> None:
+    """By Prometheus' own words, made harmless for a terminal."""
+    with pytest.raises(RefusedQueryError, match=r"too many \\u001b\[31mpoints"):
+        read(DEVICES[0], json.dumps({"status": "error", "error": "too many \x1b[31mpoints"}).encode())
+
+
+def test_what_is_measured_is_kept() -> None:
+    """A point at a time is the mean of the minute before; blanks and times before 1970 are left out."""
+    points = [[0, "1"], [60, "10"], [120, "NaN"], [180, str(FP64_BLANK)], [240, "0"]]
+    answer = {"status": "success", "data": {"result": [{"metric": LABELS, "values": points}]}}
+    metric = next(one for one in DEVICES if one.name == "DCGM_FI_DEV_GPU_UTIL")
+    assert read(metric, json.dumps(answer).encode()) == [(LABELS, [0.0, 180.0], [0.1, 0.0])]
 
 
 def test_what_is_no_prometheus_is_said_so(address: str) -> None:

@@ -4,9 +4,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import TopicDescription
+from paceline.topics import OP
 from streams import __main__ as command
-from streams import worker
+from streams import faust_app, worker
 
 
 def streams(*arguments, **environ):
@@ -56,8 +61,26 @@ def test_starts_again_are_counted(monkeypatch, tmp_path):
                 raise worker.WorkerError("the broker went away")
 
     monkeypatch.setattr(worker, "Worker", Failing)
-    monkeypatch.setattr(command, "wait_for_broker", lambda *given: None)
-    monkeypatch.setattr(command, "ensure_topics", lambda *given: None)
+    there = {topic.name: TopicDescription("", topic.partitions) for topic in faust_app.NEEDED}
+    monkeypatch.setattr(command, "_joined", lambda *given: there)
     monkeypatch.setattr(command, "SOON_S", 0.0)
     assert command._work(BrokerSettings(), tmp_path, ("127.0.0.1", 0), 0.0, 1) == 0
     assert known == [0, 1, 2]
+
+
+@pytest.mark.bus
+def test_a_cluster_that_lets_us_in_and_can_do_no_more_is_waited_for(broker, monkeypatch, capsys):
+    """Two of three nodes are away: the third answers, but topics can be neither listed nor made."""
+    away = [BusError(broker.address, "no controller", "wait"), BusError(broker.address, "no leader", "wait")]
+    monkeypatch.setattr(command, "AGAIN_S", 0.0)
+    monkeypatch.setattr(command, "ensure_topics", lambda *wanted: away and _raise(away.pop(0)))
+    assert set(command._joined(broker, 60.0, [OP])) == {OP.name}
+    said = capsys.readouterr().err
+    assert ["no controller" in said, "no leader" in said, away] == [True, True, []]
+    away.append(BusError(broker.address, "not allowed", "ask for an ACL", permanent=True))
+    with pytest.raises(BusError, match="not allowed"):
+        command._joined(broker, 60.0, [OP])
+
+
+def _raise(error):
+    raise error

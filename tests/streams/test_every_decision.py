@@ -1,9 +1,11 @@
 """What every decision promises, whatever it decides. A new decision joins by one line in ``CASES``."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+import zstandard
 
 from paceline import topics, wire
 from paceline.events import OpTimings
@@ -140,6 +142,45 @@ def test_a_cut_snapshot_is_refused(case, events):
     data = decision.snapshot()
     with pytest.raises(ValueError, match="snapshot"):
         case.decision.restore(data[: len(data) // 2])
+
+
+def places(value: Any, deepest: int) -> Iterator[tuple[Any, Any]]:
+    """Every place in plain data, down to ``deepest`` levels: what holds it, and where."""
+    for at in list(value) if isinstance(value, dict) else range(len(value)):
+        yield value, at
+        if deepest > 1 and isinstance(value[at], dict | list):
+            yield from places(value[at], deepest - 1)
+
+
+def restored(case: Case, state: Any) -> bool:
+    """Whether ``state`` is a snapshot's content; another error than ``ValueError`` goes on to the caller."""
+    try:
+        case.decision.restore(zstandard.compress(msgspec.msgpack.encode(state)))
+    except ValueError:
+        return False
+    return True
+
+
+def test_a_snapshot_that_lacks_a_part_is_refused(case, events):
+    """Whatever part it is: by ``ValueError``, so that one decision restarts, and not what is stored beside it."""
+    decision = case.decision()
+    said(decision, events[:20])
+    state = msgspec.msgpack.decode(zstandard.decompress(decision.snapshot()))
+    assert restored(case, state)
+    for part in state:
+        assert not restored(case, {name: value for name, value in state.items() if name != part}), part
+
+
+@pytest.mark.parametrize("odd", [None, "text", -1, 2**63, 0.5, [], {}, [[1]]], ids=repr)
+def test_a_part_of_another_kind_is_refused_or_read(case, events, odd):
+    """Another error than ``ValueError`` would cost the windows of a job whose diagnosis alone is damaged."""
+    decision = case.decision()
+    said(decision, events[:20])
+    state = msgspec.msgpack.decode(zstandard.decompress(decision.snapshot()))
+    for holder, at in places(state, 3):
+        kept, holder[at] = holder[at], odd
+        restored(case, state)
+        holder[at] = kept
 
 
 def test_an_empty_batch_is_no_news(case, events):

@@ -34,6 +34,9 @@ paceline_streams_states_dropped_total 3
 # HELP paceline_streams_unreadable_batches_total Batches passed over: too large when unpacked, or no known codec.
 # TYPE paceline_streams_unreadable_batches_total counter
 paceline_streams_unreadable_batches_total{topic="op"} 2
+# HELP paceline_streams_remade_partitions_total Partitions read from their beginning, their topic being another one.
+# TYPE paceline_streams_remade_partitions_total counter
+paceline_streams_remade_partitions_total{topic="op"} 12
 # HELP paceline_streams_checkpoints_total Snapshots stored.
 # TYPE paceline_streams_checkpoints_total counter
 paceline_streams_checkpoints_total 7
@@ -149,6 +152,7 @@ def counts(make_training, make_host_samples):
         dead_letters=1,
         states_dropped=3,
         unreadable={"op": 2},
+        remade={"op": 12},
         checkpoints=7,
         checkpoint_bytes=70_000,
         commits=6,

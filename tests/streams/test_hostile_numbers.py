@@ -91,3 +91,16 @@ def test_no_whole_number_beyond_64_bits_is_taken(event: str, number: int) -> Non
     for at in places(whole):
         if refused(topic, mutated(whole, at, 0.5)):
             assert refused(topic, mutated(whole, at, number)), at
+
+
+@pytest.mark.parametrize("event", RAW)
+def test_no_time_beyond_the_year_5138_and_no_number_beyond_1e30_is_taken(event: str) -> None:
+    """Seconds, by the name of their field, are below 1e11; what is measured otherwise can be squared and summed."""
+    topic, version = RAW[event]
+    whole = json.loads((GOLDEN / version / f"{event}.json").read_bytes())
+    for at in places(whole):
+        name = next(step for step in reversed(at) if isinstance(step, str))
+        # What thresholds are called is no field's name: they have bounds of their own.
+        seconds = name.endswith("_s") and not name.endswith("_per_s") and event != "Thresholds"
+        most = 1e11 if seconds else 1e30
+        assert refused(topic, mutated(whole, at, 1.01 * most)), at

@@ -119,6 +119,22 @@ def test_an_array_that_does_not_fit_its_bytes_is_refused(body):
         unpack(1, packed(layout=1, value=array))
 
 
+@pytest.mark.parametrize("shape", [[-1], [-1, 4], [2, -2], [2**63], [2**62, 2**62], [0, 2**63]], ids=repr)
+def test_an_array_of_a_shape_that_none_has_is_refused(shape):
+    """To numpy -1 means whatever fits, and a length beyond 64 bits is another error."""
+    array = msgspec.msgpack.Ext(1, msgspec.msgpack.encode([shape, "f8", bytes(32)]))
+    with pytest.raises(ValueError, match=r"."):
+        unpack(1, packed(layout=1, value=array))
+
+
+@pytest.mark.parametrize("one", [b"\x91", b"\x81\xa1a"], ids=["lists", "mappings"])
+def test_deep_nesting_is_refused(one):
+    """A kilobyte of lists in lists is no reason to end."""
+    data = zstandard.compress(b"\x82\xa6layout\x01\xa1v" + one * 100_000 + b"\x01")
+    with pytest.raises(ValueError, match="not a snapshot"):
+        unpack(1, data)
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_what_unpacks_to_more_than_is_allowed_is_refused(monkeypatch, told):
     """A small message may not fill the memory, whether or not it tells its size."""

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from msgspec import structs
@@ -23,6 +23,7 @@ from paceline.kafka import embedded
 from paceline.kafka.clients import producer
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from tests.ui.simulated_job import SimulatedJob
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -69,11 +70,11 @@ def own_broker(free_port):
 
 @pytest.fixture
 def serve(tmp_path, until, free_port):
-    """Starts `paceline ui` on a free port and gives its process and address."""
+    """Starts `paceline ui`, on a free port where none is given, and gives its process and address."""
     started = []
 
-    def serve(brokers):
-        port = free_port()
+    def serve(brokers, port=None):
+        port = port or free_port()
         command = [sys.executable, "-m", "paceline", "ui", "--port", str(port), "--brokers", brokers]
         log = (tmp_path / "ui.log").open("wb")
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -223,6 +224,28 @@ def test_without_a_broker_the_page_opens(tab, serve):
         tab.goto(url)
         shows(tab, f"No connection to the broker at {address}")
         shows(tab, "paceline doctor")
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+def test_a_page_that_is_killed_comes_back_with_what_the_topics_hold(tab, broker, serve):
+    """SIGKILL, and a new process on the same port: an open tab shows what came before and while the page was dead."""
+    job = SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job=f"killed-{broker.address}")
+    now_s = time.time()
+    publish(broker.address, [*job.described(now_s), *job.timings(now_s, 0, 50), job.finding(1, 99, "confirmed")])
+    process, url = serve(broker.address)
+    tab.goto(f"{url}/?job={quote(job.job)}")
+    expect(current(tab).get_by_role("heading", name=job.job, exact=True)).to_have_count(1)
+    opener = tab.locator("summary").filter(visible=True)
+    expect(opener.get_by_text("What it rests on, 1 revision", exact=True)).to_have_count(1)
+    tab.evaluate("window.neverReloaded = true")
+    process.kill()
+    process.wait()
+    publish(broker.address, [job.finding(2, 120, "confirmed")])
+    serve(broker.address, urlsplit(url).port)
+    expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
+    expect(current(tab).get_by_role("heading", name=job.job, exact=True)).to_have_count(1)
+    assert tab.evaluate("window.neverReloaded") is True
 
 
 def test_sigterm_ends_the_page_with_status_0(tab, own_broker, serve):

@@ -4,6 +4,7 @@ import contextlib
 import gc
 import os
 import re
+import uuid
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def test_private_names_of_the_client_are_used_here_alone():
     folders = ("paceline", "collectors", "streams", "forecaster", "ui", "importers", "simulator", "experiments")
     files = [path for folder in folders for path in (root / folder).rglob("*.py") if path != Path(compat.__file__)]
     assert {str(path) for path in files if private.search(path.read_text(encoding="utf-8"))} == set()
+
+
+def test_brokers_that_know_no_topic_ids_give_none():
+    """They say so by nothing, or by zeros; neither may be taken for an id."""
+    known = uuid.uuid4()
+    assert [compat.known_id(answered) for answered in (None, uuid.UUID(int=0), known)] == ["", "", str(known)]
 
 
 @pytest.mark.bus

@@ -14,7 +14,7 @@ from paceline.delivery.publisher import Publisher
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics
+from paceline.kafka.topic_admin import describe_topics, ensure_topics
 
 pytestmark = pytest.mark.bus
 
@@ -148,6 +148,14 @@ def test_a_user_without_rights_stops_nobody(secured: BrokerSettings):
     assert (stats.sent, stats.shed, len(told)) == (0, 3, 1)
     assert "guest" in told[0]
     assert topics.DEADLETTER.name in told[0]
+
+
+def test_a_topic_that_may_not_be_described_is_told(secured: BrokerSettings):
+    """It is not taken for one that is not there."""
+    ensure_topics(secured)
+    guest = replace(secured, sasl_username="guest", sasl_password="guest-secret")
+    with pytest.raises(BusError, match=rf"not allowed: .*{topics.DEADLETTER.name}"):
+        describe_topics(guest, [topics.DEADLETTER.name])
 
 
 def event() -> events.DeadLetter:

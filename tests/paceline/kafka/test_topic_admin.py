@@ -2,6 +2,7 @@
 
 import contextlib
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,7 +11,7 @@ from kafka.admin import ConfigResource
 from paceline import topics
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics, existing_topics
+from paceline.kafka.topic_admin import describe_topics, ensure_topics, existing_topics
 
 
 def test_topics_are_made_as_the_table_says(broker: BrokerSettings):
@@ -43,6 +44,20 @@ def test_retention_and_compaction_reach_apache_kafka(apache_kafka: object):
         present = client.describe_configs(wanted, config_filter="all")["topic"]
     assert present[topics.NODE.name]["cleanup.policy"]["value"] == "compact"
     assert present[topics.FINDING.name]["retention.ms"]["value"] == str(topics.FINDING.retention_ms)
+
+
+def test_a_topic_that_is_made_again_is_another_one(broker: BrokerSettings, until: Callable[..., None]):
+    """It has another id; one that is not there is left out."""
+    found = []
+    topic = topics.Topic(f"again-{uuid.uuid4().hex}", topics.OP.event, "job", "raw", 1000, 2)
+    for _ in range(2):
+        ensure_topics(broker, [topic])
+        found.append(describe_topics(broker, [topic.name])[topic.name])
+        with contextlib.closing(clients.admin(broker)) as admin:
+            admin.delete_topics([topic.name])
+        until(lambda: describe_topics(broker, [topic.name]) == {})
+    assert "" != found[0].id != found[1].id != ""
+    assert [one.partitions for one in found] == [2, 2]
 
 
 def test_topics_are_listed(broker: BrokerSettings):

@@ -46,6 +46,13 @@ def test_a_collective_that_nobody_finishes_is_open() -> None:
     assert decoder.open(before_s=1.0) == []
 
 
+def test_a_collective_before_1970_is_not_open() -> None:
+    """A rank's offset may be wrong; no event may hold such a time, and one would cost the other ranks of the node."""
+    decoder = MarkDecoder()
+    decoder.decode(message((-5 * MS, marks.ISSUED, ISSUED)))
+    assert decoder.open(before_s=1.0) == []
+
+
 def test_spans_that_are_never_closed_do_not_pile_up() -> None:
     """A phase that is entered again and again is taken for lost."""
     decoder = MarkDecoder()

@@ -17,7 +17,7 @@ import pytest
 from paceline import topics, wire
 from paceline.events import CollectiveTimings, JobDescribed, LinkSample, OpTimings, PeerLink, RankCondition
 from paceline.recording import Line, read
-from paceline.training.messages import Bye, LinkReport, settled_decoder
+from paceline.training.messages import Bye, LinkReport, Place, settled_decoder
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -127,6 +127,15 @@ def test_a_mark_that_cannot_be_drops_the_connection(sidecar: Sidecar, mark: tupl
     speaker = sidecar.speaker()
     speaker.say(rank.hello())
     speaker.say(msgspec.msgpack.encode({"type": "marks", "marks": [mark], "offset_ns": 0}))
+    speaker.close()
+    assert "dropped" in sidecar.end()
+
+
+def test_a_place_that_no_event_can_tell_of_drops_the_connection(sidecar: Sidecar) -> None:
+    """Steps are counted on from where a rank says it stands."""
+    place = Place(step=2**53, start_ns=0, explicit=True, compiled=False, exchanges=False)
+    speaker = sidecar.speaker()
+    speaker.say(msgspec.structs.replace(rank.hello(), place=place))
     speaker.close()
     assert "dropped" in sidecar.end()
 

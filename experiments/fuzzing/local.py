@@ -1,0 +1,157 @@
+"""Targets: what processes of the same machine say, and what people and their browsers write into settings and headers.
+
+Rule of this file: a rank, a process's environment and a setting may hold anything; a sidecar outlives all of it.
+"""
+
+import contextlib
+import socket
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from unicodedata import category
+
+from collectors.processes import identity, read_environ
+from paceline import hosts, wire
+from paceline.kafka.settings import BrokerSettings
+from paceline.settings import SETTINGS, SettingError
+from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.server import Sidecar
+from paceline.training import marks
+from paceline.training.messages import Bye, Hello, LinkReport, Marks, encoder
+from paceline.visible import visible
+
+from .target import Target
+
+_LENGTH = struct.Struct("<H")
+
+
+class _Read:
+    """A sink that reads what it is given, as a worker would."""
+
+    def put(self, outgoing: Outgoing) -> None:
+        """Take an event."""
+        event = wire.decode(outgoing.topic, wire.encode(outgoing.event))
+        assert event.job, "a job without a name"
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def settled(self) -> bool:
+        """What was read is done with."""
+        return True
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing is open."""
+
+
+def _frames(data: bytes) -> Iterator[bytes]:
+    """Messages of one rank, each after its length."""
+    at = 0
+    while at + _LENGTH.size <= len(data):
+        (size,) = _LENGTH.unpack_from(data, at)
+        yield data[at + _LENGTH.size : at + _LENGTH.size + size]
+        at += _LENGTH.size + size
+
+
+def _sidecar() -> Callable[[bytes], None]:
+    """A whole sidecar on a real socket: a rank connects, speaks and goes, and the sidecar ends."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    listener.bind("")  # A name that the kernel gives; no file.
+    listener.listen(1)
+
+    def feed(data: bytes) -> None:
+        server = Sidecar(listener, Batcher(Origin("c", "n", "p"), "job"), [_Read()], until_empty=True)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as rank:
+                rank.connect(listener.getsockname())
+                server._turn(0.0)
+                for message in _frames(data):
+                    rank.send(message or b"\0")
+                    server._turn(0.0)
+                    if not server._ranks:
+                        break
+            server.stop()
+            server.run()
+        finally:
+            for connection in server._ranks:
+                connection.close()
+            server._selector.close()
+
+    return feed
+
+
+def _rank() -> list[bytes]:
+    hello = Hello(
+        rank=0, world_size=2, local_rank=0, pid=7, device="cuda:0", backend="nccl", framework="torch", job="job",
+        attempt=0, started_s=1.0, dp=0, tp=0, pp=0, labels={"team": "a"},
+    )  # fmt: skip
+    issued = ("world", 2, 7, "all_reduce", 4096, marks.PYTHON)
+    found = [
+        (0, marks.DATA, None),
+        (10, marks.LEAVE + marks.DATA, None),
+        (20, marks.FORWARD, None),
+        (30, marks.COMMUNICATION, None),
+        (31, marks.ISSUED, issued),
+        (50, marks.LEAVE + marks.COMMUNICATION, None),
+        (60, marks.LEAVE + marks.FORWARD, None),
+        (61, marks.BACKWARD, None),
+        (62, marks.READY, None),
+        (70, marks.LEAVE + marks.BACKWARD, None),
+        (80, marks.STEP, None),
+        (90, marks.QUEUED, None),
+        (91, marks.GC_START, None),
+        (95, marks.GC_STOP, None),
+    ]
+    told = Marks(marks=found, offset_ns=10**18, link=LinkReport(2, 0.001, 3), lost=1)  # type: ignore[arg-type]
+    messages = [encoder.encode(one) for one in (hello, told, told, Bye(ended_s=2.0))]
+    return [b"".join(_LENGTH.pack(len(one)) + one for one in messages)]
+
+
+def _environment(data: bytes) -> None:
+    """Every setting from one environment, as ``NAME=VALUE`` with a zero byte between."""
+    pairs = [entry.partition("=") for entry in data.decode("utf-8", "replace").split("\0")]
+    environ = {name: value for name, equals, value in pairs if equals and not name.endswith("_FILE")}
+    for setting in SETTINGS:
+        with contextlib.suppress(SettingError):
+            setting.read(environ)
+    BrokerSettings.from_environ(environ)
+
+
+def _process(data: bytes) -> None:
+    """The environment of somebody's process."""
+    with tempfile.TemporaryDirectory(prefix="paceline-fuzz-") as folder:
+        path = Path(folder) / "environ"
+        path.write_bytes(data)
+        _, rank = identity(read_environ(path))
+    assert rank is None or 0 <= rank < 10**10
+
+
+def _headers(data: bytes) -> None:
+    host, _, origin = data.decode("latin-1").partition("\n")
+    refused = hosts.refusal(host, origin or None, ("localhost", "*.example.org"))
+    assert refused is not None or host.isprintable()
+
+
+def _shown(data: bytes) -> None:
+    shown = visible(data.decode("utf-8", "surrogatepass"))
+    assert not {"Cc", "Cs", "Zl", "Zp"} & set(map(category, shown)), "not harmless"
+    shown.encode()
+
+
+TARGETS = (
+    Target("local.rank", _sidecar(), _rank, longest=4096, share=3.0),
+    Target(
+        "local.settings",
+        _environment,
+        lambda: ["\0".join(f"{one.name}={one.default}" for one in SETTINGS).encode(), b"PACELINE_BROKERS=[::1]:9092"],
+        (SettingError,),
+    ),
+    Target(
+        "local.process",
+        _process,
+        lambda: [b"SLURM_JOB_ID=7\0RANK=3\0", b"PACELINE_JOB=a\0SLURM_PROCID=1\0", b"TORCHELASTIC_RUN_ID=r\0RANK=0\0"],
+    ),
+    Target("local.headers", _headers, lambda: [b"localhost:8000\nhttp://a.example.org", b"[::1]:80"], longest=512),
+    Target("local.shown", _shown, lambda: ["job \x1b[31m\u202e\n".encode()], (UnicodeDecodeError,), longest=256),
+)

@@ -1,0 +1,97 @@
+"""Targets: what the services make of messages: judged, drawn and learned from.
+
+Rule of this file: the services' own code, without a broker. The reader of each outlives a message that it cannot use,
+but why it cannot belongs into the decoder: what is decoded is used.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from forecaster import prometheus
+from forecaster.history import SeriesSubject
+from forecaster.memory import Memory
+from paceline import recording, topics, wire
+from paceline.recording import Line
+from paceline.topics import Topic
+from streams.processor import Processor
+from streams.routes import ROUTES
+from ui.feed import Feed
+
+from .bus import recordings
+from .target import Target
+
+
+def _messages(data: bytes) -> Iterator[tuple[Topic, Any, int]]:
+    """The events in the lines of a recording."""
+    for number, raw in enumerate(data.split(b"\n")):
+        line = recording.parse(number, raw)
+        if isinstance(line, Line) and line.topic in topics.BY_NAME:
+            topic = topics.BY_NAME[line.topic]
+            try:
+                yield topic, wire.decode(topic, line.value), line.timestamp_ms
+            except wire.WireError:
+                continue
+
+
+def _judge(data: bytes) -> None:
+    """Judged, stored, read back, and judged on to the end, as a worker that restarts does."""
+    processor = Processor()
+    for topic, event, _ in _messages(data):
+        if topic.name not in ROUTES:
+            continue
+        for target, answer in processor.update(topic, event):
+            wire.decode(target, wire.encode(answer))
+    for key in list(processor.states):
+        processor.restore(key, processor.snapshot(key))
+    for target, answer in processor.finish():
+        wire.decode(target, wire.encode(answer))
+
+
+def _draw(data: bytes) -> None:
+    feed = Feed()
+    for topic, event, timestamp_ms in _messages(data):
+        try:
+            feed.update(topic.short, event, timestamp_ms / 1000)
+        except (ValueError, OverflowError) as error:
+            feed.unusable(topic.short, str(error))
+    for cluster, job in list(feed.jobs):
+        feed.view(cluster, job)
+    assert len(feed.lines()) == len(feed.jobs)
+    feed.topics()
+    feed.nodes()
+
+
+def _learn(data: bytes) -> None:
+    memory = Memory()
+    for _, event, _ in _messages(data):
+        memory.update(event)
+    for line in memory.lines():
+        memory.find(line.subject.key)
+    for state in memory.running():
+        state.profile()
+        memory.ends_s(state.job, 1000)
+
+
+def _backfill(data: bytes) -> None:
+    """What a Prometheus answered, and what the memory holds of it."""
+    memory = Memory()
+    for labels, times_s, values in prometheus.read(prometheus.DEVICES[0], data):
+        key = str(sorted(labels.items()))
+        memory.put(SeriesSubject(key, "", prometheus.DEVICES[0].interval_s, "c"), times_s, values)
+        memory.find(key)
+
+
+def _answers() -> list[bytes]:
+    values = [[60.0 * minute, str(minute)] for minute in range(1, 6)]
+    series = {"metric": {"UUID": "GPU-1", "Hostname": "n"}, "values": values}
+    answer = {"status": "success", "data": {"resultType": "matrix", "result": [series]}}
+    return [json.dumps(answer).encode(), b'{"status": "error", "error": "too many points"}']
+
+
+TARGETS = (
+    Target("services.judged", _judge, recordings, form="json lines", longest=65_536, share=4.0),
+    Target("services.drawn", _draw, recordings, form="json lines", longest=65_536, share=2.0),
+    Target("services.learned", _learn, recordings, form="json lines", longest=65_536, share=2.0),
+    Target("services.prometheus", _backfill, _answers, (ValueError,), "json"),
+)
