@@ -181,6 +181,21 @@ COLLECT_INTERVAL_S = Setting(
     "PACELINE_COLLECT_INTERVAL_S", 1.0, number(0.05, 60.0), "0.05 to 60", "seconds between two samples of a node"
 )
 
+SPOOL_DIR = Setting(
+    "PACELINE_SPOOL_DIR",
+    "",
+    text,
+    "a folder on a local disk, or none",
+    "where a sidecar's messages wait while Kafka is away; default: /var/tmp/paceline-UID; `none`: in memory alone",
+)
+SPOOL_BYTES = Setting(
+    "PACELINE_SPOOL_BYTES",
+    256 * 1024 * 1024,
+    whole(1024 * 1024, 2**40),
+    "1048576 to 1099511627776",
+    "disk that one sidecar's waiting messages may take; beyond it the oldest are shed and counted",
+)
+
 MOST_RANKS = Setting(
     "PACELINE_MOST_RANKS",
     262_144,
@@ -219,6 +234,8 @@ _NAMED: tuple[Setting[object], ...] = (
     SASL_USERNAME,
     SASL_PASSWORD,
     COLLECT_INTERVAL_S,
+    SPOOL_DIR,
+    SPOOL_BYTES,
     MOST_RANKS,
     FORECASTER_TOKEN,
     ALLOWED_HOSTS,

@@ -69,6 +69,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.add_cleanup(_reserved.close)
     # PyTorch sets the second one itself where it is not set, in the middle of a test.
     os.environ.update(OURS, HOME=home.name, TORCHINDUCTOR_CACHE_DIR=f"{home.name}/torchinductor")
+    os.environ["PACELINE_SPOOL_DIR"] = f"{home.name}/spool"
     for name in ("no_proxy", "NO_PROXY"):  # A proxy is for fetching Kafka; what the tests start is on this machine.
         os.environ[name] = ",".join(filter(None, [os.environ.get(name), "127.0.0.1,localhost"]))
     time.tzset()

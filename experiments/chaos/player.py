@@ -23,7 +23,12 @@ class Player:
         self.warnings: list[str] = []
         self._messages, self._speed = messages, speed
         self._publisher = Publisher(
-            settings, client_id="chaos-player", spool_dir=spool, on_warning=self.warnings.append, **bounds
+            settings,
+            client_id="chaos-player",
+            spool_dir=spool,
+            on_warning=self.warnings.append,
+            write_ahead=False,
+            **bounds,
         )
         self._thread = threading.Thread(target=self._play, name="chaos player", daemon=True)
         self._thread.start()

@@ -37,6 +37,10 @@ class _Read:
     def flush(self) -> None:
         """Nothing is held back."""
 
+    def settled(self) -> bool:
+        """What was read is done with."""
+        return True
+
     def close(self, timeout_s: float) -> None:
         """Nothing is open."""
 

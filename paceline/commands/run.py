@@ -17,7 +17,7 @@ from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
 from paceline.kafka.settings import add_brokers_option, optional_settings
 from paceline.recording import RecordingError, check_writable
-from paceline.settings import BROKERS, CLUSTER, JOB, NODE, SettingError
+from paceline.settings import BROKERS, CLUSTER, JOB, NODE, SPOOL_BYTES, SettingError
 from paceline.terminal import say
 from paceline.training.messages import SOCKET_VARIABLE
 
@@ -67,7 +67,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     Raises:
         SettingError, RecordingError: one line that says what.
     """
-    for setting in (CLUSTER, JOB, NODE):
+    for setting in (CLUSTER, JOB, NODE, SPOOL_BYTES):
         setting.read(environ)
     optional_settings(environ, options.brokers)
     if options.record == "-":

@@ -1,24 +1,31 @@
 """The two processes beside a training command: the sidecar that takes its timings, the analyzer that reads them.
 
-Rule of this file: they may fail to start, die or hang, and the command must not notice. They live in sessions of their
-own, so that a Ctrl-C meant for the command leaves them to finish, and they are never waited for longer than a bound.
+Rule of this file: they may fail to start, die or hang, and the command must not notice. A sidecar that died is started
+again, unless it does so time after time. They live in sessions of their own, so that a Ctrl-C meant for the command
+leaves them to finish, and they are never waited for longer than a bound.
 """
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from random import Random
 
+from paceline.backoff import Backoff
 from paceline.terminal import say
 
 #: From the command's end until both have ended; an analyzer that has only just started gets this long from its start.
 END_S = 5.0
 SIDECAR_S = 3.5
 YOUNG_S = 10.0
+#: A sidecar that has lived so long did not die of its start; one that dies so often in a row is given up.
+STEADY_S = 30.0
+MOST_DEATHS = 5
 
 
 class SideProcesses:
@@ -30,18 +37,17 @@ class SideProcesses:
         self.socket = self._folder / "ranks"
         self._sidecar: subprocess.Popen[bytes] | None = None
         self._analyzer: subprocess.Popen[bytes] | None = None
-        self._started = time.monotonic()
+        self._started = self._sidecar_started = time.monotonic()
+        self._deaths = 0
+        self._backoff = Backoff(0.25, 4.0, Random())
+        self._restart_at: float | None = None
+        #: Whether the death of the present sidecar has been told.
         self._told = False
-        options = [
-            option
-            for name, value in (("--record", record), ("--brokers", brokers))
-            if value
-            for option in (name, value)
-        ]
+        self._record = record
+        self._writer = -1
+        self._options = ["--socket", str(self.socket), "--job", job, *(["--brokers", brokers] if brokers else [])]
         try:
-            self._start(
-                ["--socket", str(self.socket), "--job", job, *options], panel=panel, live=live, quiet=record is not None
-            )
+            self._start(panel=panel, live=live)
         except OSError as error:
             say(f"cannot start beside the command: {error.strerror}; it runs without timings")
             self.kill()
@@ -49,22 +55,24 @@ class SideProcesses:
             self.kill()
             raise
 
-    def _start(self, options: list[str], *, panel: bool, live: bool, quiet: bool) -> None:
-        reader = writer = -1
-        try:
-            if panel:
-                reader, writer = os.pipe()
-                words = ["analyze", "-", "--panel", *([] if live else ["--quiet"])]
+    def _start(self, *, panel: bool, live: bool) -> None:
+        if panel:
+            reader, self._writer = os.pipe()
+            words = ["analyze", "-", "--panel", *([] if live else ["--quiet"])]
+            try:
                 self._analyzer = _python("paceline", *words, stdin=reader, fds=())
-                options = [*options, "--events-fd", str(writer)]
-            options = [*options, "--quiet"] if quiet else options
-            fds = (writer,) if panel else ()
-            self._sidecar = _python("paceline.sidecar", *options, stdin=subprocess.PIPE, fds=fds)
-            self._await_socket()
-        finally:
-            for end in (reader, writer):
-                if end >= 0:
-                    os.close(end)
+            finally:
+                os.close(reader)
+        self._start_sidecar(self._record)
+        self._await_socket()
+
+    def _start_sidecar(self, record: str | None) -> None:
+        options = [*self._options, *(["--record", record, "--quiet"] if record is not None else [])]
+        piped = self._writer >= 0
+        options += ["--events-fd", str(self._writer)] if piped else []
+        fds = (self._writer,) if piped else ()
+        self._sidecar = _python("paceline.sidecar", *options, stdin=subprocess.PIPE, fds=fds)
+        self._sidecar_started, self._told = time.monotonic(), False
 
     def _await_socket(self) -> None:
         """Wait until ranks can connect: the command's first rank must find the socket."""
@@ -76,18 +84,54 @@ class SideProcesses:
             time.sleep(0.02)
 
     def check(self) -> None:
-        """Say once that the sidecar has died, if it has."""
-        if not self._told and self._sidecar is not None and self._sidecar.poll() is not None:
-            self._told = True
-            say(f"the sidecar ended early (status {self._sidecar.returncode}): the run goes on, untimed from here")
+        """Start the sidecar again if it has died: what it had taken is sent by the next, and ranks look for that."""
+        if self._sidecar is None or self._sidecar.poll() is None or self._deaths > MOST_DEATHS:
+            return
+        now = time.monotonic()
+        if self._restart_at is None:
+            self._mourn(now, self._sidecar.returncode)
+        elif now >= self._restart_at:
+            self._restart_at = None
+            self._restart()
+
+    def _mourn(self, now: float, status: int) -> None:
+        """The sidecar has just been found dead: when to start it again, if at all."""
+        if now - self._sidecar_started >= STEADY_S:
+            self._deaths = 0
+            self._backoff.reset()
+        self._deaths += 1
+        self._told = True
+        if self._deaths > MOST_DEATHS:
+            say(f"the sidecar ended early (status {status}), {self._deaths} times in a row: the run goes on, untimed")
+            return
+        self._restart_at = now + self._backoff.next_s()
+        say(f"the sidecar ended early (status {status}) and is started again; the run goes on")
+
+    def _restart(self) -> None:
+        if self._sidecar is not None and self._sidecar.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._sidecar.stdin.close()
+        record = None if self._record is None else _next_part(self._record)
+        if record is not None:
+            say(f"the recording goes on in {record}")
+        if self._writer >= 0:
+            with contextlib.suppress(OSError):  # The line that the dead one may have been in ends here.
+                os.write(self._writer, b"\n")
+        try:
+            self._start_sidecar(record)
+        except OSError as error:
+            self._deaths = MOST_DEATHS + 1
+            say(f"cannot start the sidecar again: {error.strerror}; the run goes on, untimed")
 
     def end(self, exit_status: int) -> None:
         """Tell the sidecar how the command ended, and let both finish within the bound."""
         ended = time.monotonic()
         if self._sidecar is not None:
-            self.check()
+            if self._sidecar.poll() is not None and not self._told:
+                say(f"the sidecar ended early (status {self._sidecar.returncode}): the run's end is untimed")
             _tell(self._sidecar, exit_status)
             _wait(self._sidecar, ended + SIDECAR_S)
+        self._hang_up()
         if self._analyzer is not None:
             if not _wait(self._analyzer, max(ended + END_S, self._started + YOUNG_S)):
                 say("the analyzer did not finish in time: no panel")
@@ -96,6 +140,7 @@ class SideProcesses:
 
     def kill(self) -> None:
         """Leave nothing behind."""
+        self._hang_up()
         for process in (self._sidecar, self._analyzer):
             if process is not None and process.poll() is None:
                 process.kill()
@@ -104,6 +149,21 @@ class SideProcesses:
                 with contextlib.suppress(OSError):
                     process.stdin.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _hang_up(self) -> None:
+        """No sidecar will write to the analyzer any more."""
+        if self._writer >= 0:
+            os.close(self._writer)
+        self._writer = -1
+
+
+def _next_part(record: str) -> str:
+    """The name of a recording that goes on where ``record`` broke off: ``run.2.jsonl.zst`` after ``run.jsonl.zst``."""
+    stem, ending = re.fullmatch(r"(.*?)((?:\.jsonl)?(?:\.gz|\.zst)?)", record, re.S).groups()  # type: ignore[union-attr]
+    number = 2
+    while os.path.lexists(f"{stem}.{number}{ending}"):
+        number += 1
+    return f"{stem}.{number}{ending}"
 
 
 def _python(module: str, *arguments: str, stdin: int, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:

@@ -90,7 +90,8 @@ class Fallback:
             self._open()
         if self.error is not None:
             return f"{self.error[0].upper()}{self.error[1:]}. Events wait {memory}"
-        return f"Events wait in {self._folder}, the newest {max(1, self._limit_bytes // _MIB)} MiB"
+        most = f"the newest {max(1, self._limit_bytes // _MIB)} MiB"
+        return f"Events wait in {self._folder}, {most}, for this run or the next"
 
     def _open(self) -> Spool | None:
         if self._spool is None and self._folder is not None and not self._closed:

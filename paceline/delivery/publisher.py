@@ -47,6 +47,9 @@ class Publisher:
 
     While they are away, events wait in ``spool_dir`` (at most ``spool_bytes``), else in memory (at most
     ``memory_bytes``); beyond that the oldest are shed and counted. ``on_warning`` is told once an outage.
+
+    With ``write_ahead`` every event is in ``spool_dir`` when ``publish`` returns, and is delivered from there: it
+    outlives this process whatever ends it. Where the folder cannot take it, that is told once, and memory does.
     """
 
     def __init__(
@@ -58,8 +61,11 @@ class Publisher:
         on_warning: Callable[[str], None] = to_stderr,
         memory_bytes: int = MEMORY_BYTES,
         spool_bytes: int = SPOOL_BYTES,
+        write_ahead: bool = False,
     ) -> None:
         self._warn = on_warning
+        self._write_ahead = write_ahead and spool_dir is not None
+        self._spool_told = False
         self._sender = Sender(settings, client_id)
         self._fallback = Fallback(spool_dir, spool_bytes)
         self._backoff = Backoff(0.25, 5.0, Random())
@@ -96,11 +102,13 @@ class Publisher:
         """Hand over bytes that are an event already; returns at once."""
         stamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         message = Message(topic, None if key is None else key.encode(), value, stamp)
+        on_disk = self._write_ahead and self._keep_ahead(message)
         with self._lock:
-            if self._closing:
+            if self._closing and not on_disk:
                 self._lost[topic] += 1
                 return
-            self._outbox.put(message)
+            if not on_disk:
+                self._outbox.put(message)
             self._lock.notify()
 
     def stats(self) -> Stats:
@@ -155,6 +163,8 @@ class Publisher:
             if not self._sender.connected:
                 self._sender.connect()
             if self._fallback.count:
+                # New events line up on disk behind the old: in memory a long queue would push them out.
+                self._spill()
                 self._empty_fallback()
             else:
                 self._empty_outbox()
@@ -168,9 +178,7 @@ class Publisher:
     def _empty_fallback(self) -> None:
         batch = self._fallback.read(_BATCH_MESSAGES)
         outcome = self._sender.deliver(batch, lambda: self._give_up_at)
-        settled = 0
-        while settled < len(batch) and outcome.settled(settled):
-            settled += 1
+        settled = outcome.settled_first(len(batch))
         with self._lock:
             if self._abandoned:
                 return
@@ -180,7 +188,7 @@ class Publisher:
 
     def _empty_outbox(self) -> None:
         with self._lock:
-            if not self._outbox and not self._closing:
+            if not self._outbox and not self._fallback.count and not self._closing:
                 self._lock.wait(1.0)
             self._on_the_way = self._outbox.pop(_BATCH_BYTES, _BATCH_MESSAGES)
             batch = self._on_the_way
@@ -233,6 +241,18 @@ class Publisher:
                 elif not self._fallback.usable:
                     self._lock.wait(min(0.2, max(0.0, end - time.monotonic())))
             self._spill()
+
+    def _keep_ahead(self, message: Message) -> bool:
+        """Put ``message`` on disk; False where it has to wait in memory."""
+        with self._lock:
+            if self._closing or self._outbox or self._on_the_way:
+                return False  # What waits in memory is older, and goes first.
+        if self._fallback.keep([message]):
+            return True
+        if not self._spool_told:
+            self._spool_told = True
+            self._tell(self._fallback.describe(self._outbox.limit_bytes))
+        return False
 
     def _tell(self, line: str) -> None:
         try:

@@ -49,6 +49,10 @@ class Outcome:
         """Whether message ``index`` needs no further attempt."""
         return index in self.acked or index in self.refused
 
+    def settled_first(self, count: int) -> int:
+        """How many of ``count`` messages are settled before the first that is not."""
+        return next((index for index in range(count) if not self.settled(index)), count)
+
 
 class Sender:
     """Carries batches to the brokers of ``settings``."""

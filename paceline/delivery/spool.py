@@ -5,6 +5,8 @@ been delivered. The oldest segment goes when the spool is full. It outlives its 
 read but not yet marked done when the process dies is read again. One process owns a folder at a time.
 """
 
+import contextlib
+import errno
 import fcntl
 import os
 from collections import Counter, deque
@@ -15,7 +17,7 @@ from paceline.delivery.outbox import Message
 from paceline.delivery.segment import MAGIC, Record, frame, scan
 
 SUFFIX = ".spool"
-_LOCK = "lock"
+LOCK = "lock"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -47,14 +49,18 @@ class Spool:
         self.corrupt = 0
         self._segments: deque[_Segment] = deque()
         self._read: list[Record] = []
+        #: Whether what was read is on its way: until ``done`` it is not dropped to make room.
+        self._reading = False
         self._offset = 0
         self._tail: int | None = None
         self._number = 0
         self._lock = -1
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.fstat(self._lock).st_nlink:
+                raise FileNotFoundError(errno.ENOENT, "removed by another process")
             self._open()
         except OSError as error:
             self.close()
@@ -78,8 +84,10 @@ class Spool:
         if len(record) + len(MAGIC) > self.limit_bytes:
             self.shed[message.topic] += 1
             return
-        while self._segments and self.size + len(record) + len(MAGIC) > self.limit_bytes:
-            self._drop_oldest()
+        while self.size + len(record) + len(MAGIC) > self.limit_bytes:
+            if not self._drop_oldest():
+                self.shed[message.topic] += 1
+                return
         try:
             segment = self._segment_for(len(record))
             self._write(segment, record)
@@ -100,10 +108,12 @@ class Spool:
             if not self._read:
                 self.corrupt += head.unread.total()
                 self._remove_head()
+        self._reading = bool(self._read)
         return [record.message for record in self._read]
 
     def done(self, count: int) -> None:
         """Forget the first ``count`` messages of what ``read`` returned."""
+        self._reading = False
         if not count:
             return
         head = self._segments[0]
@@ -120,6 +130,23 @@ class Spool:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def drop(self) -> int:
+        """Forget all that is in the spool; how many messages that were."""
+        dropped = len(self)
+        while self._segments:
+            self._remove_head()
+        return dropped
+
+    def remove(self) -> None:
+        """Release the folder and, where nothing is left in it, take it away."""
+        self._close_tail()
+        if not len(self):
+            with contextlib.suppress(OSError):
+                # While the lock is held: whoever opens the folder next makes a lock of their own.
+                (self.folder / LOCK).unlink()
+                self.folder.rmdir()
+        self.close()
 
     # --- segments -----------------------------------------------------------------------------------------------------
 
@@ -175,9 +202,20 @@ class Spool:
         self._segments.pop()
         self._forget(segment)
 
-    def _drop_oldest(self) -> None:
-        self.shed.update(+self._segments[0].unread)
-        self._remove_head()
+    def _drop_oldest(self) -> bool:
+        """Drop the oldest segment that nobody reads from; False where there is none."""
+        if not self._reading:
+            self.shed.update(+self._segments[0].unread)
+            self._remove_head()
+            return True
+        if len(self._segments) == 1:
+            return False
+        if len(self._segments) == 2:
+            self._close_tail()
+        self.shed.update(+self._segments[1].unread)
+        self._forget(self._segments[1])
+        del self._segments[1]
+        return True
 
     def _remove_head(self) -> None:
         self._read, self._offset = [], 0

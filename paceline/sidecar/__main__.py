@@ -32,6 +32,8 @@ def main(argv: list[str] | None = None) -> int:
     options = arguments(sys.argv[1:] if argv is None else argv)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle: it tells us when.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    # Started again beside a running command, it inherits what is blocked there.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 10))
     try:
         listener = listen(options.socket)

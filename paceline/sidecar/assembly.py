@@ -9,21 +9,35 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
+from paceline.delivery.orphans import Orphans
 from paceline.delivery.publisher import Publisher
+from paceline.delivery.spool import SpoolError
+from paceline.delivery.spool_folders import own_folder, remove_empty, spool_root
 from paceline.identity import node_of
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings, optional_settings
-from paceline.settings import BROKERS, CLUSTER, SettingError
+from paceline.settings import BROKERS, CLUSTER, SPOOL_BYTES, SettingError
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
 
 
 class BusSink:
-    """The bus, through a publisher that queues and spools."""
+    """The bus: what is put is on disk in ``spool`` at once, unless there is none, and is delivered from there."""
 
-    def __init__(self, settings: BrokerSettings, node: str, warn: Warn) -> None:
-        self._publisher = Publisher(settings, client_id=f"paceline-sidecar-{node}", on_warning=warn)
+    def __init__(self, settings: BrokerSettings, node: str, spool: Path | None, limit_bytes: int, warn: Warn) -> None:
+        name = f"paceline-sidecar-{node}"
+        self._warn = warn
+        self._publisher = Publisher(
+            settings, client_id=name, spool_dir=spool, on_warning=warn, spool_bytes=limit_bytes, write_ahead=True
+        )
+        self._spool = spool
+        self._orphans = None
+        if spool is not None:
+            self._orphans = Orphans(
+                settings, spool.parent, spool, client_id=name, limit_bytes=limit_bytes, on_warning=warn
+            )
 
     def put(self, outgoing: Outgoing) -> None:
         """Queue the event."""
@@ -32,9 +46,19 @@ class BusSink:
     def flush(self) -> None:
         """Nothing to do: the publisher has its own thread."""
 
+    def settled(self) -> bool:
+        """Whether it is all on disk, or on the bus."""
+        return self._publisher.stats().pending == 0
+
     def close(self, timeout_s: float) -> None:
-        """Send what is queued for at most ``timeout_s``."""
-        self._publisher.close(timeout_s)
+        """Send what is queued for at most ``timeout_s``; what is left stays on disk for the next sidecar."""
+        if self._orphans is not None:
+            self._orphans.close(0.0)
+        shed = self._publisher.close(timeout_s).shed
+        if shed:
+            self._warn(f"{shed} messages will never reach Kafka: there was no room for them, or it refused them")
+        if self._spool is not None:
+            remove_empty(self._spool)
 
 
 def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -> tuple[Batcher, list[Sink]]:
@@ -69,4 +93,13 @@ def _bus(options: argparse.Namespace, environ: Mapping[str, str], node: str, war
         if not options.quiet:
             warn(f"no Kafka at {settings.address} (paceline up starts one): findings come on this terminal alone")
         return None
-    return BusSink(settings, node, warn)
+    return BusSink(settings, node, _spool(options, environ, node, warn), SPOOL_BYTES.read(environ), warn)
+
+
+def _spool(options: argparse.Namespace, environ: Mapping[str, str], node: str, warn: Warn) -> Path | None:
+    try:
+        root = spool_root(environ)
+    except SpoolError as error:
+        warn(f"{error}. Events wait in memory")
+        return None
+    return None if root is None else own_folder(root, node, options.socket)

@@ -122,6 +122,11 @@ class Batcher:
             if job.alive
         }
 
+    def waiting(self, key: tuple[str, int]) -> tuple[bool, int]:
+        """Whether rows of a job have been taken and not given away yet, and of how many lost that is so."""
+        job = self._jobs[key]
+        return bool(job.ops or job.collectives), job.lost
+
     def observe(self, key: tuple[str, int], conditions: list[RankCondition]) -> None:
         """What the node did to the ranks meanwhile: it goes out with their next rows."""
         job = self._jobs[key]

@@ -35,11 +35,14 @@ class Vocabulary:
 
 
 class OpColumns:
-    """The rows of one OpTimings."""
+    """The rows of one OpTimings; it is as long as they are many."""
 
     def __init__(self) -> None:
         self._ops = Vocabulary()
         self._rows: list[tuple[int, int, int, int, float, float]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def append(self, rank: int, row: OpRow) -> None:
         """One more row, of ``rank``."""
@@ -59,13 +62,16 @@ class OpColumns:
 
 
 class CollectiveColumns:
-    """The rows of one CollectiveTimings."""
+    """The rows of one CollectiveTimings; it is as long as they are many."""
 
     def __init__(self) -> None:
         self._groups = Vocabulary()
         self._operations = Vocabulary()
         self._group_sizes: list[int] = []
         self._rows: list[tuple[int, int, int, int, int, int, float, float, float]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def append(self, rank: int, row: CollectiveRow) -> None:
         """One more row, of ``rank``."""

@@ -3,11 +3,13 @@
 Rule of this file: pure, and safe from whatever a rank sends: marks that cannot be are refused before they are used.
 """
 
+import msgspec
+
 from paceline.sidecar.open_collectives import OpenCollectives
 from paceline.sidecar.rank_rows import Collective, RankRows, Report
 from paceline.sidecar.timeline import Timeline
 from paceline.training import marks
-from paceline.training.messages import Marks
+from paceline.training.messages import Marks, Place, Settled
 
 _SPANS = frozenset(range(marks.OTHER + 1)) | frozenset(range(marks.LEAVE, marks.LEAVE + marks.OTHER + 1))
 _INSTANTS = frozenset(range(marks.READY, marks.COMPILED + 1))
@@ -31,18 +33,25 @@ def fault_in(message: Marks) -> str | None:
 
 
 class MarkDecoder:
-    """One rank's time, told mark by mark."""
+    """One rank's time, told mark by mark, from ``place`` on."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Place | None = None) -> None:
         self._rows = RankRows()
         self._collectives = OpenCollectives(self._rows)
-        self._timeline = Timeline(self._rows, self._collectives)
+        self._timeline = Timeline(self._rows, self._collectives, place)
+        self._repeated = place.repeated if place is not None else 0
+        self.lost = 0
 
     def decode(self, message: Marks) -> Report | None:
         """Take in what the rank wrote down; what has become of it so far."""
         self._rows.offset_ns, self._timeline.device_clock = message.offset_ns, message.on_device
-        feed = self._timeline.feed
-        for time_ns, kind, payload in message.marks:
+        self.lost += message.lost
+        feed, repeated = self._timeline.feed, max(self._repeated - self._timeline.fed, 0)
+        for time_ns, kind, payload in message.marks[:repeated]:
+            feed(time_ns, kind, payload)
+        if repeated:
+            self._rows.drop_collectives()
+        for time_ns, kind, payload in message.marks[repeated:]:
             feed(time_ns, kind, payload)
         return self._rows.drain(message.link, message.lost)
 
@@ -50,6 +59,17 @@ class MarkDecoder:
         """Nothing will follow: what the last step comes to."""
         self._timeline.end()
         return self._rows.drain()
+
+    def settled(self) -> Settled | None:
+        """What another in our place would need to go on from what has been decoded; None before a step was told."""
+        if self._timeline.told is None:
+            return None
+        marks, place = self._timeline.told
+        repeated = max(self._timeline.fed, self._repeated) - marks
+        before = sum(1 for one in self._collectives.open() if one.start < place.start_ns)
+        return Settled(
+            marks=marks, place=msgspec.structs.replace(place, repeated=repeated), lost=self.lost, open=before
+        )
 
     def open(self, before_s: float) -> list[tuple[Collective, float]]:
         """The collectives issued before ``before_s`` (Unix time) whose result is not there yet, with when they were."""

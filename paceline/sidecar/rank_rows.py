@@ -73,6 +73,10 @@ class RankRows:
         words = (done.group, done.size, done.operation, done.bytes)
         self._collectives.append(CollectiveRow(done.step, done.seq, *words, start_s, duration / 1e9, done.wait / 1e9))
 
+    def drop_collectives(self) -> None:
+        """Forget the collectives that wait: they were told before."""
+        self._collectives = []
+
     def drain(self, link: LinkReport | None = None, lost: int = 0) -> Report | None:
         """What there is; None where there is nothing to say."""
         report = Report(self._ops, self._collectives, link, lost)

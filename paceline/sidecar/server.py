@@ -1,10 +1,11 @@
 """The sidecar's server: takes what the ranks of a node wrote down and passes it on as events.
 
-Rule of this file: the door. It never asks anything of a rank, never blocks one, and survives whatever arrives: a
-connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, when it is stopped,
-or (``until_empty``) when all ranks have left; what is buffered goes out within a bounded time.
+Rule of this file: the door. It asks nothing of a rank, tells it what is safe, never blocks one, and survives whatever
+arrives: a connection that sends garbage is dropped and counted. It ends when its parent hangs up or says so, when it is
+stopped, or (``until_empty``) when all ranks have left; what is buffered goes out within a bounded time.
 """
 
+import contextlib
 import fcntl
 import math
 import os
@@ -24,7 +25,7 @@ from paceline.sidecar.interfaces import Interfaces
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
 from paceline.terminal import say
-from paceline.training.messages import Bye, Hello, Marks, decoder
+from paceline.training.messages import Bye, Hello, Marks, Settled, decoder, encoder
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
 MOST_BYTES = 1024 * 1024
@@ -47,6 +48,9 @@ class _Rank:
         self.rank = -1
         self.job: tuple[str, int] | None = None
         self.decoder = MarkDecoder()
+        #: What has left our hands, and what the rank knows of it.
+        self.passed_on: Settled | None = None
+        self.told: Settled | None = None
 
     def standing(self, before_s: float) -> list[OpenCollective]:
         """The collectives this rank has been in since ``before_s`` (Unix time)."""
@@ -113,6 +117,7 @@ class Sidecar:
             key.data()
         self._look(time.monotonic())
         self._pass_on(self._batcher.tick(time.monotonic()))
+        self._settle()
         return bool(ready)
 
     def _look(self, now_s: float) -> None:
@@ -141,6 +146,28 @@ class Sidecar:
                 sink.put(item)
             sink.flush()
 
+    def _settle(self) -> None:
+        """Tell each rank what is safe: given to the sinks, and no longer in this process alone."""
+        for rank in self._ranks.values():
+            if rank.job is None:
+                continue
+            rows, lost = self._batcher.waiting(rank.job)
+            settled = None if rows else rank.decoder.settled()
+            if settled is not None:
+                before = rank.told.lost if rank.told is not None else 0
+                rank.passed_on = msgspec.structs.replace(settled, lost=before) if lost else settled
+        if all(sink.settled() for sink in self._sinks):
+            for connection, rank in self._ranks.items():
+                self._tell(connection, rank)
+
+    @staticmethod
+    def _tell(connection: socket.socket, rank: _Rank) -> None:
+        if rank.passed_on is None or rank.passed_on == rank.told:
+            return
+        with contextlib.suppress(OSError):  # It has gone, or does not listen: nobody waits for it.
+            connection.send(encoder.encode(rank.passed_on))
+            rank.told = rank.passed_on
+
     def _deserted(self) -> bool:
         if self._ranks:
             self._empty_since = time.monotonic()
@@ -162,6 +189,8 @@ class Sidecar:
                 data, _, flags, _ = connection.recvmsg(MOST_BYTES)
             except BlockingIOError:
                 return
+            except ConnectionResetError:
+                continue  # It left without reading all that we said; what it said before comes next.
             except OSError:
                 data, flags = b"", 0
             if not data:
@@ -182,6 +211,7 @@ class Sidecar:
             if rank.job is not None or not math.isfinite(message.started_s):
                 return False
             rank.rank, rank.job = message.rank, self._batcher.join(message)
+            rank.decoder = MarkDecoder(message.place)
             return True
         if rank.job is None:
             return False

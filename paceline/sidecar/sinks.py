@@ -28,7 +28,10 @@ class Sink(Protocol):
         """Take an event."""
 
     def flush(self) -> None:
-        """Move on what was put; called about once a second."""
+        """Move on what was put; called several times a second."""
+
+    def settled(self) -> bool:
+        """Whether all that was put would outlive this process."""
 
     def close(self, timeout_s: float) -> None:
         """Move on the rest within ``timeout_s``, and end."""
@@ -58,6 +61,10 @@ class RecordingSink:
         """Hand the lines to the operating system."""
         if self._writer is not None:
             self._guard(self._writer.flush)
+
+    def settled(self) -> bool:
+        """What was flushed is the operating system's."""
+        return True
 
     def close(self, timeout_s: float) -> None:
         """End the file."""
@@ -129,6 +136,10 @@ class PipeSink:
             if written < len(chunk):
                 self._waiting.appendleft(chunk[written:])
                 return
+
+    def settled(self) -> bool:
+        """Whether the pipe holds it all."""
+        return not self._waiting
 
     def close(self, timeout_s: float) -> None:
         """Push the rest for at most ``timeout_s``, then hang up."""

@@ -31,7 +31,7 @@ from paceline.training.marks import (
     OTHER,
     PREPARE,
 )
-from paceline.training.messages import Issued
+from paceline.training.messages import Issued, Place
 
 #: Phases whose rows carry a micro-batch.
 _PER_MICROBATCH = (FORWARD, BACKWARD)
@@ -50,20 +50,27 @@ class _Sum:
 
 
 class Timeline:
-    """One rank's time. ``feed`` it every mark in order; ``end`` closes a step that nothing will follow.
+    """One rank's time, from ``place`` on. ``feed`` it every mark in order; ``end`` closes a step that nothing follows.
 
     ``device_clock`` says that spans are timed on a device: host instants then bound no phase.
     """
 
-    def __init__(self, rows: RankRows, collectives: OpenCollectives, *, device_clock: bool = False) -> None:
+    def __init__(
+        self, rows: RankRows, collectives: OpenCollectives, place: Place | None = None, *, device_clock: bool = False
+    ) -> None:
         self._closed = ClosedSteps(rows)
         self._collectives = collectives
         self.device_clock = device_clock
-        self.step = 0
-        self._explicit = False
-        self._start: int | None = None
-        self._last = 0
+        self.step = place.step if place is not None else 0
+        self._explicit = place is not None and place.explicit
+        self._start: int | None = place.start_ns if place is not None else None
+        self._last = place.start_ns if place is not None else 0
         self._boundary: int | None = None
+        #: Marks fed, and how many they were when the boundary came.
+        self.fed = self._boundary_fed = 0
+        #: The latest place between two steps, with the number of the mark after it; the latest whose steps are told.
+        self._reached: tuple[int, Place] | None = None
+        self.told: tuple[int, Place] | None = None
         #: Open spans: what opened each, and the phase its time counts as.
         self._stack: list[tuple[int, int]] = []
         self._pending: list[tuple[int, int, int]] = []
@@ -73,9 +80,10 @@ class Timeline:
         self._reduced = False
         self._late: list[tuple[int, int]] | None = None
         self._stepped_inside = False
-        self._compiled = False
+        self._compiled = place is not None and place.compiled
         #: Whether this backward, and any so far, exchanged something, and whether an unheard optimizer is due.
-        self._exchanged = self._exchanges = self._due = False
+        self._exchanged = self._due = False
+        self._exchanges = place is not None and place.exchanges
         self._gc_start: int | None = None
         self._collected_after: list[tuple[int, int]] = []
         self._clear()
@@ -98,6 +106,7 @@ class Timeline:
 
     def feed(self, t: int, kind: int, payload: Any = None) -> None:
         """Take one mark."""
+        self.fed += 1
         if self._collectives.native and kind < marks.READY and payload != marks.FUNCTIONAL:
             self._collectives.moved_on(t)
         if kind < LEAVE:
@@ -110,10 +119,10 @@ class Timeline:
     def end(self) -> None:
         """Nothing will follow: close the step whose optimizer has finished; one that has not is not reported."""
         if self._boundary is not None:
-            self._close(self._boundary)
+            self._close(self._boundary, self._boundary_fed)
         elif self._due and self._compiled and not self._stack:
             self._settle(OPTIMIZER)
-            self._close(self._last)
+            self._close(self._last, self.fed)
         self._closed.release()
 
     # --- spans ---
@@ -147,11 +156,11 @@ class Timeline:
         if op == OPTIMIZER:
             self._due = False
         if self._boundary is not None and not self._explicit and op not in _SAME_STEP:
-            self._close(self._boundary)
+            self._close(self._boundary, self._boundary_fed)
         elif self._due and self._compiled and not self._explicit and op != COMMUNICATION:
             self._segment(t)
             self._settle(OPTIMIZER)
-            self._close(t)
+            self._close(t, self.fed - 1)
         elif self._boundary is not None and op == OPTIMIZER:
             self._boundary = None
             for start, duration in self._collected_after:
@@ -185,7 +194,7 @@ class Timeline:
                 self._settled = op
             if self._stepped_inside:
                 self._settle(OTHER)
-                self._stepped_inside, self._boundary = False, t
+                self._stepped_inside, self._boundary, self._boundary_fed = False, t, self.fed
 
     def _backward_left(self, t: int) -> None:
         late = sum(duration for _, duration in self._late or [])
@@ -257,8 +266,8 @@ class Timeline:
         else:
             phase.duration += duration
 
-    def _close(self, end: int) -> None:
-        """The step ends at ``end``; what is pending came after it."""
+    def _close(self, end: int, fed: int) -> None:
+        """The step ends at ``end``, with ``fed`` marks before it; what is pending came after it."""
         if self._start is None:
             return
         single = self._microbatch == 0
@@ -270,6 +279,14 @@ class Timeline:
         self._collectives.step_ended(self.step, end)
         self.step += 1
         self._start, self._boundary, self._settled = end, None, GAP
+        place = Place(
+            step=self.step,
+            start_ns=end,
+            explicit=self._explicit,
+            compiled=self._compiled,
+            exchanges=self._exchanges,
+        )
+        self._reached = (fed, place)
         self._due = False
         self._clear()
         after, self._collected_after = self._collected_after, []
@@ -304,7 +321,7 @@ class Timeline:
         t = max(t, self._last)
         self._segment(t)
         self._settle(OTHER)
-        self._close(t)
+        self._close(t, self.fed)
 
     def _optimizer_compiled(self, t: int, payload: Any) -> None:
         self._compiled = True
@@ -323,3 +340,4 @@ class Timeline:
 
     def _queue_read(self, t: int, payload: int | None) -> None:
         self._closed.read(payload)
+        self.told = self._reached

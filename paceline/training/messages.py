@@ -1,21 +1,40 @@
-"""What a rank tells the sidecar of its node: MessagePack over a local SEQPACKET socket.
+"""What a rank and the sidecar of its node tell each other: MessagePack over a local SEQPACKET socket.
 
-The user's process writes it, the sidecar reads it. It stands with ``marks`` on the user's side, for that process may
+The rank tells what it wrote down; the sidecar answers how much of it is safe, so that what died with a sidecar can be
+sent to the next. It stands with ``marks`` on the user's side, for that process may
 import nothing of the node's; the two are all that the sidecar imports from here (import-linter holds it).
 
 Rule of this file: data and its codec only. It is read by a process that must survive anything, so it holds no pickle
-and every message decodes into one of three structs or raises.
+and every message decodes into one of these structs or raises.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from paceline.events import Count, CountOrNone, Number, PeerLink, Rank, Seconds, Time, Whole
 
 
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A place between two steps of a rank, from which its marks can be read without those before.
+
+    ``step`` begins there, at ``start_ns`` of the rank's clock; ``explicit``, ``compiled`` and ``exchanges`` say how
+    this script's steps end. Collectives that ended in the first ``repeated`` marks from there were told before.
+    """
+
+    step: Annotated[int, msgspec.Meta(ge=0, le=2**40)]  # More steps follow, and each has to fit into an event.
+    start_ns: int
+    explicit: bool
+    compiled: bool
+    exchanges: bool
+    repeated: Count = 0
+
+
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
-    """A rank has joined: who it is. ``job`` is "" where the rank's own environment names none."""
+    """A rank has joined: who it is. ``job`` is "" where the rank's own environment names none.
+
+    ``place`` is where its marks go on, after a sidecar that died.
+    """
 
     rank: Rank
     world_size: Count
@@ -32,6 +51,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     tp: CountOrNone | None = None
     pp: CountOrNone | None = None
     labels: dict[str, str] = {}
+    place: Place | None = None
 
 
 class LinkReport(NamedTuple):
@@ -65,6 +85,19 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True, tag="marks"):
     lost: Count = 0
 
 
+class Settled(msgspec.Struct, frozen=True, kw_only=True, tag="settled"):
+    """What a rank has sent on this connection is safe so far: out of the sidecar's hands.
+
+    Another sidecar needs its marks from number ``marks`` on, where ``place`` is. Of what was ``lost`` so many have been
+    told; ``open`` collectives began before the place and have no result: their rows would end with this sidecar.
+    """
+
+    marks: Count
+    place: Place
+    lost: Count = 0
+    open: Count = 0
+
+
 class Bye(msgspec.Struct, frozen=True, kw_only=True, tag="bye"):
     """A rank has left in good order."""
 
@@ -74,6 +107,7 @@ class Bye(msgspec.Struct, frozen=True, kw_only=True, tag="bye"):
 RankMessage = Hello | Marks | Bye
 encoder = msgspec.msgpack.Encoder()
 decoder: msgspec.msgpack.Decoder[RankMessage] = msgspec.msgpack.Decoder(RankMessage)
+settled_decoder: msgspec.msgpack.Decoder[Settled] = msgspec.msgpack.Decoder(Settled)
 
 #: Environment variable with the path of the sidecar's socket.
 SOCKET_VARIABLE = "PACELINE_SOCKET"

@@ -139,6 +139,7 @@ class Session:
             started_s=time.time(),
             batch_size=self.probe.batch_size,
             labels=labels_of(environ),
+            place=None,
             **coordinates(self.mesh),
         )
 

@@ -1,10 +1,12 @@
 """Shipping: a thread that sends what the hooks wrote down to the sidecar, five times a second.
 
 Rule of this file: it shares the interpreter's lock with training, so it only copies and encodes; what the marks mean
-is the sidecar's to find out. A sidecar that is slow is waited for by nobody: marks stay in their ring. One that is gone
-ends the timing without a word: the command that started it says so once, for all ranks.
+is the sidecar's to find out. A sidecar that is slow is waited for by nobody: marks stay in their ring. One that died is
+looked for again for a while, and its successor is sent what is not known to be safe; then the timing ends without a
+word: the command that started it says so once, for all ranks.
 """
 
+import contextlib
 import os
 import socket
 import threading
@@ -12,12 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from paceline.training import marks
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
-from paceline.training.messages import Bye, Hello, LinkReport, Marks, RankMessage, encoder
+from paceline.training.messages import Bye, Hello, LinkReport, Marks, RankMessage, encoder, settled_decoder
 from paceline.training.probe import Mark, Probe
 from paceline.training.runqueue import RunQueue
+from paceline.training.unsettled import Unsettled
 
 EVERY_S = 0.2
 LINKS_EVERY_S = 1.0
@@ -26,6 +31,11 @@ MOST = 500
 #: How long to try to reach a sidecar that is not there yet, and how long to wait for the device to be known.
 CONNECT_S = 10.0
 HELLO_AFTER_S = 15.0
+#: How long to look for the successor of a sidecar that died, and how long of that at the end of training.
+AGAIN_S = 60.0
+AGAIN_AT_END_S = 1.0
+#: The largest message of a sidecar.
+_MOST_BYTES = 4096
 #: A wall clock that has moved this far was set; times follow it.
 CLOCK_SET_NS = 50_000_000
 
@@ -51,9 +61,12 @@ class Shipping:
         self._offset_ns = time.time_ns() - time.perf_counter_ns()
         self._socket: socket.socket | None = None
         self._unsent: deque[bytes] = deque()
+        self._unsettled = Unsettled()
+        self._said: Hello | None = None
         self._greeted = False
-        self._started = time.monotonic()
-        self._hello_at = self._started + HELLO_AFTER_S
+        now = time.monotonic()
+        self._connect_until = now + CONNECT_S
+        self._hello_at = now + HELLO_AFTER_S
         self._links_at = 0.0
         self._stopping = threading.Event()
         self._pid = os.getpid()
@@ -83,7 +96,12 @@ class Shipping:
     def _run(self) -> None:
         try:
             while not self._stopping.wait(EVERY_S) and not self._probe.off:
-                self._turn()
+                try:
+                    self._turn()
+                except OSError:
+                    if self._socket is None:
+                        raise
+                    self._disconnect()
             if not self._probe.off:
                 self._last_turn()
         except OSError:
@@ -97,12 +115,13 @@ class Shipping:
 
     def _turn(self) -> None:
         if self._connected() and self._flush():
+            self._hear()
             self._queued()
             self._pass_on(self._link())
 
     def _last_turn(self) -> None:
         self._hello_at = 0.0
-        deadline = time.monotonic() + self._patience_s
+        deadline = time.monotonic() + (AGAIN_AT_END_S if self._said is not None else self._patience_s)
         while not self._connected():
             if time.monotonic() > deadline:
                 return
@@ -128,7 +147,7 @@ class Shipping:
                 connection.setblocking(False)
             except (FileNotFoundError, ConnectionRefusedError):
                 connection.close()
-                if time.monotonic() - self._started > CONNECT_S:
+                if time.monotonic() > self._connect_until:
                     raise
                 return False
             self._socket = connection
@@ -137,8 +156,46 @@ class Shipping:
             if unknown and time.monotonic() < self._hello_at:
                 return False
             self._greeted = True
-            self._put(self._hello())
+            self._greet()
         return True
+
+    def _greet(self) -> None:
+        """Say who we are; to the successor of a sidecar that died, as before, and what that one may not have told."""
+        if self._said is None:
+            self._said = self._hello()
+            self._put(self._said)
+            return
+        place, again, lost = self._unsettled.again()
+        self._put(msgspec.structs.replace(self._said, place=place))
+        for begin in range(0, len(again) or min(lost, 1), MOST):
+            self._send_marks(again[begin : begin + MOST], None, 0 if begin else lost)
+
+    def _hear(self) -> None:
+        """Take in what the sidecar says is safe.
+
+        Raises:
+            OSError: it has gone.
+        """
+        while self._socket is not None:
+            try:
+                told = self._socket.recv(_MOST_BYTES)
+            except (BlockingIOError, TimeoutError):
+                return
+            if not told:
+                raise ConnectionResetError
+            with contextlib.suppress(msgspec.DecodeError):
+                self._unsettled.settle(settled_decoder.decode(told))
+
+    def _disconnect(self) -> None:
+        """The sidecar has gone: hear what it said last, and look for another from the next turn on."""
+        for _ in range(2):  # What a connection died of is told before what still lies in it.
+            with contextlib.suppress(OSError):
+                self._hear()
+        if self._socket is not None:
+            self._socket.close()
+        self._socket, self._greeted = None, False
+        self._unsent.clear()
+        self._connect_until = time.monotonic() + AGAIN_S
 
     def _queued(self) -> None:
         """Close what there is with how long the training thread has waited for a processor."""
@@ -157,14 +214,16 @@ class Shipping:
             due = self.clock.translate(marked) if self.clock is not None else marked
             lost, self._probe.lost = self._probe.lost, 0
             if due or link is not None or lost:
-                on_device = self.clock is not None
-                if not self._put(
-                    Marks(marks=due, offset_ns=self._offset_ns, on_device=on_device, link=link, lost=lost)
-                ):
+                self._unsettled.add(due, lost)
+                if not self._send_marks(due, link, lost):
                     return
             link = None
             if not left:
                 return
+
+    def _send_marks(self, due: list[Mark], link: LinkReport | None, lost: int) -> bool:
+        on_device = self.clock is not None
+        return self._put(Marks(marks=due, offset_ns=self._offset_ns, on_device=on_device, link=link, lost=lost))
 
     def _link(self) -> LinkReport | None:
         now = time.monotonic()

@@ -1,16 +1,20 @@
 """``paceline run``: the command ends as it would have ended, whatever happens to us."""
 
 import contextlib
+import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from paceline import topics, wire
+from paceline.commands.side_processes import MOST_DEATHS
 from paceline.events import JobDescribed, OpTimings
 from paceline.recording import Line, read
 
@@ -112,7 +116,67 @@ def test_signals_reach_the_command_once(tmp_path: Path, number: signal.Signals) 
     assert process.returncode == 41
 
 
-def test_a_killed_sidecar_is_one_line_and_the_command_goes_on(tmp_path: Path, until: Callable[..., bool]) -> None:
+def op_rows(recording: Path) -> list[tuple[int, str]]:
+    """Step and op of the rows in a recording, as far as it goes."""
+    lines = [line for line in read(str(recording)) if isinstance(line, Line)] if recording.exists() else []
+    events = [wire.decode(topics.resolve(line.topic), line.value) for line in lines]
+    return [
+        (step, event.ops[op])
+        for event in events
+        if isinstance(event, OpTimings)
+        for step, op in zip(event.step, event.op, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+def test_a_killed_sidecar_is_replaced_and_no_step_is_lost(
+    tmp_path: Path, until: Callable[..., object], deaths: int
+) -> None:
+    """Its ranks tell the next what was not safe: every row once, in the recording and its further parts."""
+    stop, recording = tmp_path / "stop", tmp_path / "run.jsonl"
+    command = [sys.executable, str(RANK.with_name("shipping_rank.py")), str(stop), "400"]
+    process = start("--no-panel", "--record", str(recording), "--", *command, folder=tmp_path)
+    parts = [recording, *(tmp_path / f"run.{number}.jsonl" for number in range(2, deaths + 2))]
+    try:
+        for part, following in itertools.pairwise(parts):
+            until(lambda part=part: len(op_rows(part)) > 100)
+            (sidecar,) = children(process.pid, "paceline.sidecar")
+            os.kill(sidecar, signal.SIGKILL)
+            until(lambda following=following: len(op_rows(following)) > 100)
+            (successor,) = children(process.pid, "paceline.sidecar")
+            assert re.search(r"^SigBlk:\s0+$", Path(f"/proc/{successor}/status").read_text(), re.M)
+    finally:
+        stop.touch()
+        out, err = process.communicate()
+    steps, lost = (int(word) for word in out.split())
+    rows = Counter(row for part in parts for row in op_rows(part) if row[1] == "step")
+    assert (process.returncode, lost) == (0, 0)
+    assert rows == Counter({(step, "step"): 1 for step in range(steps)})
+    said = err.splitlines()
+    assert sum("the sidecar ended early (status -9) and is started again" in line for line in said) == deaths
+    assert sum("the recording goes on in" in line for line in said) == len(said) - deaths == deaths
+
+
+@pytest.mark.e2e
+def test_a_sidecar_that_keeps_dying_is_given_up(tmp_path: Path, until: Callable[..., object]) -> None:
+    """One line says so, and the command ends as it would have."""
+    process = start("--no-panel", *script("import time; time.sleep(600)"), folder=tmp_path)
+    killed: set[int] = set()
+    while len(killed) < MOST_DEATHS + 1:
+        for sidecar in until(lambda: set(children(process.pid, "paceline.sidecar")) - killed):
+            os.kill(sidecar, signal.SIGKILL)
+            killed.add(sidecar)
+    assert process.stderr is not None
+    said = list(itertools.takewhile(lambda line: "in a row: the run goes on, untimed" not in line, process.stderr))
+    assert len([line for line in said if "is started again" in line]) == MOST_DEATHS
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (128 + signal.SIGTERM, "", "")
+
+
+def test_the_death_of_the_sidecar_is_one_line_and_the_command_goes_on(
+    tmp_path: Path, until: Callable[..., bool]
+) -> None:
     """It ends with its own status."""
     process = start("--no-panel", "--record", str(tmp_path / "run.jsonl"), *speak(150, 5), folder=tmp_path)
     until(lambda: (tmp_path / "run.jsonl").exists() and (tmp_path / "run.jsonl").stat().st_size > 0)

@@ -13,6 +13,7 @@ from msgspec import UNSET, structs
 
 from paceline import events, topics, wire
 from paceline.delivery.publisher import Publisher
+from paceline.delivery.segment import scan
 from paceline.delivery.stats import Stats
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
@@ -144,6 +145,69 @@ def test_the_next_process_delivers_what_the_last_one_spooled(
     stats = second.close(60)
     assert received(settings, mark, 39) == list(range(40))
     assert (stats.recovered, stats.sent, stats.spooled) == (30, 40, 0)
+
+
+def test_written_ahead_an_event_is_on_disk_when_publish_returns(nobody: BrokerSettings, tmp_path: Path):
+    """Nothing is left to do for a process that may be killed the next moment; the account adds up."""
+    publisher = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None, write_ahead=True)
+    for number in range(20):
+        publish(publisher, range(number, number + 1))
+        held = [record for path in sorted(tmp_path.glob("*.spool")) for record in scan(path.read_bytes()).records]
+        assert len(held) == number + 1
+    stats = publisher.stats()
+    assert (stats.pending, stats.spooled) == (0, 20)
+    assert adds_up(publisher.close(5), 20)
+
+
+def test_written_ahead_to_a_disk_that_refuses_it_waits_in_memory(
+    nobody: BrokerSettings, tmp_path: Path, warnings: list[str]
+):
+    """One line says so when the first event comes, another that Kafka is away; nothing raised, nothing uncounted."""
+    (tmp_path / "file").write_text("")
+    publisher = Publisher(
+        nobody, client_id="test", spool_dir=tmp_path / "file" / "x", on_warning=warnings.append, write_ahead=True
+    )
+    publish(publisher, range(10))
+    assert publisher.stats().pending == 10
+    assert adds_up(publisher.close(5), 10)
+    assert 1 <= len(warnings) <= 2
+    assert all("Not a directory. Events wait in memory" in line for line in warnings)
+
+
+@pytest.mark.bus
+def test_written_ahead_events_arrive_in_order(embedded_broker: embedded.EmbeddedBroker, tmp_path: Path, until: Until):
+    """With the broker there they go from the disk at once, and leave nothing on it."""
+    mark = uuid.uuid4().hex
+    settings = BrokerSettings().with_brokers(embedded_broker.address)
+    publisher = Publisher(settings, client_id="test", spool_dir=tmp_path, write_ahead=True)
+    publish(publisher, range(500), mark)
+    until(lambda: publisher.stats().sent == 500)
+    assert received(settings, mark, 499) == list(range(500))
+    assert not list(tmp_path.glob("*.spool"))
+    publisher.close(5)
+
+
+@pytest.mark.bus
+def test_a_long_queue_pushes_out_nothing_new(
+    embedded_broker: embedded.EmbeddedBroker, nobody: BrokerSettings, tmp_path: Path, until: Until
+):
+    """While an outage's events go out, new ones line up behind them on disk: in memory they would not fit."""
+    mark = uuid.uuid4().hex
+    first = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None)
+    publish(first, range(8_000), mark, size=3200)
+    until(lambda: first.stats().spooled == 8_000)
+    first.close(5)
+    settings = BrokerSettings().with_brokers(embedded_broker.address)
+    second = Publisher(settings, client_id="test", spool_dir=tmp_path, memory_bytes=40_000)
+    number = 8_000
+    while second.stats().sent < 8_000:
+        before = second.stats().sent
+        publish(second, range(number, number + 5), mark, size=3200)
+        number += 5
+        until(lambda before=before: second.stats().sent > before)
+    stats = second.close(60)
+    assert (stats.shed, stats.sent) == (0, number)
+    assert received(settings, mark, number - 1) == list(range(number))
 
 
 @pytest.mark.bus

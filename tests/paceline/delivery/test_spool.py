@@ -1,6 +1,7 @@
 """The spool: a bounded queue on disk that survives its process and any damage to its files."""
 
 import errno
+import fcntl
 import os
 import resource
 import stat
@@ -107,6 +108,44 @@ def test_a_segment_that_vanishes_is_counted(tmp_path: Path):
     assert (drain(spool), spool.corrupt, len(spool)) == ([], 5, 0)
     fill(spool, range(5, 7))
     assert drain(spool) == [5, 6]
+
+
+def test_what_is_being_delivered_is_not_dropped_to_make_room(tmp_path: Path):
+    """Writer and reader share a full spool: what was read stays until it is done, and all is accounted for."""
+    spool = Spool(tmp_path, LIMIT)
+    fill(spool, range(30))
+    read = [message.timestamp_ms for message in spool.read(5)]
+    fill(spool, range(30, 100))
+    spool.done(len(read))
+    rest = drain(spool)
+    assert (read, rest[-1], rest == sorted(rest)) == (list(range(5)), 99, True)
+    assert len(read) + len(rest) + spool.shed["t"] == 100
+
+
+def test_only_an_empty_folder_is_taken_away(tmp_path: Path):
+    """What waits in it stays for the next owner."""
+    first = Spool(tmp_path / "spool", LIMIT)
+    fill(first, range(2))
+    first.remove()
+    second = Spool(tmp_path / "spool", LIMIT)
+    assert drain(second) == [0, 1]
+    second.remove()
+    assert not (tmp_path / "spool").exists()
+
+
+def test_the_lock_of_a_folder_taken_away_owns_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Between opening the lock and holding it, its owner may have removed it: the next attempt makes another."""
+    real = fcntl.flock
+
+    def removed_before(lock: int, how: int) -> None:
+        (tmp_path / "spool" / "lock").unlink()
+        real(lock, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before)
+    with pytest.raises(SpoolError, match="removed"):
+        Spool(tmp_path / "spool", LIMIT)
+    monkeypatch.undo()
+    fill(Spool(tmp_path / "spool", LIMIT), range(1))
 
 
 def test_foreign_files_are_left_alone(tmp_path: Path):

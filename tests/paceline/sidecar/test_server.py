@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from paceline import topics, wire
 from paceline.events import CollectiveTimings, JobDescribed, LinkSample, OpTimings, PeerLink, RankCondition
 from paceline.recording import Line, read
-from paceline.training.messages import Bye, LinkReport
+from paceline.training.messages import Bye, LinkReport, Place, settled_decoder
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -130,6 +131,15 @@ def test_a_mark_that_cannot_be_drops_the_connection(sidecar: Sidecar, mark: tupl
     assert "dropped" in sidecar.end()
 
 
+def test_a_place_that_no_event_can_tell_of_drops_the_connection(sidecar: Sidecar) -> None:
+    """Steps are counted on from where a rank says it stands."""
+    place = Place(step=2**53, start_ns=0, explicit=True, compiled=False, exchanges=False)
+    speaker = sidecar.speaker()
+    speaker.say(msgspec.structs.replace(rank.hello(), place=place))
+    speaker.close()
+    assert "dropped" in sidecar.end()
+
+
 def test_a_rank_that_stands_in_a_collective_is_told(sidecar: Sidecar, until: Callable[..., bool]) -> None:
     """A hang shows in nothing else: no row comes out of it."""
     speaker = sidecar.speaker()
@@ -205,6 +215,34 @@ def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path, until: Calla
     made.process.wait()
     assert made.end() == ""
     assert len(made.recorded(OpTimings)) == 1
+
+
+def rank_steps(sidecar: Sidecar) -> set[tuple[int, int]]:
+    """Ranks and their steps in the recording."""
+    events = sidecar.recorded(OpTimings)
+    return {pair for event in events for pair in zip(event.rank, event.step, strict=True)}
+
+
+def test_what_is_safe_is_told_and_nobody_has_to_listen(sidecar: Sidecar) -> None:
+    """A step that is in the recording is safe; a rank that leaves without reading that loses nothing it said last."""
+    speaker, deaf = sidecar.speaker(), sidecar.speaker()
+    for number, one in enumerate((speaker, deaf)):
+        one.say(rank.hello(number, 2))
+        for step in range(3):
+            one.say(rank.step(step))
+    safe = 0
+    while safe < 3:
+        told = settled_decoder.decode(speaker.socket.recv(4096))
+        safe = told.place.step
+        assert {(0, step) for step in range(safe)} <= rank_steps(sidecar)
+        assert (told.lost, told.open) == (0, 0)
+    assert deaf.socket.recv(4096, socket.MSG_PEEK)
+    for step in range(3, 6):
+        deaf.say(rank.step(step))
+    deaf.close()
+    speaker.close()
+    sidecar.end()
+    assert {step for number, step in rank_steps(sidecar) if number == 1} == set(range(6))
 
 
 def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar, tmp_path: Path) -> None:

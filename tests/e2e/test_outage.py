@@ -1,0 +1,121 @@
+"""Kafka gone, the sidecar killed in the middle of it, a rank that goes on at 1,000 rows a second: what a consumer sees.
+
+The outage lasts until both sidecars have spooled; ``OUTAGE_S=60`` makes each of its halves last half a minute.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from paceline import topics, wire
+from paceline.delivery.segment import scan
+from paceline.events import CollectiveTimings, OpTimings
+from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
+from paceline.topics import Topic
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+RANK = Path(__file__).parents[1] / "paceline" / "training" / "shipping_rank.py"
+ROWS_PER_S = 1000
+OUTAGE_S = float(os.environ.get("OUTAGE_S", "0"))
+Until = Callable[..., object]
+
+
+def sidecar_of(pid: int) -> int:
+    """The sidecar that ``paceline run`` has as a child; 0 for none."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == pid and "paceline.sidecar" in (entry / "cmdline").read_text():
+                    return int(entry.name)
+    return 0
+
+
+def spooled_rows(folder: Path) -> int:
+    """Rows of ops that wait under ``folder``."""
+    rows = 0
+    for path in folder.glob("*/*.spool"):
+        with contextlib.suppress(FileNotFoundError):  # Delivered meanwhile.
+            for record in scan(path.read_bytes()).records:
+                if record.message.topic == topics.OP.name:
+                    rows += len(wire.decode(topics.OP, record.message.value).step)
+    return rows
+
+
+def consumed(settings: BrokerSettings, topic: Topic, job: str, last_step: int) -> list[OpTimings | CollectiveTimings]:
+    """What the bus holds of ``job``, in order, up to and with ``last_step``; a partition at least once."""
+    got = []
+    with contextlib.closing(clients.consumer(settings, topic, from_beginning=True)) as consumer:
+        for row in consumer:
+            event = wire.decode(topic, row.value)
+            got += [event] if event.job == job else []
+            if event.job == job and last_step in event.step:
+                return got
+    return got
+
+
+def numbers(events: list[OpTimings | CollectiveTimings]) -> dict[str, list[int]]:
+    """The numbers of each producer in the order of arrival, repetitions left out as every consumer does."""
+    seen: dict[str, list[int]] = defaultdict(list)
+    for event in events:
+        if event.sequence not in seen[event.producer]:
+            seen[event.producer].append(event.sequence)
+    return seen
+
+
+def test_nothing_is_lost(new_apache_kafka: Callable[..., object], tmp_path: Path, until: Until) -> None:
+    """Every row once, every number there and in order, none told as lost."""
+    kafka, spool, stop = new_apache_kafka().start(), tmp_path / "spool", tmp_path / "stop"  # type: ignore[attr-defined]
+    ensure_topics(kafka.settings)
+    command = [sys.executable, "-m", "paceline", "run", "--no-panel", "--job", "outage", "--brokers", kafka.address]
+    process = subprocess.Popen(
+        [*command, "--", sys.executable, str(RANK), str(stop), str(ROWS_PER_S)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PACELINE_SPOOL_DIR": str(spool), "TMPDIR": str(tmp_path)},
+    )
+    try:
+        consumed(kafka.settings, topics.OP, "outage", 200)
+        kafka.kill()
+        gone_s = time.monotonic()
+        until(lambda: spooled_rows(spool) > ROWS_PER_S and time.monotonic() - gone_s >= OUTAGE_S / 2)
+        first = sidecar_of(process.pid)
+        os.kill(first, signal.SIGKILL)
+        held = spooled_rows(spool)
+        until(lambda: sidecar_of(process.pid) not in (0, first))
+        until(lambda: spooled_rows(spool) > held + ROWS_PER_S and time.monotonic() - gone_s >= OUTAGE_S)
+        kafka.start()
+        until(lambda: not list(spool.glob("*/*.spool")))
+    finally:
+        stop.touch()
+        out, err = process.communicate()
+    steps, unkept = (int(word) for word in out.split())
+    ops = consumed(kafka.settings, topics.OP, "outage", steps - 1)
+    collectives = consumed(kafka.settings, topics.COLLECTIVE, "outage", steps - 1)
+    for events in (ops, collectives):
+        assert all(told == list(range(len(told))) for told in numbers(events).values())
+        assert len(numbers(events)) == 2
+    once = {(event.producer, event.sequence): event for event in ops}.values()
+    rows = Counter(
+        step for event in once for step, op in zip(event.step, event.op, strict=True) if event.ops[op] == "step"
+    )
+    calls = Counter(
+        seq for event in {(one.producer, one.sequence): one for one in collectives}.values() for seq in event.seq
+    )
+    lost = sum(event.lost for event in once)
+    assert (rows, calls) == (Counter(range(steps)), Counter(range(steps)))
+    assert (lost, unkept, process.returncode) == (0, 0, 0)
+    said = err.splitlines()
+    assert sum("is started again" in line for line in said) == 1
+    assert sum(f"Events wait in {spool}" in line for line in said) == len(said) - 1 <= 2

@@ -1,0 +1,143 @@
+"""A sidecar that takes over from one that died: told what was not safe, it tells what the dead one would have told.
+
+The marks are those of a real run, and made-up ones whose steps end otherwise; the death comes after any message.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from paceline.sidecar.decode import MarkDecoder
+from paceline.sidecar.rank_rows import Report
+from paceline.training import marks
+from paceline.training.messages import Marks, RankMessage
+from paceline.training.unsettled import Unsettled
+
+RECORDED = Path(__file__).parent / "recorded" / "messages.jsonl"
+MS = 1_000_000
+
+
+class Sent(msgspec.Struct):
+    connection: int
+    message: RankMessage
+
+
+def recorded(connection: int) -> list[Marks]:
+    found = [msgspec.json.decode(line, type=Sent) for line in RECORDED.read_bytes().splitlines()]
+    return [one.message for one in found if one.connection == connection and isinstance(one.message, Marks)]
+
+
+def explicit() -> list[Marks]:
+    """Two optimizers a step with work between them; it ends where the script says so."""
+    spans = [(0, 30, marks.FORWARD), (30, 60, marks.BACKWARD), (60, 70, marks.OPTIMIZER)]
+    spans += [(72, 80, marks.FORWARD), (82, 90, marks.OPTIMIZER)]
+    return messages(spans, (95, marks.STEP, None))
+
+
+def compiled() -> list[Marks]:
+    """An optimizer that is not heard, after a second backward, which alone exchanges gradients."""
+    spans = [(0, 20, marks.FORWARD), (20, 40, marks.BACKWARD), (40, 60, marks.FORWARD), (60, 80, marks.BACKWARD)]
+    said = messages(spans, (70, marks.ISSUED, ("world", 2, 0, "all_reduce", 64, marks.REDUCER)))
+    first = msgspec.structs.replace(said[0], marks=[(0, marks.COMPILED, None), *said[0].marks])
+    return [first, *said[1:]]
+
+
+def messages(spans: list[tuple[int, int, int]], instant: tuple[int, int, object]) -> list[Marks]:
+    """Steps of 100 ms of these spans and instants, and a message every step and a half or so."""
+    edges = [edge for begin, end, kind in spans for edge in ((begin, kind, None), (end, marks.LEAVE + kind, None))]
+    step = sorted([*edges, instant], key=lambda mark: mark[0])
+    found = [((number * 100 + at) * MS, kind, payload) for number in range(30) for at, kind, payload in step]
+    chunks = [found[at : at + 13] for at in range(0, len(found), 13)]
+    return [Marks(marks=[*one, (one[-1][0], marks.QUEUED, None)], offset_ns=0) for one in chunks]  # type: ignore[list-item]
+
+
+def gathered(reports: list[Report | None]) -> tuple[Counter[object], Counter[object]]:
+    """The rows, but for waits for a processor, whose reading begins anew with the process."""
+    ops = Counter(row for report in reports if report for row in report.ops if row.op != "cpu_wait")
+    return ops, Counter(row for report in reports if report for row in report.collectives)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [recorded(0), recorded(1), explicit(), compiled()],
+    ids=["rank 0", "rank 1", "explicit", "compiled"],
+)
+def test_killed_after_any_message_no_row_is_lost_or_told_twice(said: list[Marks]) -> None:
+    """What was decoded by some message is safe, what came after it died with the sidecar."""
+    whole = MarkDecoder()
+    expected = gathered([*map(whole.decode, said), whole.end()])
+    assert sum(expected[0].values()) > 100
+    taken_over = 0
+    for safe in range(1, len(said), 3):
+        first, kept = MarkDecoder(), Unsettled()
+        reports = [first.decode(one) for one in said[:safe]]
+        for one in said[: safe + 2]:
+            kept.add(list(one.marks), one.lost)
+        if (settled := first.settled()) is None:
+            continue
+        kept.settle(settled)
+        place, again, lost = kept.again()
+        assert (lost, place is not None) == (settled.open, True)
+        second = MarkDecoder(place)
+        for begin in range(0, len(again), 11):
+            reports.append(second.decode(Marks(marks=again[begin : begin + 11], offset_ns=said[0].offset_ns)))
+        reports += [second.decode(one) for one in said[safe + 2 :]]
+        ops, collectives = gathered([*reports, second.end()])
+        assert without_offset(ops) == without_offset(expected[0])
+        assert without_offset(collectives) - without_offset(expected[1]) == Counter()
+        assert (without_offset(expected[1]) - without_offset(collectives)).total() == settled.open
+        taken_over += 1
+    assert taken_over > 5
+
+
+def without_offset(rows: Counter[object]) -> Counter[object]:
+    """Messages that are sent again carry the present offset of the clock: starts may differ by what that drifted."""
+    found: Counter[object] = Counter()
+    for row, times in rows.items():
+        found[tuple(value for name, value in row._asdict().items() if name != "start_s")] += times  # type: ignore[attr-defined]
+    return found
+
+
+def test_a_death_after_a_death() -> None:
+    """The second sidecar says how far it is in numbers of its own; the third begins there."""
+    said = explicit()
+    whole = MarkDecoder()
+    expected = gathered([*map(whole.decode, said), whole.end()])
+    kept, decoder = Unsettled(), MarkDecoder()
+    reports = []
+    for number, one in enumerate(said):
+        kept.add(list(one.marks), 0)
+        reports.append(decoder.decode(one))
+        if settled := decoder.settled():
+            kept.settle(settled)
+        if number in (5, 6, 15):
+            place, again, lost = kept.again()
+            assert lost == 0
+            decoder = MarkDecoder(place)
+            reports.append(decoder.decode(Marks(marks=again, offset_ns=0)))
+    assert gathered([*reports, decoder.end()]) == expected
+
+
+def test_marks_that_had_to_go_are_counted_and_their_steps_too() -> None:
+    """A sidecar that settles nothing for long and then dies: the next begins at the right step."""
+    said = explicit()
+    kept, decoder = Unsettled(most=60), MarkDecoder()
+    for one in said[:6]:
+        decoder.decode(one)
+        kept.add(list(one.marks), 0)
+    settled = decoder.settled()
+    assert settled is not None
+    kept.settle(settled)
+    for one in said[6:]:
+        kept.add(list(one.marks), 0)
+    place, again, lost = kept.again()
+    assert place is not None
+    assert settled.marks + lost + len(again) == sum(len(one.marks) for one in said)
+    reports = [MarkDecoder(place).decode(Marks(marks=again, offset_ns=0))]
+    told = [row for report in reports if report for row in report.ops if row.op == "step"]
+    whole = MarkDecoder()
+    last = [row.step for one in said if (report := whole.decode(one)) for row in report.ops]
+    assert max(row.step for row in told) == max(last)
+    assert kept.again()[2] == lost
