@@ -9,6 +9,7 @@ import msgspec
 
 from paceline.commands import checks, running_checks
 from paceline.commands.checks import Check
+from paceline.delivery.spool_folders import spool_place
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.settings import SettingError
@@ -71,7 +72,8 @@ def examine(
     yield from checks.versions()
     yield checks.nvml()
     yield from running_checks.services(services or [])
-    for folder in spools or []:
+    own = spool_place(environ)
+    for folder in [*([own] if own else []), *(spools or [])]:
         yield running_checks.spool(folder)
     try:
         settings = BrokerSettings.from_environ(environ, brokers)

@@ -20,23 +20,30 @@ DEFAULT_ROOT = "/var/tmp"  # noqa: S108 - in it a folder of this user alone
 NO_SPOOL = "none"
 
 
+def spool_place(environ: Mapping[str, str]) -> Path | None:
+    """Where the spools of this user on this node are, or would be; None where there are to be none."""
+    named = SPOOL_DIR.read(environ)
+    if named == NO_SPOOL:
+        return None
+    return Path(named).absolute() if named else Path(DEFAULT_ROOT) / f"paceline-{os.getuid()}"
+
+
 def spool_root(environ: Mapping[str, str]) -> Path | None:
     """The folder that holds the spools of this user on this node, made if need be; None where there is to be none.
 
     Raises:
         SpoolError: it cannot be made, or is not this user's alone.
     """
-    named = SPOOL_DIR.read(environ)
-    if named == NO_SPOOL:
+    root = spool_place(environ)
+    if root is None:
         return None
     uid = os.getuid()
-    root = Path(named).absolute() if named else Path(DEFAULT_ROOT) / f"paceline-{uid}"
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = root.lstat()
     except OSError as error:
         raise SpoolError(f"spool {root}: {error.strerror}") from error
-    if not named and (status.st_uid != uid or status.st_mode & 0o077 or root.is_symlink()):
+    if not SPOOL_DIR.read(environ) and (status.st_uid != uid or status.st_mode & 0o077 or root.is_symlink()):
         raise SpoolError(f"spool {root}: must be a folder of yours alone (mode 700)")
     return root
 

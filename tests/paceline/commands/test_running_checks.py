@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paceline import topics, wire
-from paceline.commands import running_checks
+from paceline.commands import doctor, running_checks
 from paceline.commands.running_checks import answer, keeping_up, refused, waiting
 from paceline.delivery.outbox import Message
 from paceline.delivery.spool import Spool
@@ -175,3 +175,16 @@ def test_the_newest_message_of_a_topic_is_found(broker: BrokerSettings, own_topi
         producer.flush()
         producer.send(own_topic.name, mark, partition=0).get(30)  # type: ignore[call-arg]
     assert held(broker, own_topic) == Held(601, mark)
+
+
+def test_the_sidecars_spools_are_looked_at_without_being_named(tmp_path: Path):
+    """Where they are by default, or where the environment says; not where there are to be none."""
+
+    def looked_at(place: str) -> list[str]:
+        environ = {"PACELINE_BROKERS": "127.0.0.1:1", "PACELINE_SPOOL_DIR": place}
+        return [check.says for check in doctor.examine(None, environ) if check.name == "spool"]
+
+    assert [str(tmp_path) in says for says in looked_at(str(tmp_path))] == [True]
+    assert looked_at("none") == []
+    assert "no such folder" in looked_at(str(tmp_path / "absent"))[0]
+    assert not (tmp_path / "absent").exists(), "asking makes nothing"
