@@ -34,8 +34,7 @@ def contradictions(findings: Iterable[Found]) -> list[Difference]:
     for finding in findings:
         before = told.setdefault((finding["id"], finding["revision"]), finding)
         if before != finding:
-            fields = sorted(name for name in {*before, *finding} if before.get(name) != finding.get(name))
-            what = f"revision {finding['revision']} was told twice, with another {', '.join(fields)}"
+            what = f"revision {finding['revision']} was told twice, with another {_changed(before, finding)}"
             out.append(Difference(finding.get("job", ""), finding["id"], what))
     return out
 
@@ -46,9 +45,22 @@ def differences(wanted: Iterable[Found], held: Iterable[Found]) -> list[Differen
     out = [Difference(right[name].get("job", ""), name, "missing") for name in right.keys() - left.keys()]
     out += [Difference(left[name].get("job", ""), name, "not found undisturbed") for name in left.keys() - right.keys()]
     for name in sorted(right.keys() & left.keys()):
-        fields = sorted(
-            field for field in {*right[name], *left[name]} if right[name].get(field) != left[name].get(field)
-        )
-        if fields:
-            out.append(Difference(right[name].get("job", ""), name, f"another {', '.join(fields)}"))
+        if right[name] != left[name]:
+            what = f"another {_changed(right[name], left[name])}"
+            out.append(Difference(right[name].get("job", ""), name, what))
     return sorted(out)
+
+
+def _changed(one: Found, other: Found) -> str:
+    """The fields that differ, with what stands in each; of a list, the items that do."""
+    return "; ".join(
+        f"{name}: {_apart(one.get(name), other.get(name))}"
+        for name in sorted({*one, *other})
+        if one.get(name) != other.get(name)
+    )
+
+
+def _apart(one: Any, other: Any) -> str:
+    if isinstance(one, list) and isinstance(other, list):
+        one, other = [item for item in one if item not in other], [item for item in other if item not in one]
+    return f"{one!r} is {other!r}"

@@ -23,16 +23,18 @@ def test_what_differs_is_named():
     assert [(one.id, one.what) for one in differences(wanted, held)] == [
         ("gone", "missing"),
         ("new", "not found undisturbed"),
-        ("other", "another cause"),
+        ("other", "another cause: 'gc' is 'link'"),
     ]
-    assert [one.what for one in differences([finding(revision=2)], [finding(revision=1)])] == ["another revision"]
+    assert [one.what for one in differences([finding(revision=2)], [finding(revision=1)])] == [
+        "another revision: 2 is 1"
+    ]
 
 
 def test_a_revision_told_twice_says_the_same():
     """Repetitions are allowed, contradictions are not."""
     assert not contradictions([finding(cause="gc"), finding(cause="gc")])
     (one,) = contradictions([finding(cause="gc"), finding(cause="link")])
-    assert one.what == "revision 0 was told twice, with another cause"
+    assert one.what == "revision 0 was told twice, with another cause: 'gc' is 'link'"
 
 
 def test_missing_messages_are_counted_by_producer_and_topic():
