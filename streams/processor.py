@@ -51,8 +51,10 @@ class Processor:
         return [(topic_of(answer), answer) for state, _ in self.states.values() for answer in state.finish()]
 
     def _advance(self, time_s: float | None) -> float:
-        if self.now_s is None:
+        if self.now_s is None and time_s is not None:
             self.now_s = time_s
+            # What came before any time was known (a node's inventory, read first at a start) is as new as this.
+            self.states = OrderedDict((key, (state, time_s)) for key, (state, _) in self.states.items())
         elif time_s is not None and time_s > self.now_s:
             self.now_s = min(time_s, self.now_s + MOST_PUSH_S)
         return self.now_s or 0.0

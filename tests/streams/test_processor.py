@@ -3,7 +3,7 @@
 import msgspec
 
 from paceline import topics
-from paceline.events import Finding
+from paceline.events import Finding, NodeDescribed
 from streams.keyed_state import Key, state_key
 from streams.processor import Processor
 
@@ -106,3 +106,21 @@ def test_a_key_survives_its_text():
     """Whatever stands in a job's name."""
     key = Key("job", 'c"|#', "a/b\n\u00e9", 3)
     assert Key.read(key.text()) == key
+
+
+def test_what_comes_before_any_time_is_known_is_kept(make_training):
+    """A worker that starts reads inventories first, and what is stored: neither bears the time of a batch."""
+    event = make_training(job="running", seconds=1)[0]
+    unknown = dict.fromkeys(("cpu_model", "cpu_count", "memory_total_bytes", "kernel"))
+    inventory = NodeDescribed(
+        cluster="c", producer="p", sequence=0, node="node-7", time_s=event.t0_s, devices=[], **unknown
+    )
+    stored = Processor(ROUTES)
+    stored.update(topics.OP, make_training(job="stored", seconds=1)[0])
+    (key,) = stored.states
+    processor = Processor()
+    processor.update(topics.NODE, inventory)
+    processor.restore(key, stored.snapshot(key))
+    processor.update(topics.OP, event)
+    assert [one.name for one in processor.states] == ["node-7", "stored", "running"]
+    assert processor.take_forgotten() == []
