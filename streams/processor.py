@@ -51,13 +51,15 @@ class Processor:
         return [(topic_of(answer), answer) for state, _ in self.states.values() for answer in state.finish()]
 
     def _advance(self, time_s: float | None) -> float:
-        if self.now_s is None and time_s is not None:
+        if time_s is None:
+            return self.now_s or 0.0
+        if self.now_s is None:
             self.now_s = time_s
             # What came before any time was known (a node's inventory, read first at a start) is as new as this.
             self.states = OrderedDict((key, (state, time_s)) for key, (state, _) in self.states.items())
-        elif time_s is not None and time_s > self.now_s:
+        elif time_s > self.now_s:
             self.now_s = min(time_s, self.now_s + MOST_PUSH_S)
-        return self.now_s or 0.0
+        return self.now_s
 
     def _forget(self) -> None:
         now_s = self.now_s or 0.0
