@@ -317,7 +317,7 @@ class Door:
         """Messages on the broker that were not taken yet, by topic."""
         lag: dict[str, int] = {}
         for source, (end, committed) in self.source.ends().items():
-            due = self.positions.next.get(source, committed)
+            due = self.positions.due(source, committed)
             if due is not None:
                 topic = topics.BY_NAME[source.topic].short
                 lag[topic] = lag.get(topic, 0) + max(0, end - due)

@@ -51,6 +51,13 @@ class Positions:
         """The offsets from ``first`` to before ``after`` will not come: that is no gap."""
         self._passed.setdefault(partition, {})[first] = after
 
+    def due(self, partition: Partition, committed: int | None) -> int | None:
+        """The offset that is due, ``committed`` where nothing was taken yet, beyond what was passed over."""
+        offset, passed = self.next.get(partition, committed), self._passed.get(partition, {})
+        while offset in passed:
+            offset = passed[offset]
+        return offset
+
     def _skip_passed(self, partition: Partition) -> int:
         """The offset that is due, beyond what was passed over."""
         passed = self._passed.get(partition, {})

@@ -53,3 +53,15 @@ def test_offsets_that_were_passed_over_are_no_gap():
     positions.pass_over(AT, 20, 21)
     assert [positions.judge(AT, offset, 0.0) for offset in (10, 21, 22)] == [PositionCheck.TAKE] * 3
     assert positions.gaps_seen == 0
+
+
+def test_what_was_passed_over_is_not_due():
+    """Also at the end of a partition, where no message comes that shows it; asking changes nothing."""
+    positions = Positions()
+    assert positions.due(AT, None) is None
+    assert positions.due(AT, 11) == 11
+    positions.pass_over(AT, 11, 20)
+    positions.pass_over(AT, 20, 21)
+    assert [positions.due(AT, 11), positions.due(AT, 10), positions.due(AT, None)] == [21, 10, None]
+    positions.start(AT, 20)
+    assert [positions.due(AT, 11), positions.judge(AT, 21, 0.0)] == [21, PositionCheck.TAKE]
