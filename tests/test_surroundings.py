@@ -27,8 +27,8 @@ def test_a_program_inherits_nothing_of_the_session() -> None:
     ignored, blocked, umask, zone, environ = json.loads(done.stdout)
     assert (ignored & ~PYTHONS & ~LIBRARYS, blocked) == (0, 0)
     assert (umask, zone) == (0o022, "UTC")
-    foreign = [name for name in environ if name.startswith(("PACELINE_", "SLURM_", "LC_"))]
-    assert [(name, environ[name]) for name in foreign] == [("PACELINE_BROKERS", "none")]
+    foreign = {name: value for name, value in environ.items() if name.startswith(("PACELINE_", "SLURM_", "LC_"))}
+    assert foreign == {"PACELINE_BROKERS": "none", "PACELINE_SPOOL_DIR": f"{environ['HOME']}/spool"}
     assert not (Path(environ["HOME"]) / ".streamlit").exists()
 
 
