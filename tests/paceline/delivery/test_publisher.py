@@ -366,6 +366,7 @@ def test_an_event_that_can_carries_the_account(
                 break
     first, second, last = (found.account for found in got)
     assert (first.spooled, second.spooled, last.spooled) == (0, 1, 0)
-    assert (first.sent, first.outages, last.sent, last.shed) == (0, 0, 2, {})
+    assert (first.sent, last.sent, last.shed) == (0, 2, {})
+    assert first.outages <= 1, "the brokers may be found away before the first event is made"
     assert 0 < second.spooled_bytes < size
     assert structs.replace(got[0], account=UNSET) == structs.replace(samples, sequence=0)
