@@ -9,15 +9,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
-from paceline.recording import RecordingError, check_writable
+from paceline.pace import speed
+from paceline.recording import check_writable
 from paceline.terminal import Progress, say
 
 from . import fleet_command
 from .fault import parse
 from .job import Job
-from .sink import Sink, published, recorded
+from .sink import Sink, exit_status, published, recorded
 from .spec import Noise, Spec
 from .truth import as_json
 
@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("-o", "--output", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz, .jsonl.zst, or -")
     add_brokers_option(made, "send it to these Kafka brokers instead, as if it ran now")
-    made.add_argument("--speed", type=float, default=1.0, metavar="N", help="pace on the bus; 0 as fast as possible")
+    made.add_argument("--speed", type=speed, default=1.0, metavar="N", help="on the bus N times as fast, or max")
     made.add_argument("--truth", metavar="FILE", help="write what was injected, and what it cost, as JSON")
     shape = made.add_argument_group("the job")
     shape.add_argument("--job", default="simulated", metavar="NAME", help="its name (default: simulated)")
@@ -84,27 +84,17 @@ def main(argv: list[str]) -> int:
     if bool(options.output) == bool(options.brokers):
         say("simulate: name a recording with -o FILE, or a broker with --brokers HOST:PORT")
         return 2
-    if not 0 <= options.speed < float("inf"):
-        say(f"simulate: --speed {options.speed:g}: 0 or more")
-        return 2
-    try:
-        job = _job(options)
-        if options.truth:
-            check_writable(options.truth)
-        with _sink(options) as sink:
-            _run(job, sink)
-    except (ValueError, RecordingError) as error:
-        say(str(error))
-        return 2
-    except BusError as error:
-        say(str(error))
-        return 1
-    except OSError as error:
-        say(f"{options.output or options.brokers}: {error.strerror or error}")
-        return 1
+    return exit_status(lambda: _simulate(options), options.output or options.brokers)
+
+
+def _simulate(options: argparse.Namespace) -> None:
+    job = _job(options)
+    if options.truth:
+        check_writable(options.truth)
+    with _sink(options) as sink:
+        _run(job, sink)
     if options.truth:
         Path(options.truth).write_bytes(as_json(job.truth()))
-    return 0
 
 
 def _job(options: argparse.Namespace) -> Job:

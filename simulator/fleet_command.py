@@ -9,17 +9,16 @@ import re
 import time
 from pathlib import Path
 
-from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
 from paceline.pace import speed
-from paceline.recording import RecordingError, check_writable
+from paceline.recording import check_writable
 from paceline.terminal import Progress, say
 
 from .fleet import Fleet
 from .fleet_file import FleetError, read
 from .fleet_spec import FleetSpec
 from .moments import seconds, unix
-from .sink import Sink, published, recorded
+from .sink import Sink, exit_status, published, recorded
 from .truth import as_json
 from .yaml_document import LONGEST
 
@@ -60,24 +59,17 @@ def main(argv: list[str]) -> int:
     if bool(options.record) == bool(options.brokers):
         say("simulate fleet: name a recording with --record FILE, or a broker with --brokers HOST:PORT")
         return 2
-    try:
-        fleet = Fleet(_spec(options))
-        if options.truth:
-            check_writable(options.truth)
-        with _sink(options, fleet) as sink:
-            _run(fleet, sink)
-        if options.truth:
-            Path(options.truth).write_bytes(as_json(fleet.truth()))
-    except (FleetError, RecordingError) as error:
-        say(str(error))
-        return 2
-    except BusError as error:
-        say(str(error))
-        return 1
-    except OSError as error:
-        say(f"{error.filename or options.record or options.brokers}: {error.strerror or error}")
-        return 1
-    return 0
+    return exit_status(lambda: _simulate(options), options.record or options.brokers)
+
+
+def _simulate(options: argparse.Namespace) -> None:
+    fleet = Fleet(_spec(options))
+    if options.truth:
+        check_writable(options.truth)
+    with _sink(options, fleet) as sink:
+        _run(fleet, sink)
+    if options.truth:
+        Path(options.truth).write_bytes(as_json(fleet.truth()))
 
 
 def _spec(options: argparse.Namespace) -> FleetSpec:

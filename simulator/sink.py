@@ -1,4 +1,4 @@
-"""Where simulated messages go: into a recording, or onto the bus at a pace.
+"""Where simulated messages go: into a recording, or onto the bus at a pace; and how what fails there is told.
 
 Rule of this file: a door. Messages leave in the order in which they come.
 """
@@ -13,7 +13,8 @@ from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.pace import Pace
-from paceline.recording import Writer
+from paceline.recording import RecordingError, Writer
+from paceline.terminal import say
 from paceline.timed_event import TimedEvent
 
 Sink = Callable[[TimedEvent], None]
@@ -50,3 +51,22 @@ def published(brokers: str | None, speed: float, first_s: float) -> Iterator[Sin
         yield send
     if outbound.refused:
         raise BusError(settings.address, f"{outbound.refused} messages were not taken", "run `paceline doctor`")
+
+
+def exit_status(simulate: Callable[[], None], place: str) -> int:
+    """Run ``simulate``, tell what stops it in one line, and give the exit status: 2 for what was asked, 1 for the rest.
+
+    ``place`` is named where an error of the operating system names no file.
+    """
+    try:
+        simulate()
+    except (ValueError, RecordingError) as error:
+        say(str(error))
+        return 2
+    except BusError as error:
+        say(str(error))
+        return 1
+    except OSError as error:
+        say(f"{error.filename or place}: {error.strerror or error}")
+        return 1
+    return 0

@@ -82,7 +82,7 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
     """
     ordered = np.sort(values, axis=axis)  # NaN comes last
     if axis:
-        ordered = ordered.swapaxes(0, axis)
+        ordered = np.moveaxis(ordered, axis, 0)
     count = ordered.shape[0]
     if not count:
         return np.full(ordered.shape[1:], np.nan, dtype=ordered.dtype)

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import faust
@@ -97,10 +97,10 @@ class Worker:
         app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
-        watching = asyncio.create_task(self._watch(failed))
+        watching = asyncio.create_task(self._watch())
         stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({starting, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({starting, watching, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
             self.ready = False
             if stop.is_set():
                 await self._finish(door)
@@ -111,7 +111,7 @@ class Worker:
             if site is not None:
                 await site.cleanup()
         if not stop.is_set():
-            raise WorkerError(_cause(failure, starting))
+            raise WorkerError(_cause(failure, starting, watching))
 
     async def _serve(self, door: Door) -> web.AppRunner:
         def text() -> str:
@@ -142,8 +142,12 @@ class Worker:
         if app.crash_reason is not None:
             raise app.crash_reason
 
-    async def _watch(self, failed: Callable[[BaseException], None]) -> None:
-        """Tell ``failed`` where a topic is no longer the one that was joined."""
+    async def _watch(self) -> None:
+        """Ask for the topics again and again.
+
+        Raises:
+            WorkerError: one is no longer that which was joined.
+        """
         changed: list[str] = []
         while not changed:
             await asyncio.sleep(WATCH_S)
@@ -151,7 +155,7 @@ class Worker:
             with contextlib.suppress(BusError, SettingError):
                 present = await asyncio.to_thread(describe_topics, self.settings, self.joined)
                 changed = self.watch.update(present, time.monotonic())
-        failed(WorkerError(f"deleted, made again or with more partitions: {', '.join(changed)}"))
+        raise WorkerError(f"deleted, made again or with more partitions: {', '.join(changed)}")
 
     async def _finish(self, door: Door) -> None:
         try:
@@ -166,10 +170,11 @@ class Worker:
                 await app.stop()
 
 
-def _cause(failure: "asyncio.Future[BaseException]", starting: "asyncio.Task[None]") -> str:
+def _cause(failure: "asyncio.Future[BaseException]", *tasks: "asyncio.Task[None]") -> str:
     error: BaseException | None = failure.result() if failure.done() else None
-    if error is None and starting.done() and not starting.cancelled():
-        error = starting.exception()
+    for task in tasks:
+        if error is None and task.done() and not task.cancelled():
+            error = task.exception()
     if error is None:
         return "the app ended by itself"
     return str(error) if isinstance(error, WorkerError) else f"{type(error).__name__}: {error}"

@@ -70,7 +70,7 @@ def _reading(snapshot: Snapshot) -> list[Trouble]:
         text = f"This page is behind: {', '.join(behind)}"
         found.append(Trouble(text, "It catches up, or passes over what is too much"))
     if snapshot.restarts:
-        text = f"This page's reading failed and was started again, {snapshot.restarts} times"
+        text = f"This page's reading failed and was started again; so far: {snapshot.restarts}"
         found.append(Trouble(text, "The log of `paceline ui` says why"))
     unusable = [f"{line.unusable:,} on {line.topic}" for line in snapshot.topics if line.unusable]
     if unusable:

@@ -1,7 +1,8 @@
 """The publisher: takes an event at once, whatever the broker does, and brings it to the bus from a thread of its own.
 
-Rule of this file: ``publish`` never waits and never fails because of the broker, the disk or the address. The thread
-decides where a message is: in the outbox, on its way, in the spool, or counted as shed; never in two places.
+Rule of this file: ``publish`` never waits for the broker (with ``write_ahead`` for a write to the local disk alone),
+and never fails because of the broker, the disk or the address. The thread decides where a message is: in the outbox,
+on its way, in the spool, or counted as shed; never in two places.
 """
 
 import logging

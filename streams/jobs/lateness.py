@@ -177,7 +177,7 @@ def late_ranks(
     margins = _margins(history, judged, median, excess, config)
     margin, part = margins.max(axis=0), np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0))
     if explained is not None:
-        by_bar = known_or_zero(excess) / config.least_excess
+        by_bar = np.nan_to_num(excess / config.least_excess)
         for rank in np.flatnonzero((by_bar >= 1.0) & (margin < 1.0)).tolist():
             if explained(rank):
                 margin[rank], part[rank] = by_bar[rank], EXPLAINED
@@ -199,7 +199,7 @@ def _margins(history: TickHistory, judged: Array, median: Array, excess: Array, 
         if at:
             # A part counts only where it lengthens the whole: a rank that is slower here and faster there is not late.
             margins[at] *= excess >= config.borne_share * median[at]
-    return known_or_zero(margins)
+    return np.nan_to_num(margins)  # Times may differ by more than single precision holds.
 
 
 def _floor(name: str, config: StragglerConfig) -> float:

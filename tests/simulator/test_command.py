@@ -35,7 +35,6 @@ def test_recording_and_truth_are_written(tmp_path):
         ["-o", "x.jsonl", "--stage-skew", "last"],
         ["-o", "x.jsonl", "--fault", "bad"],
         ["-o", "x.jsonl", "--fault", "link:rank=1", "--collectives", "0"],
-        ["--brokers", "localhost:1", "--speed", "-1"],
     ],
 )
 def test_wrong_options_cost_one_line(options, capsys, tmp_path, monkeypatch):

@@ -44,6 +44,20 @@ def test_zeros_are_values():
     assert nanmedian(np.array([0.0, 0.0, 5.0])) == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:All-NaN slice")
+@pytest.mark.parametrize("shape", [(1,), (6,), (5, 4), (4, 5, 3)])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_the_median_is_that_of_numpy(shape, kind):
+    """Over every axis and over all, in either precision, whatever is not heard: the same numbers of the same kind."""
+    values = np.random.default_rng(len(shape)).normal(1.0, 0.1, shape).astype(kind)
+    for blanks in (0, values.size // 2, values.size):
+        values.flat[:blanks] = NAN
+        for axis in (None, *range(len(shape))):
+            seen, expected = nanmedian(values, axis=axis), np.nanmedian(values, axis=axis)
+            assert np.asarray(seen).dtype == kind
+            assert np.allclose(seen, expected, rtol=1e-6, atol=0.0, equal_nan=True)
+
+
 @pytest.mark.parametrize("count", [3, 4, 9, EXACT])
 def test_the_spread_of_small_cohorts_leaves_the_judged_rank_out(count):
     """By its definition; an absurd rank widens everybody's spread but its own."""

@@ -78,7 +78,7 @@ def test_its_own_reading_is_told(snapshot_of):
     feed.skip("op", 40)
     feed.unusable("window", "torn")
     found = " ".join(texts(snapshot_of(feed, restarts=2)))
-    wanted = ("behind: 1,001 on op", "passed over messages to keep up: 40 on op", "messages: 1 on window", "2 times")
+    wanted = ("behind: 1,001 on op", "passed over messages to keep up: 40 on op", "messages: 1 on window", "so far: 2")
     assert [words for words in wanted if words not in found] == []
 
 

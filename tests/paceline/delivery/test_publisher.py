@@ -193,10 +193,9 @@ def test_a_long_queue_pushes_out_nothing_new(
 ):
     """While an outage's events go out, new ones line up behind them on disk: in memory they would not fit."""
     mark = uuid.uuid4().hex
-    first = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None)
+    first = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None, write_ahead=True)
     publish(first, range(8_000), mark, size=3200)
-    until(lambda: first.stats().spooled == 8_000)
-    first.close(5)
+    assert first.close(5).spooled == 8_000
     settings = BrokerSettings().with_brokers(embedded_broker.address)
     second = Publisher(settings, client_id="test", spool_dir=tmp_path, memory_bytes=40_000)
     number = 8_000

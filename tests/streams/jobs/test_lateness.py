@@ -73,6 +73,17 @@ def test_a_rank_whose_device_is_in_trouble_needs_no_such_bar(history):
     assert seen.part[2] == EXPLAINED
 
 
+def test_shares_beyond_single_precision_give_margins_that_are_numbers(history):
+    """Steps of next to no time beside a clock that jumped: what is said of that rank can be written as JSON."""
+    kept = history([0.025] * 10)
+    kept.table[:2, :, 2] = np.inf
+    for explained in (None, lambda rank: rank == 2):
+        with np.errstate(invalid="ignore"):
+            seen = late_ranks(kept, 10, CONFIG, explained)
+        assert np.isfinite(seen.margin).all()
+        assert set(np.flatnonzero(seen.late).tolist()) <= {2}
+
+
 def test_the_onset_is_the_change_point(history):
     """One quiet tick in the middle does not end the run, and one odd tick before it does not lengthen it."""
     more = [0.0] * 10 + [0.025] * 12
