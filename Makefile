@@ -3,8 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Processes that share tests. Quick ones often wait for a clock or a child: two more than cores keep those busy.
-WORKERS ?= 2
+# Processes that share tests. Tests often wait for a clock, a broker or a child: two more than cores keep those busy.
+WORKERS ?= 4
 SHARED := --dist loadfile --no-loadscope-reorder --numprocesses
 QUICK := not (bus or browser or e2e or training or network or gpu)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
@@ -44,7 +44,7 @@ check: env  ## while you work: lint and the tests that need no broker, browser o
 
 .PHONY: quick-tests
 quick-tests:
-	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) 4 $(ARGS)
+	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) $(WORKERS) $(ARGS)
 
 .PHONY: system
 system:

@@ -13,7 +13,6 @@ import httpx
 import numpy as np
 import pytest
 
-from experiments.fuzzing import http
 from forecaster.__main__ import main
 from forecaster.models import network
 
@@ -127,8 +126,11 @@ def test_what_cannot_be_done_is_one_line(arguments: list[str], words: str, capsy
 
 def test_the_interface_keeps_its_word(address: str) -> None:
     """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
-    # Here, not above: every process that collects tests would spend half a second on it.
+    # Here, not above: every process that collects tests would spend half a second on it, and beside the wheel, where
+    # this test is left out, there are no experiments.
     import schemathesis
+
+    from experiments.fuzzing import http
 
     operations = http.operations(schemathesis.openapi.from_url(f"{address}/openapi.json"))
     assert set(operations) == set(http.names())
