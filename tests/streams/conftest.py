@@ -1,11 +1,16 @@
-"""Made-up training runs and samples for the tests: seeded, so the same arguments give the same events."""
+"""Made-up training runs and samples, seeded, so the same arguments give the same events; and real workers."""
 
+import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from paceline.events import STEP, DeviceSamples, HostSamples, OpTimings
+from paceline.kafka import embedded
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
+from tests.streams.real_workers import Workers
 
 OPS = ["data", "forward", "backward", "optimizer", "communication", STEP]
 #: Shares of a healthy step. Rank-independent, so that nobody stands out.
@@ -139,3 +144,32 @@ def make_device_samples() -> Callable[..., list[DeviceSamples]]:
 @pytest.fixture
 def make_host_samples() -> Callable[..., list[HostSamples]]:
     return host_samples
+
+
+@pytest.fixture
+def workers(broker, until, tmp_path) -> Iterator[Workers]:
+    made = Workers(broker, until, tmp_path / "worker.log")
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
+    ensure_topics(apache_kafka.settings)
+    made = Workers(apache_kafka.settings, until, tmp_path / "worker.log")
+    yield made
+    made.end()
+
+
+@pytest.fixture(params=["embedded", "apache"])
+def own_workers(request, until, tmp_path) -> Iterator[Workers]:
+    """Workers on a broker of the test's own, whose topics it may delete."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "apache":
+            settings = request.getfixturevalue("new_apache_kafka")().start().settings
+        else:
+            settings = BrokerSettings().with_brokers(stack.enter_context(embedded.start()).address)
+        ensure_topics(settings)
+        made = Workers(settings, until, tmp_path / "worker.log")
+        stack.callback(made.end)
+        yield made

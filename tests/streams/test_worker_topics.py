@@ -1,0 +1,67 @@
+"""A real worker whose topic is deleted under it, and made again by somebody, by itself, or wrongly."""
+
+import contextlib
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from paceline import topics
+from paceline.kafka import clients
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import describe_topics, ensure_topics
+from tests.streams.real_workers import expected, metric, readiness, ready, upserted
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+
+def delete(settings: BrokerSettings, topic) -> Callable[..., bool]:
+    """Delete ``topic``. What is returned makes what it is given, where it is missing; whether there is another one."""
+    before = describe_topics(settings, [topic.name])[topic.name]
+    with contextlib.closing(clients.admin(settings)) as admin:
+        admin.delete_topics([topic.name])
+
+    def remade(wanted=()) -> bool:
+        ensure_topics(settings, wanted)
+        return describe_topics(settings, [topic.name]).get(topic.name, before).id != before.id
+
+    return remade
+
+
+@pytest.mark.parametrize("when", ["while it works", "while it is stopped", "by itself"])
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make_training, until, when, free_port):
+    """Its offsets begin at 0 again: below those that were committed in the old one. It is told once.
+
+    Where nobody makes it again the worker, not ready meanwhile, does, and starts again once, not on and on.
+    """
+    first, second = make_training(job="first", slow=2, seconds=25), make_training(job="second", slow=3, seconds=25)
+    worker = own_workers.start("--web-port", str(port := free_port()))
+    own_workers.produce(first)
+    until(lambda: len(own_workers.findings("first")) >= len(expected(first)))
+    until(lambda: metric(port, "paceline_streams_uncommitted_events") == 0)
+    if when == "while it is stopped":
+        worker.terminate()
+        worker.wait()
+    remade = delete(own_workers.settings, topics.OP)
+    if when == "by itself":
+        until(lambda: readiness(port) == "no topic paceline.op.v1\n")
+    until(lambda: remade(() if when == "by itself" else [topics.OP]))
+    own_workers.produce(second)
+    if when == "while it is stopped":
+        worker = own_workers.start()
+    until(lambda: len(own_workers.findings("second")) >= len(expected(second)))
+    assert upserted(own_workers.findings("second")) == expected(second)
+    assert upserted(own_workers.findings("first")) == expected(first)
+    assert own_workers.said().count("paceline.op.v1 was deleted and made again") == 1
+    assert own_workers.said().count("starting again") == (when != "while it is stopped")
+    assert worker.poll() is None
+
+
+def test_a_topic_that_is_made_again_with_other_partitions_ends_it(own_workers, until, free_port):
+    """A job's events would no longer meet in one worker: a line says what is wrong and what to do, and status 1."""
+    worker = own_workers.start("--web-port", str(port := free_port()))
+    until(lambda: ready(port))
+    remade, fewer = delete(own_workers.settings, topics.OP), msgspec.structs.replace(topics.OP, partitions=5)
+    until(lambda: remade([fewer]))
+    assert worker.wait() == 1
+    assert "paceline.op.v1 has 5 partitions, and must have 12: delete it" in own_workers.said()
