@@ -7,6 +7,8 @@ nothing: the models travel with each part of a batch.
 import asyncio
 import contextlib
 import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -97,8 +99,20 @@ class ForecastExecutor:
     def _workers(self) -> Executor:
         if self._processes is None:
             context = multiprocessing.get_context("forkserver")
-            self._processes = ProcessPoolExecutor(self.processors, context)
+            self._processes = ProcessPoolExecutor(self.processors, context, _leave_with_the_service)
         return self._processes
+
+
+def _leave_with_the_service() -> None:
+    """A worker process begins: see to it that it ends. Where the service is killed, no pool tells it to."""
+    service = multiprocessing.parent_process()
+    assert service is not None
+
+    def leave() -> None:
+        service.join()
+        os._exit(1)
+
+    threading.Thread(target=leave, name="forecast-leave", daemon=True).start()
 
 
 def _each(questions: Sequence[Question], models: Registry) -> list[ForecastResult | UnsuitedError]:

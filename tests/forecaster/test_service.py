@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+import psutil
 import pytest
 
 from forecaster.__main__ import main
@@ -67,6 +68,26 @@ def test_it_answers_without_a_broker_and_stops_when_told(start: Start, until: Ca
     assert len(batch.json()["answers"]) == 100
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 0
+
+
+def lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+@pytest.mark.e2e
+def test_killed_it_leaves_no_process_behind(start: Start, until: Callable[..., None]) -> None:
+    """The processes that share out a batch have nobody to tell them: they see it for themselves."""
+    process = start("--no-bus", "--port", "0", "--processors", "2")
+    address = address_of(process)
+    until(lambda: answers(address))
+    question = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2}
+    httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=None)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert len(workers) >= 3
+    process.kill()
+    until(lambda: not any(map(lives, workers)))
 
 
 @pytest.fixture
