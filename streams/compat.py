@@ -1,86 +1,83 @@
 """What aiokafka does not offer: its private names are used here and in ``faust_app.py`` alone.
 
 Rule of this file: Faust makes the clients of this process itself, so what is changed here is changed for all of them.
-A batch unpacks to so many bytes and no more: one that cannot be read has no records, its offsets are passed, and where
-it was is told. And so is every answer of a broker.
+A batch that cannot be read, or unpacks to too much, is passed over, and where it was is told. And so is every answer
+of a broker.
 """
 
 import importlib
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, codec
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
-from aiokafka.errors import UnsupportedCodecError
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.legacy_records import LegacyRecordBatch
-from aiokafka.record.memory_records import MemoryRecords
 
-from paceline.kafka.decompression import UnreadableBatchError, gunzip, refuse, unzstd
+from paceline.kafka.batches import Checked, PassedOver, Tell, batches
+from paceline.kafka.decompression import gunzip, refuse, unzstd
 
 from .offsets import Partition
 
 #: Told where a batch was that is passed over: its partition, its first offset, the one after it, and why.
 Passed = Callable[[Partition, int, int, str], None]
 _CODECS = {"gzip_decode": gunzip, "zstd_decode": unzstd, "snappy_decode": refuse, "lz4_decode": refuse}
-_PLAIN: Any = fetcher.PartitionRecords
+_PLAIN: Any = fetcher.FetchResult
 _SEND: Any = AIOKafkaClient.send
 _SEEK: Any = AIOKafkaConsumer.seek_to_committed
 _COMMIT: Any = AIOKafkaConsumer.commit
 
 
-class _Batch:
-    """A batch whose records are none where it cannot be unpacked."""
-
-    def __init__(self, batch: Any, tell: Callable[[int, int, str], None]) -> None:
-        self._batch, self._tell = batch, tell
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._batch, name)
-
-    def __next__(self) -> Any:
-        return next(self._batch)
-
-    def __iter__(self) -> Iterator[Any]:
-        try:
-            return iter(self._batch)  # This unpacks it.
-        except (UnreadableBatchError, UnsupportedCodecError) as error:
-            self._tell(self._batch.base_offset, self._batch.next_offset, str(error))
-            return iter(())
-
-
 class _Records:
-    """What a fetch brought of a partition."""
+    """What a fetch brought of a partition; of which one, and how long that is, comes with ``read``."""
 
-    def __init__(self, records: MemoryRecords, tell: Callable[[int, int, str], None]) -> None:
-        self._records, self._tell = records, tell
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._batches: Iterator[PassedOver | Checked] | None = None
+        self._next: PassedOver | Checked | None = None
+
+    def size_in_bytes(self) -> int:
+        """Asked by the client where there is no batch."""
+        return len(self._data)
+
+    def read(self, position: int, end: int | None, tell: Tell) -> None:
+        """It is the answer to a fetch at ``position`` of a partition that ends at ``end``."""
+        self._batches = batches(self._data, position, end, DefaultRecordBatch, tell)
 
     def has_next(self) -> bool:
         """Whether there is another batch."""
-        return bool(self._records.has_next())
+        if self._batches is None:
+            return bool(self._data)
+        self._next = self._next or next(self._batches, None)
+        return self._next is not None
 
-    def next_batch(self) -> _Batch:
-        """The next batch."""
-        return _Batch(self._records.next_batch(), self._tell)
+    def next_batch(self) -> PassedOver | Checked | None:
+        """The next batch, once ``has_next`` said that there is one."""
+        taken, self._next = self._next, None
+        return taken
 
 
 def bound(passed: Passed) -> None:
-    """From now on no batch unpacks to more than there is room for, in any consumer of this process."""
+    """From now on no batch stops a consumer of this process, nor unpacks to more than there is room for."""
 
-    class BoundedPartitionRecords(_PLAIN):  # type: ignore[misc]
-        def __init__(self, at: Any, records: MemoryRecords, *rest: Any, **options: Any) -> None:
-            partition = Partition(at.topic, at.partition)
-            told = _Records(records, lambda first, after, why: passed(partition, first, after, why))
-            super().__init__(at, told, *rest, **options)
+    class BoundedResult(_PLAIN):  # type: ignore[misc]
+        def __init__(self, at: Any, *, assignment: Any, partition_records: Any, **options: Any) -> None:
+            tell = partial(passed, Partition(at.topic, at.partition))
+            end = assignment.state_value(at).highwater
+            partition_records._records.read(partition_records.next_fetch_offset, end, tell)
+            super().__init__(at, assignment=assignment, partition_records=partition_records, **options)
 
-    fetcher.PartitionRecords = BoundedPartitionRecords
+    fetcher.MemoryRecords, fetcher.FetchResult = _Records, BoundedResult
+    bound_codecs()
+
+
+def bound_codecs() -> None:
+    """From now on every batch of this process unpacks to so much and no more."""
     codec.has_zstd = lambda: True
-    for batch in (DefaultRecordBatch, LegacyRecordBatch):
-        module = importlib.import_module(batch.__module__)  # The compiled one where there is one.
-        for name, unpack in _CODECS.items():
-            if hasattr(module, name):
-                setattr(module, name, unpack)
+    module = importlib.import_module(DefaultRecordBatch.__module__)  # The compiled one where there is one.
+    for name, unpack in _CODECS.items():
+        setattr(module, name, unpack)
 
 
 def tell_answers(answered: Callable[[], None]) -> None:

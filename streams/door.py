@@ -170,7 +170,7 @@ class Door:
                 return
 
     def pass_over(self, source: Partition, first: int, after: int, reason: str) -> None:
-        """A batch that cannot be unpacked has no messages to take; the client's own thread tells of it."""
+        """A batch that cannot be read has no messages to take; the client's own thread tells of it."""
         topic = topics.BY_NAME.get(source.topic)
         name = topic.short if topic else source.topic
         if not self.counts.unreadable[name]:

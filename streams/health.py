@@ -46,9 +46,8 @@ class _Meters:
         yield _counter("dead_letters", "Messages that could not be used.", counts.dead_letters)
         dropped = "States of a job or node that could not be stored and started again."
         yield _counter("states_dropped", dropped, counts.states_dropped)
-        yield _by_topic(
-            "unreadable_batches", "Batches passed over: too large when unpacked, or no known codec.", counts.unreadable
-        )
+        unreadable = "Batches passed over: damaged, too large unpacked, or no known codec."
+        yield _by_topic("unreadable_batches", unreadable, counts.unreadable)
         remade = "Partitions read from their beginning, their topic being another one."
         yield _by_topic("remade_partitions", remade, counts.remade)
         yield _counter("checkpoints", "Snapshots stored.", counts.checkpoints)

@@ -34,7 +34,7 @@ class Positions:
     def __init__(self) -> None:
         self.next: dict[Partition, int] = {}
         self._gaps: dict[Partition, _Gap] = {}
-        #: First offset -> the one after, of batches that were passed over because they cannot be unpacked.
+        #: First offset -> the one after, of batches that were passed over because they cannot be read.
         self._passed: dict[Partition, dict[int, int]] = {}
         self.gaps_seen = 0
 
@@ -48,8 +48,9 @@ class Positions:
         self._gaps.pop(partition, None)
 
     def pass_over(self, partition: Partition, first: int, after: int) -> None:
-        """The offsets from ``first`` to before ``after`` will not come: that is no gap."""
-        self._passed.setdefault(partition, {})[first] = after
+        """The offsets from ``first`` to before ``after``, if there are any, will not come: that is no gap."""
+        if first < after:
+            self._passed.setdefault(partition, {})[first] = after
 
     def due(self, partition: Partition, committed: int | None) -> int | None:
         """The offset that is due, ``committed`` where nothing was taken yet, beyond what was passed over."""

@@ -7,8 +7,7 @@ of kafka-python needs reading here alone (pyproject.toml pins it).
 import contextlib
 import socket
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, errors
@@ -19,7 +18,8 @@ from kafka.net.selector import NetworkSelector
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords
 
-from paceline.kafka.decompression import UnreadableBatchError, gunzip, refuse, unzstd
+from paceline.kafka.batches import Checked, PassedOver, Tell, batches
+from paceline.kafka.decompression import gunzip, refuse, unzstd
 
 Client = TypeVar("Client")
 #: How long a producer's thread gets to end when its messages are dropped.
@@ -133,12 +133,8 @@ def topic_id(consumer: KafkaConsumer, topic: str) -> str:
     return known_id(consumer._cluster.topic_id(topic))
 
 
-class _BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]
-    """A batch that unpacks so much and no more; one that cannot be read has no records, and its offsets are passed."""
-
-    def __init__(self, buffer: bytearray, tell: Callable[[str], None]) -> None:
-        super().__init__(buffer)
-        self._tell = tell
+class BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]
+    """A batch that unpacks to so much and no more."""
 
     _buffer: bytearray
     _pos: int
@@ -149,34 +145,39 @@ class _BoundedBatch(DefaultRecordBatch):  # type: ignore[misc]
             super()._maybe_uncompress()
             return
         unpack = {self.CODEC_GZIP: gunzip, self.CODEC_ZSTD: unzstd}.get(self.compression_type, refuse)
-        try:
-            self._buffer = bytearray(unpack(memoryview(self._buffer)[self._pos :]))
-        except UnreadableBatchError as error:
-            self._buffer, self._num_records = bytearray(), 0
-            self._tell(str(error))
+        self._buffer = bytearray(unpack(memoryview(self._buffer)[self._pos :]))
         self._pos, self._decompressed = 0, True
 
 
-class _BoundedRecords:
-    """What a fetch brought of a partition, in bounded batches."""
+class _Records:
+    """What a fetch brought of a partition; the client knows its end when it asks for the first batch."""
 
-    def __init__(self, records: MemoryRecords, tell: Callable[[str], None]) -> None:
-        self._records, self._tell = records, tell
+    def __init__(self, records: MemoryRecords, position: int, end: Callable[[], int | None], tell: Tell) -> None:
+        self._data, self._position, self._end, self._tell = records._buffer, position, end, tell
+        self._batches: Iterator[PassedOver | Checked] | None = None
 
-    def next_batch(self) -> Any:
-        """The next batch, or None. The format of before 2017 has no bound; brokers since 4.0 do not keep it."""
-        batch = self._records.next_batch()
-        return _BoundedBatch(batch._buffer, self._tell) if isinstance(batch, DefaultRecordBatch) else batch
+    def next_batch(self) -> PassedOver | Checked | None:
+        """The next batch, or None."""
+        if self._batches is None:
+            self._batches = batches(self._data, self._position, self._end(), BoundedBatch, self._tell)
+        return next(self._batches, None)
 
 
 def bound(consumer: KafkaConsumer, on_unreadable: Callable[[str, str], None]) -> None:
-    """Let no batch unpack to more than there is room for: it is passed over, and its topic and the reason told."""
+    """Let no batch stop the reading, nor unpack to more than there is room for: its topic and the reason are told."""
     fetcher = consumer._fetcher
     plain = fetcher.PartitionRecords
 
     def partition_records(fetch_offset: int, partition: Any, records: MemoryRecords, **options: Any) -> Any:
-        tell = partial(on_unreadable, partition.topic)
-        return plain(fetch_offset, partition, _BoundedRecords(records, tell), **options)
+        def tell(first: int, after: int, reason: str) -> None:
+            on_unreadable(partition.topic, reason)
+
+        def end() -> int | None:
+            known: int | None = fetcher._subscriptions.assignment[partition].highwater
+            return known
+
+        records._next_slice = records._buffer or None  # To the client, an answer without a whole batch is a failure.
+        return plain(fetch_offset, partition, _Records(records, fetch_offset, end, tell), **options)
 
     fetcher.PartitionRecords = partition_records
 

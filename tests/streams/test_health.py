@@ -31,7 +31,7 @@ paceline_streams_dead_letters_total 1
 # HELP paceline_streams_states_dropped_total States of a job or node that could not be stored and started again.
 # TYPE paceline_streams_states_dropped_total counter
 paceline_streams_states_dropped_total 3
-# HELP paceline_streams_unreadable_batches_total Batches passed over: too large when unpacked, or no known codec.
+# HELP paceline_streams_unreadable_batches_total Batches passed over: damaged, too large unpacked, or no known codec.
 # TYPE paceline_streams_unreadable_batches_total counter
 paceline_streams_unreadable_batches_total{topic="op"} 2
 # HELP paceline_streams_remade_partitions_total Partitions read from their beginning, their topic being another one.

@@ -6,6 +6,7 @@ import pytest
 
 from paceline import topics, wire
 from paceline.kafka import clients
+from tests.damaged_batches import put_damaged
 from tests.streams.real_workers import expected, metric, upserted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -74,3 +75,18 @@ def test_a_batch_that_unpacks_to_too_much_is_passed_over(
     assert upserted(workers.findings(job)) == expected(events)
     workers.until(lambda: metric(port, 'paceline_streams_unreadable_batches_total{topic="op"}') >= 1)
     assert "starting again" not in (tmp_path / "worker.log").read_text()
+
+
+def test_damaged_batches_are_passed_over(own_workers, make_training, request, free_port):
+    """In every partition, amid a job's messages: it is judged as if they had not come, and each is counted once."""
+    workers, job = own_workers, f"damaged-{request.node.name}"
+    events = make_training(job=job, slow=1, seconds=25)
+    workers.start("--web-port", str(port := free_port()))
+    workers.produce(events[:20])
+    put = sum(len(put_damaged(workers.settings, topics.OP, number)) for number in range(topics.PARTITIONS))
+    workers.produce(events[20:])
+    workers.until(lambda: len(workers.findings(job)) >= len(expected(events)))
+    assert upserted(workers.findings(job)) == expected(events)
+    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op"}', -1.0) == 0)
+    assert metric(port, 'paceline_streams_unreadable_batches_total{topic="op"}') == put
+    assert "starting again" not in workers.said()

@@ -3,12 +3,16 @@
 import contextlib
 import signal
 import socket
+import struct
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import msgspec
 import pytest
 
 from paceline.kafka import clients, embedded
@@ -17,6 +21,7 @@ from paceline.kafka.follow import BEGINNING, NOW, Follower, Start
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
+from tests.damaged_batches import put_damaged
 
 Until = Callable[..., None]
 
@@ -331,3 +336,57 @@ def test_a_batch_that_unpacks_to_too_much_is_passed_over_and_told(
         until(lambda: heard.poll().values == [b"before", b"after"])
     assert [where for where, _ in told] == [topic]
     assert "when unpacked" in told[0][1]
+
+
+def test_damaged_batches_are_passed_over_and_told(broker: BrokerSettings, topic: Topic, until: Until):
+    """What is before, between and behind them is read, once; so is what comes in a batch before the damage."""
+    publish(broker, topic, b"before")
+    put = put_damaged(broker, topic)
+    publish(broker, topic, b"after")
+    told: list[str] = []
+    with Follower(
+        broker, {topic: BEGINNING}, "test", resume=True, on_unreadable=lambda where, why: told.append(why)
+    ) as follower:
+        heard = Heard(follower)
+        until(lambda: heard.poll().values[-1:] == [b"after"])
+        assert follower.poll() == []
+    sound_at_first = {"fewer records than said", "more records than said", "damage in the middle"}
+    assert heard.values == [b"before", *[b"first"] * len(sound_at_first & set(put)), b"after"]
+    assert len(told) == len(put)
+
+
+#: Bytes of a batch: of its offset (two), format, checksum, codec, last offset, number of records, and of a record.
+ROTTEN = (0, 6, 16, 17, 22, 24, 60, 70)
+
+
+@pytest.mark.bus
+def test_batches_that_rotted_on_a_brokers_disk_are_passed_over_and_told(
+    new_apache_kafka: Callable[..., Any], topic: Topic, until: Until
+):
+    """Apache Kafka hands them on as they are: a byte in the second of three batches is another one."""
+    node = new_apache_kafka().start()
+    rotten = {at: msgspec.structs.replace(topic, name=f"{topic.name}-{at}") for at in ROTTEN}
+    for each in rotten.values():
+        publish(node.settings, each, b"before", b"never", b"after")
+    node.stop()
+    for at, each in rotten.items():
+        (log,) = node.folder.glob(f"data/**/{each.name}-0/*.log")
+        data = bytearray(log.read_bytes())
+        second = 12 + struct.unpack_from(">i", data, 8)[0]
+        data[second + at] ^= 0x05
+        log.write_bytes(data)
+    node.start()
+    for each in rotten.values():
+        publish(node.settings, each, b"last")
+    told: list[Topic] = []
+    with Follower(
+        node.settings,
+        dict.fromkeys(rotten.values(), BEGINNING),
+        "test",
+        resume=True,
+        on_unreadable=lambda where, _: told.append(where),
+    ) as follower:
+        heard = Heard(follower)
+        until(lambda: heard.poll().values.count(b"last") == len(rotten))
+    assert Counter(heard.values) == dict.fromkeys((b"before", b"after", b"last"), len(rotten))
+    assert Counter(told) == dict.fromkeys(rotten.values(), 1)
