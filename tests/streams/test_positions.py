@@ -55,6 +55,15 @@ def test_offsets_that_were_passed_over_are_no_gap():
     assert positions.gaps_seen == 0
 
 
+def test_a_batch_damaged_behind_its_last_message_takes_no_offset():
+    """All it held was read: nothing is passed over, and asking what is due comes to an end."""
+    positions = started()
+    assert positions.judge(AT, 10, 0.0) == PositionCheck.TAKE
+    positions.pass_over(AT, 11, 11)
+    assert positions.due(AT, None) == 11
+    assert positions.judge(AT, 11, 0.0) == PositionCheck.TAKE
+
+
 def test_what_was_passed_over_is_not_due():
     """Also at the end of a partition, where no message comes that shows it; asking changes nothing."""
     positions = Positions()
