@@ -12,26 +12,24 @@ import msgspec
 from paceline import events
 from paceline.topics import TOPICS, Topic
 
-#: Per batch type, the groups of lists that must be equally long. For node samples: every column but these fields.
+#: What is no column of node samples: who tells them, and what holds for all of them.
 _NOT_COLUMNS = {
-    "schema_version",
-    "cluster",
-    "producer",
-    "sequence",
+    *events.Accounted.__struct_fields__,
     "node",
     "t0_s",
     "uuids",
     "processes",
     "network_errors",
-    "account",
+    "not_measured",
 }
-_NOT_COLUMNS |= {"not_measured"}
 
 
-def _sample_columns(event: type[msgspec.Struct]) -> tuple[str, ...]:
+def sample_columns(event: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a kind of node samples that have an entry a row."""
     return tuple(name for name in event.__struct_fields__ if name not in _NOT_COLUMNS)
 
 
+#: Per batch type, the groups of lists that must be equally long.
 _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
     events.OpTimings: (
         ("ranks", "world_sizes", "devices"),
@@ -42,8 +40,8 @@ _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
         ("groups", "group_sizes"),
         ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
     ),
-    events.DeviceSamples: (_sample_columns(events.DeviceSamples),),
-    events.HostSamples: (_sample_columns(events.HostSamples),),
+    events.DeviceSamples: (sample_columns(events.DeviceSamples),),
+    events.HostSamples: (sample_columns(events.HostSamples),),
 }
 
 #: Per batch type, the columns that index a vocabulary, and that vocabulary.

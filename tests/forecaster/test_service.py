@@ -19,6 +19,7 @@ from forecaster.models import network
 
 BIN = Path(sys.executable).parent
 Start = Callable[..., subprocess.Popen[str]]
+QUESTION = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2}
 
 
 @pytest.fixture
@@ -62,9 +63,8 @@ def test_it_answers_without_a_broker_and_stops_when_told(start: Start, until: Ca
     process = start("--no-bus", "--port", "0", "--processors", "2")
     address = address_of(process)
     until(lambda: answers(address))
-    question = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2}
-    assert len(httpx.post(f"{address}/v1/forecast", json=question).json()["values"]) == 2
-    batch = httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=None)
+    assert len(httpx.post(f"{address}/v1/forecast", json=QUESTION).json()["values"]) == 2
+    batch = httpx.post(f"{address}/v1/forecast/batch", json={"questions": [QUESTION] * 100}, timeout=None)
     assert len(batch.json()["answers"]) == 100
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 0
@@ -82,8 +82,7 @@ def test_killed_it_leaves_no_process_behind(start: Start, until: Callable[..., N
     process = start("--no-bus", "--port", "0", "--processors", "2")
     address = address_of(process)
     until(lambda: answers(address))
-    question = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2}
-    httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=None)
+    httpx.post(f"{address}/v1/forecast/batch", json={"questions": [QUESTION] * 100}, timeout=None)
     workers = psutil.Process(process.pid).children(recursive=True)
     assert len(workers) >= 3
     process.kill()
@@ -110,7 +109,7 @@ def test_a_batch_is_answered_by_the_weights_that_were_given(
     process = start("--no-bus", "--port", "0", "--processors", "2", "--network", str(other_weights))
     address = address_of(process)
     until(lambda: answers(address))
-    question = {"values": [1.0, 2.0, 3.0] * 10, "interval_s": 1.0, "horizon": 2, "model": "network"}
+    question = QUESTION | {"model": "network"}
     alone = httpx.post(f"{address}/v1/forecast", json=question, timeout=None).json()
     batch = httpx.post(f"{address}/v1/forecast/batch", json={"questions": [question] * 100}, timeout=None).json()
     assert alone["values"][0][4] > 5.0

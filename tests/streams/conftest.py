@@ -10,6 +10,7 @@ from paceline.events import STEP, DeviceSamples, HostSamples, OpTimings
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.wire import sample_columns
 from tests.streams.real_workers import Workers
 
 OPS = ["data", "forward", "backward", "optimizer", "communication", STEP]
@@ -86,7 +87,7 @@ def _step(dice, rank, step, at_s, step_s, slow, faulty):
 
 def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSamples]:
     """One message a second of a node with two GPUs. What ``columns`` does not give was not measured."""
-    lists = {name: [None, None] for name in DeviceSamples.__struct_fields__ if name not in _NO_COLUMNS}
+    lists = {name: [None, None] for name in sample_columns(DeviceSamples)}
     return [
         DeviceSamples(
             cluster="c",
@@ -101,23 +102,9 @@ def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSam
     ]
 
 
-_NO_COLUMNS = {
-    "schema_version",
-    "cluster",
-    "producer",
-    "sequence",
-    "node",
-    "t0_s",
-    "uuids",
-    "processes",
-    "not_measured",
-}
-_NO_COLUMNS |= {"network_errors", "account"}
-
-
 def host_samples(seconds: int = 90, **columns: list[object]) -> list[HostSamples]:
     """One message a second of a host. What ``columns`` does not give was not measured."""
-    lists = {name: [None] for name in HostSamples.__struct_fields__ if name not in _NO_COLUMNS}
+    lists = {name: [None] for name in sample_columns(HostSamples)}
     return [
         HostSamples(
             cluster="c",
