@@ -52,7 +52,9 @@ class GpuBuffer:
         self._owners = owners
         self._lock = threading.Lock()
         self._batch = RowBatch()
-        self._about: dict[str, Any] = {"processes": [], "uuids": [], "not_measured": {}}
+        self._about: dict[str, Any] = {}
+        #: Whether GPUs were looked for since the last cut, and only such as do not open were there.
+        self._silent = False
         self._inventory: dict[str, Any] | None = None
         self._processes_due_s = self._inventory_due_s = float("-inf")
         self._processes: tuple[list[Any], dict[str, str]] = ([], {})
@@ -67,7 +69,8 @@ class GpuBuffer:
             self._processes_due_s = now_s + PROCESSES_S
             self._processes = processes(self._gpus.nvml, self._gpus.devices, self._owners)
         running, why = self._processes
-        about = {"processes": running, "uuids": self._gpus.uuids, "not_measured": self._gpus.not_measured() | why}
+        not_measured = self._gpus.not_measured() | why
+        about = {"looked_s": at_s, "processes": running, "uuids": self._gpus.uuids, "not_measured": not_measured}
         inventory = None
         if now_s >= self._inventory_due_s:
             self._inventory_due_s = now_s + INVENTORY_S
@@ -75,13 +78,15 @@ class GpuBuffer:
         with self._lock:
             self._batch.append(at_s, rows)
             self._about = about
+            self._silent = bool(not rows and self._gpus.missing)
             self._inventory = inventory or self._inventory
 
     def cut(self, **producer: Any) -> DeviceSamples | None:
-        """The event of the rows since the last cut, or None without any."""
+        """The event of the rows since the last cut, or of GPUs of which none opens; None without either."""
         with self._lock:
-            rows, about = self._batch.drain(), self._about
-        return device_samples(rows, **about, **producer) if rows else None
+            rows, about, silent = self._batch.drain(), self._about, self._silent
+            self._silent = False
+        return device_samples(rows, **about, **producer) if rows or silent else None
 
     def inventory(self) -> dict[str, Any] | None:
         """The inventory, where there is one to say: the fields of NodeDescribed but the producer's."""

@@ -86,6 +86,7 @@ class Gpus:
             return False
         self._missing.pop(index, None)
         self.devices.append(Device(self.nvml, index, handle, uuid, self._throughput, bool(self._mig(handle))))
+        self.devices.sort(key=lambda device: device.index)
         return True
 
     def _mig(self, handle: Any) -> bool | None:

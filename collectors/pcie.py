@@ -38,15 +38,12 @@ class Throughput:
         self._readings: dict[int, _Reading] = {}
         self._stop = threading.Event()
         self._thread = SupervisedThread("the reading of PCIe throughput", self._run, self._stop)
-        self._started = False
 
     def latest(self, index: int, device: Any) -> tuple[tuple[Value, ...], str | None]:
         """The last (received, sent) bytes/s of device ``index``, and why they are missing where they are refused."""
         if index not in self._readings:
             self._readings[index] = _Reading(device)
-        if not self._started:
-            self._started = True
-            self._thread.start()
+        self._thread.start()
         reading = self._readings[index]
         fresh = self._clock() - reading.at_s <= OLDEST_S
         missing = reading.refusals.reason(_QUESTION) or self._thread.failure or None
@@ -74,5 +71,4 @@ class Throughput:
 
     def close(self) -> None:
         """Stop reading."""
-        self._stop.set()
-        self._thread.join(1.0)
+        self._thread.stop(1.0)

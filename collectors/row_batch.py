@@ -38,20 +38,23 @@ class RowBatch:
         return rows
 
 
-def _offsets(rows: list[tuple[float, str, Any]]) -> tuple[float, list[float]]:
-    start_s = rows[0][0]
-    return start_s, [round(time_s - start_s, 6) for time_s, _, _ in rows]
+def _offsets(rows: list[tuple[float, str, Any]], start_s: float) -> list[float]:
+    return [round(time_s - start_s, 6) for time_s, _, _ in rows]
 
 
 def device_samples(
     rows: list[tuple[float, str, Row]],
+    looked_s: float,
     processes: list[DeviceProcess],
     uuids: list[str],
     not_measured: dict[str, str],
     **producer: Any,
 ) -> DeviceSamples:
-    """The event of ``rows``, at least one. ``processes`` name devices by their place in ``uuids``."""
-    start_s, offsets = _offsets(rows)
+    """The event of ``rows``; without any, of what the last look, at ``looked_s``, did not find.
+
+    ``processes`` name devices by their place in ``uuids``.
+    """
+    start_s = rows[0][0] if rows else looked_s
     # A device that has just gone still has rows.
     names = [*uuids, *sorted({uuid for _, uuid, _ in rows} - set(uuids))]
     place = {uuid: index for index, uuid in enumerate(names)}
@@ -62,7 +65,7 @@ def device_samples(
         t0_s=start_s,
         uuids=names,
         device=[place[uuid] for _, uuid, _ in rows],
-        time_s=offsets,
+        time_s=_offsets(rows, start_s),
         processes=processes,
         not_measured=not_measured,
     )
@@ -75,13 +78,13 @@ def host_samples(
     **producer: Any,
 ) -> HostSamples:
     """The event of ``rows``, at least one."""
-    start_s, offsets = _offsets(rows)
+    start_s = rows[0][0]
     columns: dict[str, Any] = {name: [row[name] for _, _, row in rows] for name in HOST_COLUMNS}
     return HostSamples(
         **producer,
         **columns,
         t0_s=start_s,
-        time_s=offsets,
+        time_s=_offsets(rows, start_s),
         network_errors=network_errors,
         not_measured=not_measured,
     )

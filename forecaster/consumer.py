@@ -51,8 +51,7 @@ class EventConsumer:
 
     def stop(self) -> None:
         """Stop reading and wait for the thread."""
-        self._stop.set()
-        self._thread.join(15)
+        self._thread.stop(15)
 
     def waits(self) -> str | None:
         """What the memory still lacks, or None when it has caught up."""

@@ -1,6 +1,7 @@
 """Back-fill from a Prometheus server: the last days of DCGM's and Paceline's metrics, by range queries.
 
-Rule of this file: a door. What is asked is a table; blank values that DCGM sends for *not measured* are dropped.
+Rule of this file: a door. What is asked is a table; blank values that DCGM sends for *not measured* are dropped, and
+so is the mean over an interval that has one. No more of an answer is read than there is room for.
 """
 
 import math
@@ -12,7 +13,7 @@ import httpx
 import msgspec
 
 from paceline.events import Time
-from paceline.gpu.dcgm import exported, measured
+from paceline.gpu.dcgm import FP64_BLANK, exported, measured
 from paceline.schema import unit_of
 from paceline.visible import visible
 
@@ -20,8 +21,9 @@ from .history import SAMPLES, SeriesSubject
 from .memory import Memory
 from .subjects import DEVICE, JOBS_S, NODES_S
 
-#: Prometheus answers at most 11,000 points a series.
-POINTS = 10_000
+#: Points of a series in one answer: of thousands of series they are a few ten megabytes.
+POINTS = 500
+MOST_BYTES = 64 * 2**20
 TIMEOUT_S = 30.0
 
 
@@ -86,7 +88,8 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
     """
     end_s = math.floor((time.time() if now_s is None else now_s) / NODES_S) * NODES_S
     kept = 0
-    with httpx.Client(base_url=url, timeout=TIMEOUT_S) as client:
+    # What unpacks to more than it was is not asked for.
+    with httpx.Client(base_url=url, timeout=TIMEOUT_S, headers={"Accept-Encoding": "identity"}) as client:
         for metric in (*DEVICES, *JOBS):
             for labels, times_s, values in _range(client, metric, end_s):
                 subject = _subject(metric, labels, cluster)
@@ -112,33 +115,56 @@ def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesS
 
 
 def _range(client: httpx.Client, metric: Metric, end_s: float) -> Iterator[Row]:
-    step_s = metric.interval_s
+    step_s, query = metric.interval_s, mean(metric)
     begin_s, whole_s = end_s - SAMPLES * step_s, POINTS * step_s
     while begin_s < end_s:
         until_s = min(end_s, begin_s + whole_s)
-        # A point at t is the mean over the interval that ends there.
-        query = f"avg_over_time({metric.name}[{step_s:g}s])"
         asked = {"query": query, "start": f"{begin_s + step_s:.3f}", "end": f"{until_s:.3f}", "step": f"{step_s:g}"}
         yield from _answer(client, metric, asked)
         begin_s = until_s
 
 
+def mean(metric: Metric) -> str:
+    """The query for the means over the intervals that end at each point, without those that have a blank in them.
+
+    A blank is a number as any other to Prometheus: its mean with one that was measured looks like a reading.
+
+    >>> mean(Metric("watts", "power_w", "W"))
+    'avg_over_time(watts[60s]) and max_over_time(watts[60s]) < 140737488355328 and min_over_time(watts[60s]) >= 0'
+    """
+    span = f"{metric.name}[{metric.interval_s:g}s]"
+    return f"avg_over_time({span}) and max_over_time({span}) < {FP64_BLANK:.0f} and min_over_time({span}) >= 0"
+
+
 def _answer(client: httpx.Client, metric: Metric, asked: dict[str, str]) -> list[Row]:
     where = str(client.base_url).rstrip("/")
     try:
-        response = client.post("/api/v1/query_range", data=asked)
+        with client.stream("POST", "/api/v1/query_range", data=asked) as response:
+            content = _content(response)
     except httpx.HTTPError as error:
         cause = str(error) or type(error).__name__
         raise BackfillError(f"Prometheus at {where}: {cause}; check --prometheus") from error
     except httpx.InvalidURL as error:
         raise BackfillError(f"--prometheus {where}: {error}") from error
+    if content is None:
+        raise BackfillError(f"Prometheus at {where}: an answer of more than {MOST_BYTES:,} bytes; check --prometheus")
     try:
-        return read(metric, response.content)
+        return read(metric, content)
     except RefusedQueryError as error:
         raise BackfillError(f"Prometheus at {where}: {error}") from error
     except ValueError as error:
         said = f"status {response.status_code}, no answer of a Prometheus"
         raise BackfillError(f"Prometheus at {where}: {said}; check --prometheus") from error
+
+
+def _content(response: httpx.Response) -> bytes | None:
+    """What was answered, as it came; None where that is more than there is room for."""
+    content = bytearray()
+    for part in response.iter_raw():
+        content += part
+        if len(content) > MOST_BYTES:
+            return None
+    return bytes(content)
 
 
 def read(metric: Metric, answer: bytes) -> list[Row]:

@@ -64,8 +64,7 @@ class ForecastPublisher:
 
     def stop(self) -> None:
         """Stop and wait for the thread."""
-        self._stop.set()
-        self._thread.join(15)
+        self._thread.stop(15)
 
     def waits(self) -> str | None:
         """Why nothing is published, or None."""

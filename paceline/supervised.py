@@ -36,11 +36,13 @@ class SupervisedThread:
         return self._cause if self._cause and not self._steady() else ""
 
     def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        """Begin; it may be asked for again."""
+        if self._thread.ident is None:
+            self._thread.start()
 
-    def join(self, timeout_s: float) -> bool:
-        """Wait for the end, once ``stop`` is set; False where the work hangs and is left behind."""
+    def stop(self, timeout_s: float) -> bool:
+        """Set ``stop`` and wait for the end; False where the work hangs and is left behind."""
+        self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()

@@ -49,9 +49,8 @@ class Reader:
 
     def stop(self) -> None:
         """Stop reading and wait for the threads."""
-        self._stop.set()
         for thread in self._threads.values():
-            thread.join(10)
+            thread.stop(10)
 
     def snapshot(self, job: str | None) -> Snapshot:
         """What is known now; of the jobs in full only ``job``, or the first of the list where it is None or gone."""

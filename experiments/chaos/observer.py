@@ -74,8 +74,7 @@ class Observer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stop.set()
-        self._thread.join(10.0)
+        self._thread.stop(10.0)
 
     def _read(self) -> None:
         with self._follower:

@@ -53,7 +53,8 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     """A node's GPUs x samples. Key: node.
 
     ``device`` indexes ``uuids``; every column has one entry a row, and a column that the card does not answer holds
-    only ``None``. ``throttle_reasons`` is NVML's bit mask of clock-event reasons. Counters are as NVML gives them
+    only ``None``. Where no GPU of the node opens there are no rows; ``not_measured`` says why, as ``device[N]`` by the
+    driver's number. ``throttle_reasons`` is NVML's bit mask of clock-event reasons. Counters are as NVML gives them
     (since driver load); rates are over the interval since the previous sample.
     """
 

@@ -41,7 +41,7 @@ class BusSink:
 
     def put(self, outgoing: Outgoing) -> None:
         """Queue the event."""
-        self._publisher.publish(outgoing.topic, outgoing.event, key=outgoing.key)
+        self._publisher.publish(outgoing.topic, outgoing.event)
 
     def flush(self) -> None:
         """Nothing to do: the publisher has its own thread."""

@@ -32,11 +32,15 @@ MOST_CONDITIONS = 512
 
 
 class Outgoing(NamedTuple):
-    """An event, the topic it belongs on and its key."""
+    """An event and the topic it belongs on."""
 
     topic: Topic
-    key: str | None
     event: Any
+
+    @property
+    def key(self) -> str | None:
+        """Its key on the bus."""
+        return wire.key_of(self.topic, self.event)
 
 
 @dataclass(frozen=True)
@@ -213,7 +217,7 @@ class Batcher:
             conditions=job.conditions,
         )
         job.lost, job.conditions = 0, []
-        job.ready.append(Outgoing(OP, wire.key_of(OP, event), event))
+        job.ready.append(Outgoing(OP, event))
 
     def _close_collectives(self, job: _Job) -> None:
         columns, job.collectives = job.collectives.fields(job.open_s), CollectiveColumns()
@@ -232,7 +236,7 @@ class Batcher:
             now_s=job.open_s,
         )
         job.links, job.open, job.open_s = {}, [], None
-        job.ready.append(Outgoing(COLLECTIVE, wire.key_of(COLLECTIVE, event), event))
+        job.ready.append(Outgoing(COLLECTIVE, event))
 
     def _head(self, job: _Job, topic: Topic) -> dict[str, Any]:
         """What every message of ``job`` says of where it comes from, with its number."""
@@ -273,7 +277,7 @@ class Batcher:
             batch_size=first.batch_size,
             labels=first.labels,
         )
-        return Outgoing(JOB, wire.key_of(JOB, event), event)
+        return Outgoing(JOB, event)
 
 
 def _places(places: list[int | None]) -> list[int]:

@@ -13,6 +13,7 @@ from paceline.gpu import driver
 from paceline.gpu.answers import Answers
 from paceline.gpu.queries import QUERIES, SELDOM_S, NvmlQuery
 from paceline.gpu.readings import Value, scaled
+from paceline.supervised import SupervisedThread
 
 #: Seconds between two readings: throttling that comes and goes within a second is to be seen.
 EVERY_S = 0.5
@@ -88,7 +89,7 @@ class GpuReadings:
         self._nvml: Any = None
         self._look_s = float("-inf")
         self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = SupervisedThread("the reading of GPUs", self._run, self._stop)
 
     def drain(self, name: str) -> Reading | None:
         """What device ``GPU-…``, ``MIG-…`` or ``cuda:N`` went through since the last time; None where unknown."""
@@ -99,13 +100,13 @@ class GpuReadings:
 
     def start(self) -> None:
         """Begin to read in the background, once a device has been asked for."""
-        if self._devices and self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="gpu-readings", daemon=True)
+        if self._devices:
             self._thread.start()
 
     def _run(self) -> None:
         while not self._stop.is_set():
             self.read()
+            self._thread.well()
             self._stop.wait(EVERY_S)
 
     def read(self) -> None:
@@ -158,12 +159,7 @@ class GpuReadings:
 
     def close(self) -> None:
         """Stop reading; a thread that hangs in the driver is left behind."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join(1.0)
-            if self._thread.is_alive():
-                return
-        if self._nvml is not None:
+        if self._thread.stop(1.0) and self._nvml is not None:
             try:
                 self._nvml.nvmlShutdown()
             except self._nvml.NVMLError:

@@ -97,7 +97,7 @@ class Phases:
             rank = AccusedRank(
                 late.subject, *self.places.get(late.subject, ("", "")), self.cohorts.stage_of(late.subject)
             )
-            cleared = self.straggler.verdict(late.subject).cleared
+            cleared = self.straggler.verdict(late.subject, self.has_loader).cleared
             yield late, straggler_evidence.said(late, rank, cleared, config.straggler, config.tick_s)
         accused = self.straggler.accused()
         uneven = self.structure.update(tick, accused, self.has_loader)

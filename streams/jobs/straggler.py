@@ -38,7 +38,6 @@ class Straggler:
         self.conditions = conditions or RankConditions()
         self.history = TickHistory()
         self.parts = np.zeros((len(PARTS), 0))
-        self.has_loader = False
         self.wary = False
         self.ticks = 0
         self.tracker = Tracker(StragglerEpisode, Policy(cooldown=config.cooldown_ticks))
@@ -50,15 +49,15 @@ class Straggler:
     def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> list[StragglerEpisode]:
         """Take in a tick; the episodes that have something new to tell.
 
-        ``wary``: the work is known to be cut unevenly, so that a short look is no evidence.
+        ``has_loader``: the job reads its data through a DataLoader. ``wary``: the work is known to be cut unevenly, so
+        that a short look is no evidence.
         """
         self.wary = wary
-        self.has_loader = self.has_loader or has_loader
         self.history.push(tick)
         self._weigh(tick)
         for rank, open_ in self.tracker.episodes.items():
             open_.add_tick(tick.last_step, tick.span_s, float(known_or_zero(tick.excess[rank])))
-        told = [episode for rank, signal in self._signals() if (episode := self._revise(rank, signal))]
+        told = [episode for rank, signal in self._signals() if (episode := self._revise(rank, signal, has_loader))]
         self.ticks += 1
         return told
 
@@ -115,9 +114,9 @@ class Straggler:
         """Ticks of the look that the rank's verdict rests on."""
         return self.late_for.get(rank, self._suspect_ticks())
 
-    def _revise(self, rank: int, signal: Signal) -> StragglerEpisode | None:
+    def _revise(self, rank: int, signal: Signal, has_loader: bool) -> StragglerEpisode | None:
         episode = self.tracker.get(rank) or self._begin(rank)
-        recast = signal != "calm" and self._recast(episode)
+        recast = signal != "calm" and self._recast(episode, has_loader)
         told = self.tracker.revise(rank, signal, self.ticks, news=recast, measure=lambda: self._measure(rank))
         if self.tracker.get(rank) is None:
             self.doubts.pop(rank, None)
@@ -132,12 +131,12 @@ class Straggler:
             episode.add_tick(self.history.last_steps[-back], self.history.spans[-back], excess)
         return episode
 
-    def _recast(self, episode: StragglerEpisode) -> bool:
+    def _recast(self, episode: StragglerEpisode, has_loader: bool) -> bool:
         """Judge the cause again; whether the one that was told has changed."""
         rank = episode.subject
         if episode.revision and not self._still(episode):
             return False  # it is getting better: what is left says little of what it was
-        cause = self.verdict(rank).cause
+        cause = self.verdict(rank, has_loader).cause
         if episode.revision == 0 or cause == episode.cause:
             episode.cause = cause
             self.doubts.pop(rank, None)
@@ -155,10 +154,10 @@ class Straggler:
         excess = [self.history.excess(rank, back) for back in range(1, 1 + self.config.suspect_long_ticks)]
         return float(known_or_zero(nanmedian(np.array(excess)))) >= told / 2
 
-    def verdict(self, rank: int) -> Verdict:
+    def verdict(self, rank: int, has_loader: bool) -> Verdict:
         """What explains the excess of ``rank`` over the last ticks."""
         parts = dict(zip(PARTS, self.parts[:, rank].tolist(), strict=True))
-        verdict = judge(parts, self.has_loader, self.config.cause_share)
+        verdict = judge(parts, has_loader, self.config.cause_share)
         # Where the whole drowns in the noise of uneven work, the part that stands out of it is the cause.
         at = int(self._look(self._ticks(rank)).part[rank])
         if at > 0 and (cause := standing_out(JUDGED[at])):
@@ -201,7 +200,6 @@ class Straggler:
         return {
             "history": self.history.snapshot(),
             "parts": self.parts,
-            "has_loader": self.has_loader,
             "ticks": self.ticks,
             "tracker": self.tracker.snapshot(),
             "doubts": [[*pair] for pair in self.doubts.items()],
@@ -211,7 +209,6 @@ class Straggler:
         """Take the state that ``snapshot`` described."""
         self.history.load(data["history"])
         self.parts = data["parts"]
-        self.has_loader = bool(data["has_loader"])
         self.ticks = data["ticks"]
         self.tracker.load(data["tracker"])
         self.doubts = dict(data["doubts"])

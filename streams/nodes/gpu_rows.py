@@ -3,11 +3,15 @@
 Rule of this file: pure. What is not measured, no number or impossible is None; what has no possible time is dropped.
 """
 
+import itertools
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from paceline.events import DeviceSamples
+
+from .node_config import MOST_DEVICES
 
 #: Unix times that are believed: up to the year 5138.
 _LATEST_S = 1e11
@@ -30,6 +34,16 @@ COUNTS = (
 )
 
 
+_INDEXED = re.compile(r"([a-z_]+)\[(\d{1,6})\]", re.ASCII)
+
+
+class Indexed(NamedTuple):
+    """A column of one GPU, by the driver's index; ``device`` stands for the whole of it."""
+
+    column: str
+    number: int
+
+
 class Row(NamedTuple):
     """One sample of one GPU; ``values`` holds what was measured, ``answered`` whether anything but an XID was."""
 
@@ -37,6 +51,18 @@ class Row(NamedTuple):
     uuid: str
     values: dict[str, float]
     answered: bool
+
+
+def samples(event: DeviceSamples, gone: Sequence[str]) -> Iterator[Row]:
+    """The rows of ``event``, and beside each one an unanswered one of every GPU in ``gone``, which sends no rows.
+
+    Where no GPU of the node sends any, those that are gone did not answer at the event's own time.
+    """
+    for row in rows(event):
+        yield row
+        yield from (Row(row.at_s, uuid, {}, answered=False) for uuid in gone)
+    if not event.device and possible(event.t0_s):
+        yield from (Row(event.t0_s, uuid, {}, answered=False) for uuid in gone)
 
 
 def rows(event: DeviceSamples) -> Iterator[Row]:
@@ -51,6 +77,23 @@ def rows(event: DeviceSamples) -> Iterator[Row]:
         if used is not None and total is not None and not 0 < total >= used:
             del values["fb_used_bytes"], values["fb_total_bytes"]
         yield Row(at_s, event.uuids[device], values, bool(values.keys() - {"xid"}))
+
+
+def names(event: DeviceSamples) -> dict[int, str]:
+    """The GPUs that ``event`` names, by the driver's index: in that order, without those that did not open."""
+    missing = {at.number for key in event.not_measured if (at := indexed(key)) and at.column == "device"}
+    indices = (index for index in itertools.count() if index not in missing)
+    return dict(zip(indices, event.uuids[:MOST_DEVICES], strict=False))
+
+
+def indexed(key: str) -> Indexed | None:
+    """What is not measured of a single GPU, ``column[N]``; None of another key.
+
+    >>> indexed("power_w[3]"), indexed("power_w")
+    (Indexed(column='power_w', number=3), None)
+    """
+    found = _INDEXED.fullmatch(key)
+    return None if found is None else Indexed(found[1], int(found[2]))
 
 
 def possible(at_s: float) -> bool:

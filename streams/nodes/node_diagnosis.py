@@ -5,7 +5,6 @@ order of the node's clock; looks are cut by it alone, so any batching gives the 
 two topics whose order against each other nobody promises: they share no look.
 """
 
-import re
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from . import node_findings
 from .balance import Balance
 from .detectors import Rated
 from .gpu_diagnosis import GpuDiagnosis, filling
-from .gpu_rows import Row, possible, rows
+from .gpu_rows import indexed, names, possible, samples
 from .memory_trend import MemoryTrend
 from .node_config import MOST_DEVICES, NodeConfig
 from .node_episodes import Fact, NodeEpisode, NodeEpisodes, Tenant, Watched
@@ -30,7 +29,6 @@ from .tenants import Tenants, claims
 _LAYOUT = 2
 #: What NVML says of a device that is gone, by ``not_measured``.
 _LOST = ("GPU is lost", "GPU needs a reset")
-_INDEXED = re.compile(r"[a-z_]+\[(\d+)\]")
 
 
 class NodeDiagnosis:
@@ -75,7 +73,10 @@ class NodeDiagnosis:
     def _describe(self, event: NodeDescribed) -> None:
         for device in event.devices[:MOST_DEVICES]:
             self.rated[device.uuid] = Rated(device.pcie_generation_max, device.pcie_width_max, device.sm_clock_max_mhz)
-        self.indices = {device.index: device.uuid for device in event.devices[:MOST_DEVICES]}
+        present = {device.index: device.uuid for device in event.devices[:MOST_DEVICES]}
+        # An inventory lists what opened: a GPU that was lost before keeps its name until another is in its place.
+        before = {at: uuid for at, uuid in self.indices.items() if at not in present and uuid not in present.values()}
+        self.indices = dict([*before.items(), *present.items()][-MOST_DEVICES:])
 
     # --- GPUs ---------------------------------------------------------------------------------------------------------
 
@@ -84,18 +85,15 @@ class NodeDiagnosis:
             return []
         told: list[NodeEpisode] = []
         lost = self._lost(event)
+        gone = sorted(lost.keys() - set(event.uuids))
         who = claims(event)
-        for row in rows(event):
+        for row in samples(event, gone):
             told += self._pass_on(who, row.at_s)
             gpu = self._gpu(row.uuid)
             if gpu is None:
                 continue
             told += self._advance(row.at_s)
             told += gpu.row(row, lost.get(row.uuid), self.owners.of(row.uuid))
-            for uuid in sorted(lost.keys() - set(event.uuids)):
-                gone = self._gpu(uuid)
-                if gone is not None:
-                    told += gone.row(Row(row.at_s, uuid, {}, answered=False), lost[uuid], self.owners.of(uuid))
             if row.answered:
                 self.open.setdefault(row.uuid, Tally()).add(row)
         return told
@@ -111,16 +109,15 @@ class NodeDiagnosis:
     def _lost(self, event: DeviceSamples) -> dict[str, str]:
         """The GPUs that the driver no longer reaches, and what it says."""
         lost: dict[str, str] = {}
+        named = names(event) | self.indices
         for key, why in event.not_measured.items():
             if not why.startswith(_LOST):
                 continue
-            index = _INDEXED.fullmatch(key)
-            if index is None:
+            at = indexed(key)
+            if at is None:
                 lost |= dict.fromkeys(event.uuids, why)
-                continue
-            number = int(index[1])
-            named = event.uuids[number] if number < len(event.uuids) and "device" not in key else f"GPU {number}"
-            lost[self.indices.get(number, named)] = why
+            else:
+                lost[named.get(at.number, f"GPU {at.number}")] = why
         return lost
 
     def _pass_on(self, who: dict[str, Tenant], at_s: float) -> list[NodeEpisode]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.events import DeviceSamples
 
-from .node_config import MOST_DEVICES
+from .gpu_rows import names
 from .node_episodes import Tenant
 
 VACANT_S = 60.0
@@ -72,8 +72,11 @@ def claims(event: DeviceSamples) -> dict[str, Tenant]:
     """GPU -> its tenant, by the processes of ``event``; a GPU that does not tell its processes is left out."""
     if "processes" in event.not_measured:
         return {}
-    named = list(enumerate(event.uuids[:MOST_DEVICES]))
-    return {uuid: _tenant(event, at, uuid) for at, uuid in named if f"processes[{at}]" not in event.not_measured}
+    return {
+        uuid: _tenant(event, place, uuid)
+        for place, (index, uuid) in enumerate(names(event).items())
+        if f"processes[{index}]" not in event.not_measured
+    }
 
 
 def _tenant(event: DeviceSamples, place: int, uuid: str) -> Tenant:

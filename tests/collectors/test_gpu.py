@@ -87,6 +87,19 @@ def test_a_device_that_does_not_open_is_named_and_tried_again(nvml, clock, caplo
     gpus.close()
 
 
+def test_gpus_stand_in_the_drivers_order_whenever_they_opened(nvml, clock):
+    """A reader counts them: the first one, opened last, is the first."""
+    nvml.gpus[0].lost = pynvml.NVML_ERROR_GPU_IS_LOST
+    gpus = Gpus(lambda: nvml)
+    gpus.look(clock.now_s)
+    nvml.gpus[0].lost = None
+    clock.now_s += RECONNECT_S
+    gpus.look(clock.now_s)
+
+    assert gpus.uuids == [gpu.uuid for gpu in nvml.gpus]
+    gpus.close()
+
+
 def test_a_reloaded_driver_is_found_again(nvml, gpus, sample, clock):
     """Where every device is lost (a driver reload), the library is opened anew and rows come again."""
     for gpu in nvml.gpus:

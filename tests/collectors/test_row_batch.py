@@ -11,7 +11,7 @@ def test_rows_become_columns_in_their_order(gpus, sample):
     batch = RowBatch()
     for at_s in (100.0, 100.25):
         batch.append(at_s, zip(gpus.uuids, sample(), strict=True))
-    event = device_samples(batch.drain(), [], gpus.uuids, {}, **PRODUCER)
+    event = device_samples(batch.drain(), 0.0, [], gpus.uuids, {}, **PRODUCER)
     back = wire.decode(DEVICE, wire.encode(event))
 
     assert (back.t0_s, back.time_s, back.device) == (100.0, [0.0, 0.0, 0.25, 0.25], [0, 1, 0, 1])
@@ -22,7 +22,7 @@ def test_rows_of_a_device_that_has_gone_keep_its_name(gpus, sample):
     """A row whose GPU is no longer open is not counted to another one."""
     batch = RowBatch()
     batch.append(1.0, zip(["GPU-gone", gpus.uuids[0]], sample(), strict=True))
-    event = device_samples(batch.drain(), [], gpus.uuids, {}, **PRODUCER)
+    event = device_samples(batch.drain(), 0.0, [], gpus.uuids, {}, **PRODUCER)
 
     assert [event.uuids[place] for place in event.device] == ["GPU-gone", gpus.uuids[0]]
 

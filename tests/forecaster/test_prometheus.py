@@ -1,8 +1,11 @@
 """Back-fill from a real Prometheus, filled with DCGM's metrics by promtool."""
 
 import contextlib
+import gzip
+import http.server
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from shutil import which
@@ -12,12 +15,13 @@ import numpy as np
 import pytest
 
 from forecaster.memory import Memory
-from forecaster.prometheus import DEVICES, BackfillError, RefusedQueryError, backfill, read
+from forecaster.prometheus import DEVICES, MOST_BYTES, BackfillError, RefusedQueryError, backfill, read
 from paceline.gpu.dcgm import FP64_BLANK
 
 MINUTES = 180
-#: By minute: DCGM's blank, and a number below nothing, which no such metric can be.
+#: By minute: DCGM's blank, and a number below nothing, which no such metric can be; alone, and beside a reading.
 NOT_MEASURED = {80: FP64_BLANK, 81: -1}
+PARTLY_MEASURED = {90: FP64_BLANK, 91: -1}
 
 
 def metrics(now_s: int) -> str:
@@ -31,6 +35,8 @@ def metrics(now_s: int) -> str:
         rows["used"].append(f"DCGM_FI_DEV_FB_USED{labels} {1000 + minute} {at}")
         if not 60 <= minute < 70:
             rows["util"].append(f"DCGM_FI_DEV_GPU_UTIL{labels} {NOT_MEASURED.get(minute, 50)} {at}")
+        if minute in PARTLY_MEASURED:
+            rows["util"].append(f"DCGM_FI_DEV_GPU_UTIL{labels} {PARTLY_MEASURED[minute]} {at + 15}")
         rows["step"].append(f'paceline_step_seconds{{training_job="resnet"}} 0.5 {at}')
     return "\n".join([lines[0], *rows["used"], lines[1], *rows["util"], lines[2], *rows["step"], "# EOF"]) + "\n"
 
@@ -82,8 +88,9 @@ def test_metrics_become_series(prometheus: tuple[str, float]) -> None:
     busy = memory.find("default/device/node-1/GPU-1/utilization_ratio")
     assert busy is not None
     assert np.isnan(busy.values[60:70]).all()
-    assert np.isnan(busy.values[list(NOT_MEASURED)]).all()
-    assert np.nanmax(busy.values) == np.float32(0.5)
+    assert np.isnan(busy.values[[*NOT_MEASURED, *PARTLY_MEASURED]]).all()
+    assert np.isnan(busy.values).sum() == 10 + len(NOT_MEASURED) + len(PARTLY_MEASURED)
+    assert {np.nanmin(busy.values), np.nanmax(busy.values)} == {np.float32(0.5)}
     step = memory.find("default/job/resnet/step_s")
     assert step is not None
     assert step.subject.job == "resnet"
@@ -140,3 +147,49 @@ def test_what_is_no_prometheus_is_said_so(address: str) -> None:
     """Another HTTP server answers something else."""
     with pytest.raises(BackfillError, match="no answer of a Prometheus"):
         backfill(address, Memory())
+
+
+class Large(http.server.BaseHTTPRequestHandler):
+    """Answers that there are no series, in twice as many bytes as are read."""
+
+    def do_POST(self) -> None:
+        """Whatever was asked."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        with contextlib.suppress(OSError):
+            self.answer(b'{"status": "success", "data": {"result": [' + b" " * 2 * MOST_BYTES + b"]}}")
+
+    def answer(self, content: bytes) -> None:
+        """As it is."""
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *words: object) -> None:
+        """Nothing of it."""
+
+
+class Packed(Large):
+    """The same, packed, though nobody asked for that."""
+
+    def answer(self, content: bytes) -> None:
+        """A thousandth of it."""
+        self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        self.wfile.write(gzip.compress(content, 1))
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [(Large, f"an answer of more than {MOST_BYTES:,} bytes"), (Packed, "no answer of a Prometheus")],
+)
+def test_no_more_of_an_answer_is_read_than_there_is_room_for(answers: type[Large], said: str) -> None:
+    """Nor is what is small unpacked to what is large."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            with pytest.raises(BackfillError, match=said):
+                backfill(f"http://127.0.0.1:{server.server_address[1]}", Memory())
+        finally:
+            server.shutdown()
+            thread.join()

@@ -38,8 +38,7 @@ def test_work_that_fails_is_started_again(stop: threading.Event, until: Until) -
     assert thread.failure == "the test failed (OverflowError: int too large to convert) and is started again"
     broken.clear()
     until(lambda: thread.failure == "")
-    stop.set()
-    assert thread.join(30)
+    assert thread.stop(30)
 
 
 def test_a_short_recovery_is_none(stop: threading.Event, until: Until) -> None:
@@ -54,8 +53,7 @@ def test_a_short_recovery_is_none(stop: threading.Event, until: Until) -> None:
     thread = SupervisedThread("the test", work, stop, steady_s=3600.0)
     thread.start()
     until(lambda: thread.restarts >= 2)
-    stop.set()
-    thread.join(30)
+    thread.stop(30)
     assert all("ValueError: again" in failure for failure in seen[1:])
 
 
@@ -76,12 +74,37 @@ def test_the_same_failure_is_logged_once(stop: threading.Event, until: Until, ca
     with caplog.at_level(logging.ERROR):
         thread.start()
         until(lambda: thread.restarts >= 2)
-        stop.set()
-        thread.join(30)
+        thread.stop(30)
     (line,) = caplog.records
     assert line.exc_info is not None
 
 
-def test_a_thread_that_was_never_started_can_be_joined(stop: threading.Event) -> None:
+def test_a_thread_that_was_never_started_can_be_stopped(stop: threading.Event) -> None:
     """What fails to start is taken down like what ran."""
-    assert SupervisedThread("the test", lambda: None, stop).join(1)
+    assert SupervisedThread("the test", lambda: None, stop).stop(1)
+
+
+def test_a_thread_is_started_once(stop: threading.Event) -> None:
+    """Whoever needs its work may start it each time."""
+    began = []
+    thread = SupervisedThread("the test", lambda: began.append(stop.wait(60)), stop)
+    for _ in range(3):
+        thread.start()
+    assert thread.stop(30)
+    assert len(began) == 1
+
+
+def test_work_that_hangs_is_left_behind(stop: threading.Event) -> None:
+    """Whoever stops it learns so: what the work holds must not be taken from under it."""
+    entered, release = threading.Event(), threading.Event()
+
+    def work() -> None:
+        entered.set()
+        release.wait()
+
+    thread = SupervisedThread("the test", work, stop)
+    thread.start()
+    assert entered.wait(30)
+    assert not thread.stop(0.01)
+    release.set()
+    assert thread.stop(30)

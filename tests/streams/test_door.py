@@ -398,3 +398,14 @@ def test_what_is_refused_or_missing_is_counted_by_topic(messages, make_training)
     counts = asyncio.run(read())
     assert counts.refused == {("op", "undecodable"): 1}
     assert counts.producers.missing == {"op": 2}
+
+
+def test_a_topic_that_is_read_anew_is_told_once_and_its_partitions_counted(caplog):
+    """A worker that got several of them says it in a line; who watches many workers sees it in their metrics."""
+    door = door_of(Broker([]), Clock())
+    door.read_anew([Partition(topics.OP.name, 3), Partition(topics.JOB.name, 3), Partition(topics.OP.name, 4)])
+    assert door.counts.remade == {"op": 2, "job": 1}
+    assert [record.getMessage() for record in caplog.records] == [
+        "paceline.job.v1 was deleted and made again: 1 of its partitions are read from their beginning",
+        "paceline.op.v1 was deleted and made again: 2 of its partitions are read from their beginning",
+    ]

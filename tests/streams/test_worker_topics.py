@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from kafka import TopicPartition, errors
+from kafka.structs import OffsetAndMetadata
 
 from paceline import topics
 from paceline.kafka import clients
@@ -28,10 +30,25 @@ def delete(settings: BrokerSettings, topic) -> Callable[..., bool]:
     return remade
 
 
+def committed(settings: BrokerSettings, places: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """What the workers' group has committed of ``topics.OP``, once ``places`` are; nothing while it has members."""
+    group, at = topics.STREAMS_GROUP, [TopicPartition(topics.OP.name, number) for number in range(topics.PARTITIONS)]
+    with contextlib.closing(clients.consumer(settings, group=group, enable_auto_commit=False)) as consumer:
+        try:
+            if places:
+                consumer.commit({one: OffsetAndMetadata(offset, "", -1) for one, offset in places.items()})
+        except errors.CommitFailedError:
+            return {}
+        return {one: offset for one in at if (offset := consumer.committed(one))}
+
+
 @pytest.mark.parametrize("when", ["while it works", "while it is stopped", "by itself"])
-def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make_training, until, when, free_port):
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(
+    own_workers, make_training, until, when, free_port, request
+):
     """Its offsets begin at 0 again: below those that were committed in the old one. It is told once.
 
+    They may still be committed: by a worker that did so late, or by brokers that keep them beyond their topic.
     Where nobody makes it again the worker, not ready meanwhile, does, and starts again once, not on and on.
     """
     first, second = make_training(job="first", slow=2, seconds=25), make_training(job="second", slow=3, seconds=25)
@@ -42,17 +59,22 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(own_workers, make
     if when == "while it is stopped":
         worker.terminate()
         worker.wait()
+        held = committed(own_workers.settings, {})
+        assert sum(held.values()) == len(first)
     remade = delete(own_workers.settings, topics.OP)
     if when == "by itself":
         until(lambda: readiness(port) == "no topic paceline.op.v1\n")
     until(lambda: remade(() if when == "by itself" else [topics.OP]))
     own_workers.produce(second)
     if when == "while it is stopped":
-        worker = own_workers.start()
+        if "apache" in request.node.name:  # The embedded broker takes offsets from members of the group alone.
+            until(lambda: committed(own_workers.settings, held) == held)
+        worker = own_workers.start("--web-port", str(port))
     until(lambda: len(own_workers.findings("second")) >= len(expected(second)))
     assert upserted(own_workers.findings("second")) == expected(second)
     assert upserted(own_workers.findings("first")) == expected(first)
     assert own_workers.said().count("paceline.op.v1 was deleted and made again") == 1
+    assert metric(port, 'paceline_streams_remade_partitions_total{topic="op"}') == topics.OP.partitions
     assert own_workers.said().count("starting again") == (when != "while it is stopped")
     assert worker.poll() is None
 

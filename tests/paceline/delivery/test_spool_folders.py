@@ -1,5 +1,6 @@
 """Where a sidecar spools: on this node, for this user alone, and the same place when it is started again."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_by_default_it_is_a_folder_of_this_user_alone(tmp_path: Path, monkeypatc
     assert spool_root({}) == root
 
 
-@pytest.mark.parametrize("planted", ["open", "link"])
+@pytest.mark.parametrize("planted", ["open", "link", "foreign"])
 def test_what_somebody_else_may_have_planted_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
 ) -> None:
@@ -29,8 +30,11 @@ def test_what_somebody_else_may_have_planted_is_refused(
     monkeypatch.setattr(spool_folders, "DEFAULT_ROOT", str(tmp_path / "all"))
     (tmp_path / "all").mkdir()
     (tmp_path / "theirs").mkdir(mode=0o700)
-    root = tmp_path / "all" / f"paceline-{spool_folders.os.getuid()}"
-    root.symlink_to(tmp_path / "theirs") if planted == "link" else root.mkdir(mode=0o755)
+    # Whoever runs the tests owns what they make: to a user of another number that is somebody else's.
+    uid = os.getuid() + (planted == "foreign")
+    monkeypatch.setattr(spool_folders.os, "getuid", lambda: uid)
+    root = tmp_path / "all" / f"paceline-{uid}"
+    root.symlink_to(tmp_path / "theirs") if planted == "link" else root.mkdir(0o755 if planted == "open" else 0o700)
     with pytest.raises(SpoolError, match=r"must be a folder of yours alone"):
         spool_root({})
 

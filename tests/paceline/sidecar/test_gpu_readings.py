@@ -164,6 +164,26 @@ def test_a_driver_that_hangs_holds_nobody_up(nvml, tmp_path):
     assert found[0].throttle_reasons is None
 
 
+def test_what_nobody_foresaw_does_not_end_the_reading(nvml, until, caplog):
+    """It is told, and read again: the GPU of a run of days is not lost for one odd answer."""
+    uuid, ask, odd = nvml.gpus[0].uuid, nvml.nvmlDeviceGetUtilizationRates, [RuntimeError("out of the blue")]
+
+    def once_odd(gpu):
+        if odd:
+            raise odd.pop()
+        return ask(gpu)
+
+    nvml.nvmlDeviceGetUtilizationRates = once_odd
+    readings = GpuReadings(lambda: nvml)
+    readings.drain(uuid)
+    readings.start()
+    try:
+        assert until(lambda: readings.drain(uuid))["utilization_ratio"] is not None
+    finally:
+        readings.close()
+    assert [record.getMessage() for record in caplog.records] == ["the reading of GPUs failed and is started again"]
+
+
 def test_the_columns_of_a_rank_are_its_gpus(readings, nvml, tmp_path):
     """Each rank is told with the GPU it named; a rank on the CPU has none."""
     nvml.gpus[0].state |= {"throttle": 0x8}

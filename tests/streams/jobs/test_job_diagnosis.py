@@ -367,6 +367,11 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(slow, collective_batches
     assert {tuple(finding.ranks) for finding in found} >= {(1,), (2,)}
 
 
+def test_that_a_job_reads_through_a_loader_is_kept_once():
+    """Of a fact with two homes, a state could say both."""
+    assert str(unpack(5, JobDiagnosis().snapshot())).count("has_loader") == 1
+
+
 def test_every_part_of_the_state_is_read_back(job, collective_batches):
     """Of a job with stages, conditions, open steps and a missing rank: stored again it is the same, to a byte."""
     events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())

@@ -202,6 +202,37 @@ def test_gpus_that_are_gone_are_told_in_one_order(make_node, make_description, j
     assert told == [f"GPU-{number}" for number in range(1, 9)]
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_gpus_of_which_none_sends_rows_are_told(make_node, make_description, judge, known):
+    """A collector that starts when all are lost says that alone: told at the first message, one finding each."""
+    gone = {f"device[{number}]": LOST for number in range(2)}
+    silent = [replace(event, uuids=[]) for event in map(without_rows, make_node(30, not_measured=gone))]
+    found = judge([*([make_description()] if known else []), *silent])
+    name = "GPU-{}" if known else "GPU {}"
+    assert {(*one.devices, one.state) for one in found} == {(name.format(gpu), "confirmed") for gpu in range(2)}
+    assert len({one.id for one in found}) == 2
+    assert len(judge(silent[:1])) == 2
+
+
+def test_gpus_that_are_gone_are_not_told_at_an_impossible_time(make_node, make_description, judge):
+    """As rows are not."""
+    (event,) = make_node(1, not_measured={"device[0]": LOST})
+    assert judge([make_description(), replace(without_rows(event), uuids=[], t0_s=2e11)]) == []
+
+
+def test_a_gpu_keeps_its_name_in_an_inventory_that_lacks_it(make_node, make_description, judge):
+    """A collector that starts when a GPU is lost lists the others alone; one in its place has its own name."""
+    diagnosis = NodeDiagnosis()
+    first, second = make_description().devices
+    judge([make_description(), replace(make_description(), devices=[first])], diagnosis)
+    assert diagnosis.indices == {0: "GPU-0", 1: "GPU-1"}
+    judge([replace(make_description(), devices=[replace(second, index=0)])], diagnosis)
+    assert diagnosis.indices == {0: "GPU-1"}
+    other = [replace(first, index=number, uuid=f"other {number}") for number in range(100, 100 + MOST_DEVICES)]
+    judge([replace(make_description(), devices=other)], diagnosis)
+    assert len(diagnosis.indices) == MOST_DEVICES
+
+
 def test_all_that_do_not_answer_are_lost_where_the_reason_is_of_all(make_node, judge):
     """One reason for a whole column holds for every GPU; of those that answer nothing is told."""
     silent = make_node(5, not_measured={"power_w": LOST})
@@ -217,7 +248,7 @@ def test_the_newest_inventory_counts(make_description, judge):
     diagnosis = NodeDiagnosis()
     judge([make_description(pcie_width_max=8), make_description(gpus=1, pcie_width_max=16)], diagnosis)
     assert rated(diagnosis) == {"GPU-0": 16, "GPU-1": 8}
-    assert diagnosis.indices == {0: "GPU-0"}
+    assert diagnosis.indices == {0: "GPU-0", 1: "GPU-1"}
     judge([make_description(gpus=MOST_DEVICES + 9)], diagnosis)
     assert len(diagnosis.indices) == len(diagnosis.rated) == MOST_DEVICES
 
@@ -327,6 +358,15 @@ def test_without_an_inventory_a_lost_gpu_is_named_as_the_samples_name_it(make_no
     """By its place among them; beyond those, by its number."""
     events = make_node(5, utilization_ratio=lambda s, gpu: None if gpu else 0.5, not_measured={key: LOST})
     assert {tuple(one.devices) for one in judge(events)} == devices
+
+
+def test_without_an_inventory_gpus_are_counted_past_those_that_did_not_open(make_node, judge):
+    """The driver's number of a GPU is no place among those that answer."""
+    gone = {"device[0]": "no permission", "device[2]": "no permission", "power_w[3]": LOST}
+    answers = lambda second, gpu: None if gpu else 0.5  # noqa: E731
+    found = judge(make_node(5, utilization_ratio=answers, not_measured=gone))
+    assert {tuple(one.devices) for one in found} == {("GPU-1",)}
+    assert judge(make_node(5, utilization_ratio=answers, not_measured=gone | {"power_w[3]": "no permission"})) == []
 
 
 def test_swap_is_told_in_gib(make_host, judge):

@@ -118,6 +118,12 @@ def test_what_does_not_tell_its_processes_is_left_out(make_node):
     assert claimed(make_node, process(), not_measured={"processes": "denied"}) == {}
 
 
+def test_gpus_are_counted_past_those_that_did_not_open(make_node):
+    """Reasons bear the driver's number of a GPU, processes its place among those that opened."""
+    gone = {"device[0]": "GPU is lost", "processes[2]": "denied"}
+    assert list(claimed(make_node, process(device=1), not_measured=gone)) == ["GPU-0"]
+
+
 def test_more_gpus_than_a_node_can_have_are_not_believed(make_node):
     """And a process on one that is not there claims nothing."""
     uuids = [f"GPU-{number}" for number in range(MOST_DEVICES + 5)]
