@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paceline import events, topics
+from paceline import events, topics, wire
 from paceline.topics import Topic
 
 Numbered = tuple[Topic, events.Event]
@@ -22,9 +22,6 @@ PHASES = {
     "optimizer": 0.0038,
     "other": 0.0009,
 }
-#: Fields of a node's samples that are no columns.
-_NODE_FIELDS = {"schema_version", "cluster", "producer", "sequence", "node", "t0_s", "uuids"}
-_NODE_FIELDS |= {"processes", "network_errors", "not_measured", "account"}
 
 
 class SimulatedJob:
@@ -160,9 +157,7 @@ class SimulatedJob:
         """One sample of each node's GPUs and host; what is not set here is not measured."""
         for node, held in enumerate(np.array_split(np.arange(self.ranks), self.nodes)):
             count = len(held)
-            columns: dict[str, Any] = {
-                name: [None] * count for name in events.DeviceSamples.__struct_fields__ if name not in _NODE_FIELDS
-            }
+            columns: dict[str, Any] = {name: [None] * count for name in wire.sample_columns(events.DeviceSamples)}
             columns |= {
                 "device": list(range(count)),
                 "time_s": [0.0] * count,
@@ -173,7 +168,7 @@ class SimulatedJob:
             head: dict[str, Any] = {"cluster": "default", "node": self._name(node), "t0_s": at_s}
             uuids = [f"GPU-{rank:08d}" for rank in held]
             yield topics.DEVICE, events.DeviceSamples(**head, **self._number("device", node), uuids=uuids, **columns)
-            columns = {name: [None] for name in events.HostSamples.__struct_fields__ if name not in _NODE_FIELDS}
+            columns = {name: [None] for name in wire.sample_columns(events.HostSamples)}
             columns |= {"time_s": [0.0], "cpu_ratio": [0.34], "cpu_ratio_per_core": [[0.34]]}
             columns |= {"memory_used_bytes": [212 << 30], "memory_total_bytes": [1024 << 30]}
             yield topics.HOST, events.HostSamples(**head, **self._number("host", node), **columns)
