@@ -179,7 +179,9 @@ def _judge_lossless(
 ) -> None:
     began_s = time.monotonic()
     account = player.finish(SETTLE_S)
-    result.require(account.shed == account.corrupt == 0, f"the publisher lost nothing: {account.shed} shed")
+    result.require(
+        account.shed == account.corrupt == 0, f"the publisher lost nothing: {account.shed} shed; {player.warnings}"
+    )
     result.require(account.sent >= len(sent), f"{account.sent} of {len(sent)} messages were sent")
     there = numbers(sent)
     _settled(lambda: not missing(there, observer.came) and not differences(wanted, observer.findings))

@@ -17,7 +17,7 @@ from paceline.kafka.clients import Producer, producer
 from paceline.kafka.errors import BusError, explain
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics
+from paceline.kafka.topic_admin import ensure_topics, existing_topics
 
 #: How long a batch may stay without acknowledgement before the broker counts as away.
 ACK_S = 10.0
@@ -137,8 +137,15 @@ class Sender:
         return True
 
     def _no_metadata(self, index: int, message: Message, waiting: "_Waiting") -> bool:
-        """The client never learned where ``message.topic`` lives: is the broker away, or only the topic missing?"""
-        if (away := self._away(1.0)) is not None:
+        """The client never learned where ``message.topic`` lives: are brokers away, or is only the topic missing?
+
+        Of a cluster of which some nodes are away the others let us in, and know the topic, but nobody leads it.
+        """
+        try:
+            wait_for_broker(self.settings, 1.0)
+            if message.topic in existing_topics(self.settings):
+                raise explain(self.settings.address, errors.LeaderNotAvailableError(f"nobody leads {message.topic}"))
+        except BusError as away:
             waiting.fail(away)
             return False
         self._missing.add(message.topic)
