@@ -113,6 +113,9 @@ def read(stream: IO[bytes], name: str, notes: Notes) -> RankTrace:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SourceError(f"{name}: no PyTorch profiler trace: {str(error)[:150]}") from error
     rank = _rank(trace, name)
+    world = (trace.distributedInfo.world_size if trace.distributedInfo else None) or rank + 1
+    if rank >= world:
+        raise SourceError(f"{name}: rank {rank} in a world of {world}; import a trace whose distributedInfo is whole")
     base_s = trace.baseTimeNanoseconds / 1e9
     whole = [event for event in trace.traceEvents if event.ph == "X" and event.dur >= 0]
     spans = [event for event in whole if (span := _span(event, base_s)).start >= 0 and span.end <= LATEST_S]
@@ -123,9 +126,8 @@ def read(stream: IO[bytes], name: str, notes: Notes) -> RankTrace:
     work, collectives = _sort_out(spans, base_s, linked, trace.distributedInfo)
     on_host = not any(event.cat in _KERNELS for event in spans)
     rows, numbers, stood = rows_of(rank, steps, work, collectives, notes, on_host=on_host)
-    world = trace.distributedInfo.world_size if trace.distributedInfo else None
     backend = trace.distributedInfo.backend if trace.distributedInfo else ""
-    return RankTrace(rank, world or rank + 1, backend, trace.host_name or "imported", rows, collectives, numbers, stood)
+    return RankTrace(rank, world, backend, trace.host_name or "imported", rows, collectives, numbers, stood)
 
 
 def _rank(trace: _Trace, name: str) -> int:

@@ -145,10 +145,11 @@ def _reading_parquet() -> Iterator[None]:
 
 def numbers(values: list[Any] | NDArray[Any]) -> NDArray[np.float64]:
     """The column as numbers; NaN for what is missing or none."""
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (ValueError, TypeError):
-        return np.array([_number(value) for value in values], dtype=np.float64)
+    with contextlib.suppress(ValueError, TypeError):
+        column = np.asarray(values, dtype=np.float64)
+        if column.ndim == 1:  # Where every value is a list, numpy takes it for a table.
+            return column
+    return np.array([_number(value) for value in values], dtype=np.float64)
 
 
 def _number(value: Any) -> float:
