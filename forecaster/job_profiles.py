@@ -97,7 +97,7 @@ class JobState:
             job=self.job,
             attempt=self.attempt,
             time_s=self.seen_s,
-            kind=None if kind is None else kind.kind,  # type: ignore[arg-type]
+            kind=None if kind is None else kind.kind,
             kind_probability=None if kind is None else kind.probability,
             kind_probabilities={} if kind is None else dict(kind.probabilities),
             cycle_period_s=None if cycle is None else cycle.period_s,

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from paceline.events import CAUSE_WORDS, Finding
+from paceline.events import Finding
 
 from .ratios import slowest_first, thin
 from .step_ring import Floats, Ints
-from .theme import FAINT, GROUND, INK, LINE, MUTED, PANEL, PHASE_COLOURS, RATIO_SCALE, STATE_COLOURS
-from .wording import TIMES
+from .theme import FAINT, GROUND, INK, LINE, MUTED, PANEL, PHASE_COLOURS, RATIO_SCALE, state_colour
+from .wording import LONGEST_NAME, TIMES, cause, safe
 
 #: Rows a heatmap shows, and bars; of more ranks the slowest.
 ROWS, BARS = 192, 20
@@ -105,7 +105,7 @@ def _mark(
         first, last = max(finding.first_step, low), min(finding.last_step, high)
         if first > last:
             continue
-        colour = STATE_COLOURS[finding.state]
+        colour = state_colour(finding.state)
         for rank in finding.ranks:
             if rank not in rows:
                 continue
@@ -121,7 +121,7 @@ def _mark(
             figure.add_annotation(
                 x=first,
                 y=row - 0.5,
-                text=f"{finding.state}: {CAUSE_WORDS[finding.cause]}",
+                text=safe(f"{finding.state[:LONGEST_NAME]}: {cause(finding)}"),
                 showarrow=False,
                 xanchor="left" if first < low + 0.7 * (high - low) else "right",
                 yanchor="bottom",

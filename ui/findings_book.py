@@ -9,7 +9,7 @@ from paceline.events import Finding
 
 EPISODES, REVISIONS = 200, 40
 
-#: What a reader must see first.
+#: What a reader must see first; a state of a newer version is one to look at, like a suspicion.
 ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
 
 
@@ -18,7 +18,7 @@ Episode = tuple[Finding, ...]
 
 def ordered(episodes: Iterable[Episode]) -> list[Episode]:
     """What a reader must see first, first; in each state the newest first."""
-    return sorted(episodes, key=lambda episode: (ORDER[episode[-1].state], -episode[-1].first_step, episode[-1].id))
+    return sorted(episodes, key=lambda one: (ORDER.get(one[-1].state, 1), -one[-1].first_step, one[-1].id))
 
 
 class FindingsBook:

@@ -1,6 +1,6 @@
 """Colours, icon and Streamlit's options: one dark theme, scales that colour-blind readers can tell apart.
 
-Rule of this file: data only.
+Rule of this file: data, and looking up what another version of Paceline may not know.
 """
 
 INK, MUTED, FAINT = "#e6ebf2", "#93a1b5", "#5b6b80"
@@ -31,7 +31,7 @@ PHASE_COLOURS = {
     "communication": "#4a5667",
 }
 
-STATE_COLOURS = {"confirmed": SLOW, "suspected": CAUTION, "recovered": GOOD}
+_STATE_COLOURS = {"confirmed": SLOW, "suspected": CAUTION, "recovered": GOOD}
 
 #: The page's own icon: four ranks' steps, one of them longer. Streamlit fetches its named icons from other hosts.
 ICON = f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">
@@ -94,3 +94,8 @@ header[data-testid="stHeader"] {{ background: transparent; height: 0; }}
 .pl-notice .do {{ margin-top: 0.45rem; }}
 .pl-notice .do div {{ margin: 0.3rem 0; display: flex; gap: 0.8rem; flex-wrap: wrap; align-items: baseline; }}
 </style>"""
+
+
+def state_colour(state: str) -> str:
+    """The colour of a finding's state; of one that this version does not know, that of a suspicion."""
+    return _STATE_COLOURS.get(state, CAUTION)

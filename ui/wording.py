@@ -6,7 +6,9 @@ Rule of this file: pure. Names come from other people's jobs: whatever goes into
 import html
 from collections.abc import Iterable
 
-from paceline.events import CAUSE_WORDS, Finding
+from msgspec import UNSET
+
+from paceline.events import CAUSE_WORDS, Evidence, Finding
 
 KINDS = {
     "straggler": "Straggler",
@@ -25,6 +27,7 @@ KINDS = {
 NONE = "not measured"
 #: Kinds that accuse no rank: what holds the job back is the job itself, or nothing can be said.
 _OF_THE_JOB = ("communication_bound", "data_bound", "data_imbalance", "slowdown", "insufficient_data")
+LONGEST_NAME = 60
 _SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
 #: The sign of multiplication.
 TIMES = "\u00d7"
@@ -96,9 +99,10 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{digits(value)} {unit}".strip()
 
 
-def named(name: str, unit: str) -> str:
-    """A number's name without underscores, and without the unit that stands beside it."""
-    return name.removesuffix(f"_{unit}").replace("_", " ")
+def evidence_name(item: Evidence) -> str:
+    """What a number of evidence measures, without the unit that stands beside it; and whose it is, if one rank's."""
+    name = item.name.removesuffix(f"_{item.unit}").replace("_", " ")
+    return name if item.rank is UNSET else f"{name} of rank {item.rank}"
 
 
 def apart(own: float, peers: float | None) -> bool:
@@ -133,8 +137,19 @@ def subject(finding: Finding) -> str:
 
 def verdict(finding: Finding) -> str:
     """A finding in one line: its kind, whom it is about and the cause, where there is one to tell."""
-    cause = f", {CAUSE_WORDS[finding.cause]}" if finding.cause != "unknown" or finding.kind == "straggler" else ""
-    return f"{KINDS[finding.kind]}: {subject(finding)}{cause}"
+    why = f", {cause(finding)}" if finding.cause != "unknown" or finding.kind == "straggler" else ""
+    kind = KINDS.get(finding.kind) or _plain(finding.kind).capitalize()
+    return f"{kind}: {subject(finding)}{why}"
+
+
+def cause(finding: Finding) -> str:
+    """A finding's cause in a few words; of a newer Paceline's, its name."""
+    return CAUSE_WORDS.get(finding.cause) or _plain(finding.cause)
+
+
+def _plain(name: str) -> str:
+    """A name that this version has no words for; names are of other processes, and may be of any length."""
+    return name.replace("_", " ")[:LONGEST_NAME]
 
 
 def cost(finding: Finding) -> str:

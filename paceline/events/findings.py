@@ -1,10 +1,14 @@
-"""The verdicts on a job, with cost, coverage and evidence, and the thresholds that they are reached with."""
+"""The verdicts on a job, with cost, coverage and evidence, and the thresholds that they are reached with.
+
+Kinds, states, causes and severities are those of this version. A newer one may have more, so every reader takes words
+that it does not know, and shows them as they are.
+"""
 
 from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Event, Number, Seconds, Whole
+from paceline.events.base import Event, Number, Rank, Seconds, Whole
 
 FindingKind = Literal[
     "straggler",
@@ -34,7 +38,7 @@ Cause = Literal[
     "unknown",
 ]
 #: Each cause in a few words, as pages and tables name it; its rule and advice stand in the analysis.
-CAUSE_WORDS: dict[Cause, str] = {
+CAUSE_WORDS: dict[str, str] = {
     "worker_compute": "slow computation on the worker",
     "throttling": "GPU throttling",
     "cpu_contention": "CPU contention",
@@ -67,13 +71,14 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One number, the peers' number beside it, and the rule that used them."""
+    """One number, the peers' number beside it, and the rule that used them; ``rank`` where it is one rank's."""
 
     name: str
     value: Number
     unit: str
     peers: Number | None
     rule: str
+    rank: Rank | msgspec.UnsetType = msgspec.UNSET
 
 
 class Finding(Event, frozen=True, kw_only=True):
@@ -86,12 +91,12 @@ class Finding(Event, frozen=True, kw_only=True):
 
     id: str
     revision: Whole
-    kind: FindingKind
-    state: FindingState
+    kind: FindingKind | str
+    state: FindingState | str
     cluster: str
     job: str
     attempt: Whole
-    cause: Cause
+    cause: Cause | str
     ranks: list[Whole]
     stage: Whole | None
     group: str | None
@@ -99,7 +104,7 @@ class Finding(Event, frozen=True, kw_only=True):
     devices: list[str]
     first_step: Whole
     last_step: Whole
-    severity: Severity
+    severity: Severity | str
     confidence: Number
     cost: Cost
     coverage: Coverage

@@ -61,7 +61,7 @@ class JobProfile(Event, frozen=True, kw_only=True):
     job: str
     attempt: Whole
     time_s: Time
-    kind: JobKind | None = None
+    kind: JobKind | str | None = None
     kind_probability: Number | None = None
     kind_probabilities: dict[str, Number] = {}
     cycle_period_s: Seconds | None = None

@@ -98,7 +98,7 @@ class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):
     """Error counters of one interface, since it came up."""
 
     interface: str
-    kind: Literal["ethernet", "infiniband"]
+    kind: Literal["ethernet", "infiniband"] | str
     counters: dict[str, Whole]
 
 

@@ -96,6 +96,8 @@ CAUSES: dict[Cause, CauseRow] = {
         advice="record a minute with paceline run --record and compare that rank's phases with a peer's",
     ),
 }
+#: The same advice by the word that a finding says.
+ADVICE: dict[str, str] = {cause: row.advice for cause, row in CAUSES.items()}
 _OVERLAYS = frozenset(part for row in CAUSES.values() if row.overlay for part in row.parts)
 
 

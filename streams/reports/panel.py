@@ -8,7 +8,7 @@ import statistics
 from paceline.events import OVERLAYS, Finding
 from paceline.visible import visible
 
-from ..episodes.causes import CAUSES
+from ..episodes.causes import ADVICE
 from ..jobs.config import JobConfig
 from .summary import JobSummary, Summary
 
@@ -77,7 +77,7 @@ def _finding(finding: Finding) -> list[str]:
     ]
     lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
     cost = finding.cost
-    lines.append(_row("Next", CAUSES[finding.cause].advice))
+    lines.append(_row("Next", ADVICE[finding.cause]))
     lines.append(
         _row(
             "Cost",

@@ -1,6 +1,7 @@
 """One message of every event ever released: read as it was, written with nothing lost."""
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -53,6 +54,29 @@ class TestGolden:
         """The JSON Schema in docs/ describes what really travels, and allows fields it does not know."""
         message = json.loads(path.read_bytes())
         validator(TOPIC_OF[path.stem]).validate(message | {"added_later": 1})
+
+
+def _words(message: Any, name: str) -> Iterator[dict[str, Any]]:
+    """Every object within ``message`` that has a word called ``name``."""
+    if isinstance(message, dict):
+        if isinstance(message.get(name), str):
+            yield message
+        yield from (found for value in message.values() for found in _words(value, name))
+    elif isinstance(message, list):
+        yield from (found for value in message for found in _words(value, name))
+
+
+@pytest.mark.parametrize("event", ["Finding", "JobProfile", "HostSamples"])
+def test_words_of_a_newer_version_are_taken(event: str) -> None:
+    """A kind, state, cause or severity that this version does not know is no reason to refuse a message."""
+    message = json.loads(next(path for path in GOLDEN if path.stem == event).read_bytes())
+    holders = [(holder, name) for name in ("kind", "state", "cause", "severity") for holder in _words(message, name)]
+    assert holders
+    for holder, name in holders:
+        holder[name] = "of_a_newer_version"
+    topic = TOPIC_OF[event]
+    assert contains(json.loads(encode(decode(topic, json.dumps(message).encode()))), message)
+    validator(topic).validate(message)
 
 
 def test_every_event_has_a_golden_file() -> None:

@@ -119,7 +119,7 @@ class SimulatedJob:
             ),
         )
 
-    def finding(self, revision: int, last: int, state: events.FindingState, **changed: Any) -> Numbered:
+    def finding(self, revision: int, last: int, state: str, **changed: Any) -> Numbered:
         """A revision of the one finding: the slow rank's computation."""
         lost_s = max(0, last - self.fault_step) * 0.0468
         peers_s = PHASES["forward"] + PHASES["backward"]

@@ -87,6 +87,19 @@ def test_every_kind_of_finding_has_its_card(kind, simulated_job, tell, open_page
     assert [words for words in wanted if words not in shown] == []
 
 
+NEWER = {"kind": "tilted_rack", "state": "under_review", "cause": "loose_<b>bolt</b>", "severity": "grave"}
+
+
+def test_a_finding_of_a_newer_version_is_shown_in_its_own_words(played, simulated_job, tell, open_page):
+    """A kind, state, cause and severity that this page has no words for: told as they are, and marked like the rest."""
+    tell(played, [simulated_job.finding(1, 99, id="newer", first_step=70, **NEWER)])
+    app = open_page(played)
+    wanted = ("Tilted rack: rank 2, loose &lt;b&gt;bolt&lt;/b&gt;", "under_review", "grave")
+    assert [words for words in wanted if words not in text_of(app)] == []
+    marks = json.loads(app.get("plotly_chart")[0].proto.spec)["layout"]["annotations"]
+    assert "under_review: loose &lt;b&gt;bolt&lt;/b&gt;" in [mark["text"] for mark in marks]
+
+
 def test_a_finding_of_a_node_knows_no_steps(simulated_job, tell, open_page):
     """Steps are left out where there are none, and a cost that is not known is not called 0."""
     feed = Feed()

@@ -1,8 +1,10 @@
 import math
 from typing import get_args
 
+import msgspec
 import pytest
 
+from paceline import events
 from paceline.events import CAUSE_WORDS, Cause, FindingKind
 from ui import wording
 
@@ -73,6 +75,13 @@ def test_only_a_difference_is_worth_a_colour(peers, told):
 def test_evidence_reads_as_people_say_it(value, unit, words):
     """Each unit as it is spoken; what was not measured is a dash."""
     assert wording.quantity(value, unit) == words
+
+
+def test_evidence_of_one_rank_says_which():
+    """Its name without the unit that stands beside it."""
+    mine = events.Evidence(name="power_w", value=1.0, unit="w", peers=None, rule="")
+    assert wording.evidence_name(mine) == "power"
+    assert wording.evidence_name(msgspec.structs.replace(mine, rank=3)) == "power of rank 3"
 
 
 def test_every_kind_and_cause_has_words():

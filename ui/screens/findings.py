@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from paceline.events import CAUSE_WORDS, Finding
+from paceline.events import Finding
 
 from .. import wording
 from ..findings_book import Episode
 from ..snapshot import JobView
-from ..theme import FAINT, STATE_COLOURS
+from ..theme import FAINT, state_colour
 from ..wording import safe
 
 #: Cards drawn; the rest is counted.
@@ -32,7 +32,7 @@ def draw_others(episodes: list[Episode], job: str | None) -> None:
     """Findings of nodes that are not of the job shown, those that are open, in short."""
     open_now = [one[-1] for one in episodes if one[-1].state != "recovered" and one[-1].job != job]
     for finding in open_now[:CARDS]:
-        colour = STATE_COLOURS[finding.state]
+        colour = state_colour(finding.state)
         st.html(
             f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
             f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
@@ -58,7 +58,7 @@ def _card(episode: tuple[Finding, ...], *, opened: bool) -> None:
 
 
 def _head(finding: Finding) -> str:
-    colour = STATE_COLOURS[finding.state]
+    colour = state_colour(finding.state)
     where = ", ".join([*finding.nodes[:3], *finding.devices[:3]])
     of_steps = finding.first_step >= 0
     facts = [
@@ -88,7 +88,7 @@ def _evidence(finding: Finding) -> str:
     head = [("Evidence", ""), ("own", "n"), ("peers", "n")]
     rows = [
         [
-            (wording.named(item.name, item.unit), ""),
+            (wording.evidence_name(item), ""),
             (wording.quantity(item.value, item.unit), "n own" if wording.apart(item.value, item.peers) else "n"),
             (wording.quantity(item.peers, item.unit), "n"),
         ]
@@ -99,7 +99,7 @@ def _evidence(finding: Finding) -> str:
 
 def _rest(finding: Finding) -> str:
     covered = finding.coverage
-    lines = [f"{wording.named(item.name, item.unit)}: {item.rule}" for item in finding.evidence if item.rule]
+    lines = [f"{wording.evidence_name(item)}: {item.rule}" for item in finding.evidence if item.rule]
     lines += [f"Cleared: {words}" for words in finding.exonerated]
     lines.append(f"Coverage: {covered.ranks_heard} of {covered.ranks_expected} ranks heard")
     lines[-1] += f", {covered.events_missing} events missing"
@@ -115,7 +115,7 @@ def _history(episode: tuple[Finding, ...]) -> str:
             (finding.revision, "n"),
             (finding.state, ""),
             (f"{finding.last_step:,}" if finding.last_step >= 0 else "-", "n"),
-            (CAUSE_WORDS[finding.cause], ""),
+            (wording.cause(finding), ""),
             (wording.ratio(finding.confidence), "n"),
             (wording.seconds(finding.cost.lost_s), "n"),
         ]
