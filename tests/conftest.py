@@ -257,6 +257,18 @@ def broker(request: pytest.FixtureRequest) -> BrokerSettings:
     return settings
 
 
+@pytest.fixture(params=BOTH)
+def own_broker(request: pytest.FixtureRequest) -> Iterator[BrokerSettings]:
+    """Each of the two in turn, a new one: nobody has written to it or read from it, and its topics may be deleted."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "apache":
+            settings = request.getfixturevalue("new_apache_kafka")().start().settings
+        else:
+            settings = BrokerSettings().with_brokers(stack.enter_context(embedded.start()).address)
+        ensure_topics(settings)
+        yield settings
+
+
 @pytest.fixture(scope="session")
 def bomb() -> Callable[[BrokerSettings, Topic, str], None]:
     """Puts a batch on a topic that weighs a tenth of a megabyte and unpacks to a hundred."""

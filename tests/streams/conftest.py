@@ -1,14 +1,11 @@
 """Made-up training runs and samples, seeded, so the same arguments give the same events; and real workers."""
 
-import contextlib
 import random
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from paceline.events import STEP, DeviceSamples, HostSamples, OpTimings
-from paceline.kafka import embedded
-from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.wire import sample_columns
 from tests.streams.real_workers import Workers
@@ -148,15 +145,9 @@ def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
     made.end()
 
 
-@pytest.fixture(params=["embedded", "apache"])
-def own_workers(request, until, tmp_path) -> Iterator[Workers]:
+@pytest.fixture
+def own_workers(own_broker, until, tmp_path) -> Iterator[Workers]:
     """Workers on a broker of the test's own, whose topics it may delete."""
-    with contextlib.ExitStack() as stack:
-        if request.param == "apache":
-            settings = request.getfixturevalue("new_apache_kafka")().start().settings
-        else:
-            settings = BrokerSettings().with_brokers(stack.enter_context(embedded.start()).address)
-        ensure_topics(settings)
-        made = Workers(settings, until, tmp_path / "worker.log")
-        stack.callback(made.end)
-        yield made
+    made = Workers(own_broker, until, tmp_path / "worker.log")
+    yield made
+    made.end()

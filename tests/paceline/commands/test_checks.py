@@ -60,11 +60,11 @@ def test_without_nvml_gpus_are_not_measured_and_nothing_fails(monkeypatch: pytes
 
 
 def test_a_healthy_broker_gives_status_0(
-    broker: BrokerSettings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    own_broker: BrokerSettings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     """Every line is readable by a program, and none fails."""
     monkeypatch.setattr(running_checks, "LOCAL", {})  # Whatever else runs on this machine.
-    code = doctor.main(["--json", "--brokers", broker.address])
+    code = doctor.main(["--json", "--brokers", own_broker.address])
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     named = {"python", "nvml", "broker", "login", "advertised", "topics", "clock", "lag", "dead letters"}
     assert {row["name"] for row in rows} >= named
