@@ -152,10 +152,10 @@ class Sender:
         waiting.refuse(index, f"topic {message.topic} does not exist")
         return True
 
-    def _away(self, patience_s: float = 0.5) -> BusError | None:
+    def _away(self) -> BusError | None:
         """Why a fresh connection fails; None where it does not. The producer itself would wait much longer."""
         try:
-            wait_for_broker(self.settings, patience_s)
+            wait_for_broker(self.settings, 0.5)
         except BusError as away:
             return away
         return None
