@@ -70,10 +70,10 @@ def _itself(snapshot: Snapshot) -> None:
     """What is wrong with Paceline itself, and what every sender says of its messages."""
     if snapshot.connection.state == "connected":
         found = troubles(snapshot)
-        words = [
-            f'<li><b>{safe(one.text)}</b><br><span class="muted">{_code(one.mend)}</span></li>' for one in found
-        ] or ["<li>Nothing is missing, held back or refused.</li>"]
-        st.html(f'<div class="pl" aria-label="Paceline itself"><ul>{"".join(words)}</ul></div>')
+        items = [f'<li><b>{safe(one.text)}</b><br><span class="muted">{_code(one.mend)}</span></li>' for one in found]
+        well = '<p class="muted">Nothing is missing, held back or refused.</p>'
+        words = f"<ul>{''.join(items)}</ul>" if items else well
+        st.html(f'<div class="pl" aria-label="Paceline itself">{words}</div>')
     if snapshot.senders:
         with st.expander("Senders", key="senders"):
             head = [("sender", ""), ("sent", "n"), ("waiting", "n"), ("spooled", "n"), ("shed", "n"), ("as of", "n")]
