@@ -15,7 +15,7 @@ import msgspec
 
 from paceline.events import LATEST_S, CollectiveTimings, Count, Rank, Whole
 from paceline.timed_event import TimedEvent
-from paceline.topics import COLLECTIVE
+from paceline.topics import COLLECTIVE_V1
 
 from .notes import Notes, SourceError
 from .op_rows import MOST_ROWS, MOST_S
@@ -194,7 +194,7 @@ class Inspector:
         world = max(self._ranks[process][1] for process in self._rows)
         parts = [part for process in self._rows for part in self._parts(process)]
         for sequences, (process, rows) in _numbered(sorted(parts, key=lambda part: part[1][-1].start_s)):
-            yield TimedEvent(rows[-1].start_s, COLLECTIVE, self._event(process, rows, sequences, world))
+            yield TimedEvent(rows[-1].start_s, COLLECTIVE_V1, self._event(process, rows, sequences, world))
 
     def _parts(self, process: _Process) -> Iterator[tuple[_Process, list[_Row]]]:
         rows = sorted(self._rows[process])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS, STEP, OpTimings
 from paceline.timed_event import TimedEvent
-from paceline.topics import OP
+from paceline.topics import OP_V1
 
 TOTAL = OP_INDEX[STEP]
 #: Rows of one message, and seconds.
@@ -80,7 +80,7 @@ def messages(rows: Rows, job: ImportedJob) -> Iterator[TimedEvent]:
             mine = piece.only(node_of[piece.rank] == index)
             event = _event(mine, job, names[index], sequences[names[index]])
             sequences[names[index]] += 1
-            yield TimedEvent(clock_s, OP, event)
+            yield TimedEvent(clock_s, OP_V1, event)
 
 
 def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:

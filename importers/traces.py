@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline.events import CollectiveTimings
 from paceline.timed_event import TimedEvent
-from paceline.topics import COLLECTIVE
+from paceline.topics import COLLECTIVE_V1
 
 from .kineto import RankTrace
 from .notes import Notes, SourceError
@@ -88,7 +88,7 @@ class Traces:
                     duration_s=[round(collective.span.end - collective.span.start, 6) for collective in collectives],
                     wait_s=[round(rank.stood[index], 6) for index in indices],
                 )
-                yield TimedEvent(max(collective.span.end for collective in collectives), COLLECTIVE, event)
+                yield TimedEvent(max(collective.span.end for collective in collectives), COLLECTIVE_V1, event)
 
 
 def _seconds(starts: list[float]) -> Iterator[list[int]]:

@@ -27,17 +27,23 @@ class Topic(msgspec.Struct, frozen=True):
     kind: Literal["raw", "derived", "compacted"]
     retention_ms: int | None
     partitions: int = PARTITIONS
+    encoding: Literal["json", "msgpack"] = "json"
+    #: A later version has taken its place: it is still read, and nothing here writes it any more.
+    superseded: bool = False
 
     @property
     def short(self) -> str:
-        """The name as people say it: ``op`` for ``paceline.op.v1``."""
-        return self.name.split(".")[1]
+        """The name as people say it: ``op`` for ``paceline.op.v2``, ``op-v1`` for the one before."""
+        _, word, version = self.name.split(".")
+        return f"{word}-{version}" if self.superseded else word
 
 
 DEVICE = Topic("paceline.device.v1", events.DeviceSamples, "node", "raw", 24 * HOUR_MS)
 HOST = Topic("paceline.host.v1", events.HostSamples, "node", "raw", 24 * HOUR_MS)
-OP = Topic("paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS)
-COLLECTIVE = Topic("paceline.collective.v1", events.CollectiveTimings, "job", "raw", 24 * HOUR_MS)
+OP = Topic("paceline.op.v2", events.StepTimings, "job", "raw", 24 * HOUR_MS, encoding="msgpack")
+COLLECTIVE = Topic("paceline.collective.v2", events.CollectiveCalls, "job", "raw", 24 * HOUR_MS, encoding="msgpack")
+OP_V1 = Topic("paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS, superseded=True)
+COLLECTIVE_V1 = Topic("paceline.collective.v1", events.CollectiveTimings, "job", "raw", 24 * HOUR_MS, superseded=True)
 NODE = Topic("paceline.node.v1", events.NodeDescribed, "node", "compacted", None)
 JOB = Topic("paceline.job.v1", events.JobDescribed, "job/node", "compacted", None)
 WINDOW = Topic(
@@ -53,7 +59,22 @@ FORECAST = Topic("paceline.forecast.v1", events.Forecast, "series", "derived", 7
 THRESHOLD = Topic("paceline.threshold.v1", events.Thresholds, "job", "compacted", None)
 DEADLETTER = Topic("paceline.deadletter.v1", events.DeadLetter, "none", "raw", 7 * 24 * HOUR_MS, 1)
 
-TOPICS = (DEVICE, HOST, OP, COLLECTIVE, NODE, JOB, WINDOW, FINDING, PROFILE, FORECAST, THRESHOLD, DEADLETTER)
+TOPICS = (
+    DEVICE,
+    HOST,
+    OP,
+    COLLECTIVE,
+    OP_V1,
+    COLLECTIVE_V1,
+    NODE,
+    JOB,
+    WINDOW,
+    FINDING,
+    PROFILE,
+    FORECAST,
+    THRESHOLD,
+    DEADLETTER,
+)
 BY_NAME = {topic.name: topic for topic in TOPICS}
 BY_SHORT = {topic.short: topic for topic in TOPICS}
 

@@ -1,15 +1,18 @@
-"""Bytes to events and back: JSON by msgspec, one decoder a topic, strict about types, lenient about extra fields.
+"""Bytes to events and back by msgspec, one decoder a topic, strict about types, lenient about extra fields: JSON, but
+for the topics of the highest rates, which are MessagePack with columns of raw numbers.
 
 Rule of this file: pure. What does not decode raises ``WireError`` with a reason that fits on one line; the door that
-read it decides what to do (the workers send it to the dead-letter topic).
+read it decides what to do (the workers send it to the dead-letter topic). Numbers inside raw columns are not looked at
+here: who reads them bounds them.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from paceline import events
+from paceline import columns, events
 from paceline.topics import TOPICS, Topic
 
 #: What is no column of node samples: who tells them, and what holds for all of them.
@@ -56,8 +59,35 @@ _OPTIONAL: dict[type, tuple[tuple[str, str], ...]] = {
     events.OpTimings: (("dp", "ranks"), ("tp", "ranks"), ("pp", "ranks")),
 }
 
-_encoder = msgspec.json.Encoder()
-_decoders = {topic.name: msgspec.json.Decoder(topic.event) for topic in TOPICS}
+#: Per part of a MessagePack event, the groups of raw columns that must be equally long; those that may be left out are
+#: None then, and a map of columns stands for all of its own.
+_RAW: dict[type, tuple[tuple[str, ...], ...]] = {
+    events.StepTimings: (("rank", "step", "start_s", "step_s", "phases"),),
+    events.Speakers: (("ranks", "world_sizes", "dp", "tp", "pp"),),
+    events.Microbatches: (("rank", "step", "microbatch", "forward_s", "backward_s"),),
+    events.ConditionColumns: (("rank", "time_s", "span_s", "values"),),
+    events.CollectiveSums: (
+        ("step", "group", "operation", "count", "members", "bytes", "wait_s", "duration_s"),
+        ("reached_rank", "reached_group", "reached_seq"),
+        ("span_rank", "span_first_s", "span_last_s", "span_waited_s"),
+    ),
+    events.LinkColumns: (
+        ("rank", "connections", "rtt_s", "retransmits", "rated_bytes_per_s"),
+        ("of", "local", "remote", "peer_rtt_s"),
+    ),
+    events.CollectiveCalls: (
+        ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
+    ),
+}
+#: Parts of a MessagePack event that have columns of their own.
+_PARTS = ("speakers", "microbatches", "conditions", "collectives", "links")
+
+_json = msgspec.json.Encoder()
+_msgpack = msgspec.msgpack.Encoder()
+_BINARY = {topic.event for topic in TOPICS if topic.encoding == "msgpack"}
+_decoders = {
+    topic.name: (msgspec.json if topic.encoding == "json" else msgspec.msgpack).Decoder(topic.event) for topic in TOPICS
+}
 
 
 class WireError(ValueError):
@@ -65,15 +95,16 @@ class WireError(ValueError):
 
 
 def encode(event: msgspec.Struct) -> bytes:
-    """``event`` as JSON. NaN and infinity, which JSON cannot say, become null: pass readings through ``finite``."""
-    return _encoder.encode(event)
+    """``event`` as its topic has it. NaN and infinity, which JSON cannot say, become null there: pass readings through
+    ``finite``."""
+    return (_msgpack if type(event) in _BINARY else _json).encode(event)
 
 
 def decode(topic: Topic, data: bytes) -> Any:
     """The event in ``data``.
 
     Raises:
-        WireError: not JSON, a wrong type, a future incompatible schema, columns of unequal length, or an index
+        WireError: not JSON (or MessagePack), a wrong type, a future incompatible schema, columns of unequal length, or an index
             beyond its vocabulary.
     """
     try:
@@ -82,8 +113,11 @@ def decode(topic: Topic, data: bytes) -> Any:
         raise WireError(str(error).replace("\n", " ")[:300]) from error
     if event.schema_version > events.SCHEMA_VERSION or event.schema_version < 1:
         raise WireError(f"schema_version {event.schema_version}: this version reads 1 to {events.SCHEMA_VERSION}")
-    for columns in _COLUMNS.get(type(event), ()):
-        lengths = {name: len(getattr(event, name)) for name in columns}
+    if topic.encoding == "msgpack":
+        _check_raw(event)
+        return event
+    for names in _COLUMNS.get(type(event), ()):
+        lengths = {name: len(getattr(event, name)) for name in names}
         if len(set(lengths.values())) > 1:
             raise WireError(f"columns of unequal length: {lengths}")
     for column, other in _OPTIONAL.get(type(event), ()):
@@ -93,6 +127,57 @@ def decode(topic: Topic, data: bytes) -> Any:
         if max(getattr(event, column), default=-1) >= len(getattr(event, words)):
             raise WireError(f"{column}: an index beyond {words}, which has {len(getattr(event, words))}")
     return event
+
+
+def _check_raw(event: Any) -> None:
+    """Refuse an event whose raw columns are torn, or of unequal length."""
+    for part in (event, *(getattr(event, name, None) for name in _PARTS)):
+        if part is None:
+            continue
+        for names in _RAW[type(part)]:
+            lengths = {name: length for column in names for name, length in _lengths(part, column)}
+            if len(set(lengths.values())) > 1:
+                raise WireError(f"columns of unequal length: {lengths}"[:300])
+    who = event.speakers
+    if len(who.devices) != columns.rows(who.ranks):
+        raise WireError(f"{len(who.devices)} devices of {columns.rows(who.ranks)} ranks")
+    words = event if isinstance(event, events.CollectiveCalls) else event.collectives
+    if words is not None and len(words.groups) != columns.rows(words.group_sizes):
+        raise WireError(f"{len(words.groups)} groups, {columns.rows(words.group_sizes)} sizes of groups")
+
+
+def _lengths(part: Any, name: str) -> list[tuple[str, int]]:
+    """The rows of the column or the map of columns called ``name``, by name."""
+    column = getattr(part, name)
+    if column is None:
+        return []
+    return [
+        (word, _rows(word, one)) for word, one in (column.items() if isinstance(column, dict) else ((name, column),))
+    ]
+
+
+def _rows(name: str, column: events.Column) -> int:
+    rows, rest = divmod(len(column.data), columns.SIZES[column.type])
+    if rest:
+        raise WireError(f"{name[:64]}: {len(column.data)} bytes are no whole number of {column.type}")
+    return rows
+
+
+def readable(event: Any) -> Mapping[str, Any]:
+    """``event`` as plain data for people and for JSON: raw columns as lists, NaN as None."""
+    plain: dict[str, Any] = _plain(event)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, events.Column):
+        return [None if one != one else one for one in columns.numbers(value)]
+    if isinstance(value, msgspec.Struct):
+        fields = {name: getattr(value, name) for name in value.__struct_fields__}
+        return {name: _plain(one) for name, one in fields.items() if one is not None and one is not msgspec.UNSET}
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 def key_of(topic: Topic, event: Any) -> str | None:

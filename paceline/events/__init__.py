@@ -5,7 +5,7 @@ fields); every released shape has a golden file in ``tests/paceline/golden``. Un
 
 High-rate events are **columnar batches**: parallel lists, one entry a row, so that a node's sidecar sends one message a
 second for all its ranks. Words that repeat (operations, groups) are sent once as a vocabulary and rows hold indices
-into it. Times of rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer's clock): offsets are
+into it. Those of the highest rates (StepTimings, CollectiveCalls) are MessagePack with columns of raw numbers. Times of rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer's clock): offsets are
 short on the wire and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 """
 
@@ -26,6 +26,16 @@ from paceline.events.base import (
     Whole,
 )
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
+from paceline.events.columns import (
+    CollectiveCalls,
+    CollectiveSums,
+    Column,
+    ConditionColumns,
+    LinkColumns,
+    Microbatches,
+    Speakers,
+    StepTimings,
+)
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
     CAUSE_WORDS,
@@ -73,7 +83,11 @@ __all__ = [
     "Accounted",
     "Backtest",
     "Cause",
+    "CollectiveCalls",
+    "CollectiveSums",
     "CollectiveTimings",
+    "Column",
+    "ConditionColumns",
     "Cost",
     "Count",
     "CountOrNone",
@@ -97,7 +111,9 @@ __all__ = [
     "JobKind",
     "JobProfile",
     "JobWindow",
+    "LinkColumns",
     "LinkSample",
+    "Microbatches",
     "NetworkErrors",
     "NodeDescribed",
     "Number",
@@ -111,6 +127,8 @@ __all__ = [
     "RankWindow",
     "Seconds",
     "Severity",
+    "Speakers",
+    "StepTimings",
     "Thresholds",
     "Time",
     "Whole",

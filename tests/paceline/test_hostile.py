@@ -49,7 +49,7 @@ HOSTILE = {
 def test_hostile_input_is_refused_on_one_line(data: bytes) -> None:
     """The reason is one readable line, short enough for a log and a dead letter."""
     with pytest.raises(WireError) as caught:
-        decode(topics.OP, data)
+        decode(topics.OP_V1, data)
     reason = str(caught.value)
     assert reason
     assert "\n" not in reason
@@ -61,7 +61,7 @@ def test_a_cut_message_never_passes(size: int) -> None:
     """A message that lost its end is refused, wherever it was cut."""
     whole = (GOLDEN / "CollectiveTimings.json").read_bytes().rstrip()
     with pytest.raises(WireError):
-        decode(topics.COLLECTIVE, whole[:-size])
+        decode(topics.COLLECTIVE_V1, whole[:-size])
 
 
 def test_a_window_of_unknown_kind_is_refused() -> None:

@@ -31,7 +31,7 @@ class Workers:
         self.processes.append(subprocess.Popen(command, stdout=self.log, stderr=self.log))
         return self.processes[-1]
 
-    def produce(self, events, topic=topics.OP) -> None:
+    def produce(self, events, topic=topics.OP_V1) -> None:
         producer = clients.producer(self.settings, "test")
         for event in events:
             producer.send(topic.name, key=event.job.encode(), value=wire.encode(event))
@@ -76,7 +76,7 @@ def expected(events) -> list[dict[str, object]]:
     """The findings of an uninterrupted run of the same code, in process."""
     processor = Processor()
     found = [
-        found for event in events for topic, found in processor.update(topics.OP, event) if topic == topics.FINDING
+        found for event in events for topic, found in processor.update(topics.OP_V1, event) if topic == topics.FINDING
     ]
     return [json.loads(wire.encode(finding)) for finding in found]
 

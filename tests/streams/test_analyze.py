@@ -24,7 +24,7 @@ def events(make_training):
 
 @pytest.fixture
 def lines(events):
-    return [recording.render(topics.OP.name, event.job, 0, wire.encode(event)) for event in events]
+    return [recording.render(topics.OP_V1.name, event.job, 0, wire.encode(event)) for event in events]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_json_is_every_finding_of_the_processor(file, events):
     """What it prints is what the same code says on the bus, one object a line."""
     done = analyze(file, "--json")
     processor = Processor()
-    said = [found for event in events for _, found in processor.update(topics.OP, event) if isinstance(found, Finding)]
+    said = [found for event in events for _, found in processor.update(topics.OP_V1, event) if isinstance(found, Finding)]
     assert done.returncode == 0
     assert done.stdout == b"".join(wire.encode(found) + b"\n" for found in said)
     assert said
@@ -115,7 +115,7 @@ def test_a_jobs_name_does_nothing_to_the_terminal(make_training, options):
         msgspec.structs.replace(event, job=hostile, node=f"{event.node} {hostile}")
         for event in make_training(slow=2, seconds=18)
     ]
-    lines = b"".join(recording.render(topics.OP.name, "k", 0, wire.encode(event)) for event in events)
+    lines = b"".join(recording.render(topics.OP_V1.name, "k", 0, wire.encode(event)) for event in events)
     done = analyze("-", *options, stdin=lines)
     said = (done.stdout + done.stderr).decode()
     assert "job" in said

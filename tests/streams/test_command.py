@@ -9,7 +9,7 @@ import pytest
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription
-from paceline.topics import OP
+from paceline.topics import OP_V1
 from streams import __main__ as command
 from streams import faust_app, worker
 
@@ -74,12 +74,12 @@ def test_a_cluster_that_lets_us_in_and_can_do_no_more_is_waited_for(broker, monk
     away = [BusError(broker.address, "no controller", "wait"), BusError(broker.address, "no leader", "wait")]
     monkeypatch.setattr(command, "AGAIN_S", 0.0)
     monkeypatch.setattr(command, "ensure_topics", lambda *wanted: away and _raise(away.pop(0)))
-    assert set(command._joined(broker, 60.0, [OP])) == {OP.name}
+    assert set(command._joined(broker, 60.0, [OP_V1])) == {OP_V1.name}
     said = capsys.readouterr().err
     assert ["no controller" in said, "no leader" in said, away] == [True, True, []]
     away.append(BusError(broker.address, "not allowed", "ask for an ACL", permanent=True))
     with pytest.raises(BusError, match="not allowed"):
-        command._joined(broker, 60.0, [OP])
+        command._joined(broker, 60.0, [OP_V1])
 
 
 def _raise(error):

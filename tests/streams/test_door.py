@@ -13,7 +13,7 @@ from streams.processor import Processor
 from streams.snapshots import pack, unpack
 from streams.store import Store
 
-AT = Partition(topics.OP.name, 0)
+AT = Partition(topics.OP_V1.name, 0)
 
 
 class KilledError(Exception):
@@ -77,7 +77,7 @@ async def work(broker, clock, step_s=0.4):
     """A worker's life: read on from the committed offset, store what is due, stop in good order."""
     door = door_of(broker, clock)
     for offset in range(broker.committed, len(broker.messages)):
-        await door.take(topics.OP, AT, offset, broker.messages[offset])
+        await door.take(topics.OP_V1, AT, offset, broker.messages[offset])
         clock.now_s += step_s
         await door.checkpoint()
     await door.checkpoint(everything=True)
@@ -150,7 +150,7 @@ def test_an_idle_job_is_stored_too(messages):
         broker, clock = Broker(messages), Clock()
         door = door_of(broker, clock)
         for offset in range(5):
-            await door.take(topics.OP, AT, offset, messages[offset])
+            await door.take(topics.OP_V1, AT, offset, messages[offset])
         await door.checkpoint()
         before = broker.committed
         clock.now_s += 2.5
@@ -212,7 +212,7 @@ def test_a_flood_of_refused_messages_is_put_aside_in_batches(messages):
         broker = Batching([b"nonsense"] * 3000)
         door = door_of(broker, Clock())
         for offset, message in enumerate(broker.messages):
-            await door.take(topics.OP, AT, offset, message)
+            await door.take(topics.OP_V1, AT, offset, message)
         assert broker.committed == 0
         await door.checkpoint()
         return broker, door.counts.dead_letters
@@ -243,7 +243,7 @@ def test_a_checkpoint_while_the_client_takes_its_time_waits_for_what_is_being_ha
 
     async def taken(door, messages):
         for offset, message in enumerate(messages):
-            await door.take(topics.OP, AT, offset, message)
+            await door.take(topics.OP_V1, AT, offset, message)
 
     async def run():
         broker = Slow(messages)
@@ -322,12 +322,12 @@ def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
     odd = [wire.encode(event) for event in make_training(job="odd", ranks=4, nodes=1, seconds=3)]
     sound = [wire.encode(event) for event in make_training(job="sound", ranks=2, nodes=1, seconds=3)]
     broker, clock = Broker([*odd, *sound]), Clock()
-    processor = Processor({topics.OP.name: (Unstorable,)})
+    processor = Processor({topics.OP_V1.name: (Unstorable,)})
     door = Door(processor, Store(broker.table, broker.delivered), broker.publish, broker, clock, clock)
 
     async def run():
         for offset, message in enumerate(broker.messages):
-            await door.take(topics.OP, AT, offset, message)
+            await door.take(topics.OP_V1, AT, offset, message)
         await door.checkpoint(everything=True)
 
     asyncio.run(run())
@@ -348,7 +348,7 @@ def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):
         broker, clock = Broker(messages), Clock()
         door = door_of(broker, clock)
         for offset in range(5):
-            await door.take(topics.OP, AT, offset, messages[offset])
+            await door.take(topics.OP_V1, AT, offset, messages[offset])
         asyncio.get_running_loop().call_soon(door.lose)
         await door.checkpoint(everything=True)
         return broker.committed, len(door.processor.states)
@@ -364,7 +364,7 @@ def test_a_missing_stretch_is_asked_for_again(messages, uninterrupted):
         door = door_of(broker, clock)
         order = [*range(20), 45, 46, *range(20, len(messages))]
         for offset in order:
-            await door.take(topics.OP, AT, offset, messages[offset])
+            await door.take(topics.OP_V1, AT, offset, messages[offset])
         await door.checkpoint(everything=True)
         return broker
 
@@ -381,7 +381,7 @@ def test_lag_is_what_was_not_taken_yet(messages):
         door = door_of(broker, Clock())
         before = door.lag()
         for offset in range(7):
-            await door.take(topics.OP, AT, offset, messages[offset])
+            await door.take(topics.OP_V1, AT, offset, messages[offset])
         return before, door.lag()
 
     assert asyncio.run(run()) == ({"op": len(messages)}, {"op": len(messages) - 7})
@@ -403,7 +403,7 @@ def test_what_is_refused_or_missing_is_counted_by_topic(messages, make_training)
 def test_a_topic_that_is_read_anew_is_told_once_and_its_partitions_counted(caplog):
     """A worker that got several of them says it in a line; who watches many workers sees it in their metrics."""
     door = door_of(Broker([]), Clock())
-    door.read_anew([Partition(topics.OP.name, 3), Partition(topics.JOB.name, 3), Partition(topics.OP.name, 4)])
+    door.read_anew([Partition(topics.OP_V1.name, 3), Partition(topics.JOB.name, 3), Partition(topics.OP_V1.name, 4)])
     assert door.counts.remade == {"op": 2, "job": 1}
     assert [record.getMessage() for record in caplog.records] == [
         "paceline.job.v1 was deleted and made again: 1 of its partitions are read from their beginning",

@@ -243,8 +243,8 @@ def test_a_keyed_state_keeps_the_same_promises(make_training):
     """All decisions of a job together, restored in the middle, go on as if nothing had happened."""
     events = make_training(seconds=18, slow=1, slow_from_s=6)
     whole = KeyedState()
-    expected = [found for event in events for found in whole.update(topics.OP, event)]
+    expected = [found for event in events for found in whole.update(topics.OP_V1, event)]
     first = KeyedState()
-    found = [one for event in events[:25] for one in first.update(topics.OP, event)]
+    found = [one for event in events[:25] for one in first.update(topics.OP_V1, event)]
     second = KeyedState.restore(first.snapshot())
-    assert found + [one for event in events[25:] for one in second.update(topics.OP, event)] == expected
+    assert found + [one for event in events[25:] for one in second.update(topics.OP_V1, event)] == expected

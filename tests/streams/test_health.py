@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from paceline import hosts
 from paceline.events import DeliveryAccount
-from paceline.topics import HOST, OP
+from paceline.topics import HOST, OP_V1
 from streams.door import DoorCounts
 from streams.health import WorkerState, metrics, serve
 from streams.producers import Producers
@@ -138,9 +138,9 @@ def counts(make_training, make_host_samples):
         outages=3,
     )
     first, _, _, _, _, then = make_training(ranks=1, nodes=1, seconds=6)
-    producers.hear(OP, structs.replace(first, account=DeliveryAccount(sent=1), lost=9))
-    producers.hear(OP, structs.replace(then, account=account))
-    producers.hear(OP, structs.replace(then, producer="another process", account=account))
+    producers.hear(OP_V1, structs.replace(first, account=DeliveryAccount(sent=1), lost=9))
+    producers.hear(OP_V1, structs.replace(then, account=account))
+    producers.hear(OP_V1, structs.replace(then, producer="another process", account=account))
     (host,) = make_host_samples(seconds=1)
     producers.hear(HOST, structs.replace(host, account=DeliveryAccount(sent=30, waiting=2)))
     return DoorCounts(

@@ -28,7 +28,7 @@ class Echo:
         return made
 
 
-ROUTES = {topics.OP.name: (Echo,), topics.DEVICE.name: (Echo,)}
+ROUTES = {topics.OP_V1.name: (Echo,), topics.DEVICE.name: (Echo,)}
 
 
 def counts(processor):
@@ -42,7 +42,7 @@ def test_jobs_do_not_mix(make_training):
     def findings(events):
         processor = Processor()
         return [
-            found for event in events for _, found in processor.update(topics.OP, event) if isinstance(found, Finding)
+            found for event in events for _, found in processor.update(topics.OP_V1, event) if isinstance(found, Finding)
         ]
 
     mixed = findings([event for row in zip(*runs.values(), strict=True) for event in row])
@@ -56,16 +56,16 @@ def test_attempts_and_clusters_are_jobs_of_their_own(make_training):
     event = make_training(seconds=1)[0]
     processor = Processor(ROUTES)
     for changed in ({}, {"attempt": 1}, {"cluster": "d"}):
-        processor.update(topics.OP, msgspec.structs.replace(event, **changed))
+        processor.update(topics.OP_V1, msgspec.structs.replace(event, **changed))
     assert len(processor.states) == 3
 
 
 def test_an_idle_job_is_forgotten_and_named_once(make_training):
     """After an hour of stream time without an event, and its stored state may go."""
     processor = Processor(ROUTES, idle_s=60.0)
-    processor.update(topics.OP, make_training(job="old", seconds=1)[0])
+    processor.update(topics.OP_V1, make_training(job="old", seconds=1)[0])
     for event in make_training(job="new", seconds=70):
-        processor.update(topics.OP, event)
+        processor.update(topics.OP_V1, event)
     assert list(counts(processor)) == ["new"]
     assert [key.name for key in processor.take_forgotten()] == ["old"]
     assert processor.take_forgotten() == []
@@ -78,7 +78,7 @@ def test_a_clock_years_ahead_does_not_make_others_idle(make_training):
     wild = make_training(job="wild", seconds=60, nodes=1, t0_s=4_000_000_000.0)
     for row in zip(good, wild, strict=True):
         for event in row:
-            processor.update(topics.OP, event)
+            processor.update(topics.OP_V1, event)
     assert counts(processor) == {"good": 60, "wild": 60}
 
 
@@ -87,18 +87,18 @@ def test_a_flood_of_job_names_does_not_fill_the_memory(make_training):
     processor = Processor(ROUTES, most_states=10)
     event = make_training(seconds=1)[0]
     for number in range(100):
-        processor.update(topics.OP, msgspec.structs.replace(event, job=f"job-{number}"))
+        processor.update(topics.OP_V1, msgspec.structs.replace(event, job=f"job-{number}"))
     assert list(counts(processor)) == [f"job-{number}" for number in range(90, 100)]
 
 
 def test_a_unit_is_put_back(make_training):
     """Snapshot and restore through the processor keep the state of a key."""
     event = make_training(seconds=1)[0]
-    key = state_key(topics.OP, event)
+    key = state_key(topics.OP_V1, event)
     first, second = Processor(ROUTES), Processor(ROUTES)
-    first.update(topics.OP, event)
+    first.update(topics.OP_V1, event)
     second.restore(key, first.snapshot(key))
-    second.update(topics.OP, event)
+    second.update(topics.OP_V1, event)
     assert counts(second) == {"job": 2}
 
 
@@ -116,11 +116,11 @@ def test_what_comes_before_any_time_is_known_is_kept(make_training):
         cluster="c", producer="p", sequence=0, node="node-7", time_s=event.t0_s, devices=[], **unknown
     )
     stored = Processor(ROUTES)
-    stored.update(topics.OP, make_training(job="stored", seconds=1)[0])
+    stored.update(topics.OP_V1, make_training(job="stored", seconds=1)[0])
     (key,) = stored.states
     processor = Processor()
     processor.update(topics.NODE, inventory)
     processor.restore(key, stored.snapshot(key))
-    processor.update(topics.OP, event)
+    processor.update(topics.OP_V1, event)
     assert [one.name for one in processor.states] == ["node-7", "stored", "running"]
     assert processor.take_forgotten() == []

@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from paceline.events import DeliveryAccount
-from paceline.topics import HOST, OP, WINDOW
+from paceline.topics import HOST, OP_V1, WINDOW
 from streams.producers import MOST_PROCESSES, MOST_SENDERS, Producers
 
 SIDECAR = ("sidecar", "node-0", "job")
@@ -13,7 +13,7 @@ def test_jumps_in_the_numbers_are_counted_by_topic(make_training, make_host_samp
     """What comes again counts once; what starts in the middle misses nothing."""
     producers, batches = Producers(), make_training(ranks=1, nodes=1, seconds=8)
     for place in (2, 3, 3, 6, 7):
-        producers.hear(OP, structs.replace(batches[place], lost=1))
+        producers.hear(OP_V1, structs.replace(batches[place], lost=1))
     for samples in make_host_samples(seconds=3):
         producers.hear(HOST, samples)
     assert producers.missing == {"op": 2, "host": 0}
@@ -23,9 +23,9 @@ def test_jumps_in_the_numbers_are_counted_by_topic(make_training, make_host_samp
 def test_partitions_that_come_back_are_no_gap(make_training):
     """Meanwhile another worker has heard what is between."""
     producers, batches = Producers(), make_training(ranks=1, nodes=1, seconds=8)
-    producers.hear(OP, batches[0])
+    producers.hear(OP_V1, batches[0])
     producers.forget_positions()
-    producers.hear(OP, batches[7])
+    producers.hear(OP_V1, batches[7])
     assert producers.missing == {"op": 0}
 
 
@@ -34,7 +34,7 @@ def test_an_account_is_the_newest_and_a_restart_another_process(make_training):
     producers, batches = Producers(), make_training(ranks=1, nodes=1, seconds=4)
     for place, (process, sent) in enumerate((("a", 10), ("b", 1), ("b", 2), ("a", 11))):
         said = structs.replace(batches[place], producer=process, account=DeliveryAccount(sent=sent))
-        producers.hear(OP, said if process == "b" else structs.replace(said, t0_s=said.t0_s - 60.0))
+        producers.hear(OP_V1, said if process == "b" else structs.replace(said, t0_s=said.t0_s - 60.0))
     assert producers.senders[SIDECAR].account.sent == 2
     assert producers.senders[SIDECAR].restarts == 1
 
@@ -42,7 +42,7 @@ def test_an_account_is_the_newest_and_a_restart_another_process(make_training):
 def test_what_keeps_no_account_is_no_sender(make_training):
     """A recording that is replayed."""
     producers = Producers()
-    producers.hear(OP, make_training(ranks=1, nodes=1, seconds=1)[0])
+    producers.hear(OP_V1, make_training(ranks=1, nodes=1, seconds=1)[0])
     producers.hear(WINDOW, object())  # type: ignore[arg-type]
     assert producers.senders == {}
 
@@ -52,9 +52,9 @@ def test_memory_is_bounded(make_training):
     producers, (batch,) = Producers(), make_training(ranks=1, nodes=1, seconds=1)
     account = DeliveryAccount()
     for number in range(MOST_SENDERS + 5):
-        producers.hear(OP, structs.replace(batch, node=f"n-{number}", producer=str(number), account=account))
+        producers.hear(OP_V1, structs.replace(batch, node=f"n-{number}", producer=str(number), account=account))
     for number in range(MOST_PROCESSES + 5):
-        producers.hear(OP, structs.replace(batch, producer=f"p-{number}", account=account))
+        producers.hear(OP_V1, structs.replace(batch, producer=f"p-{number}", account=account))
     assert len(producers.senders) == MOST_SENDERS
     assert ("sidecar", "n-0", "job") not in producers.senders
     assert producers.senders[SIDECAR].restarts == MOST_PROCESSES - 1

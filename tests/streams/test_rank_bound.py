@@ -24,7 +24,7 @@ def events(make_training):
 
 
 def said(processor, events):
-    return [answer for event in events for _, answer in processor.update(topics.OP, event)]
+    return [answer for event in events for _, answer in processor.update(topics.OP_V1, event)]
 
 
 def test_ranks_beyond_the_bound_are_left_out_and_told(events):
@@ -80,7 +80,7 @@ def test_no_table_is_longer_than_the_bound(events):
 
 def test_collectives_are_bounded_alike():
     """Who stands in a collective is kept by rank, too."""
-    message = wire.decode(topics.COLLECTIVE, GOLDEN.read_bytes())
+    message = wire.decode(topics.COLLECTIVE_V1, GOLDEN.read_bytes())
     open_ = [
         OpenCollective(rank=rank, group="g", group_size=2, seq=1, operation="all_reduce", start_s=1.0)
         for rank in (0, 2**20 - 1)

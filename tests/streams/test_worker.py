@@ -25,8 +25,8 @@ def test_from_batches_to_findings(workers, make_training, request):
     workers.produce([*others[:10], huge, *others[10:]])
     workers.produce(events[:20])
     nonsense = [b'{"job": nonsense ' + job.encode(), b"\xff\x00" + job.encode()]
-    workers.produce_raw(topics.OP, job.encode(), nonsense[0])
-    workers.produce_raw(topics.OP, None, nonsense[1])
+    workers.produce_raw(topics.OP_V1, job.encode(), nonsense[0])
+    workers.produce_raw(topics.OP_V1, None, nonsense[1])
     workers.produce(events[20:])
     wanted = expected(events)
     assert wanted
@@ -36,7 +36,7 @@ def test_from_batches_to_findings(workers, make_training, request):
     excerpts = {base64.b64encode(message).decode() for message in nonsense}
     workers.until(lambda: excerpts <= {letter["excerpt"] for letter in workers.dead_letters()})
     letters = [letter for letter in workers.dead_letters() if letter["excerpt"] in excerpts]
-    assert {letter["topic"] for letter in letters} == {topics.OP.name}
+    assert {letter["topic"] for letter in letters} == {topics.OP_V1.name}
     assert all(letter["reason"] and letter["offset"] >= 0 for letter in letters)
     workers.until(lambda: len(workers.findings(other)) >= len(expected(others)))
     assert upserted(workers.findings(other)) == expected(others)
@@ -109,13 +109,13 @@ def test_two_workers_say_what_one_says(workers, make_training, request, free_por
 def test_gaps_lag_and_senders_are_in_its_metrics(workers, make_training, request, free_port):
     """Two messages that never came, one that is none, and what the sidecar says of itself; nothing is left to read."""
     job = f"numbers-{request.node.name}"
-    account = DeliveryAccount(sent=3, spooled=41, shed={topics.OP.name: 5})
+    account = DeliveryAccount(sent=3, spooled=41, shed={topics.OP_V1.name: 5})
     first, _, _, last = make_training(job=job, nodes=1, seconds=4)
     workers.start("--web-port", str(port := free_port()))
     workers.until(lambda: ready(port))
     before = metric(port, 'paceline_streams_missing_messages_total{topic="op"}')
     workers.produce([first, msgspec.structs.replace(last, account=account)])
-    workers.produce_raw(topics.OP, job.encode(), b"nonsense")
+    workers.produce_raw(topics.OP_V1, job.encode(), b"nonsense")
     who = f'{{node="node-0",training_job="{job}"}}'
     workers.until(lambda: metric(port, f"paceline_sidecar_spooled_messages{who}") == 41)
     workers.until(lambda: metric(port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op"}') >= 1)

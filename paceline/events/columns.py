@@ -1,0 +1,159 @@
+"""Columns of numbers as bytes: what the topics of the highest rates carry in place of lists of JSON numbers."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from paceline.events.base import Accounted, Produced, Seconds, Time, Whole
+from paceline.events.collectives import OpenCollective
+
+#: Signed or unsigned whole numbers or floating point ones, and the bytes of each: numpy's names without the ``<``.
+ColumnType = Literal["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8"]
+Word = Annotated[str, msgspec.Meta(max_length=256)]
+
+
+class Column(msgspec.Struct, frozen=True, array_like=True):
+    """Numbers of one type, one after the other, little-endian: ``["f4", b"…"]``. NaN is *not measured*."""
+
+    type: ColumnType
+    data: bytes
+
+
+class Speakers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """For whom a message speaks, one entry a rank: the world as each believes it to be, its device, and its places in
+    the data, tensor and pipeline dimensions, -1 where unknown; left out where no rank has one."""
+
+    ranks: Column
+    world_sizes: Column
+    devices: list[Word]
+    dp: Column | None = None
+    tp: Column | None = None
+    pp: Column | None = None
+
+
+class Microbatches(msgspec.Struct, frozen=True, kw_only=True):
+    """Micro-batches of steps that have more than one, a row each: seconds in forward and in backward."""
+
+    rank: Column
+    step: Column
+    microbatch: Column
+    forward_s: Column
+    backward_s: Column
+
+
+class ConditionColumns(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ranks' nodes and devices went through: a row a rank and look. ``values`` has the fields of
+    RankCondition by name, as far as any row measured them; ``time_s`` is an offset from the message's ``t0_s``."""
+
+    rank: Column
+    time_s: Column
+    span_s: Column
+    values: dict[Word, Column]
+
+
+class CollectiveSums(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The collectives of a node's ranks, summed by step, group, operation and size.
+
+    ``step … duration_s`` has a row a step, group, operation and power of two of the bytes: how many collectives
+    (``count``), by how many of the node's ranks (``members``), their bytes in all, and of each the least ``wait_s`` and
+    ``duration_s`` of these ranks, summed: who comes last into a collective waits for nobody. A step is told once it is
+    complete, in one message. ``group`` indexes ``groups``, ``operation`` ``operations``.
+
+    ``reached_*`` has a row a rank and group: the number of its latest collective there. ``span_*`` has a row a rank:
+    the first start and the last end of the collectives since the message before, as offsets from ``t0_s``, and the
+    seconds stood waiting meanwhile. ``longest_wait_s`` is the longest wait for one of them.
+    """
+
+    groups: list[Word]
+    group_sizes: Column
+    operations: list[Word]
+    step: Column
+    group: Column
+    operation: Column
+    count: Column
+    members: Column
+    bytes: Column
+    wait_s: Column
+    duration_s: Column
+    reached_rank: Column
+    reached_group: Column
+    reached_seq: Column
+    span_rank: Column
+    span_first_s: Column
+    span_last_s: Column
+    span_waited_s: Column
+    longest_wait_s: Seconds = 0.0
+
+
+class LinkColumns(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """LinkSamples of a node's ranks: a row a rank, and in ``of … peer_rtt_s`` a row a connection that carried data.
+
+    ``of`` is the row of the rank. ``local`` and ``remote`` stand for the connection's ends: the first 8 bytes of
+    BLAKE2b of ``ip:port``, as a number; which two ranks a connection joins is told by ends that are equal.
+    """
+
+    rank: Column
+    connections: Column
+    rtt_s: Column
+    retransmits: Column
+    rated_bytes_per_s: Column | None = None
+    of: Column
+    local: Column
+    remote: Column
+    peer_rtt_s: Column
+
+
+class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
+    """A node's steps: phases, collectives and links of its ranks together. Key: job.
+
+    ``rank``, ``step``, ``start_s``, ``step_s`` and every column of ``phases`` have a row a rank and step: when the step
+    began, its whole duration, and its seconds in each phase and overlay. A rank tells a step when it is over.
+    ``lost`` counts marks that were dropped on the node before this message. ``open`` lists the ranks that have stood in
+    a collective for seconds, as of ``now_s``; a hang shows in nothing else. A message may have no row, and only tell
+    of links or of what is open.
+    """
+
+    job: str
+    attempt: Whole
+    node: str
+    t0_s: Time
+    speakers: Speakers
+    rank: Column
+    step: Column
+    start_s: Column
+    step_s: Column
+    phases: dict[Word, Column]
+    lost: Whole = 0
+    microbatches: Microbatches | None = None
+    conditions: ConditionColumns | None = None
+    collectives: CollectiveSums | None = None
+    links: LinkColumns | None = None
+    open: list[OpenCollective] = []
+    now_s: Time | None = None
+
+
+class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):
+    """The collectives of a node's ranks one by one, a row a rank and collective. Key: job.
+
+    Told where a job's steps have no phases, and on demand. The columns are those of CollectiveTimings. ``summed`` says
+    that the same producer tells the sums of the same collectives in StepTimings, which then carry the verdict.
+    """
+
+    job: str
+    attempt: Whole
+    node: str
+    t0_s: Time
+    summed: bool = False
+    speakers: Speakers
+    groups: list[Word]
+    group_sizes: Column
+    operations: list[Word]
+    rank: Column
+    step: Column
+    seq: Column
+    group: Column
+    operation: Column
+    bytes: Column
+    start_s: Column
+    duration_s: Column
+    wait_s: Column
