@@ -104,8 +104,8 @@ def decode(topic: Topic, data: bytes) -> Any:
     """The event in ``data``.
 
     Raises:
-        WireError: not JSON (or MessagePack), a wrong type, a future incompatible schema, columns of unequal length, or an index
-            beyond its vocabulary.
+        WireError: not JSON (or MessagePack), a wrong type, a future incompatible schema, columns of unequal length,
+            or an index beyond its vocabulary.
     """
     try:
         event = _decoders[topic.name].decode(data)

@@ -5,8 +5,9 @@ fields); every released shape has a golden file in ``tests/paceline/golden``. Un
 
 High-rate events are **columnar batches**: parallel lists, one entry a row, so that a node's sidecar sends one message a
 second for all its ranks. Words that repeat (operations, groups) are sent once as a vocabulary and rows hold indices
-into it. Those of the highest rates (StepTimings, CollectiveCalls) are MessagePack with columns of raw numbers. Times of rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer's clock): offsets are
-short on the wire and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
+into it. Those of the highest rates (StepTimings, CollectiveCalls) are MessagePack with columns of raw numbers. Times of
+rows are offsets in seconds from the batch's ``t0_s`` (Unix time on the producer's clock): offsets are short on the wire
+and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 """
 
 from paceline.events.base import (
