@@ -151,9 +151,11 @@ def _lengths(part: Any, name: str) -> list[tuple[str, int]]:
     column = getattr(part, name)
     if column is None:
         return []
-    return [
-        (word, _rows(word, one)) for word, one in (column.items() if isinstance(column, dict) else ((name, column),))
-    ]
+    if isinstance(column, dict):
+        return [(word, _rows(word, one)) for word, one in column.items()]
+    if column.type[0] == "f" and not name.endswith("_s"):
+        raise WireError(f"{name}: whole numbers, not {column.type}")
+    return [(name, _rows(name, column))]
 
 
 def _rows(name: str, column: events.Column) -> int:

@@ -10,6 +10,9 @@ from typing import Any
 from paceline.events import Coverage
 from paceline.sequences import Sequences
 
+#: Rank numbers beyond so many times what the world is believed to be are garbage.
+_SPARE = 4
+
 
 class CoverageTracker:
     """Gaps, duplicates and disagreements in one job's messages on one topic."""
@@ -59,6 +62,12 @@ class CoverageTracker:
             votes = Counter(self.worlds.values())
             self._expected = max(votes, key=lambda world: (votes[world], world), default=0)
         return self._expected
+
+    @property
+    def plausible_ranks(self) -> int:
+        """Ranks from this number on are garbage: tables are as long as the highest rank, and one absurd number must not
+        make them a thousand times longer."""
+        return _SPARE * (_SPARE + max(self.expected, len(self.worlds)))
 
     @property
     def producers(self) -> int:

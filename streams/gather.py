@@ -1,4 +1,4 @@
-"""Messages of one topic of one job, held back until there are enough of them to be judged together.
+"""Messages of one job, held back until there are enough of them to be judged together.
 
 Rule of this file: pure. Every message costs the same fixed work however few rows it has, and a job of a thousand nodes
 sends a thousand small ones a second. Nothing can be said before all nodes have told a step, so an eighth of them may
@@ -9,19 +9,22 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from paceline.events import CollectiveTimings, OpTimings
+from paceline import wire
+from paceline.events import CollectiveCalls, CollectiveTimings, OpTimings, StepTimings
+from paceline.topics import COLLECTIVE, COLLECTIVE_V1, OP, OP_V1
 
-Timings = TypeVar("Timings", OpTimings, CollectiveTimings)
+Timings = TypeVar("Timings", bound=StepTimings | CollectiveCalls | OpTimings | CollectiveTimings)
 
 #: A message waits for no more than one part in so many of the job's producers.
 PARTS = 8
+_TOPICS = {topic.event: topic for topic in (OP, COLLECTIVE, OP_V1, COLLECTIVE_V1)}
+_BY_NAME = {topic.name: topic for topic in _TOPICS.values()}
 
 
 class Gather(Generic[Timings]):
-    """The messages of type ``kind`` that wait."""
+    """The messages that wait."""
 
-    def __init__(self, kind: type[Timings]) -> None:
-        self.kind: type[Timings] = kind
+    def __init__(self) -> None:
         self.waiting: list[Timings] = []
 
     def push(self, batch: Timings, producers: int) -> list[Timings]:
@@ -35,9 +38,12 @@ class Gather(Generic[Timings]):
         return ready
 
     def snapshot(self) -> list[Any]:
-        """The messages as plain data."""
-        return [msgspec.to_builtins(batch) for batch in self.waiting]
+        """The messages as their topics have them."""
+        return [[_TOPICS[type(batch)].name, wire.encode(batch)] for batch in self.waiting]
 
     def load(self, data: list[Any]) -> None:
         """Take the messages that ``snapshot`` described."""
-        self.waiting = [msgspec.convert(one, self.kind) for one in data]
+        try:
+            self.waiting = [wire.decode(_BY_NAME[name], value) for name, value in data]
+        except (wire.WireError, msgspec.ValidationError) as error:
+            raise ValueError(f"not a snapshot: {error}") from error

@@ -13,7 +13,7 @@ from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
 from .routes import ROUTES, BoundsRanks, Decision, Patient, ReadsRows, Routes
-from .row_arrays import RowArrays
+from .step_rows import SharedRows
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class KeyedState:
         self.routes = ROUTES if routes is None else routes
         self.most_ranks = most_ranks
         self.decisions: dict[str, Decision] = {}
-        self.rows = RowArrays()
+        self.rows = SharedRows()
 
     def update(self, topic: Topic, event: Event) -> list[Event]:
         """Tell every decision that wants it; what they answer."""

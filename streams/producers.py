@@ -5,7 +5,7 @@ Rule of this file: counts only, pure and bounded. It judges nothing; a job's own
 
 from dataclasses import dataclass, field
 
-from paceline.events import DeliveryAccount, Event, HostSamples, OpTimings, Produced
+from paceline.events import DeliveryAccount, Event, HostSamples, OpTimings, Produced, StepTimings
 from paceline.sequences import Sequences
 from paceline.topics import Topic
 
@@ -58,7 +58,7 @@ class Producers:
             sequences = self._sequences[topic.short] = Sequences(MOST_PRODUCERS)
         if not sequences.admit(event.producer, event.sequence):
             return
-        if isinstance(event, OpTimings):
+        if isinstance(event, StepTimings | OpTimings):
             self.lost_rows += event.lost
             self._account(("sidecar", event.node, event.job), event)
         elif isinstance(event, HostSamples):
@@ -69,7 +69,7 @@ class Producers:
         for sequences in self._sequences.values():
             sequences.forget_gaps()
 
-    def _account(self, who: tuple[str, str, str], event: OpTimings | HostSamples) -> None:
+    def _account(self, who: tuple[str, str, str], event: StepTimings | OpTimings | HostSamples) -> None:
         if not isinstance(event.account, DeliveryAccount):
             return
         sender = self.senders.pop(who, None) or Sender(event.account, event.t0_s)

@@ -7,14 +7,18 @@ of a job is as long as it has ranks: without a bound one job takes the memory of
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from paceline.events import CollectiveTimings, OpTimings
+from paceline.events import CollectiveCalls, CollectiveTimings, Column, OpTimings, StepTimings
 
-Timings = TypeVar("Timings", OpTimings, CollectiveTimings)
+from .raw_columns import array
+
+Timings = TypeVar("Timings", bound=OpTimings | CollectiveTimings | StepTimings | CollectiveCalls)
 
 #: The columns with an entry a rank, those with an entry a row, and the lists of what has a rank of its own.
 _OF_RANKS = ("ranks", "world_sizes", "devices", "dp", "tp", "pp")
-_OF_ROWS = {
+_OF_ROWS: dict[Any, tuple[str, ...]] = {
     OpTimings: ("rank", "step", "op", "microbatch", "start_s", "duration_s"),
     CollectiveTimings: (
         "rank",
@@ -27,8 +31,19 @@ _OF_ROWS = {
         "duration_s",
         "wait_s",
     ),
+    StepTimings: ("rank", "step", "start_s", "step_s", "phases"),
+    CollectiveCalls: ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
 }
 _OF_ONE = ("conditions", "links", "open")
+#: Parts of a StepTimings: in each, the column of the rank, and those that have its rows.
+_PARTS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "microbatches": (("rank", ("rank", "step", "microbatch", "forward_s", "backward_s")),),
+    "conditions": (("rank", ("rank", "time_s", "span_s", "values")),),
+    "collectives": (
+        ("reached_rank", ("reached_rank", "reached_group", "reached_seq")),
+        ("span_rank", ("span_rank", "span_first_s", "span_last_s", "span_waited_s")),
+    ),
+}
 
 
 def within(message: Timings, most: int) -> tuple[Timings, int]:
@@ -37,6 +52,12 @@ def within(message: Timings, most: int) -> tuple[Timings, int]:
     A row of a rank that the message does not speak for is no rank: the tables refuse it, and say so.
     No rank believes the world to be larger than ``most``: nobody waits for ranks that are left out.
     """
+    if isinstance(message, OpTimings | CollectiveTimings):
+        return _lists_within(message, most)
+    return _columns_within(message, most)
+
+
+def _lists_within(message: Any, most: int) -> tuple[Any, int]:
     single = [one.rank for name in _OF_ONE for one in getattr(message, name, ())]
     highest = max(*message.ranks, *single, -1, -1)
     if highest < most and max(message.world_sizes, default=0) <= most:
@@ -57,3 +78,42 @@ def _kept(message: Any, columns: tuple[str, ...], kept: list[bool]) -> dict[str,
     return {name: [one for one, keep in zip(column, kept, strict=True) if keep] for name, column in there.items()} | {
         name: [] for name in columns if hasattr(message, name) and name not in there
     }
+
+
+def _columns_within(message: Any, most: int) -> tuple[Any, int]:
+    ranks, worlds = array(message.speakers.ranks), array(message.speakers.world_sizes)
+    open_ = getattr(message, "open", [])
+    highest = max(int(ranks.max(initial=-1)), *(one.rank for one in open_), -1)
+    if highest < most and int(worlds.max(initial=0)) <= most:
+        return message, 0
+    speakers = _only(message.speakers, _OF_RANKS, ranks < most)
+    capped = np.minimum(array(speakers.world_sizes), most).astype("<i8")
+    changed: dict[str, Any] = {"speakers": msgspec.structs.replace(speakers, world_sizes=_column(capped))}
+    if open_:
+        changed["open"] = [one for one in open_ if one.rank < most]
+    for name, tables in _PARTS.items():
+        part = getattr(message, name, None)
+        for rank, names in tables if part is not None else ():
+            part = _only(part, names, array(getattr(part, rank)) < most)
+        changed |= {name: part} if part is not None else {}
+    rows = _OF_ROWS[type(message)]
+    kept = _only(msgspec.structs.replace(message, **changed), rows, array(message.rank) < most)
+    return kept, max(0, highest + 1 - most)
+
+
+def _only(part: Any, names: tuple[str, ...], keep: NDArray[np.bool_]) -> Any:
+    """``part`` with the rows of its columns ``names`` that are kept."""
+    changed: dict[str, Any] = {}
+    for name in names:
+        value = getattr(part, name)
+        if isinstance(value, Column):
+            changed[name] = _column(array(value)[keep])
+        elif isinstance(value, dict):
+            changed[name] = {word: _column(array(column)[keep]) for word, column in value.items()}
+        elif isinstance(value, list):
+            changed[name] = [one for one, kept in zip(value, keep.tolist(), strict=True) if kept]
+    return msgspec.structs.replace(part, **changed)
+
+
+def _column(numbers: NDArray[Any]) -> Column:
+    return Column(numbers.dtype.str[1:], numbers.tobytes())  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from paceline.topics import Topic
 
 from .jobs.job_diagnosis import JobDiagnosis
 from .nodes.node_diagnosis import NodeDiagnosis
-from .row_arrays import RowArrays
+from .step_rows import SharedRows
 from .windows.job_windows import JobWindows
 from .windows.node_windows import DeviceWindows, HostWindows
 
@@ -40,9 +40,9 @@ class Patient(Protocol):
 
 @runtime_checkable
 class ReadsRows(Protocol):
-    """A decision that reads the rows of OpTimings, which others read as well."""
+    """A decision that reads the rows of phases, which others read as well."""
 
-    def share_rows(self, rows: RowArrays) -> None:
+    def share_rows(self, rows: SharedRows) -> None:
         """Read them from ``rows``."""
 
 
@@ -59,6 +59,8 @@ Routes = dict[str, tuple[type[Decision], ...]]
 ROUTES: Routes = {
     topics.OP.name: (JobDiagnosis, JobWindows),
     topics.COLLECTIVE.name: (JobDiagnosis,),
+    topics.OP_V1.name: (JobDiagnosis, JobWindows),
+    topics.COLLECTIVE_V1.name: (JobDiagnosis,),
     topics.THRESHOLD.name: (JobDiagnosis,),
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),

@@ -7,6 +7,7 @@ a stage that is simply longer stays what it was, and only a rank that turns slow
 The ranks of one pipeline, a stage each, are fed the same micro-batches: what makes all of them slow at once is data.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class Cohorts:
         self._pipelines: list[Ints] | None = None
         self._stages: dict[int, Ints] | None = None
 
-    def place(self, ranks: list[int], stages: list[int], pipelines: list[int]) -> None:
+    def place(self, ranks: Sequence[int], stages: Sequence[int], pipelines: Sequence[int]) -> None:
         """Take down the pipeline stage of each of ``ranks``, and which pipeline it is of; -1 for none known."""
         if not stages:
             return

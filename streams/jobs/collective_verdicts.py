@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import CollectiveTimings, Finding
+from paceline.events import CollectiveCalls, CollectiveTimings, Finding
 
 from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
 from ..rank_bound import within
+from ..speakers import SpeakersHeard
 from . import hang, slow_links, straggler_evidence, traffic
 from .accused import AccusedRank
 from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
-from .collective_batch import CollectiveBatch, collective_batch
+from .collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
 from .config import JobConfig
 from .hang import Hang
 from .slow_links import SlowLinks
@@ -32,12 +33,13 @@ _MOST_GROUPS = 4096
 
 
 class Collectives:
-    """CollectiveTimings of one job to findings."""
+    """What is told of the collectives of one job, to findings."""
 
     def __init__(self, config: JobConfig) -> None:
         self.config = config
         self.coverage = CoverageTracker()
-        self.gather = Gather(CollectiveTimings)
+        self.speakers = SpeakersHeard()
+        self.gather: Gather[CollectiveMessage] = Gather()
         self.links = SlowLinks(config.links)
         self.hang = Hang(config.hang)
         self.traffic = Traffic(config.traffic)
@@ -45,18 +47,25 @@ class Collectives:
         #: Where each rank runs.
         self.nodes: dict[int, str] = {}
 
-    def update(self, message: CollectiveTimings) -> list[Finding]:
+    def update(self, message: CollectiveMessage) -> list[Finding]:
         """Take in one message."""
-        if not self.coverage.admit(message.producer, message.sequence):
+        # A producer numbers the messages of each topic.
+        calls = isinstance(message, CollectiveCalls)
+        if not self.coverage.admit(message.producer + ("/calls" if calls else ""), message.sequence):
             return []
         message, beyond = within(message, self.config.most_ranks)
         self.coverage.leave_out(beyond, self.config.most_ranks)
-        self.coverage.hear(message.ranks, message.world_sizes)
-        self.nodes.update(dict.fromkeys(message.ranks, message.node))
+        who, fresh = self.speakers.hear(message)
+        if fresh:
+            self.coverage.hear(who.ranks, who.world_sizes)
+            self.nodes |= dict.fromkeys(who.ranks, message.node)
         findings = []
-        stopped = self.hang.update(message)
-        if stopped is not None:
-            findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
+        if not isinstance(message, CollectiveCalls):
+            stopped = self.hang.update(who.ranks, message.open, message.now_s)
+            if stopped is not None:
+                findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
+        if not _tells(message):
+            return findings
         ready = self.gather.push(message, self.coverage.producers)
         return self._advance(ready) + findings if ready else findings
 
@@ -64,24 +73,24 @@ class Collectives:
         """What the messages that still wait bring to light."""
         return self._advance(ready) if (ready := self.gather.drain()) else []
 
-    def _advance(self, messages: list[CollectiveTimings]) -> list[Finding]:
-        batch, newest = collective_batch(messages, self.coverage), messages[-1]
-        spans = batch.calls.spans() if batch.calls.rank.size else None
+    def _advance(self, messages: list[CollectiveMessage]) -> list[Finding]:
+        ranks = [rank for message in messages for rank in self.speakers.hear(message)[0].ranks]
+        batch, newest = collective_batch(messages, self.coverage, ranks), messages[-1]
         findings = [
             self._finding(episode, slow_links.said(episode, self._rank(episode.subject)), newest)
-            for episode in self.links.update(batch, spans)
+            for episode in self.links.update(batch)
         ]
         if not batch.phases:
             for name, size, rows in _groups(batch):
                 findings += self._judge(newest, name, size, rows)
         self.hang.reach(batch)
         # A slow link explains the waiting of all; what the job waits for without it is not to be seen meanwhile.
-        bound = self.traffic.update(batch, spans) if spans and not self.links.suspects() else None
+        bound = self.traffic.update(batch) if not self.links.suspects() else None
         if bound is not None:
             findings.append(self._finding(bound, traffic.said(bound, self.config.traffic), newest))
         return findings
 
-    def _judge(self, message: CollectiveTimings, name: str, size: int, rows: ArrivalRows) -> list[Finding]:
+    def _judge(self, message: CollectiveMessage, name: str, size: int, rows: ArrivalRows) -> list[Finding]:
         if name not in self.groups:
             if len(self.groups) >= _MOST_GROUPS:
                 self.coverage.note("groups beyond the limit")
@@ -103,7 +112,7 @@ class Collectives:
     def _rank(self, rank: int, group: str | None = None) -> AccusedRank:
         return AccusedRank(rank, self.nodes.get(rank, ""), group=group)
 
-    def _finding(self, episode: Episode[Any, Any], said: Said, message: CollectiveTimings) -> Finding:
+    def _finding(self, episode: Episode[Any, Any], said: Said, message: CollectiveMessage) -> Finding:
         job = JobKey(message.cluster, message.job, message.attempt)
         return finding(episode, said, job, self.coverage.counts())
 
@@ -131,6 +140,13 @@ class Collectives:
             arrivals, straggler = self.groups[name] = self._group(arrived["size"])
             arrivals.load(arrived)
             straggler.load(judged)
+
+
+def _tells(message: CollectiveMessage) -> bool:
+    """Whether ``message`` has anything to judge: not that which its node has summed as well."""
+    if isinstance(message, CollectiveCalls):
+        return not message.summed
+    return isinstance(message, CollectiveTimings) or message.collectives is not None or message.links is not None
 
 
 def _groups(batch: CollectiveBatch) -> Iterator[tuple[str, int, ArrivalRows]]:

@@ -8,7 +8,9 @@ side. Which rank is at the far end is known from the ends that the ranks named a
 import math
 from typing import Any
 
-from paceline.events import LinkSample
+import numpy as np
+
+from .collective_batch import LinkRows
 
 #: Most connections taken of one sample; endpoints remembered are at most twice that for each rank.
 _MOST_PEERS = 64
@@ -18,41 +20,58 @@ class Distances:
     """The latest round trips between the ranks of one job."""
 
     def __init__(self) -> None:
-        self.owners: dict[str, int] = {}
+        self.owners: dict[int, int] = {}
         #: By rank and the rank at the far end (-1 where unknown): smallest round trip that the first one measured.
         self.legs: dict[int, dict[int, float]] = {}
         #: The same, by the rank at the far end.
         self.back: dict[int, dict[int, float]] = {}
 
-    def update(self, links: list[LinkSample]) -> dict[int, float]:
-        """Take in one batch's samples; the distances of the ranks in it whose connections carried data."""
-        for link in links:
-            for peer in link.peers[:_MOST_PEERS]:
-                self.owners.pop(peer.local, None)
-                self.owners[peer.local] = link.rank
-        heard = [link for link in links if link.peers]
-        for link in heard:
-            self._measure(link)
+    def update(self, links: LinkRows) -> dict[int, float]:
+        """Take in a few samples; the distances of the ranks in them whose connections carried data."""
+        if not links.of.size:
+            return {}
+        connections = self._connections(links)
+        for rank, local, _, _ in connections:
+            self.owners.pop(local, None)
+            self.owners[local] = rank
+        legs: dict[int, dict[int, float]] = {}
+        for rank, _, remote, rtt_s in connections:
+            mine = legs.setdefault(rank, {})
+            if math.isfinite(rtt_s) and rtt_s >= 0:
+                peer = self.owners.get(remote, -1)
+                mine[peer] = min(rtt_s, mine.get(peer, rtt_s))
+        for rank, mine in legs.items():
+            self._replace(rank, mine)
         while len(self.owners) > 2 * _MOST_PEERS * len(self.legs):
             del self.owners[next(iter(self.owners))]
-        nearest = {link.rank: self._nearest(link.rank) for link in heard}
+        nearest = {rank: self._nearest(rank) for rank in legs}
         return {rank: rtt for rank, rtt in nearest.items() if rtt is not None}
 
-    def _measure(self, link: LinkSample) -> None:
-        """Replace what ``link.rank`` measured before."""
-        for peer in self.legs.get(link.rank, {}):
+    @staticmethod
+    def _connections(links: LinkRows) -> list[tuple[int, int, int, float]]:
+        """Rank, both ends and round trip of each connection, of the newest sample of each rank."""
+        sound = np.flatnonzero((links.of >= 0) & (links.of < links.rank.size))
+        at = sound[np.argsort(links.of[sound], kind="stable")]
+        of = links.of[at]
+        first = np.flatnonzero(np.diff(of, prepend=-1))
+        nth = np.arange(of.size) - np.repeat(first, np.diff(first, append=of.size))
+        newest = np.zeros(links.rank.size, dtype=bool)
+        last = np.unique(links.rank[of][::-1], return_index=True)[1]
+        newest[of[of.size - 1 - last]] = True
+        at = at[(nth < _MOST_PEERS) & newest[of]]
+        columns = (links.rank[links.of[at]], links.local[at], links.remote[at], links.peer_rtt_s[at])
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def _replace(self, rank: int, legs: dict[int, float]) -> None:
+        """Replace what ``rank`` measured before."""
+        before = self.legs.get(rank, {})
+        self.legs[rank] = legs
+        for peer in before.keys() - legs.keys():
             if peer >= 0:
-                del self.back[peer][link.rank]
-        legs: dict[int, float] = {}
-        for connection in link.peers[:_MOST_PEERS]:
-            rtt_s = connection.rtt_s
-            if rtt_s is not None and math.isfinite(rtt_s) and rtt_s >= 0:
-                peer = self.owners.get(connection.remote, -1)
-                legs[peer] = min(rtt_s, legs.get(peer, rtt_s))
-        self.legs[link.rank] = legs
+                del self.back[peer][rank]
         for peer, rtt_s in legs.items():
             if peer >= 0:
-                self.back.setdefault(peer, {})[link.rank] = rtt_s
+                self.back.setdefault(peer, {})[rank] = rtt_s
 
     def _nearest(self, rank: int) -> float | None:
         return min((*self.legs.get(rank, {}).values(), *self.back.get(rank, {}).values()), default=None)

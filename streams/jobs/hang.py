@@ -5,19 +5,18 @@ collectives that each rank is known to have reached. A rank that is missing here
 accused are those who are missing and wait nowhere. How long counts by each waiter's own clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from paceline.events import CollectiveTimings
+from paceline.events import OpenCollective
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from .collective_batch import CollectiveBatch, starts
+from .collective_batch import CollectiveBatch
 from .limits import MOST_RANKS
 
 #: Ranks told by number in a finding; of more, only the first.
@@ -88,27 +87,20 @@ class Hang:
 
     def reach(self, batch: CollectiveBatch) -> None:
         """Take down what each rank has got to in each group."""
-        groups, calls = batch.groups, batch.calls
-        if not calls.rank.size:
-            return
-        order = np.lexsort((calls.rank, calls.group))
-        rank, group = calls.rank[order], calls.group[order]
-        first = starts(group, rank)
-        latest = np.maximum.reduceat(calls.seq[order], first)
-        for at, one, seq in zip(group[first].tolist(), rank[first].tolist(), latest.tolist(), strict=True):
-            reached = self.reached.setdefault(groups[at], {})
+        for one, at, seq in zip(*(column.tolist() for column in batch.reached), strict=True):
+            reached = self.reached.setdefault(batch.groups[at], {})
             reached[one] = max(reached.get(one, -1), seq)
-        self.longest_s = max(self.longest_s, float(calls.wait_s.max()))
-        self.last_step = max(self.last_step, int(calls.step.max()))
+        self.longest_s = max(self.longest_s, batch.longest_wait_s)
+        self.last_step = max(self.last_step, batch.last_step)
 
-    def update(self, batch: CollectiveTimings) -> HangEpisode | None:
-        """Take in who waits on one node; the episode where it has something new to tell."""
-        if batch.now_s is None and not self.waits:
+    def update(self, ranks: Sequence[int], open_: Sequence[OpenCollective], now_s: float | None) -> HangEpisode | None:
+        """Take in who of a node's ``ranks`` waits at ``now_s``; the episode where it has something new to tell."""
+        if now_s is None and not self.waits:
             return None
-        for rank in batch.ranks:
+        for rank in ranks:
             self.waits.pop(rank, None)
-        now_s = batch.now_s or 0.0
-        for one in batch.open:
+        now_s = now_s or 0.0
+        for one in open_:
             if one.rank < MOST_RANKS and one.start_s < now_s:
                 wait = Wait(one.rank, one.group, one.group_size, one.seq, one.operation, now_s - one.start_s)
                 self.waits.setdefault(one.rank, []).append(wait)

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from paceline.events import CollectiveTimings, Finding, OpTimings, Thresholds
+from paceline.events import CollectiveCalls, CollectiveTimings, Finding, OpTimings, StepTimings, Thresholds
 
 from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
 from ..rank_bound import within
-from ..row_arrays import RowArrays
 from ..snapshots import described, pack, unpack
+from ..speakers import RankSpeakers, SpeakersHeard
+from ..step_rows import PhaseTimings, SharedRows
 from . import data_bound, data_imbalance, pace, silence, stage_imbalance, straggler_evidence
 from .accused import AccusedRank
 from .cohorts import Cohorts
@@ -24,7 +25,7 @@ from .collective_verdicts import Collectives
 from .config import JobConfig, changed
 from .limits import MOST_RANKS
 from .pace import Pace
-from .rank_conditions import RankConditions
+from .rank_conditions import RankConditions, condition_rows
 from .silence import Silence
 from .steps import Steps
 from .straggler import Straggler
@@ -32,17 +33,18 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 5
+_LAYOUT = 6
 
 
 class Phases:
-    """The verdict from phases: OpTimings to findings."""
+    """The verdict from phases: the steps of the ranks to findings."""
 
     def __init__(self, config: JobConfig) -> None:
         self.config = config
         self.coverage = CoverageTracker()
-        self.gather = Gather(OpTimings)
-        self.rows = RowArrays()
+        self.speakers = SpeakersHeard()
+        self.gather: Gather[PhaseTimings] = Gather()
+        self.rows = SharedRows()
         self.steps = Steps(config.steps, self.coverage)
         self.cohorts = Cohorts()
         self.ticks = Ticks(config.tick_s, self.cohorts)
@@ -55,18 +57,19 @@ class Phases:
         #: The node and the device of each rank.
         self.places: dict[int, tuple[str, str]] = {}
 
-    def update(self, message: OpTimings) -> list[Finding]:
+    def update(self, message: PhaseTimings) -> list[Finding]:
         """Take in one message."""
         if not self.coverage.admit(message.producer, message.sequence):
             return []
         message, beyond = within(message, self.config.most_ranks)
         self.coverage.leave_out(beyond, self.config.most_ranks)
-        self.coverage.hear(message.ranks, message.world_sizes)
-        self.cohorts.place(message.ranks, message.pp, _pipelines(message))
-        for rank, device in zip(message.ranks, message.devices, strict=True):
-            self.places[rank] = (message.node, device)
-        self.conditions.update(message.conditions)
-        self.has_loader = self.has_loader or "data" in message.ops
+        who, fresh = self.speakers.hear(message)
+        if fresh:
+            self.coverage.hear(who.ranks, who.world_sizes)
+            self.cohorts.place(who.ranks, who.pp, _pipelines(who))
+            self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
+        words = message.ops if isinstance(message, OpTimings) else message.phases
+        self.has_loader = self.has_loader or "data" in words
         ready = self.gather.push(message, self.coverage.producers)
         return self._advance(ready) if ready else []
 
@@ -74,9 +77,10 @@ class Phases:
         """What the messages that still wait bring to light."""
         return self._advance(ready) if (ready := self.gather.drain()) else []
 
-    def _advance(self, messages: list[OpTimings]) -> list[Finding]:
+    def _advance(self, messages: list[PhaseTimings]) -> list[Finding]:
         job = JobKey(messages[-1].cluster, messages[-1].job, messages[-1].attempt)
         findings = []
+        self.conditions.update(condition_rows(messages), self.coverage.plausible_ranks)
         for step in self.steps.update(self.rows.of(messages)):
             self.silence.count_step()
             if step.step < self.config.warmup_steps:
@@ -148,13 +152,13 @@ class Phases:
         self.places = {rank: (node, device) for rank, node, device in data["places"]}
 
 
-def _pipelines(message: OpTimings) -> list[int]:
+def _pipelines(who: RankSpeakers) -> list[int]:
     """A number for the pipeline of each rank: its place in the other dimensions; -1 where that is not known, or none.
 
     Tensor-parallel ranks that do not tell their place count as one: they are fed the same micro-batches, too.
     """
-    tensor = [max(tp, 0) for tp in message.tp] or [0 for _ in message.ranks]
-    data = message.dp or [-1 for _ in message.ranks]
+    tensor = [max(tp, 0) for tp in who.tp] or [0 for _ in who.ranks]
+    data = who.dp or [-1 for _ in who.ranks]
     # A message knows its own ranks alone: the number may not depend on how far the others' places go.
     return [
         dp * MOST_RANKS + tp if 0 <= dp < MOST_RANKS and tp < MOST_RANKS else -1
@@ -175,14 +179,16 @@ class JobDiagnosis:
         self.phases = Phases(self.config)
         self.collectives = Collectives(self.config)
 
-    def update(self, event: OpTimings | CollectiveTimings | Thresholds) -> list[Finding]:
+    def update(
+        self, event: StepTimings | CollectiveCalls | OpTimings | CollectiveTimings | Thresholds
+    ) -> list[Finding]:
         """Take in one event; the findings that it brings to light or changes."""
         if isinstance(event, Thresholds):
             self.configure(event.values)
             return []
-        if isinstance(event, OpTimings):
-            return self.phases.update(event)
-        return self.collectives.update(event)
+        if isinstance(event, StepTimings):
+            return self.phases.update(event) + self.collectives.update(event)
+        return self.phases.update(event) if isinstance(event, OpTimings) else self.collectives.update(event)
 
     def finish(self) -> list[Finding]:
         """What follows from all that was taken in, now that nothing more comes."""
@@ -202,7 +208,7 @@ class JobDiagnosis:
         """Leave out ranks from number ``most`` on."""
         self.config = self.phases.config = self.collectives.config = replace(self.config, most_ranks=most)
 
-    def share_rows(self, rows: RowArrays) -> None:
+    def share_rows(self, rows: SharedRows) -> None:
         """Read the rows of messages from ``rows``, which other decisions read them from as well."""
         self.phases.rows = rows
 

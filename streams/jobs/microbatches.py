@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..robust import Array
+from ..robust import Array, known_or_zero
+from ..step_rows import MicrobatchRows
 
 Ints = NDArray[np.int64]
 
@@ -28,32 +29,30 @@ class OpenMicrobatches:
     """Rows of micro-batches of steps that are not whole yet."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, list[tuple[Ints, NDArray[np.bool_], Array]]] = {}
+        self.rows: dict[int, list[tuple[Ints, Array, Array]]] = {}
 
-    def update(self, step: Ints, rank: Ints, microbatch: Ints, back: NDArray[np.bool_], seconds: Array) -> None:
-        """Take in rows of forward and (``back``) backward passes; those of no micro-batch are left out."""
-        sound = (microbatch >= 0) & (microbatch < MOST_MICROBATCHES)
+    def update(self, rows: MicrobatchRows) -> None:
+        """Take in rows of micro-batches; those of an impossible number are left out."""
+        sound = (rows.microbatch >= 0) & (rows.microbatch < MOST_MICROBATCHES)
         if not sound.any():
             return
-        key = rank * MOST_MICROBATCHES + microbatch
-        for number in np.unique(step[sound]):
-            mine = sound & (step == number)
-            self.rows.setdefault(int(number), []).append((key[mine], back[mine], seconds[mine]))
+        key = rows.rank * MOST_MICROBATCHES + rows.microbatch
+        for number in np.unique(rows.step[sound]).tolist():
+            mine = sound & (rows.step == number)
+            self.rows.setdefault(number, []).append((key[mine], rows.forward_s[mine], rows.backward_s[mine]))
 
     def pop(self, step: int) -> Pairs | None:
         """The micro-batches of ``step`` that have been heard both ways; None where it had none."""
         rows = self.rows.pop(step, None)
         if rows is None:
             return None
-        key = np.concatenate([row[0] for row in rows])
-        back = np.concatenate([row[1] for row in rows])
-        seconds = np.concatenate([row[2] for row in rows])
+        key, *seconds = (np.concatenate(columns) for columns in zip(*rows, strict=True))
         pair, at = np.unique(key, return_inverse=True)
-        forward = np.bincount(at, weights=np.where(back, 0.0, seconds), minlength=pair.size)
-        backward = np.bincount(at, weights=np.where(back, seconds, 0.0), minlength=pair.size)
+        forward, backward = (
+            np.bincount(at, weights=known_or_zero(one), minlength=pair.size).astype(np.float64) for one in seconds
+        )
         both = (forward > 0) & (backward > 0)
-        passes = np.array([forward[both], backward[both]], dtype=np.float64)
-        return Pairs(pair[both] // MOST_MICROBATCHES, passes[0], passes[1])
+        return Pairs(pair[both] // MOST_MICROBATCHES, forward[both], backward[both])
 
     def forget(self, done: int) -> None:
         """Drop what belongs to steps up to ``done``."""
@@ -66,4 +65,4 @@ class OpenMicrobatches:
 
     def load(self, data: list[Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.rows = {step: [(key, back, seconds) for key, back, seconds in rows] for step, rows in data}
+        self.rows = {step: [(key, forward, backward) for key, forward, backward in rows] for step, rows in data}

@@ -4,21 +4,26 @@ Rule of this file: pure. Conditions come with the rows of the same node, so thos
 there whenever the step is: the same events give the same answer. What no node measures changes no verdict.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from paceline.events import Cause, RankCondition
+from paceline.events import Cause, OpTimings
 from paceline.gpu import throttle
 
 from ..episodes.causes import Verdict
+from ..raw_columns import Floats, Ints, floats, whole
 from ..robust import Array, known_or_zero
+from ..step_rows import PhaseTimings
 
 #: Conditions kept of each rank, and how far back a look goes, at most and at least.
 _KEPT = 32
 _BACK_S = 8.0
 _LEAST_S = 2.0
+#: What is read of a condition, beside its rank, time and span.
+_FIELDS = ("throttle_reasons", "sm_clock_mhz", "major_faults", "pressure_memory_ratio")
+_VALUES = 1 + len(_FIELDS)
 #: Share of the samples in which a reason must have been there.
 _OFTEN = 0.5
 #: A clock this much below the peers' is slower; a power cap that all GPUs hit alike explains nothing.
@@ -46,49 +51,109 @@ class ConditionsSeen(NamedTuple):
     peers: View
 
 
+class ConditionRows(NamedTuple):
+    """Equally long columns: rank, when, over how many seconds, and what was measured then; NaN is not measured."""
+
+    rank: Ints
+    time_s: Floats
+    span_s: Floats
+    throttled: Floats
+    clock: Floats
+    faults: Floats
+    stalled: Floats
+
+
+def condition_rows(messages: Sequence[PhaseTimings]) -> ConditionRows:
+    """What ``messages`` tell of conditions, in their order."""
+    parts = [one for message in messages if (one := _rows_of(message)) is not None]
+    if not parts:
+        return ConditionRows(np.empty(0, dtype=np.int64), *(np.empty(0) for _ in range(6)))
+    return ConditionRows(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _rows_of(message: PhaseTimings) -> ConditionRows | None:
+    if isinstance(message, OpTimings):
+        told = message.conditions
+        if not told:
+            return None
+        values = {name: np.array([_number(getattr(one, name)) for one in told]) for name in _FIELDS}
+        times = (np.array([one.time_s for one in told]), np.array([one.span_s for one in told]))
+        return ConditionRows(np.array([one.rank for one in told], dtype=np.int64), *times, *values.values())
+    part = message.conditions
+    if part is None:
+        return None
+    rank = whole([part.rank])
+    nobody = np.full(rank.size, np.nan)
+    measured = (floats([part.values[name]]) if name in part.values else nobody for name in _FIELDS)
+    return ConditionRows(rank, floats([part.time_s]) + message.t0_s, floats([part.span_s]), *measured)
+
+
 class RankConditions:
     """The last conditions of every rank."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, list[tuple[float, float, float, float, float, float, float]]] = {}
+        #: By rank, and in the order of ``count``: when; the other columns of ConditionRows.
+        self.times: Floats = np.full((0, _KEPT), -np.inf)
+        self.values = np.empty((0, _KEPT, _VALUES), dtype=np.float32)
+        #: How many were ever heard of each rank.
+        self.count: Ints = np.empty(0, dtype=np.int64)
         self.ends_s: Array = np.empty(0)
 
-    def update(self, conditions: Iterable[RankCondition]) -> None:
-        """Take down what a batch brought."""
-        for one in conditions:
-            mask = float("nan") if one.throttle_reasons is None else float(one.throttle_reasons)
-            row = (one.time_s, one.span_s, mask, _number(one.sm_clock_mhz), _number(one.major_faults))
-            more = (_number(one.pressure_memory_ratio), _number(one.swap_used_bytes))
-            self.kept[one.rank] = [*self.kept.get(one.rank, [])[-_KEPT + 1 :], (*row, *more)]
+    def update(self, rows: ConditionRows, most_ranks: int) -> None:
+        """Take down what a few messages brought of ranks below ``most_ranks``."""
+        sound = (rows.rank >= 0) & (rows.rank < most_ranks)
+        rank = rows.rank[sound]
+        if not rank.size:
+            return
+        self._widen(int(rank.max()) + 1)
+        order = np.argsort(rank, kind="stable")
+        rank = rank[order]
+        first = np.flatnonzero(np.diff(rank, prepend=-1))
+        nth = np.arange(rank.size) - np.repeat(first, np.diff(first, append=rank.size))
+        slot = (self.count[rank] + nth) % _KEPT
+        mask = rows.throttled[sound][order]
+        slowing = np.where(np.isnan(mask), 0.0, np.clip(mask, 0, 2.0**53)).astype(np.int64) & throttle.SLOWING
+        measured = (rows.span_s, rows.clock, rows.faults, rows.stalled)
+        columns = [np.where(np.isnan(mask), np.nan, slowing), *(column[sound][order] for column in measured)]
+        # Of more than ``_KEPT`` of one rank in one go the last stay: numpy assigns in order.
+        self.times[rank, slot] = rows.time_s[sound][order]
+        with np.errstate(over="ignore"):
+            self.values[rank, slot] = np.stack(columns, axis=1)
+        self.count[rank[first]] += np.diff(first, append=rank.size)
+
+    def _widen(self, ranks: int) -> None:
+        more = ranks - self.count.size
+        if more > 0:
+            self.times = np.pad(self.times, ((0, more), (0, 0)), constant_values=-np.inf)
+            self.values = np.pad(self.values, ((0, more), (0, 0), (0, 0)), constant_values=np.nan)
+            self.count = np.pad(self.count, (0, more))
 
     def view(self, rank: int, back_s: float) -> View | None:
         """What ``rank`` went through in the ``back_s`` seconds before its last step ended; None where nobody looked."""
-        end = float(self.ends_s[rank]) if rank < self.ends_s.size else float("nan")
-        back = min(max(back_s, _LEAST_S), _BACK_S)
-        rows = [row for row in self.kept.get(rank, []) if end - back < row[0] <= end]
-        if not rows:
+        if rank >= self.count.size or rank >= self.ends_s.size:
             return None
-        table = np.array(rows)
-        masks = table[:, 2][~np.isnan(table[:, 2])].astype(np.int64)
-        slowing = masks & throttle.SLOWING
-        span = float(table[:, 1].sum())
-        faults = table[:, 4]
+        end = float(self.ends_s[rank])
+        back = min(max(back_s, _LEAST_S), _BACK_S)
+        mine = (self.times[rank] > end - back) & (self.times[rank] <= end)
+        if not mine.any():
+            return None
+        mask, spans, clock, faults, stalled = self.values[rank, mine].T.astype(np.float64)
+        slowing = mask[~np.isnan(mask)].astype(np.int64)
+        span = float(spans.sum())
         return View(
-            throttled=float((slowing > 0).mean()) if masks.size else float("nan"),
-            mask=int(np.bitwise_or.reduce(slowing)) if masks.size else 0,
-            clock=_mean(table[:, 3]),
+            throttled=float((slowing > 0).mean()) if slowing.size else float("nan"),
+            mask=int(np.bitwise_or.reduce(slowing)) if slowing.size else 0,
+            clock=_mean(clock),
             faults_per_s=float(np.nansum(faults)) / span if span > 0 and not np.isnan(faults).all() else float("nan"),
-            stalled=_mean(table[:, 5]),
+            stalled=_mean(stalled),
         )
 
     def troubled(self, rank: int) -> bool:
         """Whether the last that was heard of ``rank`` is any trouble at all: cheap, to be asked of everybody."""
-        rows = self.kept.get(rank)
-        if not rows:
+        if rank >= self.count.size or not self.count[rank]:
             return False
-        _, _, mask, _, faults, stalled, _ = rows[-1]
-        slowed = not np.isnan(mask) and bool(int(mask) & throttle.SLOWING)
-        return slowed or faults > 0 or stalled > 0
+        mask, _, _, faults, stalled = self.values[rank, (self.count[rank] - 1) % _KEPT].tolist()
+        return bool(mask > 0 or faults > 0 or stalled > 0)
 
     def explains(self, rank: int, peers: Iterable[int], back_s: float) -> bool:
         """Whether the state of its device or node alone makes ``rank`` slower than its peers."""
@@ -131,11 +196,11 @@ class RankConditions:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
-        return {"kept": [[rank, [list(row) for row in rows]] for rank, rows in self.kept.items()], "ends": self.ends_s}
+        return {"times": self.times, "values": self.values, "count": self.count, "ends": self.ends_s}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.kept = {rank: [tuple(row) for row in rows] for rank, rows in data["kept"]}
+        self.times, self.values, self.count = data["times"], data["values"], data["count"]
         self.ends_s = data["ends"]
 
 

@@ -6,18 +6,17 @@ no connections one by one is judged by the smallest round trip each rank saw.
 """
 
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
-
-from paceline.events import LinkSample
+from numpy.typing import NDArray
 
 from ..episodes.finding import Said, number
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
+from ..robust import Array, peers_median
 from .accused import AccusedRank, back_among_peers
-from .collective_batch import CollectiveBatch, Spans
+from .collective_batch import CollectiveBatch, Ints, LinkRows, Spans
 from .distances import Distances
 
 #: Ranks up to which the peers of each are told apart.
@@ -60,51 +59,67 @@ LinkEpisode = Episode[int, LinkEvidence]
 class SlowLinks:
     """Round trips and waiting of the ranks of one job.
 
-    >>> from streams.jobs.collective_batch import Calls
-    >>> no_calls = Calls(*(np.empty(0, dtype=np.int64) for _ in Calls._fields))
+    >>> from paceline.events import CollectiveTimings, LinkSample
+    >>> from streams.coverage import CoverageTracker
+    >>> from streams.jobs.collective_batch import collective_batch
     >>> rtts_s = enumerate([0.0002, 0.0002, 0.0200])
     >>> links = [LinkSample(rank=rank, connections=2, rtt_s=rtt_s, retransmits=0) for rank, rtt_s in rtts_s]
-    >>> batch, waits = CollectiveBatch(no_calls, [], [], [], True, links, [0, 1, 2]), Spans([0], [0.0], [1.0], [0.5])
+    >>> one = dict(rank=[0], step=[1], seq=[1], group=[0], operation=[0], bytes=[8])
+    >>> times = dict(start_s=[0.0], duration_s=[1.0], wait_s=[0.5])
+    >>> words = dict(groups=["default"], group_sizes=[3], operations=["all_reduce"], ranks=[0], world_sizes=[3])
+    >>> who = dict(cluster="c", producer="p", sequence=0, job="j", attempt=0, node="n", backend="gloo", t0_s=0.0)
+    >>> told = CollectiveTimings(**who, **words, **one, **times, phases=True, links=links)
+    >>> batch = collective_batch([told], CoverageTracker(), [0])
     >>> slow_links = SlowLinks(LinksConfig())
-    >>> [[(link.subject, link.state) for link in slow_links.update(batch, waits)] for _ in range(8)][3::4]
+    >>> [[(link.subject, link.state) for link in slow_links.update(batch)] for _ in range(8)][3::4]
     [[(2, 'suspected')], [(2, 'confirmed')]]
     """
 
     def __init__(self, config: LinksConfig) -> None:
         self.config = config
         self.distances = Distances()
-        self.rtt_s: dict[int, float] = {}
-        self.retransmits: dict[int, int] = {}
-        self.waits: dict[int, float] = {}
+        #: By rank, NaN where nothing is known: its round trip, and its share of time spent waiting.
+        self.rtt_s: Array = np.empty(0)
+        self.waits: Array = np.empty(0)
+        self.retransmits = np.empty(0, dtype=np.int64)
         self.usual_wait = 0.0
         #: Of many ranks: their median round trip, and samples since it was worked out.
         self.usual, self.since = 0.0, 0
         self.streaks: Streaks[int] = Streaks(config.samples, 2 * config.samples, config.samples)
         self.tracker = Tracker(LinkEpisode, _POLICY)
 
-    def update(self, batch: CollectiveBatch, spans: Spans | None) -> list[LinkEpisode]:
+    def update(self, batch: CollectiveBatch) -> list[LinkEpisode]:
         """Take in what the ranks sampled; the episodes that have something new to tell."""
-        if not batch.links:
+        if not batch.links.rank.size:
             return []
-        span_s = self._weigh(spans)
+        self._widen(max(int(batch.links.rank.max()), int(batch.spans.ranks.max(initial=-1))) + 1)
+        span_s = self._weigh(batch.spans)
         fresh = self._round_trips(batch.links)
-        if len(self.rtt_s) < 3:  # of two ranks both ends of the one link look alike
+        if int((~np.isnan(self.rtt_s)).sum()) < 3:  # of two ranks both ends of the one link look alike
             return []
-        step = int(batch.calls.step.max(initial=-1))
-        told = [episode for rank in sorted(fresh) if (episode := self._judge(rank, step, span_s))]
+        peers_s = self._others(fresh)
+        told = []
+        for rank, other_s, far in zip(fresh.tolist(), peers_s.tolist(), self._far(fresh, peers_s), strict=True):
+            slow = far and self.wait_ratio() >= self.config.wait
+            if slow or rank in self.streaks.bad or self.tracker.get(rank) is not None:
+                told.append(self._judge(rank, other_s, slow, batch.last_step, span_s))
         if not self.suspects():
-            here = [self.waits[rank] for rank in batch.ranks if rank in self.waits]
-            self.usual_wait += _NEWEST * (median(here or [0.0]) - self.usual_wait)
-        return told
+            here = np.array([rank for rank in batch.ranks if rank < self.waits.size], dtype=np.int64)
+            waits = self.waits[here]
+            heard = waits[~np.isnan(waits)]
+            self.usual_wait += _NEWEST * ((float(np.median(heard)) if heard.size else 0.0) - self.usual_wait)
+        return [episode for episode in told if episode is not None]
 
     def suspects(self) -> bool:
         """Whether any link may be slow: then it explains the waiting of all."""
         return bool(self.streaks.bad)
 
-    def _judge(self, rank: int, step: int, span_s: float) -> LinkEpisode | None:
-        rtt_s, peers_s = self.rtt_s[rank], self._others(rank)
-        far = rtt_s >= self.config.times * peers_s and rtt_s >= peers_s + self.config.rtt_s
-        slow = far and self.wait_ratio() >= self.config.wait
+    def _far(self, ranks: Ints, peers_s: Array) -> list[bool]:
+        rtt_s = self.rtt_s[ranks]
+        far: list[bool] = ((rtt_s >= self.config.times * peers_s) & (rtt_s >= peers_s + self.config.rtt_s)).tolist()
+        return far
+
+    def _judge(self, rank: int, peers_s: float, slow: bool, step: int, span_s: float) -> LinkEpisode | None:
         episode = self.tracker.get(rank)
         if not slow and episode is None:
             self.streaks.forget(rank)
@@ -112,6 +127,7 @@ class SlowLinks:
         signal = self.streaks.push(rank, slow)
         if signal is None:
             return None
+        rtt_s = float(self.rtt_s[rank])
         episode = episode or self.tracker.begin(rank, step, "link")
         more = max(self.wait_ratio() - self.usual_wait, 0.0)
         episode.add_tick(max(step, episode.last_step), span_s, more / max(1.0 - more, 0.01))
@@ -120,7 +136,7 @@ class SlowLinks:
                 margin=rtt_s / max(self.config.times * peers_s, self.config.rtt_s),
                 rtt_s=rtt_s,
                 peers_rtt_s=peers_s,
-                retransmits=self.retransmits.get(rank, 0),
+                retransmits=int(self.retransmits[rank]),
                 wait_ratio=self.wait_ratio(),
                 usual_wait_ratio=self.usual_wait,
             )
@@ -129,51 +145,61 @@ class SlowLinks:
             self.streaks.forget(rank)
         return told
 
-    def _others(self, rank: int) -> float:
-        """The median round trip of the other ranks.
+    def _others(self, ranks: Ints) -> Array:
+        """The median round trip of the others, for each of ``ranks``.
 
         Of many ranks one more or less does not move it, nor do the newest of them: it is worked out again after every
         sixteenth part of them.
         """
-        if len(self.rtt_s) <= _EXACT:
-            return median([rtt for other, rtt in self.rtt_s.items() if other != rank])
-        if self.since * 16 >= len(self.rtt_s) or self.usual <= 0.0:
-            self.since, self.usual = 0, float(np.median(np.fromiter(self.rtt_s.values(), dtype=np.float64)))
-        self.since += 1
-        return self.usual
+        known = int((~np.isnan(self.rtt_s)).sum())
+        if known <= _EXACT:
+            return peers_median(self.rtt_s)[ranks]
+        if self.since * 16 >= known or self.usual <= 0.0:
+            self.since, self.usual = 0, float(np.nanmedian(self.rtt_s))
+        self.since += ranks.size
+        return np.full(ranks.size, self.usual)
 
-    def _round_trips(self, links: list[LinkSample]) -> set[int]:
-        """Update each rank's round trip to its nearest peer; the ranks of which ``links`` know one."""
-        sound = [link for link in links if link.connections > 0]
-        self.retransmits.update({link.rank: link.retransmits for link in sound})
+    def _round_trips(self, links: LinkRows) -> Ints:
+        """Update each rank's round trip to its nearest peer; the ranks of which ``links`` know one, ascending."""
+        sound = links.connections > 0
+        self.retransmits[links.rank[sound]] = links.retransmits[sound]
         told_apart = bool(self.distances.legs)
-        fresh = self.distances.update(sound)
+        fresh = self.distances.update(links._replace(of=np.where(_of(sound, links.of), links.of, -1)))
         if not self.distances.legs:
-            fresh = {link.rank: link.rtt_s for link in sound if np.isfinite(link.rtt_s) and link.rtt_s >= 0}
-        elif not told_apart:
-            self.rtt_s.clear()  # smallest ones of connections that may be idle compare with nothing
-        self.rtt_s.update(fresh)
-        return set(fresh)
+            smallest = sound & np.isfinite(links.rtt_s) & (links.rtt_s >= 0)
+            ranks, rtts_s = links.rank[smallest], links.rtt_s[smallest]
+        else:
+            ranks, rtts_s = np.fromiter(fresh, dtype=np.int64), np.fromiter(fresh.values(), dtype=np.float64)
+            if not told_apart:
+                self.rtt_s[:] = np.nan  # smallest ones of connections that may be idle compare with nothing
+        self.rtt_s[ranks] = rtts_s
+        return np.unique(ranks)
 
     def wait_ratio(self) -> float:
         """The median rank's share of time spent waiting in collectives, in the last batches."""
-        return float(np.median(list(self.waits.values()))) if self.waits else 0.0
+        heard = self.waits[~np.isnan(self.waits)]
+        return float(np.median(heard)) if heard.size else 0.0
 
-    def _weigh(self, spans: Spans | None) -> float:
+    def _weigh(self, spans: Spans) -> float:
         """Update each rank's share of waiting; the seconds this batch spans."""
-        longest = 0.0
-        for rank, first_s, last_s, waited_s in zip(*spans, strict=True) if spans else ():
-            if last_s > first_s:
-                self.waits[rank] = min(waited_s / (last_s - first_s), 1.0)
-                longest = max(longest, last_s - first_s)
-        return longest
+        lasted = spans.last_s - spans.first_s
+        some = lasted > 0
+        self.waits[spans.ranks[some]] = np.minimum(spans.waited_s[some] / lasted[some], 1.0)
+        return float(lasted.max(initial=0.0))
+
+    def _widen(self, ranks: int) -> None:
+        more = ranks - self.rtt_s.size
+        if more > 0:
+            self.rtt_s = np.pad(self.rtt_s, (0, more), constant_values=np.nan)
+            self.waits = np.pad(self.waits, (0, more), constant_values=np.nan)
+            self.retransmits = np.pad(self.retransmits, (0, more))
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
+        """The state as plain data and arrays."""
         return {
-            "rtt_s": [[rank, rtt_s] for rank, rtt_s in self.rtt_s.items()],
-            "retransmits": [[rank, count] for rank, count in self.retransmits.items()],
-            "waits": [[rank, wait] for rank, wait in self.waits.items()],
+            "rtt_s": self.rtt_s,
+            "retransmits": self.retransmits,
+            "waits": self.waits,
             "usual_wait": self.usual_wait,
             "usual": self.usual,
             "since": self.since,
@@ -184,12 +210,17 @@ class SlowLinks:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.rtt_s, self.retransmits = dict(data["rtt_s"]), dict(data["retransmits"])
-        self.waits = dict(data["waits"])
+        self.rtt_s, self.retransmits, self.waits = data["rtt_s"], data["retransmits"], data["waits"]
         self.usual_wait, self.usual, self.since = data["usual_wait"], data["usual"], data["since"]
         self.streaks.load(data["streaks"])
         self.tracker.load(data["tracker"])
         self.distances.load(data["distances"])
+
+
+def _of(which: NDArray[np.bool_], of: Ints) -> NDArray[np.bool_]:
+    """For each row number in ``of`` whether that row is among ``which``; one that is no row is not."""
+    there = (of >= 0) & (of < which.size)
+    return np.asarray(there & np.append(which, False)[np.where(there, of, which.size)])
 
 
 def said(episode: LinkEpisode, rank: AccusedRank) -> Said:

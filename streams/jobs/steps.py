@@ -10,19 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OP_INDEX, OPS, STEP
+from paceline.events import OPS
 
 from ..coverage import CoverageTracker
-from ..robust import Array
-from ..row_arrays import OpRows
-from .limits import ABSURD_S, MOST_RANKS
+from ..raw_columns import Floats
+from ..robust import Array, known_or_zero
+from ..step_rows import TOTAL, MicrobatchRows, StepRows
+from .limits import ABSURD_S
 from .microbatches import OpenMicrobatches, Pairs
 
-#: The row of the whole step in every table of phases.
-TOTAL = OP_INDEX[STEP]
-_PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
-#: Rank numbers beyond so many times what the world is believed to be are garbage.
-_SPARE = 4
 #: A rank this few steps behind is on its way, however long the steps.
 FEW_STEPS = 20
 
@@ -50,7 +46,7 @@ class Step(NamedTuple):
 
 
 class Steps:
-    """Collects OpTimings of one job into steps."""
+    """Collects the rows of one job into steps."""
 
     def __init__(self, config: StepsConfig, coverage: CoverageTracker) -> None:
         self.config = config
@@ -65,36 +61,37 @@ class Steps:
         self.done = -1
         self.waited_for = False
 
-    def update(self, rows: OpRows) -> list[Step]:
+    def update(self, rows: StepRows) -> list[Step]:
         """Take in the rows of a few messages; hand on the steps that they completed, in order."""
-        rank, step, op, microbatch, start, seconds = rows
-        sound = self._sound(rank, step, op, seconds)
+        self.coverage.note("rows of an unknown op", rows.unknown)
+        rank, step, start, seconds = rows.rank, rows.step, rows.start_s, rows.seconds
+        sound, seconds = self._sound(rank, step, seconds)
         if not sound.all():
-            rank, step, op = rank[sound], step[sound], op[sound]
-            start, seconds, microbatch = start[sound], seconds[sound], microbatch[sound]
+            rank, step, start, seconds = rank[sound], step[sound], start[sound], seconds[:, sound]
         if rank.size:
             self._widen(int(rank.max()) + 1)
-            self._fill(rank, step, op, seconds)
-            self._close(rank, step, op, start, seconds)
-            if (microbatch >= 0).any():
-                mine = np.isin(op, _PASSES)
-                self.pairs.update(step[mine], rank[mine], microbatch[mine], op[mine] == _PASSES[1], seconds[mine])
+            self._fill(rank, step, seconds)
+            self._close(rank, step, start, seconds[TOTAL])
+        self._pair(rows)
         return self._complete()
 
-    def _sound(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> NDArray[np.bool_]:
-        """Which rows can be used; the others are counted by what is odd about them."""
-        # Tables are as wide as the highest rank: one absurd number must not make them a thousand times wider.
-        most = min(MOST_RANKS, _SPARE * (_SPARE + max(self.coverage.expected, len(self.coverage.worlds))))
-        odd_rank = (rank < 0) | (rank >= most)
-        odd_value = (step < 0) | ~((seconds >= 0) & (seconds <= ABSURD_S))
+    def _sound(self, rank: Ints, step: Ints, seconds: Floats) -> tuple[NDArray[np.bool_], Floats]:
+        """Which rows can be used, and their seconds; what is odd about the others is counted, an op at a time."""
+        odd_rank = (rank < 0) | (rank >= self.coverage.plausible_ranks)
         late = step <= self.done
-        sound = ~(odd_rank | odd_value | late | (op < 0))
-        if not sound.all():
-            self.coverage.note("rows with an impossible rank", int(odd_rank.sum()))
-            self.coverage.note("rows with an impossible step or duration", int(odd_value.sum()))
-            self.coverage.note("rows of an unknown op", int((op < 0).sum()))
-            self.coverage.note("rows after their step was judged", int((late & ~odd_rank & ~odd_value).sum()))
-        return sound
+        odd_step = step < 0
+        told = ~np.isnan(seconds)
+        impossible = told & ~((seconds >= 0) & (seconds <= ABSURD_S))
+        if impossible.any():
+            seconds = np.where(impossible, np.nan, seconds)
+        sound = ~(odd_rank | odd_step | late)
+        if not sound.all() or impossible.any():
+            impossible |= told & odd_step
+            self.coverage.note("rows with an impossible rank", int(told[:, odd_rank].sum()))
+            self.coverage.note("rows with an impossible step or duration", int(impossible.sum()))
+            after = told & ~impossible
+            self.coverage.note("rows after their step was judged", int(after[:, late & ~odd_rank].sum()))
+        return sound, seconds
 
     def _widen(self, ranks: int) -> None:
         more = ranks - self.ranks
@@ -108,24 +105,35 @@ class Steps:
             self.tables[step] = np.pad(table, ((0, 0), (0, more)))
             self.ends[step] = np.pad(self.ends[step], (0, more), constant_values=np.nan)
 
-    def _fill(self, rank: Ints, step: Ints, op: Ints, seconds: Array) -> None:
-        flat = op * self.ranks + rank
-        for number in np.unique(step):
-            table = self.tables.get(int(number))
+    def _fill(self, rank: Ints, step: Ints, seconds: Array) -> None:
+        filled = known_or_zero(seconds)
+        ops = np.arange(len(OPS))[:, None] * self.ranks
+        for number in np.unique(step).tolist():
+            table = self.tables.get(number)
             if table is None:
-                table = self.tables[int(number)] = np.zeros((len(OPS), self.ranks))
-                self.ends[int(number)] = np.full(self.ranks, np.nan)
+                table = self.tables[number] = np.zeros((len(OPS), self.ranks))
+                self.ends[number] = np.full(self.ranks, np.nan)
             mine = step == number
-            np.add.at(table.reshape(-1), flat[mine], seconds[mine])
+            np.add.at(table.reshape(-1), (ops + rank[mine]).reshape(-1), filled[:, mine].reshape(-1))
 
-    def _close(self, rank: Ints, step: Ints, op: Ints, start: Array, seconds: Array) -> None:
-        whole = op == TOTAL
+    def _close(self, rank: Ints, step: Ints, start: Array, seconds: Array) -> None:
+        whole = ~np.isnan(seconds)
         np.maximum.at(self.closed, rank[whole], step[whole])
-        for number in np.unique(step[whole]):
+        for number in np.unique(step[whole]).tolist():
             mine = whole & (step == number)
-            self.ends[int(number)][rank[mine]] = start[mine] + seconds[mine]
+            self.ends[number][rank[mine]] = start[mine] + seconds[mine]
         np.fmin.at(self.first_s, rank, start)
         np.fmax.at(self.last_s, rank, start)
+
+    def _pair(self, rows: StepRows) -> None:
+        """Take in the micro-batches, of ranks and steps that are sound."""
+        told = rows.microbatches
+        if not told.rank.size:
+            return
+        sound = (told.rank >= 0) & (told.rank < self.coverage.plausible_ranks) & (told.step > self.done)
+        for seconds in (told.forward_s, told.backward_s):
+            sound &= np.isnan(seconds) | ((seconds >= 0) & (seconds <= ABSURD_S))
+        self.pairs.update(MicrobatchRows(*(column[sound] for column in told)))  # type: ignore[arg-type]
 
     def _complete(self) -> list[Step]:
         """Hand on every step that no speaking rank still owes rows for."""

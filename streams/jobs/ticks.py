@@ -10,8 +10,9 @@ import numpy as np
 from paceline.events import OP_INDEX, OPS, OVERLAYS, PHASES
 
 from ..robust import Array, known_or_zero, nanmedian, peers_median
+from ..step_rows import TOTAL
 from .cohorts import Cohorts
-from .steps import TOTAL, Step
+from .steps import Step
 
 #: What an excess can consist of: every phase in which a rank works, and the overlays.
 WORK = tuple(name for name in PHASES if name != "communication")

@@ -8,6 +8,7 @@ Bus bandwidth is that of NCCL's own tests (nccl-tests, PERFORMANCE.md): bytes ov
 times what the operation moves over the busiest link. Of each size the fastest tenth counts: the others met traffic.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,22 +81,21 @@ class TrafficEvidence(Measured, frozen=True, kw_only=True):
 TrafficEpisode = Episode[str, TrafficEvidence]
 
 
-class _OpenCollective(NamedTuple):
-    """A collective that members are still missing from."""
+class _Open(NamedTuple):
+    """A collective, or the collectives of a step, that members are still missing from."""
 
     heard: int
     wait_s: float
     took_s: float
 
 
-class _Calls(NamedTuple):
-    """Collectives: how many members of each were heard, their shortest wait and their shortest time."""
+class _Whole(NamedTuple):
+    """Collectives that all members have told: how many, their bytes in all, shortest wait and time of any member."""
 
     group: Ints
-    seq: Ints
     operation: Ints
+    calls: Ints
     bytes: Ints
-    heard: Ints
     wait_s: Array
     took_s: Array
 
@@ -106,38 +106,54 @@ class Traffic:
     def __init__(self, config: TrafficConfig) -> None:
         self.config = config
         self.episodes = JobEpisodes(TrafficEpisode)
-        self.open: dict[tuple[str, int], _OpenCollective] = {}
-        #: By rank: what the interface it uses is rated at, bytes a second.
-        self.rated: dict[int, float] = {}
+        #: By group and number, or by group, step, operation and power of two of the bytes.
+        self.open: dict[tuple[Any, ...], _Open] = {}
+        #: By rank: what the interface it uses is rated at, bytes a second; NaN is not known.
+        self.rated: Array = np.empty(0)
         self._clear()
 
     def _clear(self) -> None:
-        self.first_s: dict[int, float] = {}
-        self.last_s: dict[int, float] = {}
-        self.groups: dict[int, set[str]] = {}
+        #: By rank, NaN where it was not heard.
+        self.first_s: Array = np.empty(0)
+        self.last_s: Array = np.empty(0)
+        self.members: dict[str, set[int]] = {}
         self.waited: dict[str, float] = {}
         self.steps = [-1, -1]
         self.speeds: dict[tuple[str, int], list[float]] = {}
 
-    def update(self, batch: CollectiveBatch, spans: Spans) -> TrafficEpisode | None:
+    def update(self, batch: CollectiveBatch) -> TrafficEpisode | None:
         """Take in a batch; the episode where it has something new to tell."""
-        calls = batch.calls
-        for rank, first_s, last_s in zip(spans.ranks, spans.first_s, spans.last_s, strict=True):
-            self.first_s.setdefault(rank, first_s)
-            self.last_s[rank] = max(self.last_s.get(rank, 0.0), last_s)
-        if len(batch.groups) == 1:
-            for rank in spans.ranks:
-                self.groups.setdefault(rank, set()).add(batch.groups[0])
-        else:
-            for rank, at in {*zip(calls.rank.tolist(), calls.group.tolist(), strict=True)}:
-                self.groups.setdefault(rank, set()).add(batch.groups[at])
-        steps = calls.step[calls.step >= 0]
+        spans = batch.spans
+        if not spans.ranks.size:
+            return None
+        self._span(spans)
+        for rank, at in zip(batch.reached.rank.tolist(), batch.reached.group.tolist(), strict=True):
+            self.members.setdefault(batch.groups[at], set()).add(rank)
+        steps = np.concatenate([batch.calls.step, batch.sums.step])
+        steps = steps[steps >= 0]
         if steps.size:
             first = int(steps.min()) if self.steps[0] < 0 else self.steps[0]
             self.steps = [first, max(self.steps[1], int(steps.max()))]
-        self.rated.update({link.rank: link.rated_bytes_per_s for link in batch.links if link.rated_bytes_per_s})
-        self._merge(batch)
+        links = batch.links
+        told = links.rated_bytes_per_s > 0
+        if told.any():
+            self.rated = _widened(self.rated, int(links.rank[told].max()) + 1)
+            self.rated[links.rank[told]] = links.rated_bytes_per_s[told]
+        if batch.calls.rank.size:
+            self._merge(batch)
+        if batch.sums.step.size:
+            self._merge_sums(batch)
+        while len(self.open) > _MOST_OPEN:
+            del self.open[next(iter(self.open))]
         return self._judge(spans.ranks)
+
+    def _span(self, spans: Spans) -> None:
+        ranks = int(spans.ranks.max()) + 1
+        self.first_s, self.last_s = _widened(self.first_s, ranks), _widened(self.last_s, ranks)
+        self.first_s[spans.ranks] = np.where(
+            np.isnan(self.first_s[spans.ranks]), spans.first_s, self.first_s[spans.ranks]
+        )
+        self.last_s[spans.ranks] = np.fmax(self.last_s[spans.ranks], spans.last_s)
 
     def _merge(self, batch: CollectiveBatch) -> None:
         """Add rows to their collectives; those that are whole now are counted."""
@@ -145,54 +161,69 @@ class Traffic:
         order = np.lexsort((calls.seq, calls.group))
         first = starts(calls.group[order], calls.seq[order])
         lead = order[first]
-        told = _Calls(
+        heard = np.append(first[1:], order.size) - first
+        told = _Whole(
             calls.group[lead],
-            calls.seq[lead],
             calls.operation[lead],
+            np.ones(lead.size, dtype=np.int64),
             calls.bytes[lead],
-            np.append(first[1:], order.size) - first,
             np.minimum.reduceat(calls.wait_s[order], first),
             np.minimum.reduceat(calls.duration_s[order], first),
         )
-        whole = told.heard >= np.array(batch.group_sizes)[told.group]
+        whole = heard >= np.array(batch.group_sizes)[told.group]
         if not self.open and whole.all():  # all members are on one node: the common case
             self._count(batch, told)
             return
-        whole_now = self._join(batch, told)
-        if whole_now.seq.size:
-            self._count(batch, whole_now)
-        while len(self.open) > _MOST_OPEN:
-            del self.open[next(iter(self.open))]
+        keys = zip((batch.groups[at] for at in told.group.tolist()), calls.seq[lead].tolist(), strict=True)
+        self._join(batch, told, heard, keys)
 
-    def _join(self, batch: CollectiveBatch, told: _Calls) -> _Calls:
-        """Add what other nodes have told of the same collectives; those that are whole with it."""
-        sizes, names, open_ = batch.group_sizes, batch.groups, self.open
+    def _merge_sums(self, batch: CollectiveBatch) -> None:
+        """Add what nodes tell of the collectives of a step; those that all members have told are counted."""
+        sums = batch.sums
+        between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[sums.operation]
+        order = np.flatnonzero(~between_two)  # each end tells its own: no two of them are one
+        told = _Whole(
+            sums.group[order],
+            sums.operation[order],
+            sums.calls[order],
+            sums.bytes[order],
+            sums.wait_s[order],
+            sums.duration_s[order],
+        )
+        power = _powers(told.bytes / told.calls)
+        groups = [batch.groups[at] for at in told.group.tolist()]
+        words = [batch.operations[at] for at in told.operation.tolist()]
+        keys = zip(groups, sums.step[order].tolist(), words, power.tolist(), strict=True)
+        self._join(batch, told, sums.members[order], keys)
+
+    def _join(self, batch: CollectiveBatch, told: _Whole, heard: Ints, keys: Iterable[tuple[Any, ...]]) -> None:
+        """Add what other nodes have told of the same collectives; those that are whole with it are counted."""
+        sizes, open_ = batch.group_sizes, self.open
         done: list[int] = []
         waits, times = told.wait_s.tolist(), told.took_s.tolist()
-        for at, (group, seq, members) in enumerate(
-            zip(told.group.tolist(), told.seq.tolist(), told.heard.tolist(), strict=True)
-        ):
-            key = (names[group], seq)
+        for at, (key, group, members) in enumerate(zip(keys, told.group.tolist(), heard.tolist(), strict=True)):
             before = open_.pop(key, None)
             if before is not None:
                 members += before.heard
                 waits[at], times[at] = min(waits[at], before.wait_s), min(times[at], before.took_s)
             if members < sizes[group]:
-                open_[key] = _OpenCollective(members, waits[at], times[at])
+                open_[key] = _Open(members, waits[at], times[at])
             else:
                 done.append(at)
-        joined = told._replace(wait_s=np.array(waits), took_s=np.array(times))
-        return _Calls(*(column[done] for column in joined))  # type: ignore[arg-type]
+        if done:
+            joined = told._replace(wait_s=np.array(waits), took_s=np.array(times))
+            self._count(batch, _Whole(*(column[done] for column in joined)))  # type: ignore[arg-type]
 
-    def _count(self, batch: CollectiveBatch, whole: _Calls) -> None:
+    def _count(self, batch: CollectiveBatch, whole: _Whole) -> None:
         """Add up whole collectives."""
         between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[whole.operation]
         waited = np.bincount(whole.group, np.where(between_two, 0.0, whole.wait_s), len(batch.groups))
         for at in np.flatnonzero(np.bincount(whole.group)).tolist():
             self.waited[batch.groups[at]] = self.waited.get(batch.groups[at], 0.0) + float(waited[at])
         size = np.array(batch.group_sizes, dtype=np.float64)[whole.group]
-        fit = (whole.bytes >= _LEAST_BYTES) & (whole.took_s > 0) & (size > 1)
-        power = np.frexp(whole.bytes.astype(np.float64))[1] - 1
+        moved = whole.bytes / whole.calls
+        fit = (moved >= _LEAST_BYTES) & (whole.took_s > 0) & (size > 1)
+        power = _powers(moved)
         for at, word in enumerate(batch.operations):
             factor = next((FACTORS[name] for name in FACTORS if word.startswith(name)), None)
             mine = fit & (whole.operation == at)
@@ -204,16 +235,21 @@ class Traffic:
                 fast = float(np.quantile(speed[power[mine] == one], _FAST))
                 self.speeds.setdefault((word, one), []).append(fast)
 
-    def _judge(self, ranks: list[int]) -> TrafficEpisode | None:
-        if max(self.last_s[rank] - self.first_s[rank] for rank in ranks) < self.config.span_s:
+    def _judge(self, ranks: Ints) -> TrafficEpisode | None:
+        lasted = self.last_s - self.first_s
+        if float(lasted[ranks].max()) < self.config.span_s:
             return None
-        spans = {rank: self.last_s[rank] - first for rank, first in self.first_s.items()}
-        longest = max(spans.values())
-        waits = {rank: sum(self.waited.get(group, 0.0) for group in groups) for rank, groups in self.groups.items()}
-        shares = [min(waits[rank] / span, 1.0) for rank, span in spans.items() if span >= longest / 2]
+        heard = np.flatnonzero(~np.isnan(lasted))
+        longest = float(lasted[heard].max())
+        waits = np.zeros(lasted.size)
+        for group, waited_s in self.waited.items():
+            waits[list(self.members.get(group, ()))] += waited_s
+        compared = heard[lasted[heard] >= longest / 2]
+        shares = np.minimum(waits[compared] / lasted[compared], 1.0)
         window = JudgedWindow(max(self.steps[0], 0), max(self.steps[1], 0), longest)
-        least = min(shares)
-        rated = self.config.rated_bytes_per_s or min(self.rated.values(), default=0.0)
+        least = float(shares.min())
+        rated = self.config.rated_bytes_per_s or float(np.nanmin(self.rated, initial=np.inf))
+        rated = rated if np.isfinite(rated) else 0.0
         fastest = sorted(self.speeds.items(), key=lambda item: -item[0][1])[:_SPEEDS_TOLD]
         evidence = TrafficEvidence(
             least_share=least,
@@ -228,15 +264,15 @@ class Traffic:
         return self.episodes.push(_JOB, window, sight, evidence)
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
+        """The state as plain data and arrays."""
         return {
             "episodes": self.episodes.snapshot(),
-            "rated": [[*pair] for pair in self.rated.items()],
-            "open": [[group, seq, *told] for (group, seq), told in self.open.items()],
-            "first_s": [[*pair] for pair in self.first_s.items()],
-            "last_s": [[*pair] for pair in self.last_s.items()],
+            "rated": self.rated,
+            "open": [[list(key), *told] for key, told in self.open.items()],
+            "first_s": self.first_s,
+            "last_s": self.last_s,
             "waited": [[*pair] for pair in self.waited.items()],
-            "groups": [[rank, sorted(groups)] for rank, groups in self.groups.items()],
+            "members": [[group, sorted(ranks)] for group, ranks in self.members.items()],
             "steps": self.steps,
             "speeds": [[word, power, seen] for (word, power), seen in self.speeds.items()],
         }
@@ -244,13 +280,22 @@ class Traffic:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.episodes.load(data["episodes"])
-        self.rated = dict(data["rated"])
-        self.open = {(group, seq): _OpenCollective(*told) for group, seq, *told in data["open"]}
-        self.first_s, self.last_s = dict(data["first_s"]), dict(data["last_s"])
+        self.rated, self.first_s, self.last_s = data["rated"], data["first_s"], data["last_s"]
+        self.open = {tuple(key): _Open(*told) for key, *told in data["open"]}
         self.waited = dict(data["waited"])
-        self.groups = {rank: set(groups) for rank, groups in data["groups"]}
+        self.members = {group: set(ranks) for group, ranks in data["members"]}
         self.steps = list(data["steps"])
         self.speeds = {(word, power): list(seen) for word, power, seen in data["speeds"]}
+
+
+def _powers(sizes: Array) -> Ints:
+    """The power of two of each size in bytes; -1 of none."""
+    return np.asarray(np.frexp(np.asarray(sizes, dtype=np.float64))[1] - 1, dtype=np.int64)
+
+
+def _widened(values: Array, ranks: int) -> Array:
+    """``values`` with room for so many ``ranks``."""
+    return np.pad(values, (0, max(ranks - values.size, 0)), constant_values=np.nan)
 
 
 def said(episode: TrafficEpisode, config: TrafficConfig) -> Said:

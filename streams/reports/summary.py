@@ -8,11 +8,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from paceline.events import CollectiveTimings, Event, Finding, JobDescribed, OpTimings
+from paceline.events import (
+    CollectiveCalls,
+    CollectiveTimings,
+    Event,
+    Finding,
+    JobDescribed,
+    OpTimings,
+    StepTimings,
+)
 
 from ..coverage import CoverageTracker
+from ..jobs.collective_batch import CollectiveMessage, collective_batch
 from ..jobs.config import JobConfig
-from ..row_arrays import op_rows
+from ..raw_columns import Floats, Ints
+from ..robust import known_or_zero
+from ..speakers import SpeakersHeard
+from ..step_rows import PhaseTimings, step_rows
 from ..windows.open_steps import COLUMNS
 
 MOST_JOBS = 1000
@@ -20,6 +32,7 @@ MOST_JOBS = 1000
 _BIN = np.log(1.01)
 _BINS = 3000
 _STEP = len(COLUMNS)
+_COUNTED = (StepTimings, CollectiveCalls, OpTimings, CollectiveTimings, JobDescribed, Finding)
 _WARM_UP = JobConfig().warmup_steps
 
 
@@ -46,6 +59,7 @@ class JobSummary:
     exit_status: int | None = None
     findings: dict[str, Finding] = field(default_factory=dict)
     coverage: CoverageTracker = field(default_factory=CoverageTracker)
+    _speakers: SpeakersHeard = field(default_factory=SpeakersHeard)
     _durations: np.ndarray[tuple[int], np.dtype[np.int64]] = field(
         default_factory=lambda: np.zeros(_BINS, dtype=np.int64)
     )
@@ -64,48 +78,58 @@ class JobSummary:
         at = int(np.searchsorted(np.cumsum(self._durations), (total + 1) // 2))
         return float(1e-6 * np.exp((at + 0.5) * _BIN))
 
-    def add_ops(self, batch: OpTimings) -> None:
-        """Count one batch of phases in."""
-        if not self.coverage.admit(batch.producer, batch.sequence):
+    def add_timings(self, message: PhaseTimings | CollectiveMessage) -> None:
+        """Count one message of phases, of collectives or of both in."""
+        if isinstance(message, StepTimings | OpTimings):
+            self.add_steps(message)
+        if isinstance(message, StepTimings | CollectiveTimings | CollectiveCalls):
+            self.add_collectives(message)
+
+    def add_steps(self, message: PhaseTimings) -> None:
+        """Count one message of phases in."""
+        if not self.coverage.admit(message.producer, message.sequence):
             return
-        self.coverage.hear(batch.ranks, batch.world_sizes)
-        rank, step, column, _, _, duration = op_rows([batch])
-        good = (step >= 0) & (duration >= 0) & (column >= 0)
-        members = np.unique(np.array(batch.ranks, dtype=np.int64))
-        at = np.searchsorted(members, rank)
-        good &= (at < members.size) & (members[np.minimum(at, members.size - 1)] == rank)
-        cell = at * (_STEP + 1) + column
-        warm = good & (step >= _WARM_UP)
-        steps = np.bincount(at[good & (column == _STEP)], minlength=members.size).tolist()
-        shape = (members.size, _STEP + 1)
-        totals = np.bincount(cell[warm], duration[warm], minlength=shape[0] * shape[1]).reshape(shape).tolist()
-        seen = np.bincount(cell[warm], minlength=shape[0] * shape[1]).reshape(shape).tolist()
+        who, _ = self._speakers.hear(message)
+        self.coverage.hear(who.ranks, who.world_sizes)
+        rows = step_rows([message])
+        members = np.unique(np.array(who.ranks, dtype=np.int64))
+        at = np.searchsorted(members, rows.rank)
+        good = (at < members.size) & (rows.step >= 0)
+        good &= members[np.minimum(at, members.size - 1)] == rows.rank if members.size else False
+        at, step, seconds = at[good], rows.step[good], rows.seconds[:, good]
+        seconds = np.where(seconds >= 0, seconds, np.nan)
+        whole = ~np.isnan(seconds[_STEP])
+        steps = np.bincount(at[whole], minlength=members.size).tolist()
+        warm = step >= _WARM_UP
+        totals, seen = _by_member(at[warm], seconds[:, warm], members.size)
         for index, one in enumerate(members.tolist()):
-            self.nodes[one] = batch.node
+            self.nodes[one] = message.node
             self.rank_steps[one] = self.rank_steps.get(one, 0) + steps[index]
             phases = self.phase_s.setdefault(one, {})
-            for name, seconds, count in zip(COLUMNS, totals[index], seen[index], strict=False):
+            for name, spent_s, count in zip(COLUMNS, totals[index], seen[index], strict=False):
                 if count:
-                    phases[name] = phases.get(name, 0.0) + seconds
+                    phases[name] = phases.get(name, 0.0) + spent_s
             if seen[index][_STEP]:
                 self.step_s[one] = self.step_s.get(one, 0.0) + totals[index][_STEP]
                 self.timed_steps[one] = self.timed_steps.get(one, 0) + seen[index][_STEP]
-        whole = good & (column == _STEP)
         if whole.any():
             self._see_steps(int(step[whole].min()), int(step[whole].max()))
-            bins = np.log(np.maximum(duration[whole], 1e-6) / 1e-6) / _BIN
+            bins = np.log(np.maximum(seconds[_STEP][whole], 1e-6) / 1e-6) / _BIN
             self._durations += np.bincount(np.minimum(bins, _BINS - 1).astype(np.int64), minlength=_BINS)
 
-    def add_collectives(self, batch: CollectiveTimings) -> None:
-        """Count one batch of collectives in."""
-        self.collectives += len(batch.rank)
-        for rank in batch.ranks:
-            self.nodes.setdefault(rank, batch.node)
-        for rank, wait_s in zip(batch.rank, batch.wait_s, strict=True):
-            self.wait_s[rank] = self.wait_s.get(rank, 0.0) + wait_s
-        steps = [step for step in batch.step if step >= 0]
-        if steps:
-            self._see_steps(min(steps), max(steps))
+    def add_collectives(self, message: CollectiveMessage) -> None:
+        """Count one message of collectives in; those that are told twice once."""
+        if isinstance(message, CollectiveCalls) and message.summed:
+            return
+        for rank in self._speakers.hear(message)[0].ranks:
+            self.nodes.setdefault(rank, message.node)
+        batch = collective_batch([message], CoverageTracker())
+        self.collectives += int(batch.calls.rank.size + batch.sums.calls.sum())
+        for rank, waited_s in zip(batch.spans.ranks.tolist(), batch.spans.waited_s.tolist(), strict=True):
+            self.wait_s[rank] = self.wait_s.get(rank, 0.0) + waited_s
+        steps = np.concatenate([batch.calls.step, batch.sums.step])
+        if (steps >= 0).any():
+            self._see_steps(int(steps[steps >= 0].min()), int(steps.max()))
 
     def _see_steps(self, low: int, high: int) -> None:
         self.first_step = low if self.first_step is None else min(low, self.first_step)
@@ -121,6 +145,14 @@ class JobSummary:
         before = self.findings.get(finding.id)
         if before is None or before.revision <= finding.revision:
             self.findings[finding.id] = finding
+
+
+def _by_member(at: Ints, seconds: Floats, members: int) -> tuple[list[list[float]], list[list[int]]]:
+    """For each member the sum over its rows of each op, and how many rows tell of it."""
+    totals, seen = np.zeros((members, len(seconds))), np.zeros((members, len(seconds)), dtype=np.int64)
+    np.add.at(totals, at, known_or_zero(seconds).T)
+    np.add.at(seen, at, ~np.isnan(seconds).T)
+    return totals.tolist(), seen.tolist()
 
 
 class Summary:
@@ -143,7 +175,7 @@ class Summary:
 
     def update(self, event: Event) -> None:
         """Take in one event, measured or found."""
-        if not isinstance(event, OpTimings | CollectiveTimings | JobDescribed | Finding):
+        if not isinstance(event, _COUNTED):
             return
         self.events += 1
         if isinstance(event, Finding) and event.first_step < 0 and event.nodes:
@@ -160,7 +192,5 @@ class Summary:
             job.add_finding(event)
         elif isinstance(event, JobDescribed):
             job.add_description(event)
-        elif self.totals and isinstance(event, OpTimings):
-            job.add_ops(event)
-        elif self.totals and isinstance(event, CollectiveTimings):
-            job.add_collectives(event)
+        elif self.totals:
+            job.add_timings(event)

@@ -1,4 +1,4 @@
-"""Rank and job windows of one attempt of one job, from its OpTimings.
+"""Rank and job windows of one attempt of one job, from its steps.
 
 Rule of this file: windows follow one clock, that of the **reference rank** (the lowest heard): a second holds the steps
 that the reference began in it, and every other rank is counted by step number. So ranks whose clocks are hours apart
@@ -10,20 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import JobWindow, OpTimings, RankWindow
+from paceline.events import JobWindow, RankWindow
 from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
 from ..gather import Gather
 from ..rank_bound import within
-from ..row_arrays import RowArrays
 from ..snapshots import described, pack, unpack
+from ..speakers import SpeakersHeard
+from ..step_rows import PhaseTimings, SharedRows
 from .aggregate import Part, merge, part, windows
 from .open_steps import OpenSteps
 
 LENGTHS_S = (1.0, 10.0, 60.0)
 PATIENCE_S = 10.0
-_LAYOUT = 3
+_LAYOUT = 4
 
 
 class JobWindows:
@@ -31,22 +32,31 @@ class JobWindows:
 
     def __init__(self) -> None:
         self.coverage = CoverageTracker()
-        self.gather = Gather(OpTimings)
+        self.speakers = SpeakersHeard()
+        self.gather: Gather[PhaseTimings] = Gather()
         self.open = OpenSteps()
-        self.rows = RowArrays()
+        self.rows = SharedRows()
         self.reference = -1
         self.most_ranks = MOST_RANKS.default
         self.waived: set[int] = set()
         self.unheard_waived = False
         self.levels: list[tuple[int, Part] | None] = [None for _ in LENGTHS_S[1:]]
 
-    def update(self, event: OpTimings) -> list[RankWindow | JobWindow]:
+    def update(self, event: PhaseTimings) -> list[RankWindow | JobWindow]:
         """Take in one batch; the windows that it completes."""
         if not self.coverage.admit(event.producer, event.sequence):
             return []
         event, beyond = within(event, self.most_ranks)
         self.coverage.leave_out(beyond, self.most_ranks)
-        self.coverage.hear(event.ranks, event.world_sizes)
+        who, fresh = self.speakers.hear(event)
+        if fresh:
+            self.coverage.hear(who.ranks, who.world_sizes)
+            ranks_before = len(self.open.slot)
+            self.open.place(who.ranks, event.node)
+            if len(self.open.slot) > ranks_before:
+                self.unheard_waived = False
+        if self.waived:
+            self.waived.difference_update(self.open.slot[rank] for rank in who.ranks)
         ready = self.gather.push(event, self.coverage.producers)
         return self._advance(ready) if ready else []
 
@@ -54,7 +64,7 @@ class JobWindows:
         """Leave out ranks from number ``most`` on."""
         self.most_ranks = most
 
-    def share_rows(self, rows: RowArrays) -> None:
+    def share_rows(self, rows: SharedRows) -> None:
         """Read the rows of messages from ``rows``, which other decisions read them from as well."""
         self.rows = rows
 
@@ -62,12 +72,8 @@ class JobWindows:
         """The windows that the messages that still wait complete."""
         return self._advance(ready) if (ready := self.gather.drain()) else []
 
-    def _advance(self, batches: list[OpTimings]) -> list[RankWindow | JobWindow]:
-        ranks_before = len(self.open.slot)
-        slots = self.open.update(batches, self.rows.of(batches))
-        self.waived.difference_update(slots.tolist())
-        if len(self.open.slot) > ranks_before:
-            self.unheard_waived = False
+    def _advance(self, batches: list[PhaseTimings]) -> list[RankWindow | JobWindow]:
+        self.open.update(self.rows.of(batches))
         out: list[RankWindow | JobWindow] = []
         while closed := self._close():
             second, steps = closed
@@ -120,7 +126,7 @@ class JobWindows:
             ranks = open_steps.ranks
             self.reference = min(np.flatnonzero(ahead).tolist(), key=lambda slot: ranks[slot])
 
-    def _emit(self, event: OpTimings, second: int, sums: Part) -> list[RankWindow | JobWindow]:
+    def _emit(self, event: PhaseTimings, second: int, sums: Part) -> list[RankWindow | JobWindow]:
         out = self._windows(event, LENGTHS_S[0], second, sums)
         for at, length_s in enumerate(LENGTHS_S[1:]):
             number = int(second // length_s)
@@ -131,7 +137,9 @@ class JobWindows:
             self.levels[at] = (number, sums if open_ is None else merge(open_[1], sums))
         return out
 
-    def _windows(self, event: OpTimings, length_s: float, start_s: float, sums: Part) -> list[RankWindow | JobWindow]:
+    def _windows(
+        self, event: PhaseTimings, length_s: float, start_s: float, sums: Part
+    ) -> list[RankWindow | JobWindow]:
         common = {
             "cluster": event.cluster,
             "job": event.job,

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paceline.events import OP_INDEX, OVERLAYS, PHASES, STEP, OpTimings
+from paceline.events import OVERLAYS, PHASES
 
-from ..row_arrays import UNKNOWN, OpRows
+from ..robust import known_or_zero
+from ..step_rows import TOTAL, StepRows
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 
 #: The columns of a summary: the words of the rows but the last, which is the whole step.
 COLUMNS = PHASES + OVERLAYS
-_STEP = OP_INDEX[STEP]
 #: No more open steps than this, and no more open cells (steps x ranks): what bounds the memory of one job.
 MOST_STEPS = 4096
 MOST_CELLS = 500_000
@@ -38,6 +38,8 @@ class OpenSteps:
         self.dropped = 0
         self.beyond = 0
         self.slot: dict[int, int] = {}
+        #: By rank: its slot, -1 for none.
+        self.place_of: Whole = np.full(0, -1, dtype=np.int64)
         self.nodes: list[str] = []
         self._allocate(0, 0)
         self.seen = np.zeros((0, len(COLUMNS)), dtype=bool)
@@ -59,53 +61,58 @@ class OpenSteps:
         """How many steps may be open at once."""
         return int(min(MOST_STEPS, max(8, MOST_CELLS // max(1, len(self.slot)))))
 
-    def update(self, batches: Sequence[OpTimings], rows: OpRows) -> Whole:
-        """Take in a few batches and their ``rows``; the slots they speak for."""
-        slots = np.concatenate([self._slots(batch) for batch in batches])
-        rank, step, column, _, start, duration = rows
+    def place(self, ranks: Sequence[int], node: str) -> None:
+        """Take down which ranks speak on ``node``."""
+        new = [rank for rank in dict.fromkeys(ranks) if rank not in self.slot]
+        if not new:
+            return
+        for rank in new:
+            self.slot[rank] = len(self.slot)
+            self.nodes.append(node)
+        more = len(new)
+        self.phase_s = np.pad(self.phase_s, ((0, 0), (0, more), (0, 0)))
+        self.step_s = np.pad(self.step_s, ((0, 0), (0, more)), constant_values=np.nan)
+        self.start_s = np.pad(self.start_s, ((0, 0), (0, more)), constant_values=np.nan)
+        self.seen = np.pad(self.seen, ((0, more), (0, 0)))
+        self.last_step = np.pad(self.last_step, (0, more), constant_values=-1)
+        self.newest_s = np.pad(self.newest_s, (0, more), constant_values=-np.inf)
+        if self.place_of.size <= max(new):
+            self.place_of = np.pad(self.place_of, (0, max(new) + 1 - self.place_of.size), constant_values=-1)
+        self.place_of[new] = [self.slot[rank] for rank in new]
+
+    def update(self, rows: StepRows) -> None:
+        """Take in the rows of a few messages; those of ranks that do not speak are left out."""
         if not self.slot:
-            return slots
-        ranks = np.fromiter(self.slot, dtype=np.int64)
-        order = np.argsort(ranks)
-        place = order[np.minimum(np.searchsorted(ranks, rank, sorter=order), ranks.size - 1)]
-        good = (step >= 0) & (step < MOST_STEP) & (duration >= 0) & np.isfinite(start) & (column != UNKNOWN)
-        good &= ranks[place] == rank
-        if good.any():
-            self._add(step[good], place[good], column[good], duration[good], start[good])
-        return slots
+            return
+        rank, step, start, seconds = rows.rank, rows.step, rows.start_s, rows.seconds
+        heard = (rank >= 0) & (rank < self.place_of.size)
+        slot = np.where(heard, self.place_of[np.where(heard, rank, 0)], -1)
+        good = (step >= 0) & (step < MOST_STEP) & np.isfinite(start) & (slot >= 0)
+        if not good.all():
+            step, slot, start, seconds = step[good], slot[good], start[good], seconds[:, good]
+        if step.size:
+            self._add(step, slot, np.where(seconds >= 0, seconds, np.nan), start)
 
-    def _slots(self, batch: OpTimings) -> Whole:
-        new = [rank for rank in dict.fromkeys(batch.ranks) if rank not in self.slot]
-        if new:
-            for rank in new:
-                self.slot[rank] = len(self.slot)
-                self.nodes.append(batch.node)
-            more = len(new)
-            self.phase_s = np.pad(self.phase_s, ((0, 0), (0, more), (0, 0)))
-            self.step_s = np.pad(self.step_s, ((0, 0), (0, more)), constant_values=np.nan)
-            self.start_s = np.pad(self.start_s, ((0, 0), (0, more)), constant_values=np.nan)
-            self.seen = np.pad(self.seen, ((0, more), (0, 0)))
-            self.last_step = np.pad(self.last_step, (0, more), constant_values=-1)
-            self.newest_s = np.pad(self.newest_s, (0, more), constant_values=-np.inf)
-        return np.array([self.slot[rank] for rank in batch.ranks], dtype=np.int64)
-
-    def _add(self, step: Whole, slot: Whole, column: Whole, duration: Floats, start: Floats) -> None:
+    def _add(self, step: Whole, slot: Whole, seconds: Floats, start: Floats) -> None:
         self._reserve(int(step.min()), int(step.max()))
         index = step - self.base
         fits = (index >= 0) & (index < len(self.step_s))
-        self.dropped += int(fits.size - fits.sum())
-        index, slot, column, duration, start = index[fits], slot[fits], column[fits], duration[fits], start[fits]
+        if not fits.all():
+            self.dropped += int((~np.isnan(seconds[:, ~fits])).sum())
+            index, slot, seconds, start = index[fits], slot[fits], seconds[:, fits], start[fits]
         if not index.size:
             return
         self.used = max(self.used, int(index.max()) + 1)
-        whole = column == _STEP
-        phase = ~whole
-        np.add.at(self.phase_s, (index[phase], slot[phase], column[phase]), duration[phase])
-        self.seen[slot[phase], column[phase]] = True
-        self.step_s[index[whole], slot[whole]] = duration[whole]
-        self.start_s[index[whole], slot[whole]] = start[whole]
-        np.maximum.at(self.last_step, slot[whole], index[whole] + self.base)
-        np.maximum.at(self.newest_s, slot[whole], start[whole])
+        phases, whole = seconds[: len(COLUMNS)].T, ~np.isnan(seconds[TOTAL])
+        cells = (index * len(self.slot) + slot)[:, None] * len(COLUMNS) + np.arange(len(COLUMNS))
+        np.add.at(self.phase_s.reshape(-1), cells.reshape(-1), known_or_zero(phases).reshape(-1))
+        told, column = np.nonzero(~np.isnan(phases))
+        self.seen[slot[told], column] = True
+        index, slot, start = index[whole], slot[whole], start[whole]
+        self.step_s[index, slot] = seconds[TOTAL][whole]
+        self.start_s[index, slot] = start
+        np.maximum.at(self.last_step, slot, index + self.base)
+        np.maximum.at(self.newest_s, slot, start)
 
     def _reserve(self, low: int, high: int) -> None:
         """Make room for steps ``low`` to ``high``, as far as they are not closed and not too many."""
@@ -167,6 +174,8 @@ class OpenSteps:
         self.dropped, self.beyond = data["dropped"], data["beyond"]
         self.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
         self.nodes = list(data["nodes"])
+        self.place_of = np.full(max(self.slot, default=-1) + 1, -1, dtype=np.int64)
+        self.place_of[list(self.slot)] = list(self.slot.values())
         self.phase_s, self.step_s, self.start_s = data["phase_s"], data["step_s"], data["start_s"]
         self.used = len(self.step_s)
         self.seen, self.last_step, self.newest_s = data["seen"], data["last_step"], data["newest_s"]

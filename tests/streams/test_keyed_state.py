@@ -148,7 +148,7 @@ def test_all_that_held_something_back_say_it_at_the_end(event):
 
 
 def test_decisions_read_the_same_rows_and_let_go_of_them(event):
-    """One ``RowArrays`` for all of them, also after a restart; between two events it holds no message."""
+    """One ``SharedRows`` for all of them, also after a restart; between two events it holds no message."""
     state = KeyedState()
     state.update(topics.OP_V1, event)
     for one in (state, KeyedState.restore(state.snapshot())):

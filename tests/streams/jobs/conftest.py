@@ -15,7 +15,7 @@ from streams.jobs.job_episodes import JudgedWindow
 from streams.jobs.steps import Step
 from streams.jobs.ticks import Tick, Ticks
 from streams.jobs.window_sums import PAIR_SUMS, WindowSums
-from streams.row_arrays import OpRows
+from streams.step_rows import OpRows
 
 OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
 SHARES = np.array([0.05, 0.3, 0.57, 0.08])

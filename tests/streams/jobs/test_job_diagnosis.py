@@ -10,7 +10,7 @@ from paceline.events import RankCondition, Thresholds
 from paceline.gpu.throttle import HARDWARE_THERMAL
 from streams.jobs.config import JobConfig
 from streams.jobs.job_diagnosis import JobDiagnosis
-from streams.row_arrays import RowArrays
+from streams.step_rows import SharedRows
 from streams.snapshots import pack, unpack
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
@@ -308,7 +308,7 @@ def test_thresholds_hold_after_a_restart(slow):
 
 def test_thresholds_keep_the_shared_rows(slow):
     """Who reads the same messages goes on with the same arrays."""
-    diagnosis, rows = JobDiagnosis(), RowArrays()
+    diagnosis, rows = JobDiagnosis(), SharedRows()
     diagnosis.share_rows(rows)
     judged([*slow[:3], thresholds(sigmas=4.0), slow[3]], diagnosis)
     assert rows.batches == (slow[3],)

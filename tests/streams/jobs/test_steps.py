@@ -6,7 +6,7 @@ import pytest
 from paceline.events import OP_INDEX
 from streams.coverage import CoverageTracker
 from streams.jobs.steps import FEW_STEPS, Steps, StepsConfig
-from streams.row_arrays import OpRows
+from streams.step_rows import OpRows
 
 
 @pytest.fixture

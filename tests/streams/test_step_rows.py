@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from paceline.events import OP_INDEX
-from streams.row_arrays import UNKNOWN, RowArrays, op_rows
+from streams.step_rows import UNKNOWN, SharedRows, op_rows
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_rows_cannot_be_written_to(messages):
 
 def test_the_same_messages_are_made_arrays_of_once(messages):
     """Asked again, also with another list of the same messages, it answers the same; other messages are other rows."""
-    arrays = RowArrays()
+    arrays = SharedRows()
     rows = arrays.of(messages)
     assert arrays.of(list(messages)) is rows
     assert arrays.of(messages[:1]).rank.tolist() == messages[0].rank
@@ -78,7 +78,7 @@ def test_the_same_messages_are_made_arrays_of_once(messages):
 
 def test_what_was_let_go_is_made_again(messages):
     """Nothing of a message is kept."""
-    arrays = RowArrays()
+    arrays = SharedRows()
     rows = arrays.of(messages)
     arrays.clear()
     assert (arrays.batches, arrays.rows) == ((), None)

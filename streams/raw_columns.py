@@ -1,0 +1,55 @@
+"""Raw columns of messages as arrays.
+
+Rule of this file: pure. Columns of many messages are joined as bytes where they are of one type, so that a message
+costs next to nothing; arrays are read only.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.columns import SIZES
+from paceline.events import Column
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_UNKNOWN = np.array([np.nan], dtype="<f4").tobytes()
+
+
+def array(column: Column) -> NDArray[Any]:
+    """The numbers of ``column`` in their own type."""
+    return np.frombuffer(column.data, dtype="<" + column.type)
+
+
+def joined(columns: Sequence[Column]) -> NDArray[Any]:
+    """The numbers of all ``columns``, one after the other.
+
+    >>> joined([Column("u1", b"ab"), Column("u2", b"c\\x00")]).tolist()
+    [97, 98, 99]
+    """
+    kinds = {column.type for column in columns}
+    if len(kinds) == 1:
+        return np.frombuffer(b"".join([column.data for column in columns]), dtype="<" + kinds.pop())
+    return np.concatenate([array(column) for column in columns]) if columns else np.empty(0)
+
+
+def whole(columns: Sequence[Column]) -> Ints:
+    """``joined`` as whole numbers, which ``wire`` has seen that they are; above 2**63 they become negative."""
+    return joined(columns).astype(np.int64)
+
+
+def floats(columns: Sequence[Column]) -> Floats:
+    """``joined`` as floating point numbers."""
+    return joined(columns).astype(np.float64)
+
+
+def rows(column: Column) -> int:
+    """How many numbers ``column`` holds."""
+    return len(column.data) // SIZES[column.type]
+
+
+def unknown(rows: int) -> Column:
+    """A column of ``rows`` numbers that nobody measured."""
+    return Column("f4", _UNKNOWN * rows)

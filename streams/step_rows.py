@@ -1,0 +1,200 @@
+"""The rows of a few messages of phases as arrays, a row a rank and step, made once for all that read them.
+
+Rule of this file: pure. Joining columns takes time that grows with their length, and several decisions want the same:
+who tells them of a message owns a ``SharedRows`` and lets them share it. OpTimings, which had a row an op, are widened
+here; nothing behind this file knows of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.events import OP_INDEX, OPS, STEP, OpTimings, StepTimings
+
+from .raw_columns import Floats, Ints, floats, rows, unknown, whole
+
+PhaseTimings = OpTimings | StepTimings
+
+#: The row of the whole step among ``OPS``.
+TOTAL = OP_INDEX[STEP]
+_PASSES = (OP_INDEX["forward"], OP_INDEX["backward"])
+#: An op that no table has.
+UNKNOWN = -1
+
+
+class MicrobatchRows(NamedTuple):
+    """Equally long columns: micro-batches, with their seconds in forward and backward; NaN is not told."""
+
+    rank: Ints
+    step: Ints
+    microbatch: Ints
+    forward_s: Floats
+    backward_s: Floats
+
+
+class StepRows(NamedTuple):
+    """Equally long columns in the messages' order, read only. Starts are absolute, each on its node's clock.
+
+    ``seconds`` has shape (len(OPS), rows): NaN where a rank tells nothing of an op in a step. A rank and step may stand
+    in several rows, which add up. ``unknown`` counts what was told of ops that are not in ``OPS``.
+    """
+
+    rank: Ints
+    step: Ints
+    start_s: Floats
+    seconds: Floats
+    microbatches: MicrobatchRows
+    unknown: int = 0
+
+
+def step_rows(messages: Sequence[PhaseTimings]) -> StepRows:
+    """The rows of ``messages``, which must be of one version or the other, or of both."""
+    wide = [message for message in messages if isinstance(message, StepTimings)]
+    narrow = [message for message in messages if isinstance(message, OpTimings)]
+    if not narrow:
+        made = _of_steps(wide)
+    elif not wide:
+        made = _of_ops(narrow)
+    else:
+        made = _together(_of_ops(narrow), _of_steps(wide))
+    for column in (*made[:4], *made.microbatches):
+        column.flags.writeable = False
+    return made
+
+
+def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
+    sizes = [rows(message.rank) for message in messages]
+    total = sum(sizes)
+    seconds = np.full((len(OPS), total), np.nan)
+    words = {word for message in messages for word in message.phases}
+    for word in words & OP_INDEX.keys() - {STEP}:
+        columns = [message.phases.get(word) or unknown(size) for message, size in zip(messages, sizes, strict=True)]
+        seconds[OP_INDEX[word]] = floats(columns)
+    seconds[TOTAL] = floats([message.step_s for message in messages])
+    strange = sum(
+        size * len(message.phases.keys() - OP_INDEX.keys()) for message, size in zip(messages, sizes, strict=True)
+    )
+    parts = [message.microbatches for message in messages if message.microbatches is not None]
+    microbatches = MicrobatchRows(
+        whole([part.rank for part in parts]),
+        whole([part.step for part in parts]),
+        whole([part.microbatch for part in parts]),
+        floats([part.forward_s for part in parts]),
+        floats([part.backward_s for part in parts]),
+    )
+    start_s = floats([message.start_s for message in messages])
+    start_s += np.repeat([message.t0_s for message in messages], sizes)
+    rank, step = whole([message.rank for message in messages]), whole([message.step for message in messages])
+    return StepRows(rank, step, start_s, seconds, microbatches, strange)
+
+
+class OpRows(NamedTuple):
+    """Equally long columns of rows an op. ``op`` indexes ``OPS``, ``UNKNOWN`` for any other word."""
+
+    rank: Ints
+    step: Ints
+    op: Ints
+    microbatch: Ints
+    start_s: Floats
+    duration_s: Floats
+
+
+def _of_ops(messages: Sequence[OpTimings]) -> StepRows:
+    def joined(name: str, dtype: Any) -> NDArray[Any]:
+        return np.concatenate([np.array(getattr(message, name), dtype=dtype) for message in messages])
+
+    start_s = np.concatenate([np.array(one.start_s, dtype=np.float64) + one.t0_s for one in messages])
+    op = np.concatenate([_ops(message) for message in messages])
+    ints = (joined("rank", np.int64), joined("step", np.int64), op, joined("microbatch", np.int64))
+    return widened(OpRows(*ints, start_s, joined("duration_s", np.float64)))
+
+
+def widened(narrow: OpRows) -> StepRows:
+    """Rows an op as rows a rank and step, in the order in which these first come."""
+    strange = int((narrow.op < 0).sum())
+    if strange:
+        narrow = OpRows(*(column[narrow.op >= 0] for column in narrow))  # type: ignore[arg-type]
+    rank, step, op, _, start_s, duration_s = narrow
+    first, at = _cells(rank, step)
+    seconds = np.zeros((len(OPS), first.size))
+    told = np.zeros(seconds.shape, dtype=bool)
+    np.add.at(seconds, (op, at), duration_s)
+    told[op, at] = True
+    seconds[~told] = np.nan
+    backward = duration_s < 0
+    seconds[op[backward], at[backward]] = duration_s[backward]  # its reader refuses it, whatever else was told
+    starts = np.full(first.size, np.nan)
+    np.fmin.at(starts, at, start_s)
+    closing = op == TOTAL
+    starts[at[closing]] = start_s[closing]
+    return StepRows(rank[first], step[first], starts, seconds, _passes(narrow), strange)
+
+
+def _cells(rank: Ints, step: Ints) -> tuple[Ints, Ints]:
+    """Where each rank and step first comes, and for every row the number of its own among these."""
+    if not rank.size:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    changes = np.ones(rank.size, dtype=bool)
+    changes[1:] = (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])
+    runs = np.flatnonzero(changes)
+    order = np.lexsort((runs, step[runs], rank[runs]))
+    ranks, steps = rank[runs][order], step[runs][order]
+    again = np.zeros(runs.size, dtype=bool)
+    again[1:] = (ranks[1:] == ranks[:-1]) & (steps[1:] == steps[:-1])
+    leads = order[np.maximum.accumulate(np.where(again, 0, np.arange(runs.size)))]
+    lead_of = np.empty(runs.size, dtype=np.int64)
+    lead_of[order] = leads
+    unique, number = np.unique(lead_of, return_inverse=True)
+    return runs[unique], number[np.cumsum(changes) - 1]
+
+
+def _passes(narrow: OpRows) -> MicrobatchRows:
+    """The rows of micro-batches, one of each pass."""
+    mine = (narrow.microbatch >= 0) & ((narrow.op == _PASSES[0]) | (narrow.op == _PASSES[1]))
+    back, took = narrow.op[mine] == _PASSES[1], narrow.duration_s[mine]
+    return MicrobatchRows(
+        narrow.rank[mine],
+        narrow.step[mine],
+        narrow.microbatch[mine],
+        np.where(back, np.nan, took),
+        np.where(back, took, np.nan),
+    )
+
+
+def _ops(batch: OpTimings) -> Ints:
+    words = np.array([*(OP_INDEX.get(name, UNKNOWN) for name in batch.ops), UNKNOWN], dtype=np.int64)
+    op = np.array(batch.op, dtype=np.int64)
+    return words[np.where((op >= 0) & (op < len(batch.ops)), op, len(batch.ops))]
+
+
+def _together(left: StepRows, right: StepRows) -> StepRows:
+    pairs = zip(left.microbatches, right.microbatches, strict=True)
+    return StepRows(
+        np.concatenate([left.rank, right.rank]),
+        np.concatenate([left.step, right.step]),
+        np.concatenate([left.start_s, right.start_s]),
+        np.concatenate([left.seconds, right.seconds], axis=1),
+        MicrobatchRows(*(np.concatenate(pair) for pair in pairs)),
+        left.unknown + right.unknown,
+    )
+
+
+class SharedRows:
+    """The rows of the messages that were read last, shared by the decisions that are told of the same messages."""
+
+    def __init__(self) -> None:
+        self.messages: tuple[PhaseTimings, ...] = ()
+        self.rows: StepRows | None = None
+
+    def of(self, messages: Sequence[PhaseTimings]) -> StepRows:
+        """The rows of ``messages``; asked again for the same messages it answers the same arrays."""
+        same = len(self.messages) == len(messages) and all(a is b for a, b in zip(self.messages, messages, strict=True))
+        if self.rows is None or not same:
+            self.messages, self.rows = tuple(messages), step_rows(messages)
+        return self.rows
+
+    def clear(self) -> None:
+        """Let go of the messages and their rows."""
+        self.messages, self.rows = (), None
