@@ -1,85 +1,175 @@
-"""Rows as arrays: every row of every message once, in order, made once for all who read them."""
+"""Rows as arrays: what every message tells of a rank and step, in order, made once for all who read them."""
 
 import msgspec
+import numpy as np
 import pytest
 
-from paceline.events import OP_INDEX
-from streams.step_rows import UNKNOWN, SharedRows, op_rows
+from paceline import columns
+from paceline.events import OP_INDEX, OPS, Microbatches, Speakers, StepTimings
+from streams.step_rows import TOTAL, OpRows, SharedRows, step_rows, widened
 
 
 @pytest.fixture
 def messages(make_training):
-    """Two nodes, one second each."""
+    """Two nodes, one second each, a row an op."""
     return make_training(ranks=2, seconds=1)
 
 
-def column(messages, name):
-    return [value for message in messages for value in getattr(message, name)]
+@pytest.fixture
+def wide():
+    """One rank's two steps, a row a step; of the second it tells no data."""
+    speakers = Speakers(ranks=columns.whole([3]), world_sizes=columns.whole([4]), devices=["cpu"])
+    return StepTimings(
+        cluster="c",
+        producer="p",
+        sequence=0,
+        job="job",
+        attempt=0,
+        node="node-0",
+        t0_s=100.0,
+        speakers=speakers,
+        rank=columns.whole([3, 3]),
+        step=columns.whole([7, 8]),
+        start_s=columns.offsets([0.25, 0.5]),
+        step_s=columns.durations([0.25, 0.25]),
+        phases={"data": columns.durations([0.0, np.nan]), "forward": columns.durations([0.125, 0.25])},
+    )
 
 
-def test_rows_keep_the_order_of_the_messages(messages):
-    """Columns are equally long and as they came."""
-    rows = op_rows(messages)
-    for name in ("rank", "step", "microbatch", "duration_s"):
-        assert getattr(rows, name).tolist() == column(messages, name)
-    assert op_rows(messages[::-1]).rank.tolist() == column(messages[::-1], "rank")
+def told(rows):
+    """What is told of each rank and step, by op."""
+    return {
+        (rank, step): {op: seconds for op, seconds in zip(OPS, row, strict=True) if not np.isnan(seconds)}
+        for rank, step, row in zip(rows.rank.tolist(), rows.step.tolist(), rows.seconds.T.tolist(), strict=True)
+    }
+
+
+def test_a_row_is_a_rank_and_a_step(messages):
+    """Every op of it in its place; the steps in the order in which they came."""
+    rows, first = step_rows(messages), messages[0]
+    cells = list(dict.fromkeys((rank, step) for one in messages for rank, step in zip(one.rank, one.step, strict=True)))
+    assert list(zip(rows.rank.tolist(), rows.step.tolist(), strict=True)) == cells
+    ops = {first.ops[op]: seconds for op, seconds in zip(first.op[:6], first.duration_s[:6], strict=True)}
+    assert told(rows)[0, 0] == ops
+
+
+def test_wide_rows_are_told_as_they_are(wide):
+    """0.0 is a value and NaN is not told; starts are absolute."""
+    rows = step_rows([wide])
+    assert told(rows) == {
+        (3, 7): {"data": 0.0, "forward": 0.125, "step": 0.25},
+        (3, 8): {"forward": 0.25, "step": 0.25},
+    }
+    assert rows.start_s.tolist() == [100.25, 100.5]
+
+
+def test_messages_of_both_versions_are_told_together(messages, wide):
+    """While sidecars are exchanged a job's nodes speak both."""
+    both = told(step_rows([wide, *messages]))
+    assert both == told(step_rows(messages)) | told(step_rows([wide]))
+
+
+def test_a_phase_that_one_message_tells_is_unknown_in_the_others(wide):
+    """Columns that a message has not are not zero."""
+    other = msgspec.structs.replace(wide, phases={"gc": columns.durations([0.5, 0.5])}, step=columns.whole([9, 10]))
+    cells = told(step_rows([wide, other]))
+    assert set(cells[3, 9]) == {"gc", "step"}
+    assert "gc" not in cells[3, 7]
+
+
+def test_words_that_nobody_knows_are_counted(messages, wide):
+    """A row an op each."""
+    assert step_rows([msgspec.structs.replace(wide, phases={"tea": columns.durations([1.0, 1.0])})]).unknown == 2
+    strange = msgspec.structs.replace(messages[0], ops=["tea", *messages[0].ops[1:]])
+    assert step_rows([strange]).unknown == 10
+
+
+@pytest.mark.parametrize("place", [-1, 99, 2**40])
+def test_an_op_of_no_word_is_unknown(messages, place):
+    """The others are told."""
+    odd = msgspec.structs.replace(messages[0], op=[place, *messages[0].op[1:]])
+    assert step_rows([odd]).unknown == 1
+    assert "data" not in told(step_rows([odd]))[0, 0]
 
 
 def test_starts_are_absolute_on_each_nodes_clock(messages):
-    """A clock that was set back is told as it is."""
+    """A clock that was set back is told as it is; a step begins where its closing row says."""
     back = msgspec.structs.replace(messages[1], t0_s=-3600.0)
-    starts = op_rows([messages[0], back]).start_s.tolist()
+    starts = step_rows([messages[0], back]).start_s.tolist()
     assert starts[0] == messages[0].t0_s + messages[0].start_s[0]
     assert starts[-1] == -3600.0 + back.start_s[-1]
 
 
 def test_messages_with_words_of_their_own_are_numbered_alike(messages):
-    """The same op has one number, whatever place it has in its message."""
+    """The same op has one place, whatever number it has in its message."""
     count = len(messages[0].ops)
     turned = msgspec.structs.replace(
         messages[0], ops=messages[0].ops[::-1], op=[count - 1 - place for place in messages[0].op]
     )
-    assert op_rows([turned]).op.tolist() == op_rows(messages[:1]).op.tolist()
-    assert op_rows(messages[:1]).op.tolist()[:2] == [OP_INDEX["data"], OP_INDEX["forward"]]
+    assert told(step_rows([turned])) == told(step_rows(messages[:1]))
 
 
-@pytest.mark.parametrize("place", [-1, 99, 2**40])
-def test_an_op_of_no_word_is_unknown(messages, place):
-    """Also one whose word nobody knows."""
-    odd = msgspec.structs.replace(messages[0], op=[place, *messages[0].op[1:]])
-    assert op_rows([odd]).op.tolist()[0] == UNKNOWN
-    strange = msgspec.structs.replace(messages[0], ops=["tea", *messages[0].ops[1:]])
-    assert op_rows([strange]).op.tolist()[0] == UNKNOWN
+def test_rows_of_one_op_add_up_but_for_what_cannot_be():
+    """Micro-batches of a forward are summed; one that took less than no time spoils the sum, which is then refused."""
+    ints = (np.zeros(3, np.int64), np.zeros(3, np.int64), np.full(3, OP_INDEX["forward"]), np.array([0, 1, 2]))
+    assert widened(OpRows(*ints, np.zeros(3), np.array([0.25, 0.5, 0.125]))).seconds[OP_INDEX["forward"]] == [0.875]
+    spoiled = widened(OpRows(*ints, np.zeros(3), np.array([0.25, -0.5, 0.125])))
+    assert spoiled.seconds[OP_INDEX["forward"]] == [-0.5]
+
+
+def test_rows_of_one_step_that_are_torn_apart_are_one_row():
+    """A rank's rows may come in any order."""
+    rank, step = np.array([0, 1, 0, 1]), np.array([5, 5, 5, 6])
+    op = np.array([OP_INDEX["forward"], TOTAL, TOTAL, TOTAL])
+    rows = widened(OpRows(rank, step, op, np.full(4, -1), np.arange(4.0), np.ones(4)))
+    assert list(told(rows)) == [(0, 5), (1, 5), (1, 6)]
+    assert told(rows)[0, 5] == {"forward": 1.0, "step": 1.0}
+    assert rows.start_s.tolist() == [2.0, 1.0, 3.0]
+
+
+def test_micro_batches_stand_beside_the_steps(wide):
+    """In columns of their own."""
+    part = Microbatches(
+        rank=columns.whole([3]),
+        step=columns.whole([7]),
+        microbatch=columns.whole([1]),
+        forward_s=columns.durations([0.5]),
+        backward_s=columns.durations([np.nan]),
+    )
+    rows = step_rows([wide, msgspec.structs.replace(wide, microbatches=part)]).microbatches
+    assert [column.tolist() for column in rows[:4]] == [[3], [7], [1], [0.5]]
+    assert np.isnan(rows.backward_s).all()
 
 
 def test_a_message_without_rows_adds_none(messages):
     """Alone and between others."""
     names = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
     empty = msgspec.structs.replace(messages[0], **{name: [] for name in names})
-    assert op_rows([empty]).rank.size == 0
-    assert op_rows([messages[0], empty]).rank.tolist() == messages[0].rank
+    assert step_rows([empty]).rank.size == 0
+    assert told(step_rows([messages[0], empty])) == told(step_rows([messages[0]]))
 
 
-def test_rows_cannot_be_written_to(messages):
+def test_rows_cannot_be_written_to(messages, wide):
     """Several read them."""
-    with pytest.raises(ValueError, match="read-only"):
-        op_rows(messages).rank[0] = 7
+    for some in (messages, [wide]):
+        with pytest.raises(ValueError, match="read-only"):
+            step_rows(some).rank[0] = 7
 
 
 def test_the_same_messages_are_made_arrays_of_once(messages):
     """Asked again, also with another list of the same messages, it answers the same; other messages are other rows."""
-    arrays = SharedRows()
-    rows = arrays.of(messages)
-    assert arrays.of(list(messages)) is rows
-    assert arrays.of(messages[:1]).rank.tolist() == messages[0].rank
+    shared = SharedRows()
+    rows = shared.of(messages)
+    assert shared.of(list(messages)) is rows
+    assert shared.of(messages[:1]).rank.size == rows.rank.size // 2
     equal = [msgspec.structs.replace(message) for message in messages]
-    assert arrays.of(equal) is not rows
+    assert shared.of(equal) is not rows
 
 
 def test_what_was_let_go_is_made_again(messages):
     """Nothing of a message is kept."""
-    arrays = SharedRows()
-    rows = arrays.of(messages)
-    arrays.clear()
-    assert (arrays.batches, arrays.rows) == ((), None)
-    assert arrays.of(messages) is not rows
+    shared = SharedRows()
+    rows = shared.of(messages)
+    shared.clear()
+    assert (shared.messages, shared.rows) == ((), None)
+    assert shared.of(messages) is not rows

@@ -15,7 +15,7 @@ from streams.jobs.job_episodes import JudgedWindow
 from streams.jobs.steps import Step
 from streams.jobs.ticks import Tick, Ticks
 from streams.jobs.window_sums import PAIR_SUMS, WindowSums
-from streams.step_rows import OpRows
+from streams.step_rows import OpRows, StepRows, widened
 
 OPS = ["data", "forward", "backward", "optimizer", "gc", "cpu_wait", "communication", "step"]
 SHARES = np.array([0.05, 0.3, 0.57, 0.08])
@@ -161,10 +161,10 @@ def tick(number: int, cohorts: Cohorts | None = None, **phases: list[float]) -> 
     return made
 
 
-def op_rows(*rows: tuple[int, int, str, float, float] | tuple[int, int, str, float, float, int]) -> OpRows:
+def op_rows(*rows: tuple[int, int, str, float, float] | tuple[int, int, str, float, float, int]) -> StepRows:
     """Rows of phases: (rank, step, op, start, seconds) each, and the micro-batch where it has one."""
     rank, step, op, start, seconds, microbatch = zip(*((*row, -1)[:6] for row in rows), strict=True)
-    return OpRows(
+    narrow = OpRows(
         rank=np.array(rank, dtype=np.int64),
         step=np.array(step, dtype=np.int64),
         op=np.array([OP_INDEX.get(name, -1) for name in op], dtype=np.int64),
@@ -172,6 +172,7 @@ def op_rows(*rows: tuple[int, int, str, float, float] | tuple[int, int, str, flo
         start_s=np.array(start, dtype=np.float64),
         duration_s=np.array(seconds, dtype=np.float64),
     )
+    return widened(narrow)
 
 
 def window_sums(number: int, steps: int = 10, held_back_s: float = 0.0, pairs=None, **ops: list[float]) -> WindowSums:
@@ -233,7 +234,7 @@ def calls(
 
 def joined(*messages: CollectiveTimings) -> CollectiveBatch:
     """Messages as the one batch that the detectors see."""
-    return collective_batch(messages, CoverageTracker())
+    return collective_batch(messages, CoverageTracker(), [rank for message in messages for rank in message.ranks])
 
 
 @pytest.fixture
@@ -261,7 +262,7 @@ def join() -> Callable[..., CollectiveBatch]:
 
 
 @pytest.fixture
-def make_rows() -> Callable[..., OpRows]:
+def make_rows() -> Callable[..., StepRows]:
     """Makes rows of phases, as the steps are told them."""
     return op_rows
 

@@ -25,7 +25,7 @@ def simulate(tmp_path: Path) -> Simulate:
         assert main(["simulate", *options, "-o", str(path)]) == 0
         lines = (line for line in read(str(path)) if isinstance(line, Line))
         found = ((topics.resolve(line.topic), line.value) for line in lines)
-        return [wire.decode(topic, value) for topic, value in found if topic in (topics.OP_V1, topics.COLLECTIVE_V1)]
+        return [wire.decode(topic, value) for topic, value in found if topic in (topics.OP, topics.COLLECTIVE)]
 
     return run
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streams.jobs.microbatches import MOST_MICROBATCHES, OpenMicrobatches
+from streams.step_rows import MicrobatchRows
 
 
 @pytest.fixture
@@ -15,8 +16,9 @@ def open_microbatches():
 def tell(kept, *passes):
     """Each pass: (step, rank, micro-batch, "forward" or "backward", seconds)."""
     step, rank, microbatch, name, seconds = zip(*passes, strict=True) if passes else ((),) * 5
-    columns = [np.array(column, dtype=np.int64) for column in (step, rank, microbatch)]
-    kept.update(*columns, np.array([word == "backward" for word in name], dtype=bool), np.array(seconds, dtype=float))
+    columns = [np.array(column, dtype=np.int64) for column in (rank, step, microbatch)]
+    back, took = np.array([word == "backward" for word in name], dtype=bool), np.array(seconds, dtype=float)
+    kept.update(MicrobatchRows(*columns, np.where(back, np.nan, took), np.where(back, took, np.nan)))
     return kept
 
 

@@ -1,11 +1,12 @@
 """What a rank's node and device went through, beside its peers': a cause, or cleared."""
 
+import msgspec
 import numpy as np
 import pytest
 
 from paceline.events import RankCondition
 from streams.episodes.causes import Verdict
-from streams.jobs.rank_conditions import RankConditions
+from streams.jobs.rank_conditions import RankConditions, condition_rows
 
 PEERS = [0, 2, 3]
 COMPUTE = Verdict("worker_compute", 0.9, [])
@@ -13,7 +14,14 @@ HOT = 0x40
 
 
 @pytest.fixture
-def conditions():
+def tell(make_training):
+    """Makes the rows of conditions that a message brings."""
+    message = make_training(seconds=1)[0]
+    return lambda told: condition_rows([msgspec.structs.replace(message, conditions=told)])
+
+
+@pytest.fixture
+def conditions(tell):
     """Ten seconds of four ranks; rank 1's and the others' as given."""
 
     def made(own, others):
@@ -21,7 +29,7 @@ def conditions():
         for second in range(10):
             for rank in range(4):
                 fields = own if rank == 1 else others
-                kept.update([RankCondition(rank=rank, time_s=float(second), span_s=1.0, **fields)])
+                kept.update(tell([RankCondition(rank=rank, time_s=float(second), span_s=1.0, **fields)]), 4)
         kept.ends_s = np.full(4, 9.0)
         return kept
 

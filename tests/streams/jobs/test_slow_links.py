@@ -23,7 +23,7 @@ def run(make_calls, join):
             rows = [(rank, number, float(number), wait) for rank in range(RANKS)]
             rows += [(rank, number, number + 0.5, 0.5) for rank in range(RANKS)] if wait else []
             batch = join(make_calls(rows, members=RANKS, links=samples))
-            for episode in links.update(batch, batch.calls.spans()):
+            for episode in links.update(batch):
                 told.append((number, episode.subject, episode.state))
                 last = episode
         return told, last

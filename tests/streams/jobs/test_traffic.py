@@ -19,7 +19,7 @@ def run(make_calls, join):
             rows = [(rank, second, float(second), wait) for rank, wait in enumerate(waits)]
             links = [LinkSample(rank=0, connections=1, rtt_s=0.001, retransmits=0, rated_bytes_per_s=rated)]
             batch = join(make_calls(rows, members=RANKS, size=MIB, links=links, **calls))
-            episode = traffic.update(batch, batch.calls.spans())
+            episode = traffic.update(batch)
             if episode is not None:
                 told.append((second, episode.state))
                 last = episode
