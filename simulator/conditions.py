@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paceline.events import LinkSample, PeerLink, RankCondition
+from paceline.columns import end_of_link
+from paceline.events import Column, ConditionColumns, LinkColumns
 
+from . import raw_columns
 from .fault import REASONS, Fault
 from .spec import BUS_BYTES_PER_S, Spec
 
@@ -58,36 +60,51 @@ class ConditionReadings:
 
     def __init__(self, spec: Spec) -> None:
         self.random = np.random.default_rng([spec.seed, 1])
-        self.warm = np.round(58 + 6 * self.random.standard_normal(spec.ranks)).tolist()
+        self.warm = np.round(58 + 6 * self.random.standard_normal(spec.ranks))
         self.faults = [fault for fault in spec.faults if fault.kind in ("throttle", "memory", "cpu")]
+        #: By a node's first rank, the columns of its ranks that do not change while nothing is wrong.
+        self.healthy: dict[int, dict[str, Column]] = {}
 
-    def read(self, ranks: range, time_s: float, steps: range) -> list[RankCondition]:
-        """The conditions of ``ranks`` over a second in which they ran ``steps``."""
-        clocks = (CLOCK_MHZ - 15 * self.random.integers(0, 3, len(ranks))).tolist()
-        return [
-            self._one(rank, round(time_s, 3), clock, active(self.faults, rank, steps) if self.faults else [])
-            for rank, clock in zip(ranks, clocks, strict=True)
-        ]
-
-    def _one(self, rank: int, time_s: float, clock: float, faults: list[Fault]) -> RankCondition:
-        signs = signs_of(faults)
-        return RankCondition(
-            rank=rank,
-            time_s=time_s,
-            span_s=1.0,
-            throttle_reasons=signs.throttle_reasons,
-            sm_clock_mhz=round(clock / signs.slower) if signs.throttle_reasons else clock,
-            sm_clock_max_mhz=CLOCK_MHZ,
-            utilization_ratio=BUSY_RATIO,
-            temperature_celsius=HOT_CELSIUS if signs.hot else self.warm[rank],
-            fb_used_bytes=MEMORY_USED_BYTES,
-            fb_total_bytes=MEMORY_BYTES,
-            major_faults=int(self.random.poisson(4000)) if signs.swap_used_bytes else 0,
-            swap_used_bytes=signs.swap_used_bytes,
-            pressure_cpu_ratio=signs.pressure_cpu_ratio,
-            pressure_memory_ratio=signs.pressure_memory_ratio,
-            pressure_io_ratio=signs.pressure_io_ratio,
+    def read(self, ranks: range, after_s: float, steps: range) -> ConditionColumns:
+        """The conditions of ``ranks`` over a second in which they ran ``steps``, read at ``after_s``."""
+        clock = CLOCK_MHZ - 15 * self.random.integers(0, 3, len(ranks))
+        faults = [active(self.faults, rank, steps) for rank in ranks] if self.faults else []
+        if any(faults):
+            signs = [signs_of(found) for found in faults]
+            slower = np.array([one.slower for one in signs])
+            clock = np.where(slower > 1, np.round(clock / slower), clock)
+            values = self._signs(ranks, signs)
+        else:
+            if ranks.start not in self.healthy:
+                self.healthy[ranks.start] = self._signs(ranks, [signs_of([])] * len(ranks))
+            values = self.healthy[ranks.start]
+        return ConditionColumns(
+            rank=raw_columns.whole(np.array(ranks)),
+            time_s=raw_columns.offsets(np.full(len(ranks), after_s)),
+            span_s=raw_columns.durations(np.ones(len(ranks))),
+            values={"sm_clock_mhz": raw_columns.durations(clock), **values},
         )
+
+    def _signs(self, ranks: range, signs: list[Signs]) -> dict[str, Column]:
+        """All that ``signs`` say, one a rank, but for the clock."""
+        reasons, _, hot, swapped, cpu, memory, io = (np.array(column) for column in zip(*signs, strict=True))
+        pages = [int(self.random.poisson(4000)) if used else 0 for used in swapped.tolist()]
+        warm = np.where(hot, HOT_CELSIUS, self.warm[ranks.start : ranks.stop])
+        same = np.ones(len(ranks))
+        whole, reading = raw_columns.whole, raw_columns.durations
+        return {
+            "throttle_reasons": whole(reasons),
+            "sm_clock_max_mhz": reading(CLOCK_MHZ * same),
+            "utilization_ratio": reading(BUSY_RATIO * same),
+            "temperature_celsius": reading(warm),
+            "fb_used_bytes": whole(MEMORY_USED_BYTES * same),
+            "fb_total_bytes": whole(MEMORY_BYTES * same),
+            "major_faults": whole(np.array(pages)),
+            "swap_used_bytes": whole(swapped),
+            "pressure_cpu_ratio": reading(cpu),
+            "pressure_memory_ratio": reading(memory),
+            "pressure_io_ratio": reading(io),
+        }
 
 
 class LinkReadings:
@@ -97,37 +114,50 @@ class LinkReadings:
         self.spec = spec
         self.random = np.random.default_rng([spec.seed, 2])
         self.faults = [fault for fault in spec.faults if fault.kind == "link"]
-        self.retransmits: dict[int, int] = {}
-        self.ends = {rank: _ends(spec, rank) for rank in range(spec.ranks)} if spec.dp > 1 else {}
+        self.retransmits = np.zeros(spec.ranks, dtype=np.int64)
+        found = [_ends(spec, rank) for rank in range(spec.ranks)] if spec.dp > 1 else []
+        self.neighbours = [neighbour for neighbour, _ in found]
+        #: (ranks, 4): the ends of the connection on which each rank sends, and of that on which it is sent to.
+        self.ends = np.array([ends for _, ends in found], dtype=np.uint64)
+        #: By a node's first rank, the columns of its ranks that do not change.
+        self.same: dict[int, dict[str, Column]] = {}
 
-    def read(self, ranks: range, steps: range) -> list[LinkSample]:
+    def read(self, ranks: range, steps: range) -> LinkColumns | None:
         """What ``ranks`` see after ``steps``; nothing where there are no neighbours."""
-        if not self.ends:
-            return []
-        near = np.round(_RTT_S * np.exp(0.3 * self.random.standard_normal(len(ranks))), 6).tolist()
-        return [self._one(rank, rtt_s, steps) for rank, rtt_s in zip(ranks, near, strict=True)]
-
-    def _one(self, rank: int, rtt_s: float, steps: range) -> LinkSample:
-        neighbour, ends = self.ends[rank]
+        if not self.neighbours:
+            return None
+        count, held = len(ranks), slice(ranks.start, ranks.stop)
+        rtt_s = np.round(_RTT_S * np.exp(0.3 * self.random.standard_normal(count)), 6)
         if self.faults:
-            own = max((fault.size for fault in active(self.faults, rank, steps)), default=0.0)
-            its = max((fault.size for fault in active(self.faults, neighbour, steps)), default=0.0)
-            rtt_s *= 1 + _SLOW * max(own, its)
-            self.retransmits[rank] = self.retransmits.get(rank, 0) + (int(self.random.poisson(20)) if own else 0)
-        sends = PeerLink(local=ends[0], remote=ends[1], rtt_s=rtt_s)
-        takes = PeerLink(local=ends[2], remote=ends[3])
-        retransmits = self.retransmits.get(rank, 0)
-        return LinkSample(
-            rank=rank,
-            connections=2,
-            rtt_s=rtt_s,
-            retransmits=retransmits,
-            peers=[sends, takes],
-            rated_bytes_per_s=BUS_BYTES_PER_S,
+            rtt_s *= [self._longer(rank, steps) for rank in ranks]
+        peer_rtt_s = np.full((count, 2), np.nan)
+        peer_rtt_s[:, 0] = rtt_s
+        if ranks.start not in self.same:
+            ends = self.ends[held].reshape(-1, 2)
+            self.same[ranks.start] = {
+                "rank": raw_columns.whole(np.array(ranks)),
+                "connections": raw_columns.whole(np.full(count, 2)),
+                "rated_bytes_per_s": raw_columns.encoded("f8", np.full(count, BUS_BYTES_PER_S)),
+                "of": raw_columns.whole(np.repeat(np.arange(count), 2)),
+                "local": raw_columns.encoded("u8", ends[:, 0]),
+                "remote": raw_columns.encoded("u8", ends[:, 1]),
+            }
+        return LinkColumns(
+            **self.same[ranks.start],
+            rtt_s=raw_columns.durations(rtt_s),
+            retransmits=raw_columns.whole(self.retransmits[held]),
+            peer_rtt_s=raw_columns.durations(peer_rtt_s),
         )
 
+    def _longer(self, rank: int, steps: range) -> float:
+        """How many times longer the faults make the round trip of ``rank``, which may send again what was lost."""
+        own = max((fault.size for fault in active(self.faults, rank, steps)), default=0.0)
+        its = max((fault.size for fault in active(self.faults, self.neighbours[rank], steps)), default=0.0)
+        self.retransmits[rank] += int(self.random.poisson(20)) if own else 0
+        return 1 + _SLOW * max(own, its)
 
-def _ends(spec: Spec, rank: int) -> tuple[int, tuple[str, str, str, str]]:
+
+def _ends(spec: Spec, rank: int) -> tuple[int, tuple[int, int, int, int]]:
     """Whom ``rank`` sends to, and the ends of that connection and of the one on which it is sent to."""
     dp, tp, pp = spec.place(rank)
     first = pp * spec.dp * spec.tp + tp
@@ -137,5 +167,5 @@ def _ends(spec: Spec, rank: int) -> tuple[int, tuple[str, str, str, str]]:
     return after, (sends, takes, _end(rank, 40_000 + before % 8192), _end(before, 20_000 + rank % 8192))
 
 
-def _end(rank: int, port: int) -> str:
-    return f"10.{rank >> 16}.{rank >> 8 & 255}.{rank & 255}:{port}"
+def _end(rank: int, port: int) -> int:
+    return end_of_link(f"10.{rank >> 16}.{rank >> 8 & 255}.{rank & 255}:{port}")

@@ -17,16 +17,13 @@ _HOP = 0.001
 
 
 class StepTimes(NamedTuple):
-    """Seconds since all left the step before. S steps, R ranks, M micro-batches, C collectives.
+    """Seconds since all left the step before. S steps, R ranks, C collectives.
 
-    ``start``: (S, R); ``forward_start``, ``backward_start``: (S, R, M); ``wait_start``, ``wait``: (S, R) time stood
-    still; ``leave``: (S,); ``issued``, ``left``, ``stood``: (S, R, C) of the collectives.
+    ``start``: (S, R); ``wait``: (S, R) time stood still; ``leave``: (S,); ``issued``, ``left``, ``stood``: (S, R, C)
+    of the collectives.
     """
 
     start: Array
-    forward_start: Array
-    backward_start: Array
-    wait_start: Array
     wait: Array
     leave: Array
     issued: Array
@@ -45,25 +42,16 @@ def run(work: Work, spec: Spec, optimizer_before: Array) -> StepTimes:
     return _replicated(work, spec, start, before)
 
 
-def _starts(before: Array, work: Work) -> tuple[Array, Array]:
-    """Starts of forwards and backwards that run one after the other, and nothing between."""
-    forward, backward = work.forward.sum(axis=3), work.backward.sum(axis=3)
-    both = np.stack([forward, backward], axis=3).reshape(*forward.shape[:2], -1)
-    begins = before[..., None] + np.cumsum(both, axis=2) - both
-    return begins[:, :, 0::2], begins[:, :, 1::2]
-
-
 def _replicated(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     """Plain data parallelism: buckets are reduced while the last backward runs, and only the last is waited for."""
-    forward_start, backward_start = _starts(before, work)
     last = work.backward[:, :, -1].sum(axis=2)
-    arrival = backward_start[:, :, -1] + last
+    arrival = before + (work.forward + work.backward).sum(axis=(2, 3))
     transfer = work.transfer + work.link.max(axis=1)
     leave = arrival.max(axis=1) + transfer
     wait = leave[:, None] - arrival
     count = spec.collectives
     portion = np.arange(1, count + 1) / max(count, 1)
-    issued = backward_start[:, :, -1, None] + last[..., None] * portion
+    issued = arrival[..., None] - last[..., None] * (1 - portion)
     left = np.broadcast_to(issued.max(axis=1)[:, None], issued.shape) + transfer[:, None, None] / 4
     if count:
         left[:, :, -1] = leave[:, None]
@@ -72,7 +60,7 @@ def _replicated(work: Work, spec: Spec, start: Array, before: Array) -> StepTime
     stood = np.zeros_like(issued) if spec.phases else np.maximum(left - stream, 0.0)
     if count:
         stood[:, :, -1] = wait
-    return StepTimes(start, forward_start, backward_start, arrival, wait, leave, issued, left, stood)
+    return StepTimes(start, wait, leave, issued, left, stood)
 
 
 def _sharded(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
@@ -87,21 +75,9 @@ def _sharded(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     issued = begin + own_first
     left = np.broadcast_to(meet[:, None], issued.shape)
     stood = left - issued
-    starts = (issued - own)[:, :, ::blocks]
-    arrival = issued[:, :, -1]
     count = 2 * blocks if spec.collectives else 0
     keep = slice(own.shape[2] - count, None)
-    return StepTimes(
-        start,
-        starts[:, :, 0::2],
-        starts[:, :, 1::2],
-        arrival,
-        stood.sum(axis=2),
-        meet[:, -1],
-        issued[:, :, keep],
-        left[:, :, keep],
-        stood[:, :, keep],
-    )
+    return StepTimes(start, stood.sum(axis=2), meet[:, -1], issued[:, :, keep], left[:, :, keep], stood[:, :, keep])
 
 
 def _pipeline(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
@@ -111,9 +87,7 @@ def _pipeline(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     forward = work.forward.sum(axis=3).reshape(*grid, -1)
     backward = work.backward.sum(axis=3).reshape(*grid, -1)
     link = work.link.reshape(grid).max(axis=3)
-    forward_start, backward_start, now = _slots(
-        forward.max(axis=3), backward.max(axis=3), link, before.reshape(grid).max(axis=3), spec
-    )
+    now = _done(forward.max(axis=3), backward.max(axis=3), link, before.reshape(grid).max(axis=3), spec)
     arrival = np.repeat(now[..., None], spec.tp, axis=3)
     reduced = arrival.max(axis=2, keepdims=True) + (work.transfer[:, None] + link.max(axis=2))[:, :, None, None]
     leave = reduced.max(axis=(1, 2, 3))
@@ -122,15 +96,8 @@ def _pipeline(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     issued = np.stack([arrival.reshape(flat), np.broadcast_to(reduced, grid).reshape(flat)], axis=2)
     left = np.stack([issued[:, :, 1], np.broadcast_to(leave[:, None], flat)], axis=2)
     count = 2 if spec.collectives else 0
-
-    def spread(values: Array) -> Array:
-        return np.repeat(values[:, :, :, None], spec.tp, axis=3).reshape(*flat, -1)
-
     return StepTimes(
         start,
-        spread(forward_start),
-        spread(backward_start),
-        arrival.reshape(flat),
         leave[:, None] - before - own,
         leave,
         issued[:, :, :count],
@@ -139,8 +106,8 @@ def _pipeline(work: Work, spec: Spec, start: Array, before: Array) -> StepTimes:
     )
 
 
-def _slots(forward: Array, backward: Array, link: Array, now: Array, spec: Spec) -> tuple[Array, Array, Array]:
-    """Starts of every forward and backward, (S, P, D, M), and when each stage has done its last, (S, P, D)."""
+def _done(forward: Array, backward: Array, link: Array, now: Array, spec: Spec) -> Array:
+    """When each stage has done its last forward and backward, (S, P, D); ``now``: when it begins its first."""
     now = now.copy()
     forward_start, backward_start = np.empty_like(forward), np.empty_like(backward)
     hop = _HOP * spec.step_s + link / (2 * spec.microbatches)
@@ -153,4 +120,4 @@ def _slots(forward: Array, backward: Array, link: Array, now: Array, spec: Spec)
             begin = np.maximum(begin, sent + np.maximum(hop[:, source], hop[:, stage]))
         starts[:, stage, :, batch] = begin
         now[:, stage] = begin + lengths[:, stage, :, batch]
-    return forward_start, backward_start, now
+    return now

@@ -45,7 +45,7 @@ class Fleet:
     >>> from .fleet_file import read
     >>> fleet = Fleet(read("{duration: 60s, nodes: [{name: a, gpus: 2}], jobs: [{name: llama, nodes: [a]}]}"))
     >>> sorted({message.topic.short for message in fleet.messages()})
-    ['collective', 'device', 'host', 'job', 'node', 'op']
+    ['device', 'host', 'job', 'node', 'op']
     >>> [(job.job, job.ranks) for job in fleet.truth().jobs]
     [('llama', 2)]
     """

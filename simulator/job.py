@@ -47,7 +47,7 @@ class Job:
         spec = self.spec
         hang = min((fault for fault in spec.faults if fault.kind == "hang"), key=lambda one: one.first, default=None)
         steps = spec.steps if hang is None else min(hang.first, spec.steps)
-        yield from self.node_messages.describe(0.0, ended=False)
+        yield from self.node_messages.describe(0.0)
         late: list[TimedEvent] = []
         for messages in self._steps(steps):
             # What the next steps send comes after this step's end, but maybe before the last of these messages.
@@ -57,7 +57,7 @@ class Job:
         if hang is not None and hang.first < spec.steps:
             hanging = self.node_messages.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
             self.ended_s += spec.step_s + hang.seconds
-        ended = self.node_messages.describe(self.ended_s + 2.0, ended=True)
+        ended = self.node_messages.end(self.ended_s + 2.0)
         yield from _until(math.inf, late, chain(hanging, ended))
 
     def _steps(self, steps: int) -> Iterator[Iterator[TimedEvent]]:
@@ -77,7 +77,7 @@ class Job:
             before = work.optimizer[-1]
             self.left = _extend(self.left, times.leave)
             base = np.concatenate([[0.0], self.left])[first : first + count]
-            table = build(work, times, base, spec)
+            table = build(work, times, base)
             kept = int(np.searchsorted(self.left, self.until_s, side="right"))
             if kept < self.left.size:
                 self.left, self.left_healthy = self.left[:kept], self.left_healthy[:kept]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import JobDescribed, OpenCollective, RankPlace
+from paceline.columns import whole
+from paceline.events import JobDescribed, OpenCollective, RankPlace, Speakers
 from paceline.topics import JOB, Topic
 
 from .collectives import collectives_of
@@ -29,10 +30,15 @@ class Node:
             "attempt": spec.attempt,
             "node": self.name,
         }
-        self.speaks: dict[str, Any] = {"ranks": list(self.ranks), "world_sizes": [spec.ranks] * len(self.ranks)}
         self.devices = [f"cuda:{index}" for index in range(len(self.ranks))]
         dp, tp, pp = (list(column) for column in zip(*map(spec.place, self.ranks), strict=True))
-        self.places: dict[str, Any] = {"dp": dp, "tp": tp, "pp": pp}
+        self.places: dict[str, list[int]] = {"dp": dp, "tp": tp, "pp": pp}
+        self.speakers = Speakers(
+            ranks=whole(self.ranks),
+            world_sizes=whole([spec.ranks] * len(self.ranks)),
+            devices=self.devices,
+            **{name: whole(column) for name, column in self.places.items()},
+        )
         self._tabulate()
         self.numbers: Counter[str] = Counter()
 
@@ -43,10 +49,8 @@ class Node:
         words = sorted({collective.operation for collectives in self.collectives for collective in collectives})
         groups = list(sizes)
         self.words: dict[str, Any] = {
-            "backend": "nccl",
-            "phases": self.spec.phases,
             "groups": groups,
-            "group_sizes": list(sizes.values()),
+            "group_sizes": whole(list(sizes.values())),
             "operations": words,
         }
         shape = (len(self.ranks), len(self.collectives[0]), 5)

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.detection.judged import judge
+from experiments.detection.phases import closed_steps
 from experiments.detection.score import Marks, mark
 from experiments.detection.verdict import Case, Injected
 from paceline import recording, topics, wire
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
-from paceline.events import STEP, Event, OpTimings
+from paceline.events import Event, OpTimings, StepTimings
 from paceline.topics import Topic
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
 
@@ -147,15 +148,13 @@ def _case(one: Run, messages: list[tuple[float, Topic, Event]]) -> Case:
     lasts: list[float] = []
     last = 0
     for _, _, event in messages:
-        if not isinstance(event, OpTimings):
+        if not isinstance(event, OpTimings | StepTimings):
             continue
-        for rank, step, op, start, seconds in zip(
-            event.rank, event.step, event.op, event.start_s, event.duration_s, strict=True
-        ):
-            if event.ops[op] == STEP and rank == one.rank:
-                begins[step] = event.t0_s + start
-                lasts.append(seconds)
-                last = max(last, step)
+        closed = closed_steps(event)
+        mine = closed.rank == one.rank
+        begins |= zip(closed.step[mine].tolist(), closed.start_s[mine].tolist(), strict=True)
+        lasts += closed.seconds[mine].tolist()
+        last = max([last, *closed.step[mine].tolist()])
     if WARM_UP not in begins:
         raise RunError(f"{one.name}: only {last + 1} steps; this machine is too busy")
     faults: tuple[Injected, ...] = ()

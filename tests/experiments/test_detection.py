@@ -1,11 +1,17 @@
 """The detection benchmark: its scores on made-up accusations, and every rule on one small job."""
 
+import math
+
+import numpy as np
 import pytest
 
 from experiments.detection import report, simulated
 from experiments.detection.judged import PACELINE, RULES
+from experiments.detection.phases import Phases
 from experiments.detection.score import mark, summary
 from experiments.detection.verdict import Accusation, Case, Injected
+from paceline.columns import durations, offsets, whole
+from paceline.events import OpTimings, Speakers, StepTimings
 from simulator.fault import Fault
 from simulator.spec import Spec
 
@@ -59,6 +65,50 @@ def test_nothing_measured_is_none():
     """Without faults or healthy hours there is no recall and no rate, rather than 0."""
     found = summary([])
     assert found["recall"] is found["precision"] is found["false_per_healthy_hour"] is None
+
+
+def test_phases_are_read_from_either_version_of_the_topic():
+    """The same steps, told a row an op or a wide row a step, give other tools' rules the same tables."""
+    about = {"cluster": "c", "producer": "p", "sequence": 0, "job": "j", "attempt": 0, "node": "n", "t0_s": 100.0}
+    old, new = Phases(), Phases()
+    rank, step = [0, 1, 0, 1], [0, 0, 1, 1]
+    began, lasted = [0.0, 0.0, 2.0, 2.0], [2.0, 1.5, 2.0, 1.0]
+    forward, saved = [1.0, 0.5, 0.75, 1.0], [0.5, None, None, None]
+    rows = [
+        (who, which, op, start, seconds)
+        for at, (who, which) in enumerate(zip(rank, step, strict=True))
+        for op, start, seconds in [(0, 0.0, forward[at]), (1, 0.0, saved[at]), (2, began[at], lasted[at])]
+        if seconds is not None
+    ]
+    names = ("rank", "step", "op", "start_s", "duration_s")
+    old.update(
+        OpTimings(
+            **about,
+            ranks=[0, 1],
+            world_sizes=[2, 2],
+            devices=["", ""],
+            ops=["forward", "checkpoint", "step"],
+            microbatch=[-1] * len(rows),
+            **{name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)},
+        )
+    )
+    new.update(
+        StepTimings(
+            **about,
+            speakers=Speakers(ranks=whole([0, 1]), world_sizes=whole([2, 2]), devices=["", ""]),
+            rank=whole(rank),
+            step=whole(step),
+            start_s=offsets(began),
+            step_s=durations(lasted),
+            phases={
+                "forward": durations(forward),
+                "checkpoint": durations([math.nan if seconds is None else seconds for seconds in saved]),
+            },
+        )
+    )
+    for ops in (("step",), ("forward",), ("checkpoint",), ("forward", "checkpoint")):
+        assert np.array_equal(old.tables().of(*ops), new.tables().of(*ops))
+    assert old.tables().end_s.tolist() == new.tables().end_s.tolist() == [102.0, 104.0]
 
 
 def test_every_rule_judges_a_job_with_a_gross_fault():

@@ -6,7 +6,7 @@ import secrets
 
 import pytest
 
-from paceline import topics, wire
+from paceline import columns, topics, wire
 from paceline.kafka import clients
 from paceline.recording import Line, read
 from simulator.__main__ import main
@@ -58,7 +58,7 @@ def test_a_job_can_be_put_on_the_bus(broker, until):
                 for message in found:
                     if message.key == job.encode():
                         event = wire.decode(topics.OP, message.value)
-                        steps.update(zip(event.rank, event.step, strict=True))
+                        steps.update(zip(columns.numbers(event.rank), columns.numbers(event.step), strict=True))
             return len(steps) == 4 * 12
 
         until(complete)

@@ -62,7 +62,8 @@ def test_a_job_may_hang_from_its_first_step_on():
     """It tells no step at all, and where its ranks stand."""
     job, starts, messages = run([TimedFault(Fault("hang", (2,), seconds=9), 0.0, 9.0)], 100.0)
     assert starts.tolist() == [0.0]
-    assert {message.topic.short for message in messages} == {"job", "collective"}
+    assert {message.topic.short for message in messages} == {"job", "op"}
+    assert not any(message.event.rank.data for message in messages if message.topic.short == "op")
     (truth,) = job.truth().faults
     assert (truth.first_step, truth.lost_s) == (0, 9.0)
 

@@ -5,8 +5,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from paceline import topics, wire
-from paceline.events import DeviceSamples, OpTimings
+from paceline import columns, topics, wire
+from paceline.events import DeviceSamples, StepTimings
 from paceline.timed_event import TimedEvent
 from simulator.fleet import Fleet, Source, merged
 from simulator.fleet_file import read
@@ -83,7 +83,7 @@ def test_jobs_keep_to_their_time_and_their_gpus():
 def test_the_job_that_the_fleet_outlives_says_so_and_the_other_is_cut():
     """A job with an end tells it; one without runs on when the recording ends."""
     _, messages = run(SMALL)
-    steps = {m.event.job: max(m.event.step) for m in of(messages, topics.OP)}
+    steps = {m.event.job: max(columns.numbers(m.event.step), default=0) for m in of(messages, topics.OP)}
     assert steps["second"] > 40
     assert not [m for m in of(messages, topics.JOB) if m.event.job == "second" and m.event.ended_s is not None]
 
@@ -106,7 +106,7 @@ def test_a_wrong_clock_shows_in_what_its_node_says_alone():
     _, messages = run(SMALL + "clocks: {a-0001: 30}")
     ahead = defaultdict(list)
     for message in messages:
-        if isinstance(message.event, OpTimings | DeviceSamples):
+        if isinstance(message.event, StepTimings | DeviceSamples):
             last_s = message.event.t0_s + max(message.event.time_s if message.topic is topics.DEVICE else [0.0])
             ahead[message.event.node].append(last_s - message.time_s)
     # The first step of the job of 1 s takes 6 s, and is told within a second of its end.
