@@ -8,11 +8,12 @@ here: who reads them bounds them.
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from paceline import columns, events
+from paceline.events.columns import ColumnType
 from paceline.topics import TOPICS, Topic
 
 #: What is no column of node samples: who tells them, and what holds for all of them.
@@ -59,28 +60,41 @@ _OPTIONAL: dict[type, tuple[tuple[str, str], ...]] = {
     events.OpTimings: (("dp", "ranks"), ("tp", "ranks"), ("pp", "ranks")),
 }
 
-#: Per part of a MessagePack event, the groups of raw columns that must be equally long; those that may be left out are
-#: None then, and a map of columns stands for all of its own.
-_RAW: dict[type, tuple[tuple[str, ...], ...]] = {
-    events.StepTimings: (("rank", "step", "start_s", "step_s", "phases"),),
-    events.Speakers: (("ranks", "world_sizes", "dp", "tp", "pp"),),
-    events.Microbatches: (("rank", "step", "microbatch", "forward_s", "backward_s"),),
-    events.ConditionColumns: (("rank", "time_s", "span_s", "values"),),
+
+class _Table(NamedTuple):
+    """Columns of one part of a MessagePack event that must be equally long: those of whole numbers, and of any.
+
+    A column that may be left out is None then; a map of columns stands for all of its own.
+    """
+
+    whole: tuple[str, ...]
+    any: tuple[str, ...] = ()
+
+
+_TABLES: dict[type, tuple[_Table, ...]] = {
+    events.StepTimings: (_Table(("rank", "step"), ("start_s", "step_s", "phases")),),
+    events.Speakers: (_Table(("ranks", "world_sizes", "dp", "tp", "pp")),),
+    events.Microbatches: (_Table(("rank", "step", "microbatch"), ("forward_s", "backward_s")),),
+    events.ConditionColumns: (_Table(("rank",), ("time_s", "span_s", "values")),),
     events.CollectiveSums: (
-        ("step", "group", "operation", "count", "members", "bytes", "wait_s", "duration_s"),
-        ("reached_rank", "reached_group", "reached_seq"),
-        ("span_rank", "span_first_s", "span_last_s", "span_waited_s"),
+        _Table(("step", "group", "operation", "count", "members", "bytes"), ("wait_s", "duration_s")),
+        _Table(("reached_rank", "reached_group", "reached_seq")),
+        _Table(("span_rank",), ("span_first_s", "span_last_s", "span_waited_s")),
     ),
     events.LinkColumns: (
-        ("rank", "connections", "rtt_s", "retransmits", "rated_bytes_per_s"),
-        ("of", "local", "remote", "peer_rtt_s"),
+        _Table(("rank", "connections", "retransmits"), ("rtt_s", "rated_bytes_per_s")),
+        _Table(("of", "local", "remote"), ("peer_rtt_s",)),
     ),
     events.CollectiveCalls: (
-        ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
+        _Table(
+            ("rank", "step", "seq", "group", "operation", "bytes"),
+            ("start_s", "duration_s", "wait_s"),
+        ),
     ),
 }
 #: Parts of a MessagePack event that have columns of their own.
 _PARTS = ("speakers", "microbatches", "conditions", "collectives", "links")
+_WHOLE_SIZES = {name: size for name, size in columns.SIZES.items() if name[0] != "f"}
 
 _json = msgspec.json.Encoder()
 _msgpack = msgspec.msgpack.Encoder()
@@ -130,39 +144,45 @@ def decode(topic: Topic, data: bytes) -> Any:
 
 
 def _check_raw(event: Any) -> None:
-    """Refuse an event whose raw columns are torn, or of unequal length."""
-    for part in (event, *(getattr(event, name, None) for name in _PARTS)):
-        if part is None:
-            continue
-        for names in _RAW[type(part)]:
-            lengths = {name: length for column in names for name, length in _lengths(part, column)}
-            if len(set(lengths.values())) > 1:
-                raise WireError(f"columns of unequal length: {lengths}"[:300])
+    """Refuse an event whose raw columns are torn, of unequal length, or of numbers of the wrong kind."""
+    for name in _PARTS:
+        part = getattr(event, name, None)
+        if part is not None:
+            _check_tables(part)
+    _check_tables(event)
     who = event.speakers
     if len(who.devices) != columns.rows(who.ranks):
         raise WireError(f"{len(who.devices)} devices of {columns.rows(who.ranks)} ranks")
     words = event if isinstance(event, events.CollectiveCalls) else event.collectives
-    if words is not None and len(words.groups) != columns.rows(words.group_sizes):
-        raise WireError(f"{len(words.groups)} groups, {columns.rows(words.group_sizes)} sizes of groups")
+    if words is not None:
+        if words.group_sizes.type not in _WHOLE_SIZES:
+            raise WireError(f"group_sizes: whole numbers, not {words.group_sizes.type}")
+        if len(words.groups) * columns.SIZES[words.group_sizes.type] != len(words.group_sizes.data):
+            raise WireError(f"{len(words.groups)} groups, {columns.rows(words.group_sizes)} sizes of groups")
 
 
-def _lengths(part: Any, name: str) -> list[tuple[str, int]]:
-    """The rows of the column or the map of columns called ``name``, by name."""
-    column = getattr(part, name)
-    if column is None:
-        return []
-    if isinstance(column, dict):
-        return [(word, _rows(word, one)) for word, one in column.items()]
-    if column.type[0] == "f" and not name.endswith("_s"):
-        raise WireError(f"{name}: whole numbers, not {column.type}")
-    return [(name, _rows(name, column))]
+def _check_tables(part: Any) -> None:
+    for table in _TABLES[type(part)]:
+        rows = columns.rows(getattr(part, table.whole[0]))
+        for names, sizes in ((table.whole, _WHOLE_SIZES), (table.any, columns.SIZES)):
+            for name in names:
+                column = getattr(part, name)
+                if type(column) is events.Column:
+                    if len(column.data) != rows * sizes.get(column.type, -1):
+                        raise WireError(_amiss(name, column, rows, sizes))
+                elif column is not None:
+                    for word, one in column.items():
+                        if len(one.data) != rows * sizes[one.type]:
+                            raise WireError(_amiss(word[:64], one, rows, sizes))
 
 
-def _rows(name: str, column: events.Column) -> int:
-    rows, rest = divmod(len(column.data), columns.SIZES[column.type])
-    if rest:
-        raise WireError(f"{name[:64]}: {len(column.data)} bytes are no whole number of {column.type}")
-    return rows
+def _amiss(name: str, column: events.Column, rows: int, sizes: Mapping[ColumnType, int]) -> str:
+    """What is wrong with a column that should have so many ``rows``."""
+    if column.type not in sizes:
+        return f"{name}: whole numbers, not {column.type}"
+    if len(column.data) % sizes[column.type]:
+        return f"{name}: {len(column.data)} bytes are no whole number of {column.type}"
+    return f"columns of unequal length: {name} has {len(column.data) // sizes[column.type]} rows, others {rows}"
 
 
 def readable(event: Any) -> Mapping[str, Any]:

@@ -41,6 +41,7 @@ class Analysis:
         self.say = say
         self.complain = complain
         self.processor = Processor(most_ranks=MOST_RANKS.read(os.environ))
+        self.processor.backlog = True
         self.summary = Summary(totals)
         self.gpus = GpuReport()
         self.lines = 0

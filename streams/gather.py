@@ -2,7 +2,7 @@
 
 Rule of this file: pure. Every message costs the same fixed work however few rows it has, and a job of a thousand nodes
 sends a thousand small ones a second. Nothing can be said before all nodes have told a step, so an eighth of them may
-wait for each other; what is said does not depend on it.
+wait for each other, and all of them where more are at hand already; what is said does not depend on it.
 """
 
 from typing import Any, Generic, TypeVar
@@ -15,8 +15,9 @@ from paceline.topics import COLLECTIVE, COLLECTIVE_V1, OP, OP_V1
 
 Timings = TypeVar("Timings", bound=StepTimings | CollectiveCalls | OpTimings | CollectiveTimings)
 
-#: A message waits for no more than one part in so many of the job's producers.
+#: A message waits for no more than one part in so many of the job's producers: as it comes, and from a backlog.
 PARTS = 8
+PARTS_OF_BACKLOG = 1
 _TOPICS = {topic.event: topic for topic in (OP, COLLECTIVE, OP_V1, COLLECTIVE_V1)}
 _BY_NAME = {topic.name: topic for topic in _TOPICS.values()}
 
@@ -27,10 +28,11 @@ class Gather(Generic[Timings]):
     def __init__(self) -> None:
         self.waiting: list[Timings] = []
 
-    def push(self, batch: Timings, producers: int) -> list[Timings]:
+    def push(self, batch: Timings, producers: int, *, backlog: bool = False) -> list[Timings]:
         """Take in a message of a job of so many ``producers``; those to be judged now, in order of arrival."""
         self.waiting.append(batch)
-        return self.drain() if len(self.waiting) * PARTS >= producers else []
+        parts = PARTS_OF_BACKLOG if backlog else PARTS
+        return self.drain() if len(self.waiting) * parts >= producers else []
 
     def drain(self) -> list[Timings]:
         """All that waits."""

@@ -56,9 +56,10 @@ class KeyedState:
         self.decisions: dict[str, Decision] = {}
         self.rows = SharedRows()
 
-    def update(self, topic: Topic, event: Event) -> list[Event]:
-        """Tell every decision that wants it; what they answer."""
+    def update(self, topic: Topic, event: Event, *, backlog: bool = False) -> list[Event]:
+        """Tell every decision that wants it; what they answer. ``backlog``: more events are at hand."""
         answers: list[Event] = []
+        self.rows.backlog = backlog
         for kind in self.routes.get(topic.name, ()):
             decision = self.decisions.get(kind.__name__)
             if decision is None:

@@ -36,6 +36,8 @@ class Processor:
         self.most_ranks = most_ranks
         self.now_s: float | None = None
         self.states: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
+        #: More events are at hand than are taken at a time: they may be judged together.
+        self.backlog = False
         self._forgotten: list[Key] = []
 
     def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
@@ -44,7 +46,7 @@ class Processor:
         state = self.states.pop(key, (None, 0.0))[0] or KeyedState(self.routes, self.most_ranks)
         self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
         self._forget()
-        return [(topic_of(answer), answer) for answer in state.update(topic, event)]
+        return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
 
     def finish(self) -> list[tuple[Topic, Event]]:
         """What the decisions have still to say, now that nothing more comes."""

@@ -83,8 +83,8 @@ def _kept(message: Any, columns: tuple[str, ...], kept: list[bool]) -> dict[str,
 def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     ranks, worlds = array(message.speakers.ranks), array(message.speakers.world_sizes)
     open_ = getattr(message, "open", [])
-    highest = max(int(ranks.max(initial=-1)), *(one.rank for one in open_), -1)
-    if highest < most and int(worlds.max(initial=0)) <= most:
+    highest = max((int(ranks.max()) if ranks.size else -1), *(one.rank for one in open_), -1)
+    if highest < most and (not worlds.size or int(worlds.max()) <= most):
         return message, 0
     speakers = _only(message.speakers, _OF_RANKS, ranks < most)
     capped = np.minimum(array(speakers.world_sizes), most).astype("<i8")

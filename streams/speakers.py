@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from paceline import columns
-from paceline.events import CollectiveCalls, CollectiveTimings, Column, OpTimings, Speakers, StepTimings
+from paceline.events import CollectiveTimings, Column, OpTimings, Speakers, StepTimings
 
-Timings = OpTimings | CollectiveTimings | StepTimings | CollectiveCalls
+from .rank_bound import Timings, within
 
 #: Producers that are remembered at most; one that is forgotten is decoded again.
 _MOST = 65_536
@@ -27,23 +27,50 @@ class RankSpeakers(NamedTuple):
     pp: Sequence[int]
 
 
+class _Before(NamedTuple):
+    """What a producer said, under which bound, and what came of it; ``cut``: some of its ranks are left out."""
+
+    told: object
+    most: int
+    who: RankSpeakers
+    beyond: int
+    cut: bool
+
+
 class SpeakersHeard:
     """What each producer said last of its ranks."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, tuple[object, RankSpeakers]] = {}
+        self._heard: dict[str, _Before] = {}
 
-    def hear(self, message: Timings) -> tuple[RankSpeakers, bool]:
-        """For whom ``message`` speaks, and whether its producer says so for the first time, or something else now."""
-        told = _told(message)
+    def hear(self, message: Timings, most: int) -> tuple[Timings, RankSpeakers, bool, int]:
+        """``message`` about ranks below ``most`` alone, for whom it speaks then, whether its producer says so for the
+        first time or has said otherwise before, and how many ranks it tells of that are left out."""
+        told = message.speakers if isinstance(message, StepTimings) else _told(message)
         before = self._heard.get(message.producer)
-        if before is not None and before[0] == told:
-            return before[1], False
-        speakers = told if isinstance(told, RankSpeakers) else _decoded(told)
-        self._heard[message.producer] = (told, speakers)
-        if len(self._heard) > _MOST:
-            del self._heard[next(iter(self._heard))]
-        return speakers, True
+        if before is None or before.most != most or before.told != told:
+            kept, beyond = within(message, most)
+            what = _told(kept)
+            who = what if isinstance(what, RankSpeakers) else _decoded(what)
+            self._heard[message.producer] = _Before(told, most, who, beyond, kept is not message)
+            if len(self._heard) > _MOST:
+                del self._heard[next(iter(self._heard))]
+            return kept, who, True, beyond
+        if before.cut or _single(message, most):
+            kept, beyond = within(message, most)
+            return kept, before.who, False, beyond
+        return message, before.who, False, 0
+
+
+def _single(message: Timings, most: int) -> bool:
+    """Whether ``message`` tells of any single rank from ``most`` on, beside those that it speaks for."""
+    if isinstance(message, StepTimings) and not message.open:
+        return False
+    if isinstance(message, OpTimings):
+        return any(one.rank >= most for one in message.conditions)
+    if isinstance(message, CollectiveTimings) and any(one.rank >= most for one in message.links):
+        return True
+    return any(one.rank >= most for one in getattr(message, "open", ()))
 
 
 def _told(message: Timings) -> Speakers | RankSpeakers:

@@ -182,9 +182,13 @@ def _together(left: StepRows, right: StepRows) -> StepRows:
 
 
 class SharedRows:
-    """The rows of the messages that were read last, shared by the decisions that are told of the same messages."""
+    """The rows of the messages that were read last, shared by the decisions that are told of the same messages.
+
+    ``backlog``: more messages are at hand, so that many may be judged together.
+    """
 
     def __init__(self) -> None:
+        self.backlog = False
         self.messages: tuple[PhaseTimings, ...] = ()
         self.rows: StepRows | None = None
 

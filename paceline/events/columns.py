@@ -12,7 +12,7 @@ ColumnType = Literal["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8"]
 Word = Annotated[str, msgspec.Meta(max_length=256)]
 
 
-class Column(msgspec.Struct, frozen=True, array_like=True):
+class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Numbers of one type, one after the other, little-endian: ``["f4", b"…"]``. NaN is *not measured*."""
 
     type: ColumnType

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.columns import end_of_link
-from paceline.events import CollectiveCalls, CollectiveTimings, LinkSample, StepTimings
+from paceline.events import CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
 
 from ..coverage import CoverageTracker
-from ..raw_columns import floats, whole
+from ..raw_columns import floats, rows, whole
 from ..robust import Array
 from .limits import ABSURD_S, MOST_RANKS
+from .link_rows import LinkRows, link_rows
 
 Ints = NDArray[np.int64]
 CollectiveMessage = CollectiveTimings | CollectiveCalls | StepTimings
@@ -91,29 +91,13 @@ class Sums(NamedTuple):
     duration_s: Array
 
 
-class LinkRows(NamedTuple):
-    """Links of ranks, and (``of`` is the row) their connections that carried data; NaN is not measured."""
-
-    rank: Ints
-    connections: Ints
-    rtt_s: Array
-    retransmits: Ints
-    rated_bytes_per_s: Array
-    of: Ints
-    local: Ints
-    remote: Ints
-    peer_rtt_s: Array
-
-
 def _nothing(kind: Any) -> Any:
     """``kind``, a NamedTuple of columns, with no row."""
     floating = {name for name, one in kind.__annotations__.items() if one is not Ints}
     return kind(*(np.empty(0, np.float64 if name in floating else np.int64) for name in kind._fields))
 
 
-NO_CALLS: Calls = _nothing(Calls)
-NO_SUMS: Sums = _nothing(Sums)
-NO_LINKS: LinkRows = _nothing(LinkRows)
+_NO_SUMS: Sums = _nothing(Sums)
 _NO_SPANS: Spans = _nothing(Spans)
 _NOT_REACHED: Reached = _nothing(Reached)
 
@@ -140,8 +124,6 @@ class CollectiveBatch(NamedTuple):
     group_sizes: list[int]
     operations: list[str]
     links: LinkRows
-    #: For whom the messages speak.
-    ranks: list[int]
     spans: Spans
     reached: Reached
     longest_wait_s: float
@@ -153,38 +135,50 @@ class _Words:
     """The vocabularies of several messages as one."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
+
+    def number(self, words: Sequence[str]) -> Ints:
+        """The number of each word in here, then -1, for what is no word."""
+        numbers = self.numbers
+        return np.array([*[numbers.setdefault(word, len(numbers)) for word in words], -1], dtype=np.int64)
+
+    def of(self, vocabularies: Sequence[Sequence[str]], indices: Ints, rows: Sequence[int]) -> Ints:
+        """``indices`` into the vocabulary of their own message, so many ``rows`` of each, as numbers in here."""
+        if not vocabularies:
+            return indices
+        first = vocabularies[0]
+        if all(words is first or words == first for words in vocabularies):
+            there = (indices >= 0) & (indices < len(first))
+            return np.asarray(self.number(first)[np.where(there, indices, len(first))])
+        numbers = np.concatenate([self.number(words) for words in vocabularies])
+        sizes = np.array([len(words) for words in vocabularies], dtype=np.int64)
+        base, size = (np.repeat(column, rows) for column in (np.cumsum(sizes + 1) - sizes - 1, sizes))
+        return np.asarray(numbers[base + np.where((indices >= 0) & (indices < size), indices, size)])
+
+
+class _Sizes(_Words):
+    """Groups, and how many members each has."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.sizes: list[int] = []
-        self.operations: dict[str, int] = {}
 
-    def of_groups(self, names: Sequence[str], sizes: Sequence[int]) -> Ints:
-        """The number of each group in here."""
-        for name, size in zip(names, sizes, strict=True):
-            if self.groups.setdefault(name, len(self.groups)) == len(self.sizes):
-                self.sizes.append(int(size))
-        return np.array([self.groups[name] for name in names], dtype=np.int64)
-
-    def of_operations(self, words: Sequence[str]) -> Ints:
-        """The number of each operation in here."""
-        return np.array([self.operations.setdefault(word, len(self.operations)) for word in words], dtype=np.int64)
+    def learn(self, groups: Sequence[str], sizes: Sequence[int]) -> None:
+        """Number ``groups``, whose sizes are new."""
+        for name, size in zip(groups, sizes, strict=True):
+            if self.numbers.setdefault(name, len(self.numbers)) == len(self.sizes):
+                self.sizes.append(size)
 
 
-def collective_batch(
-    messages: Sequence[CollectiveMessage], coverage: CoverageTracker, ranks: Sequence[int] = ()
-) -> CollectiveBatch:
-    """What ``messages`` tell, which speak for ``ranks``; rows that cannot be are noted in ``coverage``."""
-    words = _Words()
+def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTracker) -> CollectiveBatch:
+    """What ``messages`` tell; rows that cannot be are noted in ``coverage``."""
+    groups, operations = _Sizes(), _Words()
     one_by_one = [message for message in messages if not isinstance(message, StepTimings)]
-    summed = [one for message in messages if isinstance(message, StepTimings) and (one := _of_sums(message, words))]
-    calls = _together(Calls, [_calls_of(message, words) for message in one_by_one])
+    calls = _together(Calls, [_calls_of(message, groups, operations) for message in one_by_one])
     calls = _sound(calls, _calls_sound(calls), coverage)
-    parts = [*((one.sums, one.spans, one.reached) for one in summed)]
-    sums, spans, reached = (
-        _together(kind, [part[at] for part in parts]) for at, kind in enumerate((Sums, Spans, Reached))
-    )
-    sums, spans = _sound(sums, _sums_sound(sums), coverage), _sound(spans, _spans_sound(spans), coverage)
-    reached = _sound(reached, (reached.rank >= 0) & (reached.rank < MOST_RANKS) & (reached.seq >= 0), coverage)
-    longest = [one.longest_wait_s for one in summed if 0 <= one.longest_wait_s <= ABSURD_S]
+    summed = [(one.t0_s, one.collectives) for one in messages if isinstance(one, StepTimings) and one.collectives]
+    sums, spans, reached = _summed(summed, groups, operations, coverage)
+    longest = [one.longest_wait_s for _, one in summed if 0 <= one.longest_wait_s <= ABSURD_S]
     if calls.rank.size:
         spans = _together(Spans, [calls.spans(), spans])
         reached = _together(Reached, [calls.reached(), reached])
@@ -193,11 +187,10 @@ def collective_batch(
         calls=calls,
         phases=all(isinstance(one, CollectiveTimings) and one.phases for one in one_by_one),
         sums=sums,
-        groups=list(words.groups),
-        group_sizes=words.sizes,
-        operations=list(words.operations),
-        links=_links([message for message in messages if not isinstance(message, CollectiveCalls)]),
-        ranks=list(ranks),
+        groups=list(groups.numbers),
+        group_sizes=groups.sizes,
+        operations=list(operations.numbers),
+        links=link_rows([message for message in messages if not isinstance(message, CollectiveCalls)]),
         spans=spans.merged() if spans.ranks.size else spans,
         reached=reached,
         longest_wait_s=max(longest, default=0.0),
@@ -224,29 +217,24 @@ def _lasts(seconds: Array) -> NDArray[np.bool_]:
     return np.asarray((seconds >= 0) & (seconds <= ABSURD_S))
 
 
-def _calls_of(message: CollectiveTimings | CollectiveCalls, words: _Words) -> Calls:
-    """The rows of ``message``, in the numbers of ``words``; a number of no word becomes -1."""
+def _calls_of(message: CollectiveTimings | CollectiveCalls, groups: _Sizes, operations: _Words) -> Calls:
+    """The rows of ``message``, in the numbers of ``groups`` and ``operations``; a number of no word becomes -1."""
     if isinstance(message, CollectiveTimings):
         columns = (message.rank, message.step, message.seq, message.group, message.operation, message.bytes)
         ints = [np.asarray(column, dtype=np.int64) for column in columns]
         start, took, wait = (
             np.asarray(column, dtype=np.float64) for column in (message.start_s, message.duration_s, message.wait_s)
         )
-        sizes: Sequence[int] = message.group_sizes
+        groups.learn(message.groups, message.group_sizes)
     else:
         raw = (message.rank, message.step, message.seq, message.group, message.operation, message.bytes)
         ints = [whole([column]) for column in raw]
         start, took, wait = (floats([column]) for column in (message.start_s, message.duration_s, message.wait_s))
-        sizes = whole([message.group_sizes]).tolist()
+        groups.learn(message.groups, whole([message.group_sizes]).tolist())
     rank, step, seq, group, operation, moved = ints
-    group = _numbered(group, words.of_groups(message.groups, sizes))
-    operation = _numbered(operation, words.of_operations(message.operations))
+    group = groups.of([message.groups], group, [rank.size])
+    operation = operations.of([message.operations], operation, [rank.size])
     return Calls(rank, step, seq, group, operation, moved, start + message.t0_s, took, wait)
-
-
-def _numbered(indices: Ints, numbers: Ints) -> Ints:
-    there = (indices >= 0) & (indices < numbers.size)
-    return np.where(there, np.append(numbers, -1)[np.where(there, indices, numbers.size)], -1)
 
 
 def _calls_sound(calls: Calls) -> NDArray[np.bool_]:
@@ -255,40 +243,49 @@ def _calls_sound(calls: Calls) -> NDArray[np.bool_]:
     return np.asarray(sound & _lasts(calls.wait_s) & _lasts(calls.duration_s))
 
 
-class _Summed(NamedTuple):
-    """What one message sums."""
-
-    sums: Sums
-    spans: Spans
-    reached: Reached
-    longest_wait_s: float
-
-
-def _of_sums(message: StepTimings, words: _Words) -> _Summed | None:
-    told = message.collectives
-    if told is None:
-        return None
-    groups = words.of_groups(told.groups, whole([told.group_sizes]).tolist())
-    operations = words.of_operations(told.operations)
+def _summed(
+    told: Sequence[tuple[float, CollectiveSums]], groups: _Sizes, operations: _Words, coverage: CoverageTracker
+) -> tuple[Sums, Spans, Reached]:
+    """What messages sum, each with its ``t0_s``."""
+    if not told:
+        return _NO_SUMS, _NO_SPANS, _NOT_REACHED
+    parts = [part for _, part in told]
+    names = [part.groups for part in parts]
+    known = None
+    for part in parts:
+        if known is None or part.groups != known.groups or part.group_sizes != known.group_sizes:
+            groups.learn(part.groups, whole([part.group_sizes]).tolist())
+            known = part
+    each = [rows(part.step) for part in parts]
     sums = Sums(
-        whole([told.step]),
-        _numbered(whole([told.group]), groups),
-        _numbered(whole([told.operation]), operations),
-        whole([told.count]),
-        whole([told.members]),
-        whole([told.bytes]),
-        floats([told.wait_s]),
-        floats([told.duration_s]),
+        whole([part.step for part in parts]),
+        groups.of(names, whole([part.group for part in parts]), each),
+        operations.of([part.operations for part in parts], whole([part.operation for part in parts]), each),
+        whole([part.count for part in parts]),
+        whole([part.members for part in parts]),
+        whole([part.bytes for part in parts]),
+        floats([part.wait_s for part in parts]),
+        floats([part.duration_s for part in parts]),
     )
+    began_s = np.repeat([t0_s for t0_s, _ in told], [rows(part.span_rank) for part in parts])
     spans = Spans(
-        whole([told.span_rank]),
-        floats([told.span_first_s]) + message.t0_s,
-        floats([told.span_last_s]) + message.t0_s,
-        floats([told.span_waited_s]),
+        whole([part.span_rank for part in parts]),
+        floats([part.span_first_s for part in parts]) + began_s,
+        floats([part.span_last_s for part in parts]) + began_s,
+        floats([part.span_waited_s for part in parts]),
     )
-    group = _numbered(whole([told.reached_group]), groups)
-    reached = Reached(whole([told.reached_rank]), group, whole([told.reached_seq]))
-    return _Summed(sums, spans, reached, told.longest_wait_s)
+    group = whole([part.reached_group for part in parts])
+    reached = Reached(
+        whole([part.reached_rank for part in parts]),
+        groups.of(names, group, [rows(part.reached_group) for part in parts]),
+        whole([part.reached_seq for part in parts]),
+    )
+    there = (reached.rank >= 0) & (reached.rank < MOST_RANKS) & (reached.seq >= 0) & (reached.group >= 0)
+    return (
+        _sound(sums, _sums_sound(sums), coverage),
+        _sound(spans, _spans_sound(spans), coverage),
+        _sound(reached, there, coverage),
+    )
 
 
 def _sums_sound(sums: Sums) -> NDArray[np.bool_]:
@@ -300,62 +297,3 @@ def _spans_sound(spans: Spans) -> NDArray[np.bool_]:
     sound = (spans.ranks >= 0) & (spans.ranks < MOST_RANKS) & np.isfinite(spans.first_s)
     # Waits that overlap may add up to more than the time there was.
     return np.asarray(sound & _lasts(spans.last_s - spans.first_s) & (spans.waited_s >= 0) & (spans.waited_s < np.inf))
-
-
-def _links(messages: Sequence[CollectiveTimings | StepTimings]) -> LinkRows:
-    parts: list[LinkRows] = []
-    before = 0
-    for message in messages:
-        part = _samples(message.links) if isinstance(message, CollectiveTimings) else _columns(message)
-        parts.append(part._replace(of=part.of + before))
-        before += part.rank.size
-    links: LinkRows = _together(LinkRows, parts)
-    sound = (links.rank >= 0) & (links.rank < MOST_RANKS)
-    if sound.all():
-        return links
-    there = (links.of >= 0) & (links.of < sound.size)
-    moved = np.append(np.where(sound, np.cumsum(sound) - 1, -1), -1)[np.where(there, links.of, sound.size)]
-    return links._replace(of=moved, **{name: getattr(links, name)[sound] for name in LinkRows._fields[:5]})
-
-
-def _samples(links: Sequence[LinkSample]) -> LinkRows:
-    if not links:
-        return NO_LINKS
-    peers = [(at, peer) for at, link in enumerate(links) for peer in link.peers]
-
-    def ints(numbers: Sequence[int]) -> Ints:
-        return np.array(numbers, dtype=np.uint64).astype(np.int64)
-
-    def measured(numbers: Sequence[float | None]) -> Array:
-        return np.array([np.nan if one is None else one for one in numbers], dtype=np.float64)
-
-    return LinkRows(
-        ints([link.rank for link in links]),
-        ints([link.connections for link in links]),
-        measured([link.rtt_s for link in links]),
-        ints([link.retransmits for link in links]),
-        measured([link.rated_bytes_per_s for link in links]),
-        ints([at for at, _ in peers]),
-        ints([end_of_link(peer.local) for _, peer in peers]),
-        ints([end_of_link(peer.remote) for _, peer in peers]),
-        measured([peer.rtt_s for _, peer in peers]),
-    )
-
-
-def _columns(message: StepTimings) -> LinkRows:
-    told = message.links
-    if told is None:
-        return NO_LINKS
-    rank = whole([told.rank])
-    rated = told.rated_bytes_per_s
-    return LinkRows(
-        rank,
-        whole([told.connections]),
-        floats([told.rtt_s]),
-        whole([told.retransmits]),
-        np.full(rank.size, np.nan) if rated is None else floats([rated]),
-        whole([told.of]),
-        whole([told.local]),
-        whole([told.remote]),
-        floats([told.peer_rtt_s]),
-    )

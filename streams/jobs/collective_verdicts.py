@@ -15,8 +15,8 @@ from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
-from ..rank_bound import within
 from ..speakers import SpeakersHeard
+from ..step_rows import SharedRows
 from . import hang, slow_links, straggler_evidence, traffic
 from .accused import AccusedRank
 from .arrivals import ArrivalRows, Arrivals
@@ -38,6 +38,7 @@ class Collectives:
     def __init__(self, config: JobConfig) -> None:
         self.config = config
         self.coverage = CoverageTracker()
+        self.rows = SharedRows()
         self.speakers = SpeakersHeard()
         self.gather: Gather[CollectiveMessage] = Gather()
         self.links = SlowLinks(config.links)
@@ -53,9 +54,8 @@ class Collectives:
         calls = isinstance(message, CollectiveCalls)
         if not self.coverage.admit(message.producer + ("/calls" if calls else ""), message.sequence):
             return []
-        message, beyond = within(message, self.config.most_ranks)
+        message, who, fresh, beyond = self.speakers.hear(message, self.config.most_ranks)
         self.coverage.leave_out(beyond, self.config.most_ranks)
-        who, fresh = self.speakers.hear(message)
         if fresh:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.nodes |= dict.fromkeys(who.ranks, message.node)
@@ -66,7 +66,7 @@ class Collectives:
                 findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
         if not _tells(message):
             return findings
-        ready = self.gather.push(message, self.coverage.producers)
+        ready = self.gather.push(message, self.coverage.producers, backlog=self.rows.backlog)
         return self._advance(ready) + findings if ready else findings
 
     def finish(self) -> list[Finding]:
@@ -74,8 +74,7 @@ class Collectives:
         return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, messages: list[CollectiveMessage]) -> list[Finding]:
-        ranks = [rank for message in messages for rank in self.speakers.hear(message)[0].ranks]
-        batch, newest = collective_batch(messages, self.coverage, ranks), messages[-1]
+        batch, newest = collective_batch(messages, self.coverage), messages[-1]
         findings = [
             self._finding(episode, slow_links.said(episode, self._rank(episode.subject)), newest)
             for episode in self.links.update(batch)

@@ -5,15 +5,28 @@ both: in a ring the neighbours of a rank with a slow link see one slow connectio
 side. Which rank is at the far end is known from the ends that the ranks named as their own.
 """
 
-import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .collective_batch import LinkRows
+from ..robust import Array
+from .link_rows import LinkRows
+
+Ints = NDArray[np.int64]
 
 #: Most connections taken of one sample; endpoints remembered are at most twice that for each rank.
 _MOST_PEERS = 64
+
+
+class _Connections(NamedTuple):
+    """Equally long columns: the rank that measured, its place among that rank's connections, both ends, round trip."""
+
+    rank: Ints
+    nth: Ints
+    local: Ints
+    remote: Ints
+    rtt_s: Array
 
 
 class Distances:
@@ -21,71 +34,75 @@ class Distances:
 
     def __init__(self) -> None:
         self.owners: dict[int, int] = {}
-        #: By rank and the rank at the far end (-1 where unknown): smallest round trip that the first one measured.
-        self.legs: dict[int, dict[int, float]] = {}
-        #: The same, by the rank at the far end.
-        self.back: dict[int, dict[int, float]] = {}
+        #: By rank and connection: the rank at the far end, -1 where unknown, and the round trip, infinite for none.
+        self.peers: Ints = np.empty((0, 0), dtype=np.int64)
+        self.rtts_s: Array = np.empty((0, 0))
+        self.heard: NDArray[np.bool_] = np.empty(0, dtype=bool)
 
-    def update(self, links: LinkRows) -> dict[int, float]:
-        """Take in a few samples; the distances of the ranks in them whose connections carried data."""
-        if not links.of.size:
-            return {}
-        connections = self._connections(links)
-        for rank, local, _, _ in connections:
-            self.owners.pop(local, None)
-            self.owners[local] = rank
-        legs: dict[int, dict[int, float]] = {}
-        for rank, _, remote, rtt_s in connections:
-            mine = legs.setdefault(rank, {})
-            if math.isfinite(rtt_s) and rtt_s >= 0:
-                peer = self.owners.get(remote, -1)
-                mine[peer] = min(rtt_s, mine.get(peer, rtt_s))
-        for rank, mine in legs.items():
-            self._replace(rank, mine)
-        while len(self.owners) > 2 * _MOST_PEERS * len(self.legs):
-            del self.owners[next(iter(self.owners))]
-        nearest = {rank: self._nearest(rank) for rank in legs}
-        return {rank: rtt for rank, rtt in nearest.items() if rtt is not None}
+    @property
+    def told_apart(self) -> bool:
+        """Whether any rank has told its connections one by one."""
+        return bool(self.heard.any())
 
-    @staticmethod
-    def _connections(links: LinkRows) -> list[tuple[int, int, int, float]]:
-        """Rank, both ends and round trip of each connection, of the newest sample of each rank."""
-        sound = np.flatnonzero((links.of >= 0) & (links.of < links.rank.size))
-        at = sound[np.argsort(links.of[sound], kind="stable")]
-        of = links.of[at]
-        first = np.flatnonzero(np.diff(of, prepend=-1))
-        nth = np.arange(of.size) - np.repeat(first, np.diff(first, append=of.size))
-        newest = np.zeros(links.rank.size, dtype=bool)
-        last = np.unique(links.rank[of][::-1], return_index=True)[1]
-        newest[of[of.size - 1 - last]] = True
-        at = at[(nth < _MOST_PEERS) & newest[of]]
-        columns = (links.rank[links.of[at]], links.local[at], links.remote[at], links.peer_rtt_s[at])
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+    def update(self, links: LinkRows) -> tuple[Ints, Array]:
+        """Take in a few samples; the ranks in them whose connections carried data, ascending, and their distances."""
+        told = _connections(links)
+        if not told.rank.size:
+            return told.rank, told.rtt_s
+        owners = self.owners
+        for end, rank in zip(told.local.tolist(), told.rank.tolist(), strict=True):
+            if owners.get(end) != rank:
+                owners.pop(end, None)
+                owners[end] = rank
+        peers = np.array([owners.get(end, -1) for end in told.remote.tolist()], dtype=np.int64)
+        fresh = np.unique(told.rank)
+        self._widen(max(int(fresh[-1]), int(peers.max())) + 1, int(told.nth.max()) + 1)
+        self.heard[fresh] = True
+        self.peers[fresh], self.rtts_s[fresh] = -1, np.inf
+        measured = np.isfinite(told.rtt_s) & (told.rtt_s >= 0)
+        self.peers[told.rank, told.nth] = peers
+        self.rtts_s[told.rank, told.nth] = np.where(measured, told.rtt_s, np.inf)
+        most = 2 * _MOST_PEERS * int(self.heard.sum())
+        while len(owners) > most:
+            del owners[next(iter(owners))]
+        nearest = self._nearest()[fresh]
+        known = np.isfinite(nearest)
+        return fresh[known], nearest[known]
 
-    def _replace(self, rank: int, legs: dict[int, float]) -> None:
-        """Replace what ``rank`` measured before."""
-        before = self.legs.get(rank, {})
-        self.legs[rank] = legs
-        for peer in before.keys() - legs.keys():
-            if peer >= 0:
-                del self.back[peer][rank]
-        for peer, rtt_s in legs.items():
-            if peer >= 0:
-                self.back.setdefault(peer, {})[rank] = rtt_s
+    def _nearest(self) -> Array:
+        """Each rank's shortest round trip, measured by itself or by the far end."""
+        nearest = self.rtts_s.min(axis=1, initial=np.inf)
+        there = (self.peers >= 0) & np.isfinite(self.rtts_s)
+        np.minimum.at(nearest, self.peers[there], self.rtts_s[there])
+        return np.asarray(nearest)
 
-    def _nearest(self, rank: int) -> float | None:
-        return min((*self.legs.get(rank, {}).values(), *self.back.get(rank, {}).values()), default=None)
+    def _widen(self, ranks: int, connections: int) -> None:
+        more = (max(ranks - self.heard.size, 0), max(connections - self.peers.shape[1], 0))
+        if any(more):
+            self.peers = np.pad(self.peers, ((0, more[0]), (0, more[1])), constant_values=-1)
+            self.rtts_s = np.pad(self.rtts_s, ((0, more[0]), (0, more[1])), constant_values=np.inf)
+            self.heard = np.pad(self.heard, (0, more[0]))
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
-        legs = [[rank, [[peer, rtt_s] for peer, rtt_s in row.items()]] for rank, row in self.legs.items()]
-        return {"owners": [[end, rank] for end, rank in self.owners.items()], "legs": legs}
+        """The state as plain data and arrays."""
+        owners = np.array([list(self.owners.keys()), list(self.owners.values())], dtype=np.int64)
+        return {"owners": owners, "peers": self.peers, "rtts_s": self.rtts_s, "heard": self.heard}
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.owners, self.back = dict(data["owners"]), {}
-        self.legs = {rank: dict(row) for rank, row in data["legs"]}
-        for rank, row in self.legs.items():
-            for peer, rtt_s in row.items():
-                if peer >= 0:
-                    self.back.setdefault(peer, {})[rank] = rtt_s
+        self.owners = dict(zip(*data["owners"].tolist(), strict=True))
+        self.peers, self.rtts_s, self.heard = data["peers"], data["rtts_s"], data["heard"]
+
+
+def _connections(links: LinkRows) -> _Connections:
+    """The connections of the newest sample of each rank, at most so many of each."""
+    sound = np.flatnonzero((links.of >= 0) & (links.of < links.rank.size))
+    at = sound[np.argsort(links.of[sound], kind="stable")]
+    of = links.of[at]
+    first = np.flatnonzero(np.diff(of, prepend=-1))
+    nth = np.arange(of.size) - np.repeat(first, np.diff(first, append=of.size))
+    newest = np.full(int(links.rank.max(initial=-1)) + 1, -1, dtype=np.int64)
+    newest[links.rank[of]] = of  # the last assignment to a rank stays
+    kept = (nth < _MOST_PEERS) & (newest[links.rank[of]] == of)
+    at, rank = at[kept], links.rank[of[kept]]
+    return _Connections(rank, nth[kept], links.local[at], links.remote[at], links.peer_rtt_s[at])

@@ -14,7 +14,6 @@ from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
-from ..rank_bound import within
 from ..snapshots import described, pack, unpack
 from ..speakers import RankSpeakers, SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
@@ -61,16 +60,15 @@ class Phases:
         """Take in one message."""
         if not self.coverage.admit(message.producer, message.sequence):
             return []
-        message, beyond = within(message, self.config.most_ranks)
+        message, who, fresh, beyond = self.speakers.hear(message, self.config.most_ranks)
         self.coverage.leave_out(beyond, self.config.most_ranks)
-        who, fresh = self.speakers.hear(message)
         if fresh:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.cohorts.place(who.ranks, who.pp, _pipelines(who))
             self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
         words = message.ops if isinstance(message, OpTimings) else message.phases
         self.has_loader = self.has_loader or "data" in words
-        ready = self.gather.push(message, self.coverage.producers)
+        ready = self.gather.push(message, self.coverage.producers, backlog=self.rows.backlog)
         return self._advance(ready) if ready else []
 
     def finish(self) -> list[Finding]:
@@ -210,7 +208,7 @@ class JobDiagnosis:
 
     def share_rows(self, rows: SharedRows) -> None:
         """Read the rows of messages from ``rows``, which other decisions read them from as well."""
-        self.phases.rows = rows
+        self.phases.rows = self.collectives.rows = rows
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""

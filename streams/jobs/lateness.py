@@ -207,9 +207,18 @@ def _floor(name: str, config: StragglerConfig) -> float:
 
 
 def _near(judged: Array, least: Array) -> bool:
-    """Whether any rank's mean is at half of any bar: far cheaper than a median, and a healthy job goes no further."""
+    """Whether any rank's median may be at a bar: far cheaper than the median, and a healthy job goes no further.
+
+    Its mean is at half of it then, and so is every second of its ticks at the whole.
+    """
     mean = judged.mean(axis=1)
-    return bool((mean >= least[:, None] / 2).any() or np.isnan(mean).any())
+    if np.isnan(mean).any():
+        return True
+    near = mean >= least[:, None] / 2
+    if not near.any():
+        return False
+    some = near.any(axis=0)
+    return bool((2 * (judged[:, :, some] >= least[:, None, None]).sum(axis=1) >= judged.shape[1]).any())
 
 
 def calm(history: TickHistory, ticks: int, config: StragglerConfig) -> Flags:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from paceline.events import Cause, OpTimings
+from paceline.events import Cause, ConditionColumns, OpTimings, RankCondition, StepTimings
 from paceline.gpu import throttle
 
 from ..episodes.causes import Verdict
-from ..raw_columns import Floats, Ints, floats, whole
+from ..raw_columns import Floats, Ints, floats, rows, unknown, whole
 from ..robust import Array, known_or_zero
 from ..step_rows import PhaseTimings
 
@@ -64,28 +64,38 @@ class ConditionRows(NamedTuple):
 
 
 def condition_rows(messages: Sequence[PhaseTimings]) -> ConditionRows:
-    """What ``messages`` tell of conditions, in their order."""
-    parts = [one for message in messages if (one := _rows_of(message)) is not None]
-    if not parts:
-        return ConditionRows(np.empty(0, dtype=np.int64), *(np.empty(0) for _ in range(6)))
-    return ConditionRows(*map(np.concatenate, zip(*parts, strict=True)))
+    """What ``messages`` tell of conditions: those of each version in their order."""
+    told = [one for message in messages if isinstance(message, OpTimings) for one in message.conditions]
+    columns = [(one.t0_s, one.conditions) for one in messages if isinstance(one, StepTimings) and one.conditions]
+    if not columns:
+        return _of_structs(told)
+    wide = _of_columns(columns)
+    if not told:
+        return wide
+    pairs = zip(_of_structs(told), wide, strict=True)
+    return ConditionRows(*(np.concatenate(pair) for pair in pairs))
 
 
-def _rows_of(message: PhaseTimings) -> ConditionRows | None:
-    if isinstance(message, OpTimings):
-        told = message.conditions
-        if not told:
-            return None
-        values = {name: np.array([_number(getattr(one, name)) for one in told]) for name in _FIELDS}
-        times = (np.array([one.time_s for one in told]), np.array([one.span_s for one in told]))
-        return ConditionRows(np.array([one.rank for one in told], dtype=np.int64), *times, *values.values())
-    part = message.conditions
-    if part is None:
-        return None
-    rank = whole([part.rank])
-    nobody = np.full(rank.size, np.nan)
-    measured = (floats([part.values[name]]) if name in part.values else nobody for name in _FIELDS)
-    return ConditionRows(rank, floats([part.time_s]) + message.t0_s, floats([part.span_s]), *measured)
+def _of_structs(told: Sequence[RankCondition]) -> ConditionRows:
+    values = (np.array([_number(getattr(one, name)) for one in told], dtype=np.float64) for name in _FIELDS)
+    times = (np.array([getattr(one, name) for one in told], dtype=np.float64) for name in ("time_s", "span_s"))
+    return ConditionRows(np.array([one.rank for one in told], dtype=np.int64), *times, *values)
+
+
+def _of_columns(told: Sequence[tuple[float, ConditionColumns]]) -> ConditionRows:
+    parts = [part for _, part in told]
+    sizes = [rows(part.rank) for part in parts]
+    began_s = np.repeat([t0_s for t0_s, _ in told], sizes)
+    values = (
+        floats([part.values.get(name) or unknown(size) for part, size in zip(parts, sizes, strict=True)])
+        for name in _FIELDS
+    )
+    return ConditionRows(
+        whole([part.rank for part in parts]),
+        floats([part.time_s for part in parts]) + began_s,
+        floats([part.span_s for part in parts]),
+        *values,
+    )
 
 
 class RankConditions:
@@ -99,10 +109,10 @@ class RankConditions:
         self.count: Ints = np.empty(0, dtype=np.int64)
         self.ends_s: Array = np.empty(0)
 
-    def update(self, rows: ConditionRows, most_ranks: int) -> None:
+    def update(self, told: ConditionRows, most_ranks: int) -> None:
         """Take down what a few messages brought of ranks below ``most_ranks``."""
-        sound = (rows.rank >= 0) & (rows.rank < most_ranks)
-        rank = rows.rank[sound]
+        sound = (told.rank >= 0) & (told.rank < most_ranks)
+        rank = told.rank[sound]
         if not rank.size:
             return
         self._widen(int(rank.max()) + 1)
@@ -111,12 +121,12 @@ class RankConditions:
         first = np.flatnonzero(np.diff(rank, prepend=-1))
         nth = np.arange(rank.size) - np.repeat(first, np.diff(first, append=rank.size))
         slot = (self.count[rank] + nth) % _KEPT
-        mask = rows.throttled[sound][order]
+        mask = told.throttled[sound][order]
         slowing = np.where(np.isnan(mask), 0.0, np.clip(mask, 0, 2.0**53)).astype(np.int64) & throttle.SLOWING
-        measured = (rows.span_s, rows.clock, rows.faults, rows.stalled)
+        measured = (told.span_s, told.clock, told.faults, told.stalled)
         columns = [np.where(np.isnan(mask), np.nan, slowing), *(column[sound][order] for column in measured)]
         # Of more than ``_KEPT`` of one rank in one go the last stay: numpy assigns in order.
-        self.times[rank, slot] = rows.time_s[sound][order]
+        self.times[rank, slot] = told.time_s[sound][order]
         with np.errstate(over="ignore"):
             self.values[rank, slot] = np.stack(columns, axis=1)
         self.count[rank[first]] += np.diff(first, append=rank.size)

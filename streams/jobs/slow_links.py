@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..episodes.finding import Said, number
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..robust import Array, peers_median
 from .accused import AccusedRank, back_among_peers
-from .collective_batch import CollectiveBatch, Ints, LinkRows, Spans
+from .collective_batch import CollectiveBatch, Ints, Spans
 from .distances import Distances
+from .link_rows import LinkRows
 
 #: Ranks up to which the peers of each are told apart.
 _EXACT = 32
@@ -69,7 +69,7 @@ class SlowLinks:
     >>> words = dict(groups=["default"], group_sizes=[3], operations=["all_reduce"], ranks=[0], world_sizes=[3])
     >>> who = dict(cluster="c", producer="p", sequence=0, job="j", attempt=0, node="n", backend="gloo", t0_s=0.0)
     >>> told = CollectiveTimings(**who, **words, **one, **times, phases=True, links=links)
-    >>> batch = collective_batch([told], CoverageTracker(), [0])
+    >>> batch = collective_batch([told], CoverageTracker())
     >>> slow_links = SlowLinks(LinksConfig())
     >>> [[(link.subject, link.state) for link in slow_links.update(batch)] for _ in range(8)][3::4]
     [[(2, 'suspected')], [(2, 'confirmed')]]
@@ -104,8 +104,7 @@ class SlowLinks:
             if slow or rank in self.streaks.bad or self.tracker.get(rank) is not None:
                 told.append(self._judge(rank, other_s, slow, batch.last_step, span_s))
         if not self.suspects():
-            here = np.array([rank for rank in batch.ranks if rank < self.waits.size], dtype=np.int64)
-            waits = self.waits[here]
+            waits = self.waits[np.unique(batch.links.rank)]
             heard = waits[~np.isnan(waits)]
             self.usual_wait += _NEWEST * ((float(np.median(heard)) if heard.size else 0.0) - self.usual_wait)
         return [episode for episode in told if episode is not None]
@@ -163,15 +162,14 @@ class SlowLinks:
         """Update each rank's round trip to its nearest peer; the ranks of which ``links`` know one, ascending."""
         sound = links.connections > 0
         self.retransmits[links.rank[sound]] = links.retransmits[sound]
-        told_apart = bool(self.distances.legs)
-        fresh = self.distances.update(links._replace(of=np.where(_of(sound, links.of), links.of, -1)))
-        if not self.distances.legs:
+        told_apart = self.distances.told_apart
+        there = (links.of >= 0) & np.append(sound, False)[links.of]
+        ranks, rtts_s = self.distances.update(links._replace(of=np.where(there, links.of, -1)))
+        if not self.distances.told_apart:
             smallest = sound & np.isfinite(links.rtt_s) & (links.rtt_s >= 0)
             ranks, rtts_s = links.rank[smallest], links.rtt_s[smallest]
-        else:
-            ranks, rtts_s = np.fromiter(fresh, dtype=np.int64), np.fromiter(fresh.values(), dtype=np.float64)
-            if not told_apart:
-                self.rtt_s[:] = np.nan  # smallest ones of connections that may be idle compare with nothing
+        elif not told_apart:
+            self.rtt_s[:] = np.nan  # smallest ones of connections that may be idle compare with nothing
         self.rtt_s[ranks] = rtts_s
         return np.unique(ranks)
 
@@ -215,12 +213,6 @@ class SlowLinks:
         self.streaks.load(data["streaks"])
         self.tracker.load(data["tracker"])
         self.distances.load(data["distances"])
-
-
-def _of(which: NDArray[np.bool_], of: Ints) -> NDArray[np.bool_]:
-    """For each row number in ``of`` whether that row is among ``which``; one that is no row is not."""
-    there = (of >= 0) & (of < which.size)
-    return np.asarray(there & np.append(which, False)[np.where(there, of, which.size)])
 
 
 def said(episode: LinkEpisode, rank: AccusedRank) -> Said:

@@ -127,8 +127,7 @@ class Traffic:
         if not spans.ranks.size:
             return None
         self._span(spans)
-        for rank, at in zip(batch.reached.rank.tolist(), batch.reached.group.tolist(), strict=True):
-            self.members.setdefault(batch.groups[at], set()).add(rank)
+        self._meet(batch)
         steps = np.concatenate([batch.calls.step, batch.sums.step])
         steps = steps[steps >= 0]
         if steps.size:
@@ -146,6 +145,16 @@ class Traffic:
         while len(self.open) > _MOST_OPEN:
             del self.open[next(iter(self.open))]
         return self._judge(spans.ranks)
+
+    def _meet(self, batch: CollectiveBatch) -> None:
+        """Take down who is in which group."""
+        reached = batch.reached
+        order = np.argsort(reached.group, kind="stable")
+        first = starts(reached.group[order]) if order.size else order
+        ranks = reached.rank[order].tolist()
+        for begin, end in zip(first.tolist(), [*first[1:].tolist(), order.size], strict=True):
+            name = batch.groups[int(reached.group[order[begin]])]
+            self.members.setdefault(name, set()).update(ranks[begin:end])
 
     def _span(self, spans: Spans) -> None:
         ranks = int(spans.ranks.max()) + 1

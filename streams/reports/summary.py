@@ -17,6 +17,7 @@ from paceline.events import (
     OpTimings,
     StepTimings,
 )
+from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
 from ..jobs.collective_batch import CollectiveMessage, collective_batch
@@ -33,6 +34,7 @@ _BIN = np.log(1.01)
 _BINS = 3000
 _STEP = len(COLUMNS)
 _COUNTED = (StepTimings, CollectiveCalls, OpTimings, CollectiveTimings, JobDescribed, Finding)
+_EVERY = MOST_RANKS.default
 _WARM_UP = JobConfig().warmup_steps
 
 
@@ -89,7 +91,7 @@ class JobSummary:
         """Count one message of phases in."""
         if not self.coverage.admit(message.producer, message.sequence):
             return
-        who, _ = self._speakers.hear(message)
+        who = self._speakers.hear(message, _EVERY)[1]
         self.coverage.hear(who.ranks, who.world_sizes)
         rows = step_rows([message])
         members = np.unique(np.array(who.ranks, dtype=np.int64))
@@ -121,7 +123,7 @@ class JobSummary:
         """Count one message of collectives in; those that are told twice once."""
         if isinstance(message, CollectiveCalls) and message.summed:
             return
-        for rank in self._speakers.hear(message)[0].ranks:
+        for rank in self._speakers.hear(message, _EVERY)[1].ranks:
             self.nodes.setdefault(rank, message.node)
         batch = collective_batch([message], CoverageTracker())
         self.collectives += int(batch.calls.rank.size + batch.sums.calls.sum())

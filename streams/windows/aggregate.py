@@ -85,7 +85,7 @@ def windows(sums: Part, open_steps: OpenSteps, common: dict[str, Any]) -> list[R
     mean_s = sums.phase_sum_s[speaking] / count[:, None]
     step_s = sums.step_sum_s[speaking] / count
     own_s = step_s - mean_s[:, _WAIT]
-    seen = open_steps.seen[speaking]
+    seen = open_steps.first_told[speaking] <= sums.last_step
     ranks = np.array(open_steps.ranks, dtype=np.int64)[speaking]
     worst_first = np.lexsort((ranks, -own_s))
     job = _job_window(sums, common, ranks, mean_s, step_s, own_s, seen, int(ranks[worst_first[0]]))
@@ -135,7 +135,7 @@ def _rank_windows(
     width = sums.count.size
     padded = [np.pad(one, (0, width - one.size), constant_values=np.nan) for one in sums.medians_s]
     medians = median(np.stack(padded)[:, slots], axis=0).round(6).tolist()
-    seen = open_steps.seen[slots].tolist()
+    seen = (open_steps.first_told[slots] <= sums.last_step).tolist()
     counts = sums.count[slots].tolist()
     means = mean_s.round(6).tolist()
     return [

@@ -15,7 +15,6 @@ from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
 from ..gather import Gather
-from ..rank_bound import within
 from ..snapshots import described, pack, unpack
 from ..speakers import SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
@@ -46,9 +45,8 @@ class JobWindows:
         """Take in one batch; the windows that it completes."""
         if not self.coverage.admit(event.producer, event.sequence):
             return []
-        event, beyond = within(event, self.most_ranks)
+        event, who, fresh, beyond = self.speakers.hear(event, self.most_ranks)
         self.coverage.leave_out(beyond, self.most_ranks)
-        who, fresh = self.speakers.hear(event)
         if fresh:
             self.coverage.hear(who.ranks, who.world_sizes)
             ranks_before = len(self.open.slot)
@@ -57,7 +55,7 @@ class JobWindows:
                 self.unheard_waived = False
         if self.waived:
             self.waived.difference_update(self.open.slot[rank] for rank in who.ranks)
-        ready = self.gather.push(event, self.coverage.producers)
+        ready = self.gather.push(event, self.coverage.producers, backlog=self.rows.backlog)
         return self._advance(ready) if ready else []
 
     def bound_ranks(self, most: int) -> None:

@@ -42,7 +42,8 @@ class OpenSteps:
         self.place_of: Whole = np.full(0, -1, dtype=np.int64)
         self.nodes: list[str] = []
         self._allocate(0, 0)
-        self.seen = np.zeros((0, len(COLUMNS)), dtype=bool)
+        #: By slot: the first step in which each phase was told.
+        self.first_told: Whole = np.full((0, len(COLUMNS)), MOST_STEP, dtype=np.int64)
         self.last_step: Whole = np.zeros(0, dtype=np.int64)
         self.newest_s: Floats = np.zeros(0)
 
@@ -73,7 +74,7 @@ class OpenSteps:
         self.phase_s = np.pad(self.phase_s, ((0, 0), (0, more), (0, 0)))
         self.step_s = np.pad(self.step_s, ((0, 0), (0, more)), constant_values=np.nan)
         self.start_s = np.pad(self.start_s, ((0, 0), (0, more)), constant_values=np.nan)
-        self.seen = np.pad(self.seen, ((0, more), (0, 0)))
+        self.first_told = np.pad(self.first_told, ((0, more), (0, 0)), constant_values=MOST_STEP)
         self.last_step = np.pad(self.last_step, (0, more), constant_values=-1)
         self.newest_s = np.pad(self.newest_s, (0, more), constant_values=-np.inf)
         if self.place_of.size <= max(new):
@@ -107,7 +108,7 @@ class OpenSteps:
         cells = (index * len(self.slot) + slot)[:, None] * len(COLUMNS) + np.arange(len(COLUMNS))
         np.add.at(self.phase_s.reshape(-1), cells.reshape(-1), known_or_zero(phases).reshape(-1))
         told, column = np.nonzero(~np.isnan(phases))
-        self.seen[slot[told], column] = True
+        np.minimum.at(self.first_told, (slot[told], column), index[told] + self.base)
         index, slot, start = index[whole], slot[whole], start[whole]
         self.step_s[index, slot] = seconds[TOTAL][whole]
         self.start_s[index, slot] = start
@@ -163,7 +164,7 @@ class OpenSteps:
             "phase_s": self.phase_s[: self.used],
             "step_s": self.step_s[: self.used],
             "start_s": self.start_s[: self.used],
-            "seen": self.seen,
+            "first_told": self.first_told,
             "last_step": self.last_step,
             "newest_s": self.newest_s,
         }
@@ -178,4 +179,4 @@ class OpenSteps:
         self.place_of[list(self.slot)] = list(self.slot.values())
         self.phase_s, self.step_s, self.start_s = data["phase_s"], data["step_s"], data["start_s"]
         self.used = len(self.step_s)
-        self.seen, self.last_step, self.newest_s = data["seen"], data["last_step"], data["newest_s"]
+        self.first_told, self.last_step, self.newest_s = data["first_told"], data["last_step"], data["newest_s"]

@@ -234,7 +234,7 @@ def calls(
 
 def joined(*messages: CollectiveTimings) -> CollectiveBatch:
     """Messages as the one batch that the detectors see."""
-    return collective_batch(messages, CoverageTracker(), [rank for message in messages for rank in message.ranks])
+    return collective_batch(messages, CoverageTracker())
 
 
 @pytest.fixture
