@@ -1,34 +1,34 @@
-"""Joins what the ranks of a node report into columnar events: about one message a second and topic.
+"""Joins what the ranks of a node report into columnar events: about one message a second and job.
 
 Rule of this file: pure. Time is an argument, messages come in as structs and events go out as ``Outgoing``; whoever
-calls decides where they go. A rank's rows stay in the order in which it measured them. Rows that cannot travel (a
-time that no event may hold) are dropped and counted, never guessed.
+calls decides where they go. A rank's rows stay in the order in which it measured them.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from paceline import wire
+from paceline import columns, wire
 from paceline.events import (
-    LATEST_S,
-    CollectiveTimings,
+    CollectiveCalls,
+    Column,
     JobDescribed,
-    LinkSample,
     OpenCollective,
-    OpTimings,
     RankCondition,
     RankPlace,
+    Speakers,
+    StepTimings,
 )
-from paceline.sidecar.columns import LONGEST_WORD, CollectiveColumns, OpColumns
-from paceline.sidecar.rank_rows import CollectiveRow, OpRow, Report
+from paceline.sidecar.call_columns import CallColumns
+from paceline.sidecar.columns import LONGEST_WORD
+from paceline.sidecar.node_steps import NodeSteps
+from paceline.sidecar.rank_rows import Report
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 from paceline.training.messages import Hello
 
 #: A message is sent when it is this old, or full.
 FLUSH_AFTER_S = 1.0
-#: Conditions kept for the next message: a rank's, once a second, while nothing else is sent.
-MOST_CONDITIONS = 512
 
 
 class Outgoing(NamedTuple):
@@ -64,14 +64,10 @@ class _Job:
     described: bool = False
     ended_s: float | None = None
     exit_status: int | None = None
-    phases: bool = False
     lost: int = 0
-    ops: OpColumns = field(default_factory=OpColumns)
-    collectives: CollectiveColumns = field(default_factory=CollectiveColumns)
-    links: dict[int, LinkSample] = field(default_factory=dict)
-    conditions: list[RankCondition] = field(default_factory=list)
-    open: list[OpenCollective] = field(default_factory=list)
-    open_s: float | None = None
+    told: NodeSteps = field(default_factory=NodeSteps)
+    #: Until then, on the clock of ``tick``, collectives are told one by one beside their sums.
+    full_rows_until_s: float = -math.inf
     sequences: dict[str, int] = field(default_factory=dict)
     ready: list[Outgoing] = field(default_factory=list)
 
@@ -93,6 +89,8 @@ class Batcher:
         self._fallback = fallback_job
         self._jobs: dict[tuple[str, int], _Job] = {}
         self._due_s: float | None = None
+        self._now_s = -math.inf
+        #: Rows that could not travel, or came after their step had been told.
         self.unfit_rows = 0
 
     def join(self, hello: Hello) -> tuple[str, int]:
@@ -104,6 +102,10 @@ class Batcher:
             number = len(self._jobs)
             producer = self._origin.producer + (f".{number}" if number else "")
             job = self._jobs[key] = _Job(name, hello.attempt, producer)
+        elif not job.alive:
+            # All had left: these may count their steps from 0 again.
+            self._close_steps(job)
+            job.told = NodeSteps(phases=job.told.phases)
         job.hello[hello.rank] = hello
         job.alive.add(hello.rank)
         job.described, job.ended_s = False, None
@@ -113,10 +115,9 @@ class Batcher:
         """What ``rank`` measured since its last report."""
         job = self._jobs[key]
         job.lost += report.lost
-        self._append_ops(job, rank, report.ops)
-        self._append_collectives(job, rank, report.collectives)
-        if report.link is not None and math.isfinite(report.link.rtt_s):
-            job.links[rank] = LinkSample(rank=rank, **report.link._asdict())
+        self._append(job, rank, report)
+        if report.link is not None:
+            job.told.links.update(rank, report.link)
 
     def ranks(self) -> dict[tuple[str, int], dict[int, tuple[int, str]]]:
         """The ranks that are here, by job and attempt: process and device of each."""
@@ -129,30 +130,37 @@ class Batcher:
     def waiting(self, key: tuple[str, int]) -> tuple[bool, int]:
         """Whether rows of a job have been taken and not given away yet, and of how many lost that is so."""
         job = self._jobs[key]
-        return bool(job.ops or job.collectives), job.lost
+        return bool(job.told.steps or job.told.calls), job.lost
 
     def observe(self, key: tuple[str, int], conditions: list[RankCondition]) -> None:
         """What the node did to the ranks meanwhile: it goes out with their next rows."""
-        job = self._jobs[key]
-        job.conditions = (job.conditions + conditions)[-MOST_CONDITIONS:]
+        self._jobs[key].told.observe(conditions)
 
     def update_open(self, key: tuple[str, int], collectives: list[OpenCollective], now_s: float) -> None:
         """The collectives that ranks stand in at ``now_s``: they go out even where no rows do."""
-        job = self._jobs[key]
-        job.open, job.open_s = collectives, now_s
+        told = self._jobs[key].told
+        told.open, told.open_s = collectives, now_s
+
+    def send_full_rows(self, key: tuple[str, int], until_s: float) -> None:
+        """Tell this job's collectives one by one, too, until ``until_s`` on the clock of ``tick``."""
+        self._jobs[key].full_rows_until_s = until_s
 
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""
         job = self._jobs[key]
         job.alive.discard(rank)
+        job.told.leave(rank)
         if not job.alive:
             job.ended_s, job.described = now_s, False
 
     def tick(self, now_s: float) -> list[Outgoing]:
         """What is due at ``now_s`` (any clock that does not go back): full messages at once, the rest each second."""
         due = self._due_s is None or now_s >= self._due_s
+        self._now_s = now_s
         if due:
             self._due_s = now_s + FLUSH_AFTER_S
+            for job in self._jobs.values():
+                job.told.look()
         return self._drain(everything=due)
 
     def end(self, now_s: float, exit_status: int | None = None) -> list[Outgoing]:
@@ -173,70 +181,49 @@ class Batcher:
                 job.described = True
                 described = [self._describe(job)]
             if everything:
-                self._close_ops(job)
-                self._close_collectives(job)
+                self._close_calls(job)
+                self._close_steps(job)
             # Who is in the job comes before its rows, that it has ended after them.
             outgoing += job.ready + described if job.ended_s is not None else described + job.ready
             job.ready = []
         return outgoing
 
-    def _append_ops(self, job: _Job, rank: int, rows: list[OpRow]) -> None:
-        for row in rows:
-            if not _fit(row.start_s, row.duration_s):
-                self.unfit_rows += 1
-                continue
-            if job.ops.full():
-                self._close_ops(job)
-            job.phases = True
-            job.ops.append(rank, row)
+    def _append(self, job: _Job, rank: int, report: Report) -> None:
+        """Collectives first: once a step is closed, those before it have been told."""
+        told = job.told
+        told.phases |= bool(report.steps)
+        one_by_one = not told.phases or self._now_s < job.full_rows_until_s
+        for collective in report.collectives:
+            if one_by_one and told.calls.full():
+                self._close_calls(job)
+            if told.crowded():
+                self._close_steps(job)
+            self.unfit_rows += not told.append_collective(rank, collective, one_by_one=one_by_one)
+        for step in report.steps:
+            if told.crowded():
+                self._close_steps(job)
+            self.unfit_rows += not told.append_step(rank, step)
 
-    def _append_collectives(self, job: _Job, rank: int, rows: list[CollectiveRow]) -> None:
-        for row in rows:
-            if not _fit(row.start_s, row.duration_s, row.wait_s):
-                self.unfit_rows += 1
-                continue
-            if job.collectives.full():
-                self._close_collectives(job)
-            job.collectives.append(rank, row)
+    def _close_steps(self, job: _Job) -> None:
+        """Messages of all that is due; none where nothing is."""
+        told, ended = job.told, job.ended_s is not None
+        before = math.inf if ended else told.complete_before(job.alive)
+        while told.due(before, ended=ended):
+            ranks, fields = told.take(before, min(hello.started_s for hello in job.hello.values()))
+            event = StepTimings(**self._head(job, OP), **fields, speakers=_speakers(job, ranks), lost=job.lost)
+            job.lost = 0
+            job.ready.append(Outgoing(OP, event))
 
-    def _close_ops(self, job: _Job) -> None:
-        columns, job.ops = job.ops.fields(), OpColumns()
-        if not columns:
-            return
-        speakers = sorted(job.alive.union(columns["rank"]))
-        event = OpTimings(
-            **self._head(job, OP),
-            **columns,
-            ranks=speakers,
-            world_sizes=[job.hello[rank].world_size for rank in speakers],
-            devices=[job.hello[rank].device[:LONGEST_WORD] for rank in speakers],
-            lost=job.lost,
-            dp=_places([job.hello[rank].dp for rank in speakers]),
-            tp=_places([job.hello[rank].tp for rank in speakers]),
-            pp=_places([job.hello[rank].pp for rank in speakers]),
-            conditions=job.conditions,
-        )
-        job.lost, job.conditions = 0, []
-        job.ready.append(Outgoing(OP, event))
-
-    def _close_collectives(self, job: _Job) -> None:
-        columns, job.collectives = job.collectives.fields(job.open_s), CollectiveColumns()
-        if not columns:
-            return
-        speakers = sorted(job.alive.union(columns["rank"]))
-        event = CollectiveTimings(
-            **self._head(job, COLLECTIVE),
-            **columns,
-            ranks=speakers,
-            world_sizes=[job.hello[rank].world_size for rank in speakers],
-            backend=job.hello[speakers[0]].backend[:LONGEST_WORD],
-            phases=job.phases,
-            links=[job.links[rank] for rank in sorted(job.links)],
-            open=job.open,
-            now_s=job.open_s,
-        )
-        job.links, job.open, job.open_s = {}, [], None
-        job.ready.append(Outgoing(COLLECTIVE, event))
+    def _close_calls(self, job: _Job) -> None:
+        calls, job.told.calls = job.told.calls, CallColumns()
+        if calls:
+            event = CollectiveCalls(
+                **self._head(job, COLLECTIVE),
+                **calls.fields(),
+                summed=job.told.phases,
+                speakers=_speakers(job, calls.ranks()),
+            )
+            job.ready.append(Outgoing(COLLECTIVE, event))
 
     def _head(self, job: _Job, topic: Topic) -> dict[str, Any]:
         """What every message of ``job`` says of where it comes from, with its number."""
@@ -280,11 +267,22 @@ class Batcher:
         return Outgoing(JOB, event)
 
 
-def _places(places: list[int | None]) -> list[int]:
-    """The ranks' places in one dimension; nothing where nobody has one."""
-    return [-1 if place is None else place for place in places] if any(p is not None for p in places) else []
+def _speakers(job: _Job, ranks: Iterable[int]) -> Speakers:
+    """Those who are here, and ``ranks``."""
+    told = sorted(job.alive.union(ranks))
+    hello = [job.hello[rank] for rank in told]
+    return Speakers(
+        ranks=columns.whole(told),
+        world_sizes=columns.whole([one.world_size for one in hello]),
+        devices=[one.device[:LONGEST_WORD] for one in hello],
+        dp=_places([one.dp for one in hello]),
+        tp=_places([one.tp for one in hello]),
+        pp=_places([one.pp for one in hello]),
+    )
 
 
-def _fit(start_s: float, *lengths_s: float) -> bool:
-    """Whether these times can travel; NaN is within no bounds."""
-    return 0.0 <= start_s <= LATEST_S and all(-LATEST_S <= length_s <= LATEST_S for length_s in lengths_s)
+def _places(places: list[int | None]) -> Column | None:
+    """The ranks' places in one dimension; None where nobody has one."""
+    if all(place is None for place in places):
+        return None
+    return columns.whole([-1 if place is None else place for place in places])

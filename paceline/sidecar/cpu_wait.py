@@ -1,4 +1,4 @@
-"""Steps that are over, held until the run queue has been read, so that a step's closing row comes last.
+"""Steps that are over, held until the run queue has been read, so that a step is told whole.
 
 Rule of this file: pure; times are integer nanoseconds. The kernel tells how long the training thread was runnable
 without a processor since the last reading, not when. It goes to the work done since, step by step in proportion, and
@@ -7,16 +7,7 @@ never exceeds it; time spent waiting for other ranks takes none.
 
 from typing import NamedTuple
 
-from paceline.sidecar.rank_rows import CPU_WAIT, WHOLE, RankRows
-
-
-class Phase(NamedTuple):
-    """A row of a step: phase or overlay, micro-batch or -1, start and duration."""
-
-    op: int
-    microbatch: int
-    start: int
-    duration: int
+from paceline.sidecar.rank_rows import CPU_WAIT, Phase, RankRows
 
 
 class _ClosedStep(NamedTuple):
@@ -29,7 +20,7 @@ class _ClosedStep(NamedTuple):
 
 
 class ClosedSteps:
-    """Keeps closed steps until a reading comes; then adds the rows of a step once both are there."""
+    """Keeps closed steps until a reading comes; then adds the row of a step once both are there."""
 
     def __init__(self, rows: RankRows) -> None:
         self._rows = rows
@@ -63,10 +54,8 @@ class ClosedSteps:
     def release(self, share: float = 0.0) -> None:
         """Add the rows of what is closed."""
         for closed in self._steps:
-            for phase in closed.phases:
-                self._rows.append_phase(closed.step, *phase)
             waited = closed.waited + int(closed.work * share)
             if waited:
-                self._rows.append_phase(closed.step, CPU_WAIT, -1, closed.start, waited)
-            self._rows.append_phase(closed.step, WHOLE, -1, closed.start, closed.end - closed.start)
+                closed.phases.append(Phase(CPU_WAIT, -1, waited))
+            self._rows.append_step(closed.step, closed.start, closed.end, closed.phases)
         self._steps = []

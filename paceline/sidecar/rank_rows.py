@@ -3,26 +3,40 @@
 Rule of this file: pure. Times come in as integer nanoseconds of the rank's clock and leave as Unix seconds.
 """
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from paceline.events import OP_INDEX, OPS, STEP
 from paceline.training.messages import Issued, LinkReport
 
 GC, CPU_WAIT, WHOLE = OP_INDEX["gc"], OP_INDEX["cpu_wait"], OP_INDEX[STEP]
+_BACKWARD = OP_INDEX["backward"]
+#: The phases and overlays of ``StepRow.seconds``, in its order.
+PARTS = OPS[:WHOLE]
+_NO_PARTS = (math.nan,) * len(PARTS)
 
 
-class OpRow(NamedTuple):
-    """One op row as the event has it, but with its word and in Unix time."""
+class Microbatch(NamedTuple):
+    """One of several micro-batches of a step; NaN where it had no such pass."""
+
+    microbatch: int
+    forward_s: float
+    backward_s: float
+
+
+class StepRow(NamedTuple):
+    """One step, in Unix time: its whole duration, and its seconds in each of ``PARTS``, NaN where it had none."""
 
     step: int
-    op: str
-    microbatch: int
     start_s: float
-    duration_s: float
+    step_s: float
+    seconds: tuple[float, ...]
+    microbatches: tuple[Microbatch, ...] = ()
 
 
 class CollectiveRow(NamedTuple):
-    """One collective row as the event has it, but with its words and in Unix time."""
+    """One collective, with its words and in Unix time."""
 
     step: int
     seq: int
@@ -38,10 +52,18 @@ class CollectiveRow(NamedTuple):
 class Report(NamedTuple):
     """What a rank measured since its last report. ``lost`` counts marks that never arrived."""
 
-    ops: list[OpRow]
+    steps: list[StepRow]
     collectives: list[CollectiveRow]
     link: LinkReport | None = None
     lost: int = 0
+
+
+class Phase(NamedTuple):
+    """A part of a step: phase or overlay, micro-batch or -1, and its nanoseconds."""
+
+    op: int
+    microbatch: int
+    duration: int
 
 
 class Collective:
@@ -60,12 +82,22 @@ class RankRows:
     def __init__(self) -> None:
         #: Makes the rank's clock Unix time.
         self.offset_ns = 0
-        self._ops: list[OpRow] = []
+        self._steps: list[StepRow] = []
         self._collectives: list[CollectiveRow] = []
 
-    def append_phase(self, step: int, op: int, microbatch: int, start: int, duration: int) -> None:
-        """A phase, an overlay or (``WHOLE``) the row that closes the step."""
-        self._ops.append(OpRow(step, OPS[op], microbatch, (start + self.offset_ns) / 1e9, duration / 1e9))
+    def append_step(self, step: int, start: int, end: int, phases: Iterable[Phase]) -> None:
+        """A step that is over."""
+        seconds = list(_NO_PARTS)
+        split: dict[int, tuple[float, float]] = {}
+        for op, microbatch, duration in phases:
+            took_s, before_s = duration / 1e9, seconds[op]
+            seconds[op] = took_s if before_s != before_s else before_s + took_s
+            if microbatch >= 0:
+                forward_s, backward_s = split.get(microbatch, (math.nan, math.nan))
+                split[microbatch] = (forward_s, took_s) if op == _BACKWARD else (took_s, backward_s)
+        microbatches = tuple(Microbatch(number, *split[number]) for number in sorted(split)) if split else ()
+        start_s = (start + self.offset_ns) / 1e9
+        self._steps.append(StepRow(step, start_s, (end - start) / 1e9, tuple(seconds), microbatches))
 
     def append_collective(self, done: Collective, duration: int) -> None:
         """A collective whose result is there."""
@@ -79,6 +111,6 @@ class RankRows:
 
     def drain(self, link: LinkReport | None = None, lost: int = 0) -> Report | None:
         """What there is; None where there is nothing to say."""
-        report = Report(self._ops, self._collectives, link, lost)
-        self._ops, self._collectives = [], []
-        return report if report.ops or report.collectives or link is not None or lost else None
+        report = Report(self._steps, self._collectives, link, lost)
+        self._steps, self._collectives = [], []
+        return report if report.steps or report.collectives or link is not None or lost else None

@@ -8,16 +8,14 @@ pass that no forward announced ``forward``, between evaluations ``evaluation``, 
 A step ends when its optimizer has finished, and it is closed when new work begins, so that several optimizers in a row
 are one step. A compiled optimizer is not heard of: then the step ends with the first new work after a backward that
 exchanged gradients (or after any, where none ever does). Once ``step()`` has been called in a script, it alone ends
-steps. The times of a phase within a step (and
-micro-batch) are summed into one row that starts where the phase first began.
+steps. The times of a phase within a step (and micro-batch) are summed.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
-from paceline.sidecar.cpu_wait import ClosedSteps, Phase
+from paceline.sidecar.cpu_wait import ClosedSteps
 from paceline.sidecar.open_collectives import OpenCollectives
-from paceline.sidecar.rank_rows import GC, RankRows
+from paceline.sidecar.rank_rows import GC, Phase, RankRows
 from paceline.training import marks
 from paceline.training.marks import (
     BACKWARD,
@@ -39,14 +37,6 @@ _PER_MICROBATCH = (FORWARD, BACKWARD)
 _SAME_STEP = (OPTIMIZER, COMMUNICATION)
 #: Spans within each other beyond this were never closed.
 _DEEPEST = 64
-
-
-@dataclass(slots=True)
-class _Sum:
-    """A phase of the open step: when it first began, and its time so far."""
-
-    start: int
-    duration: int
 
 
 class Timeline:
@@ -73,19 +63,19 @@ class Timeline:
         self.told: tuple[int, Place] | None = None
         #: Open spans: what opened each, and the phase its time counts as.
         self._stack: list[tuple[int, int]] = []
-        self._pending: list[tuple[int, int, int]] = []
+        self._pending: list[tuple[int, int]] = []
         self._settled = GAP
         self._wait_start = 0
         self._wait_for: int | None = None
         self._reduced = False
-        self._late: list[tuple[int, int]] | None = None
+        self._late: list[int] | None = None
         self._stepped_inside = False
         self._compiled = place is not None and place.compiled
         #: Whether this backward, and any so far, exchanged something, and whether an unheard optimizer is due.
         self._exchanged = self._due = False
         self._exchanges = place is not None and place.exchanges
         self._gc_start: int | None = None
-        self._collected_after: list[tuple[int, int]] = []
+        self._collected_after: list[int] = []
         self._clear()
         self._instants = {
             marks.READY: self._ready,
@@ -99,7 +89,7 @@ class Timeline:
         }
 
     def _clear(self) -> None:
-        self._sums: dict[tuple[int, int], _Sum] = {}
+        self._sums: dict[tuple[int, int], int] = {}
         self._microbatch = 0
         self._backward_done = False
         self._forward_seen = False
@@ -163,8 +153,8 @@ class Timeline:
             self._close(t, self.fed - 1)
         elif self._boundary is not None and op == OPTIMIZER:
             self._boundary = None
-            for start, duration in self._collected_after:
-                self._add(GC, start, duration)
+            for duration in self._collected_after:
+                self._add(GC, duration)
             self._collected_after = []
         if self._start is None and op != COMMUNICATION:
             self._start = self._last = t
@@ -197,7 +187,7 @@ class Timeline:
                 self._stepped_inside, self._boundary, self._boundary_fed = False, t, self.fed
 
     def _backward_left(self, t: int) -> None:
-        late = sum(duration for _, duration in self._late or [])
+        late = sum(self._late or [])
         self._closed.worked(-late if self._reduced else 0)
         self._late_is(COMMUNICATION if self._reduced else BACKWARD)
         self._collectives.backward_ended(t, late if self._reduced else 0)
@@ -208,8 +198,8 @@ class Timeline:
     def _late_is(self, op: int) -> None:
         """What came after the last gradient known was ``op``."""
         late, self._late = self._late, None
-        for start, duration in late or []:
-            self._add(op, start, duration)
+        for duration in late or []:
+            self._add(op, duration)
 
     def _next_microbatch(self) -> None:
         if self._backward_done:
@@ -228,28 +218,28 @@ class Timeline:
         if label != COMMUNICATION:
             self._closed.worked(t - start)
         if base in (GAP, DATA, COMMUNICATION):
-            self._pending.append((start, t - start, label))
+            self._pending.append((t - start, label))
         elif label == BACKWARD and self._late is not None:
-            self._late.append((start, t - start))
+            self._late.append(t - start)
         else:
-            self._add(label, start, t - start)
+            self._add(label, t - start)
 
     def _settle(self, op: int) -> None:
         """Now that ``op`` begins, the time before it has a name."""
         if op in (DATA, COMMUNICATION):
             return
         pending, self._pending = self._pending, []
-        fetches = [index for index, (_, _, label) in enumerate(pending) if label == DATA]
+        fetches = [index for index, (_, label) in enumerate(pending) if label == DATA]
         after = fetches[-1] + 1 if fetches else 0
         evaluating = 0 if self._settled == EVALUATION else fetches[0] if fetches else len(pending)
         if op == BACKWARD and not self._forward_seen:
             self._next_microbatch()
-        for index, (start, duration, label) in enumerate(pending):
+        for index, (duration, label) in enumerate(pending):
             if op == EVALUATION and index >= evaluating and label != COMMUNICATION:
                 label = EVALUATION
             elif label == GAP:
                 label = self._gap_before(op) if index >= after else OTHER
-            self._add(label, start, duration)
+            self._add(label, duration)
 
     def _gap_before(self, op: int) -> int:
         if op == FORWARD:
@@ -258,13 +248,9 @@ class Timeline:
             return OPTIMIZER
         return FORWARD if op == BACKWARD and not self._forward_seen else OTHER
 
-    def _add(self, op: int, start: int, duration: int) -> None:
+    def _add(self, op: int, duration: int) -> None:
         key = (op, self._microbatch if op in _PER_MICROBATCH else -1)
-        phase = self._sums.get(key)
-        if phase is None:
-            self._sums[key] = _Sum(start, duration)
-        else:
-            phase.duration += duration
+        self._sums[key] = self._sums.get(key, 0) + duration
 
     def _close(self, end: int, fed: int) -> None:
         """The step ends at ``end``, with ``fed`` marks before it; what is pending came after it."""
@@ -272,8 +258,7 @@ class Timeline:
             return
         single = self._microbatch == 0
         phases = [
-            Phase(op, -1 if single else microbatch, phase.start, phase.duration)
-            for (op, microbatch), phase in self._sums.items()
+            Phase(op, -1 if single else microbatch, duration) for (op, microbatch), duration in self._sums.items()
         ]
         self._closed.close(self.step, self._start, end, phases)
         self._collectives.step_ended(self.step, end)
@@ -290,8 +275,8 @@ class Timeline:
         self._due = False
         self._clear()
         after, self._collected_after = self._collected_after, []
-        for start, duration in after:
-            self._add(GC, start, duration)
+        for duration in after:
+            self._add(GC, duration)
 
     # --- instants ---
 
@@ -334,9 +319,9 @@ class Timeline:
         if start is None or self._start is None:
             return
         if self._boundary is not None and start >= self._boundary:
-            self._collected_after.append((start, t - start))  # it ran in the step to come
+            self._collected_after.append(t - start)  # it ran in the step to come
         else:
-            self._add(GC, start, t - start)
+            self._add(GC, t - start)
 
     def _queue_read(self, t: int, payload: int | None) -> None:
         self._closed.read(payload)

@@ -15,17 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from paceline import topics, wire
+from paceline import columns, topics, wire
 from paceline.delivery.segment import scan
-from paceline.events import CollectiveTimings, OpTimings
+from paceline.events import StepTimings
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
-from paceline.topics import Topic
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 RANK = Path(__file__).parents[1] / "paceline" / "training" / "shipping_rank.py"
+#: In the rank's words four rows a step, of which the sums of a node's collectives and one of its steps are left.
 ROWS_PER_S = 1000
+STEPS_PER_S = ROWS_PER_S // 4
 OUTAGE_S = float(os.environ.get("OUTAGE_S", "0"))
 Until = Callable[..., object]
 
@@ -42,29 +43,29 @@ def sidecar_of(pid: int) -> int:
 
 
 def spooled_rows(folder: Path) -> int:
-    """Rows of ops that wait under ``folder``."""
+    """Rows of steps that wait under ``folder``."""
     rows = 0
     for path in folder.glob("*/*.spool"):
         with contextlib.suppress(FileNotFoundError):  # Delivered meanwhile.
             for record in scan(path.read_bytes()).records:
                 if record.message.topic == topics.OP.name:
-                    rows += len(wire.decode(topics.OP, record.message.value).step)
+                    rows += columns.rows(wire.decode(topics.OP, record.message.value).step)
     return rows
 
 
-def consumed(settings: BrokerSettings, topic: Topic, job: str, last_step: int) -> list[OpTimings | CollectiveTimings]:
+def consumed(settings: BrokerSettings, job: str, last_step: int) -> list[StepTimings]:
     """What the bus holds of ``job``, in order, up to and with ``last_step``; a partition at least once."""
     got = []
-    with contextlib.closing(clients.consumer(settings, topic, from_beginning=True)) as consumer:
+    with contextlib.closing(clients.consumer(settings, topics.OP, from_beginning=True)) as consumer:
         for row in consumer:
-            event = wire.decode(topic, row.value)
+            event = wire.decode(topics.OP, row.value)
             got += [event] if event.job == job else []
-            if event.job == job and last_step in event.step:
+            if event.job == job and last_step in columns.numbers(event.step):
                 return got
     return got
 
 
-def numbers(events: list[OpTimings | CollectiveTimings]) -> dict[str, list[int]]:
+def numbers(events: list[StepTimings]) -> dict[str, list[int]]:
     """The numbers of each producer in the order of arrival, repetitions left out as every consumer does."""
     seen: dict[str, list[int]] = defaultdict(list)
     for event in events:
@@ -86,33 +87,30 @@ def test_nothing_is_lost(new_apache_kafka: Callable[..., object], tmp_path: Path
         env={**os.environ, "PACELINE_SPOOL_DIR": str(spool), "TMPDIR": str(tmp_path)},
     )
     try:
-        consumed(kafka.settings, topics.OP, "outage", 200)
+        consumed(kafka.settings, "outage", STEPS_PER_S)
         kafka.kill()
         gone_s = time.monotonic()
-        until(lambda: spooled_rows(spool) > ROWS_PER_S and time.monotonic() - gone_s >= OUTAGE_S / 2)
+        until(lambda: spooled_rows(spool) > STEPS_PER_S and time.monotonic() - gone_s >= OUTAGE_S / 2)
         first = sidecar_of(process.pid)
         os.kill(first, signal.SIGKILL)
         held = spooled_rows(spool)
         until(lambda: sidecar_of(process.pid) not in (0, first))
-        until(lambda: spooled_rows(spool) > held + ROWS_PER_S and time.monotonic() - gone_s >= OUTAGE_S)
+        until(lambda: spooled_rows(spool) > held + STEPS_PER_S and time.monotonic() - gone_s >= OUTAGE_S)
         kafka.start()
         until(lambda: not list(spool.glob("*/*.spool")))
     finally:
         stop.touch()
         out, err = process.communicate()
     steps, unkept = (int(word) for word in out.split())
-    ops = consumed(kafka.settings, topics.OP, "outage", steps - 1)
-    collectives = consumed(kafka.settings, topics.COLLECTIVE, "outage", steps - 1)
-    for events in (ops, collectives):
-        assert all(told == list(range(len(told))) for told in numbers(events).values())
-        assert len(numbers(events)) == 2
-    once = {(event.producer, event.sequence): event for event in ops}.values()
-    rows = Counter(
-        step for event in once for step, op in zip(event.step, event.op, strict=True) if event.ops[op] == "step"
-    )
-    calls = Counter(
-        seq for event in {(one.producer, one.sequence): one for one in collectives}.values() for seq in event.seq
-    )
+    events = consumed(kafka.settings, "outage", steps - 1)
+    assert all(told == list(range(len(told))) for told in numbers(events).values())
+    assert len(numbers(events)) == 2
+    once = {(event.producer, event.sequence): event for event in events}.values()
+    rows = Counter(step for event in once for step in columns.numbers(event.step))
+    calls: Counter[int] = Counter()
+    for sums in (event.collectives for event in once if event.collectives is not None):
+        for step, count in zip(*map(columns.numbers, (sums.step, sums.count)), strict=True):
+            calls[step] += count
     lost = sum(event.lost for event in once)
     assert (rows, calls) == (Counter(range(steps)), Counter(range(steps)))
     assert (lost, unkept, process.returncode) == (0, 0, 0)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from paceline import topics, wire
+from paceline import columns, topics, wire
 from paceline.commands.side_processes import MOST_DEATHS
-from paceline.events import JobDescribed, OpTimings
+from paceline.events import JobDescribed, StepTimings
 from paceline.recording import Line, read
 
 RANK = Path(__file__).parents[1] / "training" / "rank.py"
@@ -91,8 +91,8 @@ def test_what_the_ranks_report_is_in_the_recording(tmp_path: Path) -> None:
         wire.decode(topics.resolve(line.topic), line.value) for line in read(str(recording)) if isinstance(line, Line)
     ]
     assert (status, err) == (7, "")
-    steps = [step for event in events if isinstance(event, OpTimings) for step in event.step]
-    assert list(dict.fromkeys(steps)) == list(range(30))
+    steps = [step for event in events if isinstance(event, StepTimings) for step in columns.numbers(event.step)]
+    assert steps == list(range(30))
     assert [event.exit_status for event in events if isinstance(event, JobDescribed)][-1] == 7
 
 
@@ -116,16 +116,13 @@ def test_signals_reach_the_command_once(tmp_path: Path, number: signal.Signals) 
     assert process.returncode == 41
 
 
-def op_rows(recording: Path) -> list[tuple[int, str]]:
-    """Step and op of the rows in a recording, as far as it goes."""
+def steps_in(recording: Path) -> tuple[list[int], int]:
+    """The steps of the rows in a recording, as far as it goes, and how many collectives are in its sums."""
     lines = [line for line in read(str(recording)) if isinstance(line, Line)] if recording.exists() else []
     events = [wire.decode(topics.resolve(line.topic), line.value) for line in lines]
-    return [
-        (step, event.ops[op])
-        for event in events
-        if isinstance(event, OpTimings)
-        for step, op in zip(event.step, event.op, strict=True)
-    ]
+    told = [event for event in events if isinstance(event, StepTimings)]
+    calls = [sum(columns.numbers(event.collectives.count)) for event in told if event.collectives is not None]
+    return [step for event in told for step in columns.numbers(event.step)], sum(calls)
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
@@ -139,19 +136,20 @@ def test_a_killed_sidecar_is_replaced_and_no_step_is_lost(
     parts = [recording, *(tmp_path / f"run.{number}.jsonl" for number in range(2, deaths + 2))]
     try:
         for part, following in itertools.pairwise(parts):
-            until(lambda part=part: len(op_rows(part)) > 100)
+            until(lambda part=part: len(steps_in(part)[0]) > 50)
             (sidecar,) = children(process.pid, "paceline.sidecar")
             os.kill(sidecar, signal.SIGKILL)
-            until(lambda following=following: len(op_rows(following)) > 100)
+            until(lambda following=following: len(steps_in(following)[0]) > 50)
             (successor,) = children(process.pid, "paceline.sidecar")
             assert re.search(r"^SigBlk:\s0+$", Path(f"/proc/{successor}/status").read_text(), re.M)
     finally:
         stop.touch()
         out, err = process.communicate()
     steps, lost = (int(word) for word in out.split())
-    rows = Counter(row for part in parts for row in op_rows(part) if row[1] == "step")
+    told = [steps_in(part) for part in parts]
     assert (process.returncode, lost) == (0, 0)
-    assert rows == Counter({(step, "step"): 1 for step in range(steps)})
+    assert Counter(step for found, _ in told for step in found) == Counter(range(steps))
+    assert sum(calls for _, calls in told) == steps
     said = err.splitlines()
     assert sum("the sidecar ended early (status -9) and is started again" in line for line in said) == deaths
     assert sum("the recording goes on in" in line for line in said) == len(said) - deaths == deaths

@@ -1,21 +1,24 @@
-"""Ranks' reports become batches: nothing lost, in order, numbered, small enough."""
+"""Ranks' reports become messages: nothing lost, in order, numbered, small enough."""
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline import topics, wire
-from paceline.events import CollectiveTimings, JobDescribed, OpTimings
+from paceline import columns, topics, wire
+from paceline.events import CollectiveCalls, JobDescribed, OpenCollective, PeerLink, RankCondition, StepTimings
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.collective_sums import MOST_HELD
 from paceline.sidecar.columns import LONGEST_WORD, MOST_ROWS
-from paceline.sidecar.rank_rows import CollectiveRow, OpRow, Report
+from paceline.sidecar.node_steps import LOOKS_WAITED
+from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Microbatch, Report, StepRow
 from paceline.training.messages import Hello, LinkReport
 
 ORIGIN = Origin("default", "n1", "p")
+NAN = math.nan
 
 
 def hello(rank: int, **changes: object) -> Hello:
@@ -34,56 +37,110 @@ def hello(rank: int, **changes: object) -> Hello:
     return msgspec.structs.replace(made, **changes)
 
 
-def op_row(step: int, **changes: object) -> OpRow:
-    return OpRow(step, "step", -1, 1000.0 + step, 0.5)._replace(**changes)
+def seconds(**phases: float) -> tuple[float, ...]:
+    return tuple(phases.get(name, NAN) for name in PARTS)
+
+
+def step_row(step: int, **changes: object) -> StepRow:
+    return StepRow(step, 1000.0 + step, 0.5, seconds(forward=0.25))._replace(**changes)
 
 
 def collective_row(step: int, **changes: object) -> CollectiveRow:
-    return CollectiveRow(step, step, "world", 2, "all_reduce", 4096, 1000.25 + step, 0.2, 0.1)._replace(**changes)
+    return CollectiveRow(step, step, "world", 2, "all_reduce", 4096, 1000.25 + step, 0.25, 0.125)._replace(**changes)
 
 
 def report(steps: list[int], *, collectives: bool = False) -> Report:
-    return Report([op_row(step) for step in steps], [collective_row(step) for step in steps if collectives])
+    return Report([step_row(step) for step in steps], [collective_row(step) for step in steps if collectives])
 
 
 def of(kind: type, outgoing: list[Outgoing]) -> list[Outgoing]:
     return [item for item in outgoing if isinstance(item.event, kind)]
 
 
-def test_a_node_sends_one_message_a_second_for_all_its_ranks() -> None:
-    """Rows of two ranks meet in one OpTimings, with a rank column."""
+def told(outgoing: list[Outgoing], kind: type = StepTimings) -> list[dict[str, Any]]:
+    """The messages as another reads them."""
+    return [dict(wire.readable(wire.decode(one.topic, wire.encode(one.event)))) for one in of(kind, outgoing)]
+
+
+def sums(outgoing: list[Outgoing]) -> list[tuple[object, ...]]:
+    """Step, group, operation, count, members, bytes, wait and duration of every sum that was told."""
+    rows: list[tuple[object, ...]] = []
+    for event in told(outgoing):
+        if (one := event.get("collectives")) is not None:
+            groups, operations = ([one[name + "s"][at] for at in one[name]] for name in ("group", "operation"))
+            rest = (one[name] for name in ("count", "members", "bytes", "wait_s", "duration_s"))
+            rows += zip(one["step"], groups, operations, *rest, strict=True)
+    return rows
+
+
+def joined(ranks: int = 2) -> tuple[Batcher, tuple[str, int]]:
     batcher = Batcher(ORIGIN)
-    keys = [batcher.join(hello(rank)) for rank in (0, 1)]
+    keys = [batcher.join(hello(rank, world_size=ranks)) for rank in range(ranks)]
+    return batcher, keys[0]
+
+
+def test_a_node_sends_one_message_a_second_for_all_its_ranks() -> None:
+    """Rows of two ranks meet in one StepTimings, with a rank column."""
+    batcher, key = joined()
     batcher.tick(0.0)
     for rank in (0, 1):
-        batcher.update(keys[rank], rank, report([0, 1]))
-    assert of(OpTimings, batcher.tick(0.5)) == []
-    (sent,) = of(OpTimings, batcher.tick(1.0))
-    assert sent.key == "j"
-    assert (sent.event.ranks, sent.event.rank, sent.event.step) == ([0, 1], [0, 0, 1, 1], [0, 1, 0, 1])
+        batcher.update(key, rank, report([0, 1]))
+    assert of(StepTimings, batcher.tick(0.5)) == []
+    sent = of(StepTimings, batcher.tick(1.0))
+    (event,) = told(sent)
+    assert sent[0].key == "j"
+    assert event["speakers"] == {"ranks": [0, 1], "world_sizes": [2, 2], "devices": ["cpu", "cpu"]}
+    assert (event["rank"], event["step"]) == ([0, 0, 1, 1], [0, 1, 0, 1])
+
+
+def test_a_row_has_every_phase_that_any_rank_had() -> None:
+    """What a rank did not do in a step is not measured; what nobody did has no column."""
+    batcher, key = joined()
+    batcher.update(key, 0, Report([step_row(0, seconds=seconds(forward=0.25, gc=0.125))], []))
+    batcher.update(key, 1, Report([step_row(0, seconds=seconds(forward=0.5, data=0.0))], []))
+    (event,) = told(batcher.end(2000.0))
+    assert event["phases"] == {"data": [None, 0.0], "forward": [0.25, 0.5], "gc": [0.125, None]}
+    assert "microbatches" not in event
+
+
+def test_microbatches_are_told_of_the_steps_that_have_several() -> None:
+    """A row each, beside the step's own."""
+    batcher, key = joined()
+    split = (Microbatch(0, 0.25, 0.5), Microbatch(1, 0.125, NAN))
+    batcher.update(key, 1, Report([step_row(0), step_row(1, microbatches=split)], []))
+    (event,) = told(batcher.end(2000.0))
+    assert event["step"] == [0, 1]
+    assert event["microbatches"] == {
+        "rank": [1, 1],
+        "step": [1, 1],
+        "microbatch": [0, 1],
+        "forward_s": [0.25, 0.125],
+        "backward_s": [0.5, None],
+    }
 
 
 def test_times_are_offsets_exact_to_a_microsecond() -> None:
-    """Offset plus the batch's own time gives back what the rank measured."""
-    batcher = Batcher(ORIGIN)
-    key = batcher.join(hello(0))
-    start = 1_795_257_388.123456
-    batcher.update(key, 0, Report([op_row(7, start_s=start, duration_s=0.0123456789)], []))
-    (sent,) = of(OpTimings, batcher.end(2000.0))
-    assert sent.event.t0_s + sent.event.start_s[0] == pytest.approx(start, abs=1e-6)
-    assert sent.event.duration_s == [0.012346]
+    """Offset plus the message's own time gives back what the rank measured, also where its rows are far apart."""
+    batcher, key = joined()
+    starts = [1_795_257_388.123456, 1_795_257_403.654321, 1_795_261_003.654321]
+    for start in starts:
+        batcher.update(key, 0, Report([step_row(7, start_s=start, step_s=0.0123456789)], []))
+    (event,) = told(batcher.end(2000.0))
+    assert [event["t0_s"] + offset for offset in event["start_s"]] == pytest.approx(starts, abs=1e-6, rel=0)
+    assert event["step_s"] == pytest.approx([0.0123456789] * 3, rel=1e-7)
 
 
 def test_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     """Each topic counts from 0, whatever went out on the others."""
-    batcher = Batcher(ORIGIN)
-    key = batcher.join(hello(0))
+    batcher, key = joined()
     sent: list[Outgoing] = []
     for second in range(5):
-        batcher.update(key, 0, report([second], collectives=second % 2 == 0))
+        if second < 3:
+            batcher.update(key, 0, Report([], [collective_row(second)]))
+        batcher.update_open(key, [], 1000.0)
         sent += batcher.tick(float(second))
-    assert [item.event.sequence for item in of(OpTimings, sent)] == [0, 1, 2, 3, 4]
-    assert [item.event.sequence for item in of(CollectiveTimings, sent)] == [0, 1, 2]
+    assert [item.event.sequence for item in of(StepTimings, sent)] == [0, 1, 2, 3, 4]
+    assert [item.event.sequence for item in of(CollectiveCalls, sent)] == [0, 1, 2]
 
 
 def test_the_description_comes_before_the_rows_and_the_end_after_them() -> None:
@@ -92,12 +149,12 @@ def test_the_description_comes_before_the_rows_and_the_end_after_them() -> None:
     key = batcher.join(hello(0))
     batcher.update(key, 0, report([0]))
     first = batcher.tick(0.0)
-    assert [type(item.event) for item in first] == [JobDescribed, OpTimings]
+    assert [type(item.event) for item in first] == [JobDescribed, StepTimings]
     assert first[0].key == "j/n1"
     batcher.update(key, 0, report([1]))
     batcher.leave(key, 0, 1234.0)
     last = batcher.end(1235.0, 3)
-    assert [type(item.event) for item in last] == [OpTimings, JobDescribed]
+    assert [type(item.event) for item in last] == [StepTimings, JobDescribed]
     assert (last[1].event.ended_s, last[1].event.exit_status) == (1234.0, 3)
 
 
@@ -107,7 +164,7 @@ def test_attempts_of_a_job_are_numbered_apart() -> None:
     keys = [batcher.join(hello(0, attempt=attempt)) for attempt in (0, 1)]
     for key in keys:
         batcher.update(key, 0, report([0]))
-    sent = of(OpTimings, batcher.end(2000.0))
+    sent = of(StepTimings, batcher.end(2000.0))
     assert [item.event.sequence for item in sent] == [0, 0]
     assert len({item.event.producer for item in sent}) == 2
 
@@ -118,7 +175,192 @@ def test_a_rank_that_names_no_job_gets_the_fallback() -> None:
     assert Batcher(ORIGIN).join(hello(0, job="")) == ("n1-unnamed", 0)
 
 
-@settings(deadline=None, max_examples=40)
+def test_a_collective_counts_once_for_all_ranks_of_a_node_with_its_least_wait() -> None:
+    """Who comes last waits for nobody; a step's collectives of one group, operation and size are then added up."""
+    batcher, key = joined()
+    for rank, wait_s in ((0, 0.5), (1, 0.25)):
+        calls = [
+            collective_row(3, seq=0, bytes=4096, wait_s=wait_s, duration_s=wait_s + 0.25),
+            collective_row(3, seq=1, bytes=8191, wait_s=0.75 - wait_s, duration_s=1.0),
+            collective_row(3, seq=2, bytes=8192),
+            collective_row(3, seq=3, operation="barrier", bytes=0),
+            collective_row(3, seq=4, operation="barrier", bytes=1),
+        ]
+        batcher.update(key, rank, Report([step_row(step) for step in (3, 4)], calls))
+    assert sums(batcher.tick(0.0)) == [
+        (3, "world", "all_reduce", 2, 2, 4096 + 8191, 0.25 + 0.25, 0.5 + 1.0),
+        (3, "world", "all_reduce", 1, 2, 8192, 0.125, 0.25),
+        (3, "world", "barrier", 1, 2, 0, 0.125, 0.25),
+        (3, "world", "barrier", 1, 2, 1, 0.125, 0.25),
+    ]
+
+
+def test_a_step_is_summed_once_every_rank_has_closed_one_after_it() -> None:
+    """A collective that nobody waits for comes with the step after its own."""
+    batcher, key = joined()
+    batcher.update(key, 0, report([0, 1, 2], collectives=True))
+    assert sums(batcher.tick(0.0)) == []
+    batcher.update(key, 1, report([0, 1], collectives=True))
+    assert [row[:5] for row in sums(batcher.tick(1.0))] == [(0, "world", "all_reduce", 1, 2)]
+    batcher.update(key, 1, Report([step_row(2)], [collective_row(1, seq=99), collective_row(2)]))
+    assert [row[:5] for row in sums(batcher.tick(2.0))] == [(1, "world", "all_reduce", 2, 2)]
+    assert [row[:5] for row in sums(batcher.end(2000.0))] == [(2, "world", "all_reduce", 1, 2)]
+
+
+def test_a_rank_that_has_left_is_waited_for_no_longer() -> None:
+    """The others' steps go on being summed."""
+    batcher, key = joined()
+    batcher.update(key, 0, report([0, 1], collectives=True))
+    batcher.update(key, 1, report([0], collectives=True))
+    batcher.leave(key, 1, 1234.0)
+    assert [row[0] for row in sums(batcher.tick(0.0))] == [0]
+
+
+def test_a_rank_that_hangs_holds_the_sums_up_for_seconds_alone() -> None:
+    """Then the others' steps go out without it, and what it tells of them later is counted and in no sum."""
+    batcher, key = joined()
+    batcher.update(key, 1, report([0], collectives=True))
+    heard = []
+    for second in range(LOOKS_WAITED + 20):
+        batcher.update(key, 0, report([second], collectives=True))
+        heard.append([row[0] for row in sums(batcher.tick(float(second)))])
+    assert heard[: LOOKS_WAITED - 1] == [[]] * (LOOKS_WAITED - 1)
+    assert [step for steps in heard for step in steps] == list(range(20))
+    batcher.update(key, 1, Report([], [collective_row(19), collective_row(20)]))
+    assert batcher.unfit_rows == 1
+    assert next(row[:5] for row in sums(batcher.end(2000.0))) == (20, "world", "all_reduce", 1, 2)
+
+
+def test_what_is_held_is_bounded() -> None:
+    """Steps that never end must not fill the node's memory: the oldest are summed as they are."""
+    batcher, key = joined(1)
+    batcher.update(key, 0, report([0]))
+    for step in range(1, 5):
+        calls = [collective_row(step, seq=seq) for seq in range(MOST_HELD // 2)]
+        batcher.update(key, 0, Report([], calls))
+    assert [row[:4] for row in sums(batcher.tick(0.0))] == [
+        (step, "world", "all_reduce", MOST_HELD // 2) for step in (1, 2, 3)
+    ]
+    assert len(sums(batcher.end(2000.0))) == 1
+
+
+def test_ranks_that_come_again_count_their_steps_from_the_beginning() -> None:
+    """A second training loop after the first: its step 0 is none that was told."""
+    batcher, key = joined(1)
+    for _ in range(2):
+        batcher.update(key, 0, report([0, 1], collectives=True))
+        batcher.leave(key, 0, 1234.0)
+        batcher.join(hello(0))
+    assert [row[0] for row in sums(batcher.end(2000.0))] == [0, 1, 0, 1]
+    assert batcher.unfit_rows == 0
+
+
+def test_how_far_the_ranks_have_come_tells_of_all_collectives_since_the_message_before() -> None:
+    """Also of those in no step, which are in no sum."""
+    batcher, key = joined()
+    outside = collective_row(-1, seq=7, group="tp", group_size=1, start_s=1000.5, duration_s=1.0, wait_s=0.75)
+    batcher.update(key, 1, Report([step_row(0)], [collective_row(0, start_s=1000.25), outside]))
+    (event,) = told(batcher.tick(0.0))
+    one = event["collectives"]
+    assert (one["groups"], one["group_sizes"], one["step"]) == (["world", "tp"], [2, 1], [])
+    assert (one["reached_rank"], one["reached_group"], one["reached_seq"]) == ([1, 1], [0, 1], [0, 7])
+    span = [one[name] for name in ("span_rank", "span_first_s", "span_last_s", "span_waited_s")]
+    assert (event["t0_s"], span, one["longest_wait_s"]) == (1000.0, [[1], [0.25], [1.5], [0.875]], 0.75)
+    batcher.update(key, 1, report([1]))
+    assert "collectives" not in told(batcher.tick(1.0))[0]
+
+
+def test_collectives_are_told_one_by_one_where_nothing_else_is() -> None:
+    """A job without phases: full rows, no sums; its links come in a message without a row."""
+    batcher, key = joined(1)
+    batcher.update(key, 0, Report([], [collective_row(0)], LinkReport(1, 0.001, 2)))
+    sent = batcher.tick(0.0)
+    (calls,), (event,) = told(sent, CollectiveCalls), told(sent)
+    assert calls["summed"] is False
+    assert [calls[name] for name in ("rank", "step", "seq", "bytes")] == [[0], [0], [0], [4096]]
+    assert (calls["t0_s"], calls["start_s"], calls["duration_s"], calls["wait_s"]) == (1000.0, [0.25], [0.25], [0.125])
+    assert (event["rank"], event["links"]["rank"], "collectives" in event) == ([], [0], False)
+    batcher.update(key, 0, Report([], [collective_row(0)]))
+    assert [type(item.event) for item in batcher.tick(2.0)] == [CollectiveCalls]
+
+
+def test_full_rows_are_told_beside_their_sums_while_they_are_asked_for() -> None:
+    """Until the time that was given."""
+    batcher, key = joined(1)
+    batcher.update(key, 0, report([0], collectives=True))
+    assert told(batcher.tick(0.0), CollectiveCalls) == []
+    batcher.send_full_rows(key, 2.5)
+    heard = []
+    for second in (1, 2, 3, 4):
+        batcher.update(key, 0, report([second], collectives=True))
+        heard.append([(one["step"], one["summed"]) for one in told(batcher.tick(float(second)), CollectiveCalls)])
+    assert heard == [[([1], True)], [([2], True)], [([3], True)], []]
+
+
+def test_who_stands_in_a_collective_is_told_where_no_row_is() -> None:
+    """A hang shows in nothing else."""
+    batcher, key = joined(1)
+    batcher.update(key, 0, report([0]))
+    batcher.tick(0.0)
+    stands = OpenCollective(rank=0, group="world", group_size=2, seq=5, operation="all_reduce", start_s=1000.0)
+    batcher.update_open(key, [stands], 1007.5)
+    (event,) = told(batcher.tick(1.0))
+    assert (event["rank"], event["open"][0]["seq"], event["now_s"], event["t0_s"]) == ([], 5, 1007.5, 1007.0)
+    assert told(batcher.tick(2.0)) == []
+
+
+def test_links_name_the_ends_of_their_connections_by_numbers() -> None:
+    """The same on both sides, so that two ranks' halves are joined; a round trip that nobody measured is none."""
+    batcher, key = joined()
+    here, there = PeerLink(local="a:1", remote="b:2", rtt_s=0.5), PeerLink(local="b:2", remote="a:1")
+    batcher.update(key, 0, Report([step_row(0)], [], LinkReport(3, 0.25, 1, [here], 1.25e9)))
+    batcher.update(key, 1, Report([step_row(0)], [], LinkReport(4, 0.25, 0, [there])))
+    (event,) = told(batcher.tick(0.0))
+    one = event["links"]
+    assert (one["rank"], one["connections"], one["retransmits"]) == ([0, 1], [3, 4], [1, 0])
+    assert (one["rated_bytes_per_s"], one["of"], one["peer_rtt_s"]) == ([1.25e9, None], [0, 1], [0.5, None])
+    assert one["local"] == [columns.end_of_link("a:1"), columns.end_of_link("b:2")]
+    assert one["remote"] == one["local"][::-1]
+
+
+def test_links_that_do_not_fit_come_with_the_next_message() -> None:
+    """Many ranks of many connections."""
+    batcher, key = joined(64)
+    peers = [PeerLink(local=f"a:{port}", remote=f"b:{port}", rtt_s=0.5) for port in range(200)]
+    for rank in range(64):
+        batcher.update(key, rank, Report([step_row(0)], [], LinkReport(200, 0.25, 1, peers)))
+    heard = [
+        rank for second in range(3) for event in told(batcher.tick(float(second))) for rank in event["links"]["rank"]
+    ]
+    assert heard == list(range(31))
+    batcher.update(key, 0, report([1]))
+    assert told(batcher.tick(5.0))[0]["links"]["rank"] == list(range(31, 62))
+
+
+def test_conditions_come_with_the_next_rows() -> None:
+    """As far as anything measured them; whole numbers stay whole."""
+    batcher, key = joined()
+    conditions = [
+        RankCondition(rank=0, time_s=999.5, span_s=0.0, fb_used_bytes=2**40 + 1, pressure_cpu_ratio=0.5),
+        RankCondition(rank=1, time_s=1000.5, span_s=1.0, fb_used_bytes=2**40 + 3, major_faults=3),
+    ]
+    batcher.observe(key, conditions)
+    assert told(batcher.tick(0.0)) == []
+    batcher.update(key, 0, report([0]))
+    (event,) = told(batcher.tick(1.0))
+    assert event["conditions"] == {
+        "rank": [0, 1],
+        "time_s": [-0.5, 0.5],
+        "span_s": [0.0, 1.0],
+        "values": {
+            "fb_used_bytes": [2**40 + 1, 2**40 + 3],
+            "major_faults": [None, 3],
+            "pressure_cpu_ratio": [0.5, None],
+        },
+    }
+
+
+@settings(deadline=None, max_examples=25)
 @given(
     wide=st.integers(min_value=2**50, max_value=2**53),
     word=st.text(alphabet='\U0001f600\\"\n\x00é', min_size=LONGEST_WORD, max_size=200),
@@ -126,18 +368,36 @@ def test_a_rank_that_names_no_job_gets_the_fallback() -> None:
 def test_a_message_stays_under_900_kilobytes(wide: int, word: str) -> None:
     """Even with the widest numbers and names that a rank can send."""
     batcher = Batcher(ORIGIN)
-    key = batcher.join(hello(0))
-    count = MOST_ROWS
-    words = [f"{index:03d}{word}" for index in range(count)]
-    times = {"start_s": 1e9 + 0.123457, "duration_s": 1234.123457}
-    full = Report(
-        [op_row(wide, op=op, **times) for op in words],
-        [collective_row(wide, bytes=wide, group=group, start_s=1e9 + 0.123457) for group in words],
+    key = batcher.join(hello(2**20 - 1))
+    rank, count = 2**20 - 1, MOST_ROWS + 100
+    peers = [PeerLink(local=f"a:{port}", remote=f"b:{port}", rtt_s=0.5) for port in range(MOST_ROWS)]
+    split = tuple(Microbatch(wide - index, 1.0, 2.0) for index in range(1000))
+    long = {"start_s": 1e9 + 0.123457, "step_s": 1234.123457, "seconds": (1e9,) * len(PARTS)}
+    groups = [f"{index % 3000:04d}{word}" for index in range(count)]
+    stands = OpenCollective(
+        rank=rank, group=groups[0][:64], group_size=wide, seq=wide, operation=word[:64], start_s=1e9
     )
-    batcher.update(key, 0, full)
+    rows = [step_row(wide - 1, microbatches=split, **long) for _ in range(30)]
+    rows += [step_row(wide - index, **long) for index in range(MOST_ROWS - 40)]
+    calls = [
+        collective_row(
+            wide - index % 100,
+            bytes=wide >> index % 50,
+            seq=index,
+            group=group,
+            operation=f"{group}!",
+            start_s=1e9 + index,
+        )
+        for index, group in enumerate(groups)
+    ]
+    batcher.send_full_rows(key, math.inf)
+    batcher.observe(key, [RankCondition(rank=rank, time_s=1e9, span_s=1.0, fb_used_bytes=2**62)] * 600)
+    batcher.update_open(key, [stands] * 1000, 1e9)
+    batcher.update(key, rank, Report(rows, calls, LinkReport(1, 0.5, wide, peers)))
     sent = batcher.end(2000.0)
     assert max(len(wire.encode(item.event)) for item in sent) < 900_000
-    assert sum(len(item.event.rank) for item in of(OpTimings, sent)) == count
+    assert sum(len(event["rank"]) for event in told(sent)) == len(rows)
+    assert sum(len(event["rank"]) for event in told(sent, CollectiveCalls)) == count
     for item in sent:
         assert wire.decode(item.topic, wire.encode(item.event)) == item.event
 
@@ -150,54 +410,70 @@ def test_a_message_stays_under_900_kilobytes(wide: int, word: str) -> None:
 )
 def test_rows_of_a_rank_keep_their_order(reports: list[tuple[int, list[int], bool]]) -> None:
     """However reports are cut into messages, each rank's rows come out as they went in."""
-    batcher = Batcher(ORIGIN)
-    keys = {rank: batcher.join(hello(rank, world_size=4)) for rank in range(4)}
+    batcher, key = joined(4)
     sent: list[Outgoing] = []
     for second, (rank, steps, collectives) in enumerate(reports):
-        batcher.update(keys[rank], rank, report(steps, collectives=collectives))
+        batcher.update(key, rank, report(steps, collectives=collectives))
         sent += batcher.tick(second / 3)
     sent += batcher.end(2000.0)
     for rank in range(4):
         said = [step for who, steps, _ in reports if who == rank for step in steps]
         heard = [
-            step
-            for item in of(OpTimings, sent)
-            for who, step in zip(item.event.rank, item.event.step, strict=True)
-            if who == rank
+            step for event in told(sent) for who, step in zip(event["rank"], event["step"], strict=True) if who == rank
         ]
         assert heard == said
 
 
-def test_what_is_not_finite_is_dropped_and_counted() -> None:
-    """NaN cannot travel as JSON: the row goes, the others stay."""
-    batcher = Batcher(ORIGIN)
-    key = batcher.join(hello(0))
-    batcher.update(key, 0, Report([op_row(0, duration_s=math.nan), op_row(1)], [], LinkReport(1, math.inf, 0)))
-    (sent,) = of(OpTimings, batcher.end(2000.0))
-    assert sent.event.step == [1]
+@pytest.mark.parametrize(
+    "bad",
+    [{"step_s": NAN}, {"start_s": NAN}, {"start_s": -1.0}, {"start_s": 1e12}, {"start_s": math.inf},
+     {"step": 2**53 + 1}, {"step": -2}, {"step_s": 1e300}, {"seconds": seconds(data=-math.inf)}],
+)  # fmt: skip
+def test_a_step_that_no_event_may_tell_costs_its_row_alone(bad: dict[str, Any]) -> None:
+    """A rank whose clock is absurd must not make the message of all ranks unreadable."""
+    batcher, key = joined()
+    batcher.update(key, 0, Report([step_row(0)._replace(**bad), step_row(1)], [], LinkReport(1, math.inf, 0)))
+    (event,) = told(batcher.end(2000.0))
+    assert (event["step"], "links" in event) == ([1], False)
     assert batcher.unfit_rows == 1
 
 
-@pytest.mark.parametrize("start_s", [-1.0, 1e12, 1e300, math.inf])
-def test_a_clock_that_no_event_may_tell_costs_its_rows_alone(start_s: float) -> None:
-    """A rank whose clock is absurd must not make the message of all ranks unreadable."""
-    batcher = Batcher(ORIGIN)
-    key = batcher.join(hello(0))
-    batcher.update(key, 0, Report([op_row(0, start_s=start_s), op_row(1)], [collective_row(0, start_s=start_s)]))
-    (sent,) = of(OpTimings, batcher.end(2000.0))
-    assert wire.decode(sent.topic, wire.encode(sent.event)).step == [1]
-    assert batcher.unfit_rows == 2
+@pytest.mark.parametrize(
+    "bad",
+    [{"start_s": -1.0}, {"start_s": 1e300}, {"duration_s": NAN}, {"wait_s": math.inf}, {"bytes": 2**70}, {"bytes": -1},
+     {"seq": 2**64}, {"step": 2**53 + 1}, {"group_size": 2**70}],
+)  # fmt: skip
+def test_a_collective_that_no_event_may_tell_costs_its_row_alone(bad: dict[str, Any]) -> None:
+    """It is in no sum, and no rank has reached it."""
+    batcher, key = joined()
+    batcher.send_full_rows(key, math.inf)
+    unfit = collective_row(0, seq=1)._replace(**bad)
+    batcher.update(key, 0, Report([step_row(0)], [unfit, collective_row(0)]))
+    sent = batcher.end(2000.0)
+    assert told(sent, CollectiveCalls)[0]["seq"] == [0]
+    assert [row[3] for row in sums(sent)] == [1]
+    assert told(sent)[0]["collectives"]["reached_seq"] == [0]
+    assert batcher.unfit_rows == 1
 
 
-def test_collectives_say_whether_phases_come_too() -> None:
-    """A rank with collectives alone is told from one whose op rows carry the verdict."""
-    batcher = Batcher(replace(ORIGIN, producer="q"))
-    key = batcher.join(hello(0))
-    batcher.update(key, 0, report([]))
-    batcher.update(key, 0, Report([], [collective_row(0)]))
-    (sent,) = of(CollectiveTimings, batcher.tick(0.0))
-    assert sent.event.phases is False
-    assert sent.topic is topics.COLLECTIVE
-    batcher.update(key, 0, report([1], collectives=True))
-    (sent,) = of(CollectiveTimings, batcher.tick(2.0))
-    assert sent.event.phases is True
+def test_bytes_that_add_up_beyond_what_travels_are_as_many_as_do() -> None:
+    """The message stays readable."""
+    batcher, key = joined(1)
+    batcher.update(key, 0, Report([step_row(0)], [collective_row(0, seq=seq, bytes=2**53) for seq in range(3000)]))
+    assert [row[3:6] for row in sums(batcher.end(2000.0))] == [(3000, 1, 2**53)]
+
+
+def test_words_are_cut() -> None:
+    """A name may be as long as a rank likes."""
+    batcher, key = joined(1)
+    batcher.update(key, 0, Report([step_row(0)], [collective_row(0, group="g" * 999, operation="o" * 999)]))
+    assert [row[1:3] for row in sums(batcher.end(2000.0))] == [("g" * LONGEST_WORD, "o" * LONGEST_WORD)]
+
+
+def test_topics_are_those_of_the_second_version() -> None:
+    """Rows and calls each have their own."""
+    batcher, key = joined(1)
+    batcher.send_full_rows(key, math.inf)
+    batcher.update(key, 0, report([0], collectives=True))
+    sent = batcher.tick(0.0)
+    assert [item.topic for item in sent] == [topics.JOB, topics.COLLECTIVE, topics.OP]

@@ -1,7 +1,8 @@
 """Open collectives: from issue to result, with the time stood waiting."""
 
+from paceline.events import OP_INDEX
 from paceline.sidecar.open_collectives import MOST_OPEN, OpenCollectives
-from paceline.sidecar.rank_rows import RankRows
+from paceline.sidecar.rank_rows import PARTS, Phase, RankRows
 from paceline.training.marks import FUNCTIONAL, NATIVE, PYTHON, REDUCER
 from paceline.training.messages import LinkReport
 
@@ -92,17 +93,19 @@ def test_what_was_lost_is_told_once() -> None:
     """A report that carries nothing else still says so."""
     report = RankRows().drain(LinkReport(2, 0.001, 3), 7)
     assert report is not None
-    assert (report.link, report.lost, report.ops) == (LinkReport(2, 0.001, 3), 7, [])
+    assert (report.link, report.lost, report.steps) == (LinkReport(2, 0.001, 3), 7, [])
 
 
 def test_times_become_unix_seconds() -> None:
     """The offset between the clocks is added to starts, not to durations."""
     rows = RankRows()
     rows.offset_ns = 1_700_000_000_000_000_000
-    rows.append_phase(0, 2, -1, 500_000_000, 250_000_000)
+    rows.append_step(3, 500_000_000, 1_000_000_000, [Phase(OP_INDEX["forward"], -1, 250_000_000)])
     report = rows.drain()
     assert report is not None
-    assert report.ops == [(0, "forward", -1, 1_700_000_000.5, 0.25)]
+    (row,) = report.steps
+    assert (row.step, row.start_s, row.step_s) == (3, 1_700_000_000.5, 0.5)
+    assert row.seconds[PARTS.index("forward")] == 0.25
 
 
 def test_nothing_to_say_is_no_report() -> None:

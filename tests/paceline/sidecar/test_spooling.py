@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from paceline import topics, wire
+from paceline import columns, topics, wire
 from paceline.delivery.segment import scan
-from paceline.events import OpTimings
+from paceline.events import StepTimings
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
@@ -66,7 +66,7 @@ def speak(path: Path, job: str, steps: range) -> None:
     speaker.close()
 
 
-def spooled(folder: Path) -> list[OpTimings]:
+def spooled(folder: Path) -> list[StepTimings]:
     """The op messages that wait under ``folder``, oldest first."""
     records = [record for path in sorted(folder.glob("*/*.spool")) for record in scan(path.read_bytes()).records]
     return [
@@ -74,8 +74,17 @@ def spooled(folder: Path) -> list[OpTimings]:
     ]
 
 
-def rows(events: list[OpTimings]) -> int:
-    return sum(len(event.step) for event in events)
+def rows(events: list[StepTimings]) -> int:
+    return sum(columns.rows(event.step) for event in events)
+
+
+def collectives(events: list[StepTimings]) -> int:
+    """How many collectives are in the sums."""
+    return sum(sum(columns.numbers(event.collectives.count)) for event in events if event.collectives is not None)
+
+
+def tells(event: StepTimings, step: int) -> bool:
+    return step in columns.numbers(event.step)
 
 
 def from_bus(settings: BrokerSettings, topic: Topic, job: str, last: Callable[[list[Any]], bool]) -> list[Any]:
@@ -98,7 +107,7 @@ def test_a_killed_sidecars_messages_go_out_before_its_successors(
     port = free_port()
     first = start(f"127.0.0.1:{port}")
     speak(tmp_path / "ranks", "spooled-job", range(40))
-    until(lambda: rows(spooled(tmp_path / "spool")) == 120)
+    until(lambda: rows(spooled(tmp_path / "spool")) == 40)
     first.send_signal(signal.SIGKILL)
     first.wait()
     with embedded.start(port) as broker:
@@ -106,12 +115,13 @@ def test_a_killed_sidecars_messages_go_out_before_its_successors(
         ensure_topics(settings)
         second = start(broker.address)
         speak(tmp_path / "ranks", "spooled-job", range(40))
-        got = from_bus(settings, topics.OP, "spooled-job", lambda events: rows(events) >= 240)
+        got = from_bus(settings, topics.OP, "spooled-job", lambda events: rows(events) >= 80)
         until(lambda: not list((tmp_path / "spool").glob("*/*.spool")))
         second.communicate()
     producers = list(dict.fromkeys(event.producer for event in got))
     told = [[event.sequence for event in got if event.producer == producer] for producer in producers]
-    assert [sum(len(event.step) for event in got if event.producer == name) for name in producers] == [120, 120]
+    assert [rows([event for event in got if event.producer == name]) for name in producers] == [40, 40]
+    assert [collectives([event for event in got if event.producer == name]) for name in producers] == [40, 40]
     assert told == [list(range(len(numbers))) for numbers in told]
     assert list((tmp_path / "spool").iterdir()) == []
 
@@ -136,7 +146,7 @@ def test_it_is_on_the_disk_while_kafka_takes_its_time(start: Start, tmp_path: Pa
     with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:
         # On a busy machine the brokers may be given up first.
         tries = next(number for number in range(1, 6) if safe_before_the_outage_is_known(silent))
-    assert rows(spooled(tmp_path / "spool")) == 12 * tries
+    assert rows(spooled(tmp_path / "spool")) == 4 * tries
 
 
 @pytest.mark.bus
@@ -146,16 +156,15 @@ def test_what_a_full_spool_shed_is_told_exactly(
     """The numbers that a consumer misses are as many as the sidecar says."""
     port = free_port()
     process = start(f"127.0.0.1:{port}", PACELINE_SPOOL_BYTES=str(2**20))
-    speak(tmp_path / "ranks", "shed-job", range(20_000))
-    until(lambda: any(19_999 in event.step for event in spooled(tmp_path / "spool")))
+    speak(tmp_path / "ranks", "shed-job", range(60_000))
+    until(lambda: any(tells(event, 59_999) for event in spooled(tmp_path / "spool")))
     with embedded.start(port) as broker:
         settings = BrokerSettings().with_brokers(broker.address)
         until(lambda: not list((tmp_path / "spool").glob("*/*.spool")))
         (told,) = re.findall(r"(\d+) messages will never", process.communicate()[1].decode())
         missing = 0
         for topic, last in (
-            (topics.OP, lambda events: 19_999 in events[-1].step),
-            (topics.COLLECTIVE, lambda events: 19_999 in events[-1].step),
+            (topics.OP, lambda events: tells(events[-1], 59_999)),
             (topics.JOB, lambda events: events[-1].ended_s is not None),
         ):
             heard = {event.sequence for event in from_bus(settings, topic, "shed-job", last)}

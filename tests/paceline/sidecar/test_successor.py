@@ -10,13 +10,14 @@ import msgspec
 import pytest
 
 from paceline.sidecar.decode import MarkDecoder
-from paceline.sidecar.rank_rows import Report
+from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Report
 from paceline.training import marks
 from paceline.training.messages import Marks, RankMessage
 from paceline.training.unsettled import Unsettled
 
 RECORDED = Path(__file__).parent / "recorded" / "messages.jsonl"
 MS = 1_000_000
+WAITED = PARTS.index("cpu_wait")
 
 
 class Sent(msgspec.Struct):
@@ -55,8 +56,13 @@ def messages(spans: list[tuple[int, int, int]], instant: tuple[int, int, object]
 
 def gathered(reports: list[Report | None]) -> tuple[Counter[object], Counter[object]]:
     """The rows, but for waits for a processor, whose reading begins anew with the process."""
-    ops = Counter(row for report in reports if report for row in report.ops if row.op != "cpu_wait")
-    return ops, Counter(row for report in reports if report for row in report.collectives)
+    steps = Counter(
+        (row.step, round(row.step_s, 9), row.seconds[:WAITED], row.seconds[WAITED + 1 :], row.microbatches)
+        for report in reports
+        if report
+        for row in report.steps
+    )
+    return steps, Counter(row for report in reports if report for row in report.collectives)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +74,7 @@ def test_killed_after_any_message_no_row_is_lost_or_told_twice(said: list[Marks]
     """What was decoded by some message is safe, what came after it died with the sidecar."""
     whole = MarkDecoder()
     expected = gathered([*map(whole.decode, said), whole.end()])
-    assert sum(expected[0].values()) > 100
+    assert sum(expected[0].values()) > 30
     taken_over = 0
     for safe in range(1, len(said), 3):
         first, kept = MarkDecoder(), Unsettled()
@@ -96,7 +102,7 @@ def without_offset(rows: Counter[object]) -> Counter[object]:
     """Messages that are sent again carry the present offset of the clock: starts may differ by what that drifted."""
     found: Counter[object] = Counter()
     for row, times in rows.items():
-        found[tuple(value for name, value in row._asdict().items() if name != "start_s")] += times  # type: ignore[attr-defined]
+        found[row._replace(start_s=0.0) if isinstance(row, CollectiveRow) else row] += times
     return found
 
 
@@ -136,8 +142,8 @@ def test_marks_that_had_to_go_are_counted_and_their_steps_too() -> None:
     assert place is not None
     assert settled.marks + lost + len(again) == sum(len(one.marks) for one in said)
     reports = [MarkDecoder(place).decode(Marks(marks=again, offset_ns=0))]
-    told = [row for report in reports if report for row in report.ops if row.op == "step"]
+    told = [row for report in reports if report for row in report.steps]
     whole = MarkDecoder()
-    last = [row.step for one in said if (report := whole.decode(one)) for row in report.ops]
+    last = [row.step for one in said if (report := whole.decode(one)) for row in report.steps]
     assert max(row.step for row in told) == max(last)
     assert kept.again()[2] == lost

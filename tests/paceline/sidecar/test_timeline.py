@@ -5,7 +5,7 @@ import random
 import pytest
 
 from paceline.sidecar.open_collectives import OpenCollectives
-from paceline.sidecar.rank_rows import RankRows
+from paceline.sidecar.rank_rows import PARTS, RankRows, StepRow
 from paceline.sidecar.timeline import Timeline
 from paceline.training import marks
 from paceline.training.marks import (
@@ -24,6 +24,16 @@ from paceline.training.marks import (
 )
 
 MS = 1_000_000
+
+
+def told(row: StepRow) -> dict[str, float]:
+    """Milliseconds by phase, forward and backward by micro-batch where there are several."""
+    seconds = {name: took for name, took in zip(PARTS, row.seconds, strict=True) if took == took}
+    for at, name in ((1, "forward"), (2, "backward")) if row.microbatches else ():
+        split = {f"{name} {part[0]}": part[at] for part in row.microbatches if part[at] == part[at]}
+        assert seconds.pop(name, 0.0) == pytest.approx(sum(split.values()))
+        seconds |= split
+    return {name: round(took * 1e3, 6) for name, took in (seconds | {"step": row.step_s}).items()}
 
 
 class Run:
@@ -45,12 +55,8 @@ class Run:
     def steps(self) -> list[dict[str, float]]:
         """Milliseconds by phase (and micro-batch) of each step that has been closed."""
         self.timeline.feed(int(self.now * MS), marks.QUEUED, None)
-        found: dict[int, dict[str, float]] = {}
-        for report in filter(None, [self.rows.drain()]):
-            for step, op, microbatch, _, duration in report.ops:
-                name = op if microbatch < 0 else f"{op} {microbatch}"
-                found.setdefault(step, {})[name] = round(duration * 1e3, 6)
-        return [found[step] for step in sorted(found)]
+        report = self.rows.drain()
+        return [told(row) for row in report.steps] if report is not None else []
 
 
 def test_phases_of_a_plain_ddp_step() -> None:

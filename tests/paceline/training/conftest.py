@@ -5,14 +5,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from paceline.sidecar.decode import MarkDecoder, fault_in
-from paceline.sidecar.rank_rows import CollectiveRow, OpRow, Report
+from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Report, StepRow
 from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks, decoder
 
 ROOT = Path(__file__).parents[3]
@@ -27,7 +26,7 @@ class Heard:
         self.hello: Hello | None = None
         self.bye: Bye | None = None
         self.decoder = MarkDecoder()
-        self.phases: list[OpRow] = []
+        self.rows: list[StepRow] = []
         self.collectives: list[CollectiveRow] = []
         self.links: list[LinkReport] = []
         self.lost = 0
@@ -50,15 +49,22 @@ class Heard:
     def _add(self, report: Report | None) -> None:
         if report is None:
             return
-        self.phases += report.ops
+        self.rows += report.steps
         self.collectives += report.collectives
 
     def steps(self) -> list[dict[str, float]]:
-        """Seconds by phase of each step; rows of micro-batches are ``op index``."""
-        found: dict[int, dict[str, float]] = defaultdict(dict)
-        for row in self.phases:
-            found[row.step][row.op if row.microbatch < 0 else f"{row.op} {row.microbatch}"] = row.duration_s
-        return [found[step] for step in sorted(found)]
+        """Seconds by phase of each step; those of several micro-batches are ``op index``."""
+        return [_seconds(row) for row in sorted(self.rows, key=lambda row: row.step)]
+
+
+def _seconds(row: StepRow) -> dict[str, float]:
+    found = {name: took for name, took in zip(PARTS, row.seconds, strict=True) if took == took}
+    if row.microbatches:
+        found = {name: took for name, took in found.items() if name not in ("forward", "backward")}
+    for number, *passes in row.microbatches:
+        both = zip(("forward", "backward"), passes, strict=True)
+        found |= {f"{name} {number}": took for name, took in both if took == took}
+    return found | {"step": row.step_s}
 
 
 class Listener:

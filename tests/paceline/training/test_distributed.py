@@ -61,9 +61,8 @@ def test_phases_add_up_to_each_step(seen: Seen) -> None:
 
 def test_steps_follow_one_another_without_a_gap(seen: Seen) -> None:
     """A step begins where the one before it ended."""
-    rows = sorted(row for row in seen.ranks[0].phases if row.op == "step")
-    for earlier, later in pairwise(rows):
-        assert later.start_s == pytest.approx(earlier.start_s + earlier.duration_s, abs=1e-5)
+    for earlier, later in pairwise(sorted(seen.ranks[0].rows)):
+        assert later.start_s == pytest.approx(earlier.start_s + earlier.step_s, abs=1e-5)
 
 
 def test_micro_batches_are_told_apart(seen: Seen) -> None:
