@@ -31,6 +31,7 @@ class _Before(NamedTuple):
     """What a producer said, under which bound, and what came of it; ``cut``: some of its ranks are left out."""
 
     told: object
+    node: str
     most: int
     who: RankSpeakers
     beyond: int
@@ -48,11 +49,11 @@ class SpeakersHeard:
         first time or has said otherwise before, and how many ranks it tells of that are left out."""
         told = message.speakers if isinstance(message, StepTimings) else _told(message)
         before = self._heard.get(message.producer)
-        if before is None or before.most != most or before.told != told:
+        if before is None or before.told != told or (before.node, before.most) != (message.node, most):
             kept, beyond = within(message, most)
             what = _told(kept)
             who = what if isinstance(what, RankSpeakers) else _decoded(what)
-            self._heard[message.producer] = _Before(told, most, who, beyond, kept is not message)
+            self._heard[message.producer] = _Before(told, message.node, most, who, beyond, kept is not message)
             if len(self._heard) > _MOST:
                 del self._heard[next(iter(self._heard))]
             return kept, who, True, beyond

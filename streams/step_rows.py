@@ -38,7 +38,8 @@ class StepRows(NamedTuple):
     """Equally long columns in the messages' order, read only. Starts are absolute, each on its node's clock.
 
     ``seconds`` has shape (len(OPS), rows): NaN where a rank tells nothing of an op in a step. A rank and step may stand
-    in several rows, which add up. ``unknown`` counts what was told of ops that are not in ``OPS``.
+    in several rows, which add up. ``unknown`` counts what was told of ops that are not in ``OPS``, ``impossible`` what
+    took less than no time.
     """
 
     rank: Ints
@@ -47,6 +48,7 @@ class StepRows(NamedTuple):
     seconds: Floats
     microbatches: MicrobatchRows
     unknown: int = 0
+    impossible: int = 0
 
 
 def step_rows(messages: Sequence[PhaseTimings]) -> StepRows:
@@ -113,9 +115,10 @@ def _of_ops(messages: Sequence[OpTimings]) -> StepRows:
 
 def widened(narrow: OpRows) -> StepRows:
     """Rows an op as rows a rank and step, in the order in which these first come."""
-    strange = int((narrow.op < 0).sum())
-    if strange:
-        narrow = OpRows(*(column[narrow.op >= 0] for column in narrow))  # type: ignore[arg-type]
+    strange, possible = narrow.op < 0, (narrow.duration_s >= 0) & np.isfinite(narrow.duration_s)
+    left_out = (int(strange.sum()), int((~possible & ~strange).sum()))
+    if any(left_out):
+        narrow = OpRows(*(column[possible & ~strange] for column in narrow))  # type: ignore[arg-type]
     rank, step, op, _, start_s, duration_s = narrow
     first, at = _cells(rank, step)
     seconds = np.zeros((len(OPS), first.size))
@@ -123,13 +126,11 @@ def widened(narrow: OpRows) -> StepRows:
     np.add.at(seconds, (op, at), duration_s)
     told[op, at] = True
     seconds[~told] = np.nan
-    backward = duration_s < 0
-    seconds[op[backward], at[backward]] = duration_s[backward]  # its reader refuses it, whatever else was told
     starts = np.full(first.size, np.nan)
     np.fmin.at(starts, at, start_s)
     closing = op == TOTAL
     starts[at[closing]] = start_s[closing]
-    return StepRows(rank[first], step[first], starts, seconds, _passes(narrow), strange)
+    return StepRows(rank[first], step[first], starts, seconds, _passes(narrow), *left_out)
 
 
 def _cells(rank: Ints, step: Ints) -> tuple[Ints, Ints]:
@@ -178,6 +179,7 @@ def _together(left: StepRows, right: StepRows) -> StepRows:
         np.concatenate([left.seconds, right.seconds], axis=1),
         MicrobatchRows(*(np.concatenate(pair) for pair in pairs)),
         left.unknown + right.unknown,
+        left.impossible + right.impossible,
     )
 
 

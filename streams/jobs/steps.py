@@ -19,6 +19,7 @@ from ..step_rows import TOTAL, MicrobatchRows, StepRows
 from .limits import ABSURD_S
 from .microbatches import OpenMicrobatches, Pairs
 
+_IMPOSSIBLE = "rows with an impossible step or duration"
 #: A rank this few steps behind is on its way, however long the steps.
 FEW_STEPS = 20
 
@@ -64,6 +65,7 @@ class Steps:
     def update(self, rows: StepRows) -> list[Step]:
         """Take in the rows of a few messages; hand on the steps that they completed, in order."""
         self.coverage.note("rows of an unknown op", rows.unknown)
+        self.coverage.note(_IMPOSSIBLE, rows.impossible)
         rank, step, start, seconds = rows.rank, rows.step, rows.start_s, rows.seconds
         sound, seconds = self._sound(rank, step, seconds)
         if not sound.all():
@@ -88,7 +90,7 @@ class Steps:
         if not sound.all() or impossible.any():
             impossible |= told & odd_step
             self.coverage.note("rows with an impossible rank", int(told[:, odd_rank].sum()))
-            self.coverage.note("rows with an impossible step or duration", int(impossible.sum()))
+            self.coverage.note(_IMPOSSIBLE, int(impossible.sum()))
             after = told & ~impossible
             self.coverage.note("rows after their step was judged", int(after[:, late & ~odd_rank].sum()))
         return sound, seconds

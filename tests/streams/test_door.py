@@ -336,7 +336,7 @@ def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
     assert "OverflowError" in letter["reason"]
     assert (letter["topic"], letter["partition"], letter["offset"]) == (*AT, 2)
     assert door.counts.states_dropped == 1
-    assert door.counts.refused == {("op", "unstorable"): 1}
+    assert door.counts.refused == {("op-v1", "unstorable"): 1}
     assert broker.committed == 6
     assert [key.name for key in processor.states] == ["sound"]
 
@@ -384,7 +384,7 @@ def test_lag_is_what_was_not_taken_yet(messages):
             await door.take(topics.OP_V1, AT, offset, messages[offset])
         return before, door.lag()
 
-    assert asyncio.run(run()) == ({"op": len(messages)}, {"op": len(messages) - 7})
+    assert asyncio.run(run()) == ({"op-v1": len(messages)}, {"op-v1": len(messages) - 7})
 
 
 def test_what_is_refused_or_missing_is_counted_by_topic(messages, make_training):
@@ -396,15 +396,15 @@ def test_what_is_refused_or_missing_is_counted_by_topic(messages, make_training)
         return (await work(broker, Clock())).counts
 
     counts = asyncio.run(read())
-    assert counts.refused == {("op", "undecodable"): 1}
-    assert counts.producers.missing == {"op": 2}
+    assert counts.refused == {("op-v1", "undecodable"): 1}
+    assert counts.producers.missing == {"op-v1": 2}
 
 
 def test_a_topic_that_is_read_anew_is_told_once_and_its_partitions_counted(caplog):
     """A worker that got several of them says it in a line; who watches many workers sees it in their metrics."""
     door = door_of(Broker([]), Clock())
     door.read_anew([Partition(topics.OP_V1.name, 3), Partition(topics.JOB.name, 3), Partition(topics.OP_V1.name, 4)])
-    assert door.counts.remade == {"op": 2, "job": 1}
+    assert door.counts.remade == {"op-v1": 2, "job": 1}
     assert [record.getMessage() for record in caplog.records] == [
         "paceline.job.v1 was deleted and made again: 1 of its partitions are read from their beginning",
         "paceline.op.v1 was deleted and made again: 2 of its partitions are read from their beginning",

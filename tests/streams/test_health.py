@@ -67,7 +67,7 @@ paceline_streams_refused_messages_total{reason="undecodable",topic="op"} 1
 # HELP paceline_streams_missing_messages_total Numbered messages that never came, or could not be read.
 # TYPE paceline_streams_missing_messages_total counter
 paceline_streams_missing_messages_total{topic="host"} 0
-paceline_streams_missing_messages_total{topic="op"} 4
+paceline_streams_missing_messages_total{topic="op-v1"} 4
 # HELP paceline_streams_lost_rows_total Rows that training processes measured and dropped.
 # TYPE paceline_streams_lost_rows_total counter
 paceline_streams_lost_rows_total 9
@@ -108,7 +108,7 @@ paceline_sidecar_spooled_bytes{node="node-0",training_job="job"} 4096
 paceline_sidecar_outages_total{node="node-0",training_job="job"} 3
 # HELP paceline_sidecar_shed_messages_total Messages lost.
 # TYPE paceline_sidecar_shed_messages_total counter
-paceline_sidecar_shed_messages_total{node="node-0",topic="op",training_job="job"} 7
+paceline_sidecar_shed_messages_total{node="node-0",topic="op-v1",training_job="job"} 7
 # HELP paceline_sidecar_restarts_total Another process took over.
 # TYPE paceline_sidecar_restarts_total counter
 paceline_sidecar_restarts_total{node="node-0",training_job="job"} 1

@@ -155,7 +155,7 @@ def test_decisions_read_the_same_rows_and_let_go_of_them(event):
         one.update(topics.OP_V1, event)
         diagnosis, windows = one.decisions["JobDiagnosis"], one.decisions["JobWindows"]
         assert diagnosis.phases.rows is windows.rows is one.rows
-        assert (one.rows.batches, one.rows.rows) == ((), None)
+        assert (one.rows.messages, one.rows.rows) == ((), None)
 
 
 def test_every_decision_that_keeps_ranks_is_told_the_bound(event):

@@ -16,7 +16,7 @@ def test_jumps_in_the_numbers_are_counted_by_topic(make_training, make_host_samp
         producers.hear(OP_V1, structs.replace(batches[place], lost=1))
     for samples in make_host_samples(seconds=3):
         producers.hear(HOST, samples)
-    assert producers.missing == {"op": 2, "host": 0}
+    assert producers.missing == {"op-v1": 2, "host": 0}
     assert producers.lost_rows == 4
 
 
@@ -26,7 +26,7 @@ def test_partitions_that_come_back_are_no_gap(make_training):
     producers.hear(OP_V1, batches[0])
     producers.forget_positions()
     producers.hear(OP_V1, batches[7])
-    assert producers.missing == {"op": 0}
+    assert producers.missing == {"op-v1": 0}
 
 
 def test_an_account_is_the_newest_and_a_restart_another_process(make_training):

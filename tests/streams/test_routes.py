@@ -13,8 +13,8 @@ GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v1"
 DECISIONS = {kind for kinds in ROUTES.values() for kind in kinds}
 #: What each decision is told; another line here is a change of the architecture.
 TOLD = {
-    "JobDiagnosis": {"op", "collective", "threshold"},
-    "JobWindows": {"op"},
+    "JobDiagnosis": {"op", "collective", "op-v1", "collective-v1", "threshold"},
+    "JobWindows": {"op", "op-v1"},
     "DeviceWindows": {"device"},
     "HostWindows": {"host"},
     "NodeDiagnosis": {"device", "host", "node"},

@@ -149,8 +149,8 @@ def test_thresholds_change_while_the_job_runs(simulate):
     """A rank 10 % slower is told by the default, and not by a bar of 40 %, set before it turned slow."""
     events = simulate("--ranks", "8", "--steps", "160", "--fault", "compute:rank=2,size=0.15,from=80")
     assert told(judge(events)) == {("straggler", "worker_compute", (2,))}
-    assert judge(list(changing(events, 60, {"least_excess": 0.4, "least_slowdown": 1.0}))) == []
-    assert told(judge(list(changing(events, 60, {"nonsense": 1.0, "sigmas": float("nan")})))) == told(judge(events))
+    assert judge(list(changing(events, 30, {"least_excess": 0.4, "least_slowdown": 1.0}))) == []
+    assert told(judge(list(changing(events, 30, {"nonsense": 1.0, "sigmas": float("nan")})))) == told(judge(events))
 
 
 def test_state_and_thresholds_survive_a_restart(simulate):
