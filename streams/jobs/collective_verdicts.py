@@ -61,6 +61,8 @@ class Collectives:
             self.nodes |= dict.fromkeys(who.ranks, message.node)
         findings = []
         if not isinstance(message, CollectiveCalls):
+            if message.open and (waiting := self.gather.drain()):
+                findings += self._advance(waiting)  # who has come how far is in there
             stopped = self.hang.update(who.ranks, message.open, message.now_s)
             if stopped is not None:
                 findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))

@@ -124,9 +124,8 @@ class Traffic:
     def update(self, batch: CollectiveBatch) -> TrafficEpisode | None:
         """Take in a batch; the episode where it has something new to tell."""
         spans = batch.spans
-        if not spans.ranks.size:
-            return None
-        self._span(spans)
+        if spans.ranks.size:
+            self._span(spans)
         self._meet(batch)
         steps = np.concatenate([batch.calls.step, batch.sums.step])
         steps = steps[steps >= 0]
@@ -144,13 +143,15 @@ class Traffic:
             self._merge_sums(batch)
         while len(self.open) > _MOST_OPEN:
             del self.open[next(iter(self.open))]
-        return self._judge(spans.ranks)
+        return self._judge(spans.ranks) if spans.ranks.size else None
 
     def _meet(self, batch: CollectiveBatch) -> None:
         """Take down who is in which group."""
         reached = batch.reached
         order = np.argsort(reached.group, kind="stable")
-        first = starts(reached.group[order]) if order.size else order
+        if not order.size:
+            return
+        first = starts(reached.group[order])
         ranks = reached.rank[order].tolist()
         for begin, end in zip(first.tolist(), [*first[1:].tolist(), order.size], strict=True):
             name = batch.groups[int(reached.group[order[begin]])]
