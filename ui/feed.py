@@ -9,13 +9,16 @@ from typing import Any
 
 from paceline import events
 from paceline.sequences import Sequences
-from paceline.topics import DEADLETTER, TOPICS
+from paceline.topics import COLLECTIVE, COLLECTIVE_V1, DEADLETTER, NODE, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .job_buffer import JobBuffer
 from .snapshot import JobLine, JobView, NodeView, SenderLine, TopicLine, view_of
 
 JOBS, NODES, DEAD_LETTERS, PRODUCERS, SENDERS = 64, 2_000, 50, 10_000, 4_000
+#: Topics that the page does not read, or shows elsewhere; and those it reads for producers of a release before.
+UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, NODE, DEADLETTER)}
+SUPERSEDED = {topic.short for topic in TOPICS if topic.superseded}
 
 
 @dataclass
@@ -68,7 +71,13 @@ class Feed:
         match event:
             case events.Finding(first_step=step, nodes=[_, *_]) if step < 0:
                 self.node_findings.upsert(event)
-            case events.OpTimings() | events.JobDescribed() | events.JobWindow() | events.Finding():
+            case (
+                events.StepTimings()
+                | events.OpTimings()
+                | events.JobDescribed()
+                | events.JobWindow()
+                | events.Finding()
+            ):
                 self._job(event, at_s)
             case events.DeviceSamples():
                 self._machine(event.node, at_s).device = event
@@ -111,11 +120,11 @@ class Feed:
         return replace(seen, episodes=ordered([*seen.episodes, *of_nodes]))
 
     def topics(self) -> list[TopicLine]:
-        """The traffic of each topic the page reads, in the table's order."""
+        """The traffic of each topic the page reads, in the table's order; a superseded one only where it has any."""
         return [
             TopicLine(short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason, t.sequences.missing)
             for short, t in self.traffic.items()
-            if short not in ("collective", "node", DEADLETTER.short)
+            if short not in UNREAD and (short not in SUPERSEDED or t.last_s is not None or t.unusable)
         ]
 
     def nodes(self) -> list[NodeView]:
@@ -127,7 +136,10 @@ class Feed:
         match event:
             case events.HostSamples(node=node, account=events.DeliveryAccount() as account):
                 line = SenderLine("collector", node, "", at_s, account)
-            case events.OpTimings(node=node, job=job, account=events.DeliveryAccount() as account):
+            case (
+                events.StepTimings(node=node, job=job, account=events.DeliveryAccount() as account)
+                | events.OpTimings(node=node, job=job, account=events.DeliveryAccount() as account)
+            ):
                 line = SenderLine("sidecar", node, job, at_s, account)
             case _:
                 return
@@ -143,6 +155,8 @@ class Feed:
             return
         buffer.heard(at_s)
         match event:
+            case events.StepTimings():
+                buffer.put(event)
             case events.OpTimings():
                 buffer.time(event)
             case events.JobDescribed():

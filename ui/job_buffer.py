@@ -99,9 +99,36 @@ class JobBuffer:
             ring.add(layer[op][kept], rank[kept], step[kept], took_s[kept])
         whole = np.array([name == events.STEP for name in event.ops])[op]
         self.matrix.mark(step[whole], np.asarray(event.start_s, np.float64)[whole] + event.t0_s)
-        for who, world_size, device in zip(event.ranks, event.world_sizes, event.devices, strict=True):
+        self._place(event.node, event.ranks, event.world_sizes, event.devices)
+
+    def put(self, event: events.StepTimings) -> None:
+        """Add a message of wide rows.
+
+        Raises:
+            ValueError: a column that numbers or counts holds fractions.
+        """
+        rank, step = _whole(event.rank), _whole(event.step)
+        speakers = event.speakers
+        self._place(
+            event.node, _whole(speakers.ranks).tolist(), _whole(speakers.world_sizes).tolist(), speakers.devices
+        )
+        if rank.size == 0:
+            return
+        told = {name: _floats(column) for name, column in event.phases.items() if name in LAYERS}
+        told[events.STEP] = _floats(event.step_s)
+        none = np.full(rank.size, np.nan)
+        settled = step >= self._settled_from(step)
+        for ring, kept in ((self.matrix, step >= 0), (self.phases, settled)):
+            values = np.stack([told.get(name, none) for name in ring.layers])
+            ring.put(rank[kept], step[kept], values[:, kept])
+        start_s = _floats(event.start_s)
+        known = np.abs(start_s) <= events.LATEST_S
+        self.matrix.mark(step[known], start_s[known] + event.t0_s)
+
+    def _place(self, node: str, ranks: list[int], world_sizes: list[int], devices: list[str]) -> None:
+        for who, world_size, device in zip(ranks, world_sizes, devices, strict=True):
             if 0 <= who < RANKS_MAX:
-                self.nodes[who], self.devices[who], self.world_sizes[who] = event.node, device, world_size
+                self.nodes[who], self.devices[who], self.world_sizes[who] = node, device, world_size
 
     def _settled_from(self, step: npt.NDArray[np.int64]) -> int:
         """The first step after the warm-up of this attempt, which may go on from a checkpoint at any step."""
@@ -110,3 +137,13 @@ class JobBuffer:
             first = int(numbers.min())
             self.first_step = first if self.first_step is None else min(first, self.first_step)
         return (self.first_step or 0) + WARM_UP
+
+
+def _whole(column: events.Column) -> npt.NDArray[np.int64]:
+    if column.type.startswith("f"):
+        raise ValueError(f"a column of whole numbers has the type {column.type}")
+    return np.frombuffer(column.data, "<" + column.type).astype(np.int64)
+
+
+def _floats(column: events.Column) -> npt.NDArray[np.float64]:
+    return np.frombuffer(column.data, "<" + column.type).astype(np.float64)

@@ -20,9 +20,9 @@ from .snapshot import Connection, Snapshot
 
 #: Messages of each partition to look back at the start: what a page has use for.
 DERIVED: Mapping[Topic, int] = {topics.JOB: 20_000, topics.WINDOW: 2_000, topics.FINDING: 5_000, topics.DEADLETTER: 50}
-RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.DEVICE: 50, topics.HOST: 50}
+RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 50, topics.HOST: 50}
 #: Messages of a partition the page may lag behind before it jumps to the newest.
-LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000}
+LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000, topics.OP_V1: 5_000}
 
 
 class Reader:

@@ -9,11 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from paceline import events
+
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.bool_]
 
 #: Ranks a ring will hold; beyond it a rank is a mistake of the sender.
 RANKS_MAX = 16_384
+#: A step, or a number of seconds, beyond it is a mistake of the sender, too.
+STEP_MAX, SECONDS_MAX = 2**53, events.LATEST_S
 #: Steps a ring never goes below, however many ranks there are.
 STEPS_MIN = 32
 
@@ -44,19 +49,33 @@ class StepRing:
     def add(self, layer: Ints, rank: Ints, step: Ints, value: npt.NDArray[np.float64]) -> None:
         """Add ``value`` seconds to each (layer, rank, step); rows with layer -1 are none of ours and passed over."""
         wanted = layer >= 0
-        good = wanted & (rank >= 0) & (rank < RANKS_MAX) & (step >= 0) & np.isfinite(value) & (value >= 0)
+        good = self._placed(wanted & _length(value), rank, step)
         self.refused += int(wanted.sum() - good.sum())
-        if not good.any():
-            return
-        self._make_room(int(rank[good].max()) + 1)
-        self._advance(int(step[good].min()), int(step[good].max()))
-        late = good & (step <= self.newest - self.steps)
-        self.refused += int(late.sum())
-        good &= ~late
         where = (layer[good], rank[good], step[good] % self.steps)
         now = self._values[where]
         self._values[where] = np.where(np.isnan(now), np.float32(0), now)
         np.add.at(self._values, where, value[good].astype(np.float32))
+
+    def put(self, rank: Ints, step: Ints, values: npt.NDArray[np.float64]) -> None:
+        """Set the seconds of each (rank, step) in every layer, ``values`` being layers x rows, NaN where not measured.
+
+        Of a row that cannot be placed, all that was measured is refused.
+        """
+        measured = ~np.isnan(values)
+        sound = measured & _length(values)
+        sound &= self._placed(np.logical_or.reduce(sound), rank, step)
+        self.refused += int(measured.sum() - sound.sum())
+        layer, row = np.nonzero(sound)
+        self._values[layer, rank[row], step[row] % self.steps] = values[layer, row]
+
+    def _placed(self, good: Rows, rank: Ints, step: Ints) -> Rows:
+        """Which of the ``good`` rows have a place, made for them where there is none."""
+        good = good & (rank >= 0) & (rank < RANKS_MAX) & (step >= 0) & (step <= STEP_MAX)
+        if not good.any():
+            return good
+        self._make_room(int(rank[good].max()) + 1)
+        self._advance(int(step[good].min()), int(step[good].max()))
+        return good & (step > self.newest - self.steps)
 
     def mark(self, step: Ints, at_s: npt.NDArray[np.float64]) -> None:
         """Remember when each ``step`` began: the latest rank's time, Unix seconds."""
@@ -103,3 +122,9 @@ class StepRing:
             times[keep % steps] = at_s[-keep.size :]
             self.oldest = int(keep[0])
         self._values, self._at_s = grown, times
+
+
+def _length(seconds: npt.NDArray[np.float64]) -> Rows:
+    """Which of ``seconds`` can be lengths of time."""
+    sound: Rows = (seconds >= 0) & (seconds <= SECONDS_MAX)
+    return sound

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paceline import events, topics, wire
+from paceline import columns, events, topics, wire
 from paceline.topics import Topic
 
 Numbered = tuple[Topic, events.Event]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Phases = dict[str, Floats]
 #: Seconds a step in each phase of a healthy rank.
 PHASES = {
     "data": 0.0021,
@@ -61,38 +64,67 @@ class SimulatedJob:
                 ),
             )
 
-    def timings(self, at_s: float, first: int, steps: int) -> Iterator[Numbered]:
-        """Each node's OpTimings for ``steps`` steps from ``first``, the first of which begins at ``at_s``."""
+    def timings(self, at_s: float, first: int, steps: int, *, version: int = 2) -> Iterator[Numbered]:
+        """Each node's ``steps`` steps from ``first``, the first of which begins at ``at_s``, as StepTimings, or as the
+        OpTimings of version 1."""
         own = self._own(first, steps)
         whole = own.sum(axis=0).max(axis=0) + 0.0042
         begins = np.concatenate([[0.0], np.cumsum(whole)[:-1]])
-        words = [*PHASES, "communication", "gc", events.STEP]
         for node, held in enumerate(np.array_split(np.arange(self.ranks), self.nodes)):
-            rows: list[tuple[int, int, int, float, float]] = []
-            for rank in held:
-                for at in range(steps):
-                    took = [*own[:, rank, at], whole[at] - own[:, rank, at].sum(), 0.0004 * (at % 8 == 0), whole[at]]
-                    rows += [(int(rank), first + at, op, float(begins[at]), float(s)) for op, s in enumerate(took)]
-            rank, step, op, start, duration = (list(column) for column in zip(*rows, strict=True))
-            yield (
-                topics.OP,
-                events.OpTimings(
-                    **self._head,
-                    **self._number("op", node),
-                    node=self._name(node),
-                    t0_s=at_s,
-                    ranks=[int(r) for r in held],
-                    world_sizes=[self.ranks] * len(held),
+            at = np.tile(np.arange(steps), len(held))
+            rank = np.repeat(held, steps)
+            phases = {name: own[index, rank, at] for index, name in enumerate(PHASES)}
+            phases |= {"communication": whole[at] - own[:, rank, at].sum(axis=0), "gc": 0.0004 * (at % 8 == 0)}
+            make = self._wide if version == 2 else self._narrow
+            yield make(node, held, at_s, rank, first + at, begins[at], whole[at], phases)
+
+    def _wide(
+        self, node: int, held: Ints, at_s: float, rank: Ints, step: Ints, start: Floats, took: Floats, phases: Phases
+    ) -> Numbered:
+        return (
+            topics.OP,
+            events.StepTimings(
+                **self._head,
+                **self._number("op", node),
+                node=self._name(node),
+                t0_s=at_s,
+                speakers=events.Speakers(
+                    ranks=columns.whole(held.tolist()),
+                    world_sizes=columns.whole([self.ranks] * len(held)),
                     devices=[f"cuda:{i}" for i in range(len(held))],
-                    ops=words,
-                    rank=rank,
-                    step=step,
-                    op=op,
-                    microbatch=[-1] * len(rows),
-                    start_s=start,
-                    duration_s=duration,
                 ),
-            )
+                rank=columns.whole(rank.tolist()),
+                step=columns.whole(step.tolist()),
+                start_s=columns.offsets(start.tolist()),
+                step_s=columns.durations(took.tolist()),
+                phases={name: columns.durations(seconds.tolist()) for name, seconds in phases.items()},
+            ),
+        )
+
+    def _narrow(
+        self, node: int, held: Ints, at_s: float, rank: Ints, step: Ints, start: Floats, took: Floats, phases: Phases
+    ) -> Numbered:
+        words = phases | {events.STEP: took}
+        rows = rank.size * len(words)
+        return (
+            topics.OP_V1,
+            events.OpTimings(
+                **self._head,
+                **self._number("op-v1", node),
+                node=self._name(node),
+                t0_s=at_s,
+                ranks=held.tolist(),
+                world_sizes=[self.ranks] * len(held),
+                devices=[f"cuda:{i}" for i in range(len(held))],
+                ops=list(words),
+                rank=np.repeat(rank, len(words)).tolist(),
+                step=np.repeat(step, len(words)).tolist(),
+                op=np.tile(np.arange(len(words)), rank.size).tolist(),
+                microbatch=[-1] * rows,
+                start_s=np.repeat(start, len(words)).tolist(),
+                duration_s=np.stack(list(words.values()), axis=1).ravel().tolist(),
+            ),
+        )
 
     def window(self, at_s: float, last: int) -> Numbered:
         """The job's 10 s window that ends at ``at_s`` with step ``last``."""

@@ -2,8 +2,9 @@ import socket
 import time
 
 import pytest
+from msgspec import structs
 
-from paceline import topics, wire
+from paceline import events, topics, wire
 from paceline.kafka import embedded
 from paceline.kafka.clients import producer
 from paceline.kafka.settings import BrokerSettings
@@ -51,12 +52,19 @@ def test_a_reader_shows_what_came_before_and_what_comes(settings, reader, simula
     until(lambda: reader.snapshot("demo").job.episodes)
 
 
+def test_sidecars_of_a_release_before_are_shown(settings, reader, simulated_job, until):
+    """What comes on the superseded topic fills the same picture."""
+    ensure_topics(settings)
+    publish(settings, simulated_job.timings(time.time(), 0, 10, version=1))
+    until(lambda: (found := reader.snapshot(None).job) and found.steps.size == 10 and found.world_size == 4)
+
+
 def test_what_does_not_decode_is_counted_and_reading_goes_on(settings, reader, simulated_job, until):
     """A message that is no event harms nothing but the count."""
     ensure_topics(settings)
     sense = next(iter(simulated_job.timings(time.time(), 0, 10)))
-    nonsense = wire.encode(sense[1]).replace(b'"ops":[', b'"ops":[1,')
-    publish(settings, [(topics.OP, b"\xff{"), (topics.OP, nonsense), sense])
+    torn = structs.replace(sense[1], rank=events.Column("u2", b"\0"))
+    publish(settings, [(topics.OP, b"\xff{"), (topics.OP, torn), sense])
 
     def unusable():
         return {line.topic: line.unusable for line in reader.snapshot(None).topics}.get("op")

@@ -66,6 +66,45 @@ def test_rows_of_other_layers_are_passed_over(ring):
     assert (ring.refused, ring.newest) == (0, -1)
 
 
+def matrix(ring, rank, step, *layers):
+    ring.put(np.array(rank), np.array(step), np.array(layers, float))
+
+
+def test_wide_rows_stand_as_they_were_told(ring):
+    """A row a rank and step fills all layers at once; what was not measured is NaN; told again, it is not doubled."""
+    for _ in range(2):
+        matrix(ring, [0, 1], [3, 3], [1.0, 2.0], [0.0, np.nan])
+    steps, values, _ = ring.last(10)
+    assert steps.tolist() == [3]
+    assert values[:, :, 0].tolist()[0] == [1.0, 2.0]
+    assert values[1, 0, 0] == 0.0
+    assert np.isnan(values[1, 1, 0])
+    assert ring.refused == 0
+
+
+@pytest.mark.parametrize(("rank", "step"), [(-1, 0), (RANKS_MAX, 0), (0, -1), (0, 2**53 + 1)])
+def test_wide_rows_of_no_place_are_refused_and_counted(ring, rank, step):
+    """All that was measured of them."""
+    matrix(ring, [rank], [step], [1.0], [np.nan])
+    assert (ring.refused, ring.ranks) == (1, 0)
+
+
+@pytest.mark.parametrize("value", [-1.0, np.inf, 1e300])
+def test_impossible_seconds_cost_their_cell_alone(ring, value):
+    """The rest of the row is stored."""
+    matrix(ring, [0], [3], [1.0], [value])
+    _, values, _ = ring.last(1)
+    assert values[0, 0, 0] == 1.0
+    assert np.isnan(values[1, 0, 0])
+    assert ring.refused == 1
+
+
+def test_late_wide_rows_are_refused(ring):
+    """A row for a step that is gone is counted."""
+    matrix(ring, [0, 0], [0, 500], [1.0, 1.0], [1.0, 1.0])
+    assert (ring.refused, ring.last(64)[0].tolist()) == (2, list(range(437, 501)))
+
+
 def test_late_rows_are_refused(ring):
     """A row for a step that is gone is counted."""
     put(ring, [0, 0], [0, 0], [0, 500], [1.0, 1.0])

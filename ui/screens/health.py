@@ -16,6 +16,7 @@ from . import findings
 NODES_SHOWN, LETTERS_SHOWN = 12, 8
 WHAT = {
     "op": "phases of steps, from the training processes",
+    "op-v1": "phases of steps, from sidecars of an earlier release",
     "window": "summaries, from paceline streams",
     "finding": "verdicts, from paceline streams",
     "job": "who takes part, from paceline run",
