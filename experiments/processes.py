@@ -71,6 +71,11 @@ class Worker:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def memory_peak_bytes(self) -> int:
+        """The most memory that it has held so far."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
     def check(self) -> None:
         """Raise where it has ended."""
         if self.process.poll() is not None:

@@ -1,7 +1,8 @@
-"""Rows a second through broker and Faust to findings, and how soon; beside it other stream processors.
+"""Rank-steps a second through broker and Faust to findings, and how soon; beside it other stream processors.
 
-Everything runs on this machine: one Apache Kafka node, one `paceline streams` worker. The peers follow in the same run,
-on one-row messages, with as many partitions.
+Everything runs on this machine: one Apache Kafka node, one `paceline streams` worker. A rank-step is what a rank tells
+of a step: seven phases and one collective. The peers follow in the same run, on one-row messages, with as many
+partitions.
 """
 
 import argparse
@@ -20,36 +21,46 @@ from ..processes import RunError, apache_kafka
 from . import beside, report
 from .jobs import Load
 from .load import preload_rows
-from .runs import delay, say, throughput
+from .runs import analyzed, delay, say, throughput
 
 EXAMPLES = """\
 examples:
-  python -m experiments.throughput                      everything, about ten minutes
-  python -m experiments.throughput --quick              the same with less of everything, about three
-  python -m experiments.throughput --only throughput    one part: throughput, delay or peers
+  python -m experiments.throughput                      everything, about a quarter of an hour
+  python -m experiments.throughput --quick              the same with less of everything, about eight
+  python -m experiments.throughput --only throughput    one part: throughput, analyze, delay or peers
+  python -m experiments.throughput --only delay --load "100,000 ranks"   and of it, loads whose name begins so
   python -m experiments.throughput --json result.json   the numbers as JSON, too
 """
-PARTS = ("throughput", "delay", "peers")
+PARTS = ("throughput", "analyze", "delay", "peers")
 ROWS_TOPIC = "bench-rows"
 
 
 def loads(quick: bool) -> list[Load]:
     """What the worker gets pre-loaded, in seconds of the jobs' own time."""
     return [
-        Load("12 jobs of 8 ranks", 12, 8, 0.1, 50, 20 if quick else 60),
-        Load("1,000 ranks", 1, 1000, 0.1, 10, 15 if quick else 40, late=5),
-        Load("10,000 ranks", 1, 10_000, 0.1, 5, 9 if quick else 18, late=10),
+        Load("12 jobs of 8 ranks", 12, 8, 0.1, 300 if quick else 1500),
+        Load("1,000 ranks", 1, 1000, 0.1, 60 if quick else 300, late=5),
+        Load("1,000 ranks, 8 micro-batches", 1, 1000, 0.1, 30 if quick else 120, late=5, microbatches=8),
+        Load("10,000 ranks", 1, 10_000, 0.1, 9 if quick else 24, late=10),
+    ]
+
+
+def recorded(quick: bool) -> list[Load]:
+    """What `paceline analyze` reads."""
+    seconds = 20 if quick else 60
+    return [
+        Load("1,000 ranks", 1, 1000, 0.1, seconds, late=5),
+        Load("1,000 ranks, 8 micro-batches", 1, 1000, 0.1, seconds, late=5, microbatches=8),
     ]
 
 
 def paces(quick: bool) -> list[Load]:
-    """What comes at its own pace: some 50 thousand rows a second each."""
-    seconds = 18 if quick else 60
+    """What comes at its own pace. Jobs of slow steps take their time until there is enough evidence."""
     return [
-        Load("12 jobs of 8 ranks, paced", 12, 8, 0.1, 50, seconds),
-        Load("1,000 ranks, paced", 1, 1000, 0.1, 5, seconds, late=10),
-        Load("10,000 ranks, paced", 1, 10_000, 0.2, 1, seconds, late=20),
-        Load("50 jobs of 8 ranks, phases", 50, 8, 0.1, 0, seconds),
+        Load("12 jobs of 8 ranks, paced", 12, 8, 0.1, 18 if quick else 60),
+        Load("1,000 ranks, paced", 1, 1000, 0.1, 18 if quick else 60, late=10),
+        Load("10,000 ranks x 2 steps/s", 1, 10_000, 0.5, 36 if quick else 90, late=10),
+        Load("100,000 ranks x 0.2 steps/s", 1, 100_000, 5.0, 150 if quick else 300, late=5),
     ]
 
 
@@ -88,20 +99,27 @@ def main() -> int:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="less of everything, under three minutes")
+    parser.add_argument("--quick", action="store_true", help="less of everything")
     parser.add_argument("--only", action="append", choices=PARTS, help="only this part; may be given again")
+    parser.add_argument("--load", default="", metavar="NAME", help="only loads whose name begins so")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there, too")
     options = parser.parse_args()
     wanted = options.only or PARTS
     found: dict[str, Any] = {"machine": machine(), "quick": options.quick}
     began = time.monotonic()
+
+    def chosen(among: list[Load]) -> list[Load]:
+        return [load for load in among if load.name.startswith(options.load)]
+
     try:
         if "throughput" in wanted:
-            found["throughput"] = [throughput(load) for load in loads(options.quick)]
+            found["throughput"] = [throughput(load) for load in chosen(loads(options.quick))]
+        if "analyze" in wanted:
+            found["analyze"] = [analyzed(load) for load in chosen(recorded(options.quick))]
         if "peers" in wanted:
             found["peers"] = peers(options.quick)
         if "delay" in wanted:
-            found["delay"] = [delay(load) for load in paces(options.quick)]
+            found["delay"] = [delay(load) for load in chosen(paces(options.quick))]
     except (RunError, BusError) as error:
         say(str(error))
         return 1

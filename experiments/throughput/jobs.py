@@ -1,39 +1,47 @@
 """Made-up jobs: what their nodes' sidecars would send, message by message, in the order of time.
 
-Rule of this file: pure, and vectorised, so that making the load is no part of what is measured. Every node sends one
-message a second, each at its own moment of the second. In every job some ranks turn late, one after the other.
+Rule of this file: pure, and vectorised over a job's nodes, so that making the load is next to nothing of what is
+measured. Every node sends the steps that it has closed since, once a second, each at its own moment of the second.
+In every job some ranks turn late, one after the other.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import CollectiveTimings, OpTimings
+from paceline import columns
+from paceline.events import CollectiveSums, Column, Microbatches, Speakers, StepTimings
 
 RANKS_A_NODE = 8
 CLUSTER = "bench"
 #: Share of a step that a late rank is late by.
 LATE = 0.25
-PHASES = ("data", "forward", "backward", "communication", "optimizer", "step")
+#: Disjoint, and together the step.
+PHASES = ("data", "prepare", "forward", "backward", "communication", "optimizer", "other")
+#: What a rank measures in a step: its phases, and one collective.
+TIMINGS_A_RANK_STEP = len(PHASES) + 1
+_BYTES = 26_214_400
+_TRANSFER = 0.02
 
 Floats = NDArray[np.floating[Any]]
-Whole = NDArray[np.integer[Any]]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Load:
-    """Jobs of one size. ``collectives`` is a step's number of them; 0 makes phases (OpTimings) instead."""
+    """Jobs of one size; ``late``: how many ranks of each turn late."""
 
     name: str
     jobs: int
     ranks: int
     step_s: float
-    collectives: int
     seconds: int
     late: int = 1
+    microbatches: int = 1
 
     @property
     def steps(self) -> int:
@@ -41,9 +49,9 @@ class Load:
         return int(self.seconds / self.step_s)
 
     @property
-    def rows_a_message(self) -> int:
-        """Rows of a message that holds a whole second."""
-        return round(RANKS_A_NODE / self.step_s * (self.collectives or len(PHASES)))
+    def nodes(self) -> int:
+        """Nodes of every job."""
+        return self.ranks // RANKS_A_NODE
 
     def culprits(self) -> dict[int, int]:
         """The ranks that turn late, and the step from which each is."""
@@ -61,7 +69,57 @@ class Message(NamedTuple):
 
     due_s: float
     steps: range
-    event: CollectiveTimings | OpTimings
+    event: StepTimings
+
+
+class _Node:
+    """What all messages of one node say."""
+
+    def __init__(self, job: str, world_size: int, number: int) -> None:
+        self.ranks = range(number * RANKS_A_NODE, (number + 1) * RANKS_A_NODE)
+        self.sequence = 0
+        self.about = {
+            "cluster": CLUSTER,
+            "producer": f"{job}-node-{number}",
+            "job": job,
+            "attempt": 0,
+            "node": f"node-{number}",
+            "speakers": Speakers(
+                ranks=columns.whole(self.ranks),
+                world_sizes=columns.whole([world_size] * RANKS_A_NODE),
+                devices=[f"cuda:{index}" for index in range(RANKS_A_NODE)],
+            ),
+        }
+        self._rows: dict[int, Column] = {}
+
+    def next(self) -> int:
+        """The number of its next message."""
+        self.sequence += 1
+        return self.sequence - 1
+
+    def rank(self, times: int) -> Column:
+        """Its ranks, one after the other, so many times."""
+        if times not in self._rows:
+            self._rows[times] = columns.whole(list(self.ranks) * times)
+        return self._rows[times]
+
+    def each_rank(self, batches: int, times: int) -> Column:
+        """Each of its ranks ``batches`` times, so many times."""
+        if -times not in self._rows:
+            self._rows[-times] = columns.whole([rank for rank in self.ranks for _ in range(batches)] * times)
+        return self._rows[-times]
+
+
+class _Cells:
+    """Numbers in single precision, a row a node, as the bytes of columns."""
+
+    def __init__(self, rows: Floats) -> None:
+        self._bytes = rows.astype("<f4").tobytes()
+        self._width = len(self._bytes) // rows.shape[0]
+
+    def column(self, row: int) -> Column:
+        """One node's."""
+        return Column("f4", self._bytes[row * self._width : (row + 1) * self._width])
 
 
 class _Job:
@@ -71,100 +129,139 @@ class _Job:
         self.load = load
         self.name = name
         chance = np.random.default_rng(seed)
-        self.ready = load.step_s * 0.5 * (1 + 0.03 * chance.standard_normal((load.steps, load.ranks)))
+        self.ready = load.step_s * 0.5 * (1 + 0.03 * chance.standard_normal((load.steps, load.ranks), dtype=np.float32))
         for rank, since in load.culprits().items():
             self.ready[since:, rank] += LATE * load.step_s
-        self.slowest = self.ready.max(axis=1, keepdims=True)
+        self.slowest = self.ready.max(axis=1)
         self.noise = chance.uniform(0.5, 1.5, 1 << 16)
+        self.nodes = [_Node(name, load.ranks, number) for number in range(load.nodes)]
 
-    def jitter(self, shape: tuple[int, ...]) -> Floats:
-        """Some of the noise made beforehand."""
-        return np.resize(self.noise, shape)
 
-    def common(self, node: int, sequence: int, steps: range, began_s: float) -> dict[str, Any]:
-        """The fields that both kinds of batch have."""
-        ranks = list(range(node * RANKS_A_NODE, (node + 1) * RANKS_A_NODE))
-        return {
-            "cluster": CLUSTER,
-            "producer": f"{self.name}-node-{node}",
-            "sequence": sequence,
-            "job": self.name,
-            "attempt": 0,
-            "node": f"node-{node}",
-            "t0_s": began_s + steps.start * self.load.step_s,
-            "ranks": ranks,
-            "world_sizes": [self.load.ranks] * RANKS_A_NODE,
-        }
+class _Block:
+    """The messages of those nodes of one job that tell the same steps in the same second."""
 
-    def collectives(self, node: int, sequence: int, steps: range, began_s: float) -> CollectiveTimings:
-        """A node's collectives of some steps; only the first of each step has anybody waiting."""
-        load, common = self.load, self.common(node, sequence, steps, began_s)
-        rank, step, number = _grid(common["ranks"], steps, range(load.collectives))
-        ready, slowest = self.ready[step, rank], self.slowest[step, 0]
-        wait = self.jitter(rank.shape) * 0.001 * load.step_s + np.where(number == 0, slowest - ready, 0.0)
-        start = (step - steps.start) * load.step_s + np.where(number == 0, ready, slowest)
-        start += number * 0.15 * load.step_s / load.collectives
-        seconds = wait.round(6).tolist()
-        return CollectiveTimings(
-            **common,
-            backend="nccl",
-            phases=False,
-            groups=["default"],
-            group_sizes=[load.ranks],
-            operations=["all_reduce"],
-            rank=rank.tolist(),
-            step=step.tolist(),
-            seq=(step * load.collectives + number).tolist(),
-            group=[0] * rank.size,
-            operation=[0] * rank.size,
-            bytes=[26_214_400] * rank.size,
-            start_s=start.round(6).tolist(),
-            duration_s=seconds,
-            wait_s=seconds,
+    def __init__(self, job: _Job, nodes: Ints, steps: range, began_s: float) -> None:
+        self.job, self.steps, self.began_s = job, steps, began_s
+        load = job.load
+        count = len(steps)
+        ready = self._of(nodes, steps)
+        slowest = np.broadcast_to(job.slowest[steps.start : steps.stop][None, :, None], ready.shape)
+        small = 0.01 * load.step_s * np.resize(job.noise, ready.shape)
+        work, rest = ready - 2 * small, load.step_s - slowest
+        waits = slowest - ready
+        seconds = (small, small, 0.3 * work, 0.7 * work, waits, 0.8 * rest, 0.2 * rest)
+        self.phases = {name: _Cells(each) for name, each in zip(PHASES, seconds, strict=True)}
+        after_s = np.arange(count) * load.step_s
+        self.step = columns.whole(np.repeat(np.array(steps), RANKS_A_NODE).tolist())
+        self.start_s = columns.offsets(np.repeat(after_s, RANKS_A_NODE).tolist())
+        self.step_s = columns.durations([load.step_s] * RANKS_A_NODE * count)
+        # A step's collectives are told once a later step is closed.
+        told = range(max(steps.start - 1, 0), steps.stop - 1)
+        least = job.slowest[told.start : told.stop] - self._of(nodes, told).max(axis=2)
+        self.told = columns.whole(list(told))
+        self.wait_s, self.duration_s = _Cells(least), _Cells(least + _TRANSFER * load.step_s)
+        self.first_s, self.waited_s = _Cells(ready[:, 0]), _Cells(waits.sum(axis=1))
+        left_s = after_s[-1] + float(job.slowest[steps.stop - 1]) + _TRANSFER * load.step_s
+        self.last_s = columns.offsets([left_s] * RANKS_A_NODE)
+        self.longest_s: list[float] = waits.max(axis=(1, 2)).astype(float).round(6).tolist()
+        if load.microbatches > 1:
+            each = (len(nodes), count * RANKS_A_NODE, load.microbatches)
+            shares = [np.broadcast_to(part.reshape(*each[:2], 1) / each[2], each) for part in seconds[2:4]]
+            self.forward_s, self.backward_s = map(_Cells, shares)
+
+    def _of(self, nodes: Ints, steps: range) -> Floats:
+        """When the ranks of ``nodes`` are ready in ``steps``, (nodes, steps, ranks)."""
+        ready = self.job.ready[steps.start : steps.stop].reshape(len(steps), self.job.load.nodes, RANKS_A_NODE)
+        return np.ascontiguousarray(ready[:, nodes].transpose(1, 0, 2))
+
+    def event(self, node: _Node, row: int) -> StepTimings:
+        """The message of ``node``, which is the block's number ``row``."""
+        return StepTimings(
+            **node.about,  # type: ignore[arg-type]  # one dict of all that does not change
+            sequence=node.next(),
+            t0_s=self.began_s + self.steps.start * self.job.load.step_s,
+            rank=node.rank(len(self.steps)),
+            step=self.step,
+            start_s=self.start_s,
+            step_s=self.step_s,
+            phases={name: cells.column(row) for name, cells in self.phases.items()},
+            microbatches=self._microbatches(node, row) if self.job.load.microbatches > 1 else None,
+            collectives=CollectiveSums(
+                **_constant(self.job.load.ranks, columns.rows(self.told)),
+                step=self.told,
+                wait_s=self.wait_s.column(row),
+                duration_s=self.duration_s.column(row),
+                reached_rank=node.rank(1),
+                reached_seq=self.reached,
+                span_rank=node.rank(1),
+                span_first_s=self.first_s.column(row),
+                span_last_s=self.last_s,
+                span_waited_s=self.waited_s.column(row),
+                longest_wait_s=self.longest_s[row],
+            ),
         )
 
-    def phases(self, node: int, sequence: int, steps: range, began_s: float) -> OpTimings:
-        """A node's phases of some steps; a late rank computes longer, and the others wait for it."""
-        load, common = self.load, self.common(node, sequence, steps, began_s)
-        rank, step, op = _grid(common["ranks"], steps, range(len(PHASES)))
-        ready, slowest = self.ready[step, rank], self.slowest[step, 0]
-        small = 0.02 * load.step_s * self.jitter(rank.shape)
-        optimizer = load.step_s - slowest
-        choices = [small, 0.3 * (ready - small), 0.7 * (ready - small), slowest - ready, optimizer]
-        seconds = np.choose(op, [*choices, np.full(rank.shape, load.step_s)])
-        start = (step - steps.start) * load.step_s + np.choose(op, [0.0, small, 0.3 * ready, ready, slowest, 0.0])
-        return OpTimings(
-            **common,
-            devices=[f"{self.name}-gpu-{one}" for one in common["ranks"]],
-            ops=list(PHASES),
-            rank=rank.tolist(),
-            step=step.tolist(),
-            op=op.tolist(),
-            microbatch=[-1] * rank.size,
-            start_s=start.round(6).tolist(),
-            duration_s=seconds.round(6).tolist(),
+    @cached_property
+    def reached(self) -> Column:
+        """The number of the last step's collective, for each rank of a node."""
+        return columns.whole([self.steps.stop - 1] * RANKS_A_NODE)
+
+    @cached_property
+    def batches(self) -> tuple[Column, Column]:
+        """Step and number of every micro-batch."""
+        each, rows = self.job.load.microbatches, len(self.steps) * RANKS_A_NODE
+        step = np.repeat(np.array(self.steps), RANKS_A_NODE * each)
+        return columns.whole(step.tolist()), columns.whole(list(range(each)) * rows)
+
+    def _microbatches(self, node: _Node, row: int) -> Microbatches:
+        step, number = self.batches
+        return Microbatches(
+            rank=node.each_rank(self.job.load.microbatches, len(self.steps)),
+            step=step,
+            microbatch=number,
+            forward_s=self.forward_s.column(row),
+            backward_s=self.backward_s.column(row),
         )
+
+
+@cache
+def _constant(ranks: int, rows: int) -> dict[str, Any]:
+    """What sums of as many steps of a job with so many ranks have in common."""
+    return {
+        "groups": ["world"],
+        "group_sizes": columns.whole([ranks]),
+        "operations": ["all_reduce"],
+        "group": columns.whole([0] * rows),
+        "operation": columns.whole([0] * rows),
+        "count": columns.whole([1] * rows),
+        "members": columns.whole([RANKS_A_NODE] * rows),
+        "bytes": columns.whole([_BYTES] * rows),
+        "reached_group": columns.whole([0] * RANKS_A_NODE),
+    }
 
 
 def messages(load: Load, began_s: float) -> Iterator[Message]:
     """Every message of ``load``, in the order of time; ``began_s`` is its start in Unix time."""
     jobs = [_Job(load, f"{load.name}-{number}", seed=number) for number in range(load.jobs)]
-    nodes = [(job, node) for job in jobs for node in range(load.ranks // RANKS_A_NODE)]
-    moments = np.arange(len(nodes)) * 0.618034 % 1.0
-    done = [0] * len(nodes)
+    moments = np.arange(load.jobs * load.nodes) * 0.618034 % 1.0
+    order = np.argsort(moments)
+    of_job, node = np.divmod(np.arange(moments.size), load.nodes)
+    done = np.zeros(moments.size, dtype=np.int64)
     for second in range(load.seconds + 1):
-        for at in np.argsort(moments).tolist():
-            due_s = second + float(moments[at])
-            steps = range(done[at], min(int(due_s / load.step_s + 1e-9), load.steps))
-            if not steps:
-                continue
-            done[at] = steps.stop
-            job, node = nodes[at]
-            make = job.collectives if load.collectives else job.phases
-            yield Message(due_s, steps, make(node, second, steps, began_s))
-
-
-def _grid(ranks: list[int], steps: range, rows: range) -> tuple[Whole, Whole, Whole]:
-    """Rank, step and number of every row: a rank's rows together, as the sidecar writes them."""
-    rank, step, row = np.meshgrid(ranks, np.array(steps), np.array(rows), indexing="ij")
-    return rank.ravel(), step.ravel(), row.ravel()
+        closed = np.minimum(((second + moments) / load.step_s + 1e-9).astype(np.int64), load.steps)
+        due = order[closed[order] > done[order]]
+        if not due.size:
+            continue
+        same, which = np.unique(np.stack([of_job[due], done[due], closed[due]]), axis=1, return_inverse=True)
+        which = which.ravel()
+        row = np.zeros(due.size, dtype=np.int64)
+        blocks = []
+        for number, (job, first, end) in enumerate(same.T.tolist()):
+            mine = np.flatnonzero(which == number)
+            row[mine] = np.arange(mine.size)
+            blocks.append(_Block(jobs[job], node[due[mine]], range(first, end), began_s))
+        for at, number, place in zip(due.tolist(), which.tolist(), row.tolist(), strict=True):
+            block = blocks[number]
+            sender = block.job.nodes[int(node[at])]
+            yield Message(second + float(moments[at]), block.steps, block.event(sender, place))
+        done = np.maximum(done, closed)

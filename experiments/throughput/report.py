@@ -15,6 +15,8 @@ def text(found: dict[str, Any]) -> str:
         parts.append(_rates(found["throughput"], found.get("peers", [])))
     elif "peers" in found:
         parts.append(_rates([], found["peers"]))
+    if "analyze" in found:
+        parts.append(_analyses(found["analyze"]))
     if "delay" in found:
         parts.append(_delays(found["delay"]))
     return "\n\n".join(parts)
@@ -24,10 +26,13 @@ def _rates(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> str:
     rows = [
         [
             f"`paceline streams`, {one['name']}",
-            f"{one['rows']:,}",
-            f"{one['rows_a_message']:,}",
-            f"{one['rows_per_s']:,.0f}",
-            f"{one['rows_per_processor_s']:,.0f}",
+            f"{one['rank_steps']:,}",
+            f"{one['rank_steps_a_message']:,.0f}",
+            f"{one['rank_steps_per_s']:,.0f}",
+            f"{one['rank_steps_per_s'] * one['timings_a_rank_step']:,.0f}",
+            f"{one['rank_steps_per_processor_s'] * one['timings_a_rank_step']:,.0f}",
+            f"{one['bytes_a_rank_step']:,.0f}",
+            _memory(one),
             f"{one['named']} of {one['late']}, {one['wrongly_named']} others",
         ]
         for one in ours
@@ -35,37 +40,55 @@ def _rates(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> str:
     rows += [
         [
             f"{one['name']} ({one['version']})",
-            f"{one['rows']:,}",
-            "1",
+            "-",
+            "-",
+            "-",
             f"{one['rows_per_s']:,.0f}",
             f"{one['rows'] / one['processor_s']:,.0f}",
+            "-",
+            "-",
             "-",
         ]
         for one in peers
         if "skipped" not in one
     ]
     left_out = [f"Left out: {one['name']}: {one['skipped']}." for one in peers if "skipped" in one]
-    head = ["who", "rows", "rows a message", "rows/s", "rows a processor second", "late ranks named"]
-    return "\n".join([_table(head, rows), *left_out])
+    head = ["who", "rank-steps", "rank-steps a message", "rank-steps/s", "timings/s", "timings a processor second"]
+    head += ["bytes a rank-step", "memory at most", "late ranks named"]
+    told = "A rank-step of ours is seven phases and one collective: 8 timings; a row of the peers is one timing."
+    return "\n".join([_table(head, rows), "", told, *left_out])
+
+
+def _analyses(ours: list[dict[str, Any]]) -> str:
+    rows = [
+        [one["name"], f"{one['rank_steps']:,}", f"{one['us_a_rank_step']:.1f}", f"{one['start_s']:.1f}"] for one in ours
+    ]
+    return _table(["`paceline analyze`", "rank-steps", "us a rank-step, processor time", "s to start"], rows)
 
 
 def _delays(ours: list[dict[str, Any]]) -> str:
     rows = [
         [
             one["name"],
-            f"{one['rows_per_s']:,.0f}",
-            f"{one['rows_a_message']:,}",
+            f"{one['rank_steps_per_s']:,.0f}",
+            f"{one['messages']:,}",
             _quantiles(one["findings"]["from_step_end"]),
             _quantiles(one["findings"]["from_last_message"]),
             _quantiles(one["windows"]),
             f"{one['processor_share']:.0%}",
+            _memory(one),
+            f"{one['worst_send_s']:.2f} s, {one['load_processor_share']:.0%} of a core",
             f"{one['named']} of {one['late']}, {one['wrongly_named']} others",
         ]
         for one in ours
     ]
-    head = ["load", "rows/s", "rows a message", "finding, from the end of its last step"]
-    head += ["finding, from the last message with it", "1 s window, from its end", "worker's processor"]
-    return _table([*head, "late ranks named"], rows)
+    head = ["load", "rank-steps/s", "messages", "finding, from the end of its last step"]
+    head += ["finding, from the last message with it", "1 s window, from its end", "worker's processor", "its memory"]
+    return _table([*head, "load late by at most", "late ranks named"], rows)
+
+
+def _memory(one: dict[str, Any]) -> str:
+    return f"{one['memory_peak_bytes'] / 2**20:,.0f} MiB"
 
 
 def _quantiles(found: dict[str, Any]) -> str:

@@ -1,10 +1,13 @@
 """One run of the worker: a fresh Kafka node, a load, and what came of it.
 
 Rule of this file: two ways to load it. **Pre-loaded**: everything lies on the topic before the worker starts, so that
-nobody but worker and broker needs a processor; the rate is taken from the worker's own counter, from the first rows in
-to the last. **Paced**: the worker has joined and is idle, then every message comes at its moment, as from a cluster.
+nobody but worker and broker needs a processor; the rate is taken from the worker's own counter, from the first messages
+in to the last. **Paced**: the worker has joined and is idle, then every message comes at its moment, as from a cluster.
+Beside them ``paceline analyze`` on a recording of the same messages, with neither broker nor worker.
 """
 
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,10 +17,10 @@ from typing import Any
 
 from paceline.kafka.topic_admin import ensure_topics
 
-from ..processes import RunError, Worker, apache_kafka, worker
+from ..processes import ROOT, RunError, Worker, apache_kafka, worker
 from . import delays
-from .jobs import RANKS_A_NODE, Load
-from .load import Sent, paced, preload
+from .jobs import TIMINGS_A_RANK_STEP, Load
+from .load import Sent, paced, preload, record
 
 LOOK_S = 0.1
 TIMEOUT_S = 600.0
@@ -29,17 +32,19 @@ def say(line: str) -> None:
 
 
 def throughput(load: Load) -> dict[str, Any]:
-    """Rows a second of one worker on a pre-loaded topic."""
+    """Rank-steps a second of one worker on a pre-loaded topic."""
     with apache_kafka() as settings, tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
         ensure_topics(settings)
-        sent = preload(settings, load, lambda rows: say(f"{load.name}: {rows:,} rows loaded"))
-        say(f"{load.name}: all {sent.rows:,} rows in {sent.messages:,} messages loaded; starting the worker")
+        sent = preload(settings, load, lambda number: say(f"{load.name}: {number:,} rank-steps loaded"))
+        say(
+            f"{load.name}: all {sent.rank_steps:,} rank-steps in {sent.messages:,} messages loaded; starting the worker"
+        )
         with worker(settings, ready=False, log=Path(folder) / "streams.log") as running:
-            measured = _rate(running, sent, load.name)
+            measured = _rate(running, sent, load.name) | {"memory_peak_bytes": running.memory_peak_bytes()}
         answers = delays.read(settings)
     measured |= _described(load, sent) | delays.verdict(load, answers)
     named = f"{measured['named']} of {measured['late']} late ranks named"
-    say(f"{load.name}: {measured['rows_per_s']:,.0f} rows/s, {named}")
+    say(f"{load.name}: {measured['rank_steps_per_s']:,.0f} rank-steps/s, {named}")
     return measured
 
 
@@ -61,13 +66,12 @@ def _rate(running: Worker, sent: Sent, name: str) -> dict[str, Any]:
         time.sleep(LOOK_S)
     share = (count - first[1]) / sent.messages
     seconds, processor_s = now - first[0], running.processor_s() - first[2]
-    rows = round(sent.rows * share)
+    rank_steps = sent.rank_steps * share
     return {
         "seconds": seconds,
         "processor_s": processor_s,
-        "rows_per_s": rows / seconds,
-        "rows_per_processor_s": rows / processor_s,
-        "bytes_a_row": running.count("event_bytes_total") / sent.rows,
+        "rank_steps_per_s": rank_steps / seconds,
+        "rank_steps_per_processor_s": rank_steps / processor_s,
         "dead_letters": running.count("dead_letters_total"),
     }
 
@@ -78,21 +82,48 @@ def delay(load: Load) -> dict[str, Any]:
         ensure_topics(settings)
         with worker(settings, ready=True, log=Path(folder) / "streams.log") as running:
             began, used = time.monotonic(), running.processor_s()
-            sent = paced(settings, load, lambda rows: say(f"{load.name}: {rows:,} rows sent"))
+            sent = paced(settings, load, lambda number: say(f"{load.name}: {number:,} rank-steps sent"))
+            seconds = time.monotonic() - began
             measured: dict[str, Any] = {
-                "seconds": time.monotonic() - began,
-                "processor_share": (running.processor_s() - used) / (time.monotonic() - began),
+                "seconds": seconds,
+                "processor_share": (running.processor_s() - used) / seconds,
+                "memory_peak_bytes": running.memory_peak_bytes(),
                 "worst_send_s": sent.late_s,
                 "worst_acknowledgement_s": sent.acknowledged_s,
+                "load_processor_share": sent.processor_s / seconds,
                 "backlog_messages": sent.messages - running.count("events_total"),
             }
             _drain(lambda: running.count("events_total") >= sent.messages, running)
         answers = delays.read(settings)
     measured |= _described(load, sent) | delays.verdict(load, answers)
-    measured |= {"rows_per_s": sent.rows / load.seconds, "windows": delays.to_windows(answers)}
+    measured |= {"rank_steps_per_s": sent.rank_steps / load.seconds, "windows": delays.to_windows(answers)}
     measured |= {"findings": delays.to_findings(load, sent, answers)}
     say(f"{load.name}: findings {measured['findings']['from_step_end']}, windows {measured['windows']}")
     return measured
+
+
+def analyzed(load: Load) -> dict[str, Any]:
+    """Processor time of ``paceline analyze`` a rank-step, without what it takes to start."""
+    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
+        recorded, empty = str(Path(folder) / "load.jsonl"), str(Path(folder) / "empty.jsonl")
+        sent = record(recorded, load)
+        Path(empty).touch()
+        start_s, processor_s = _analyze_s(empty), _analyze_s(recorded)
+    each = (processor_s - start_s) / sent.rank_steps
+    say(f"{load.name}: analyze takes {1e6 * each:.1f} us a rank-step, and {start_s:.1f} s to start")
+    return {**_described(load, sent), "start_s": start_s, "processor_s": processor_s, "us_a_rank_step": 1e6 * each}
+
+
+def _analyze_s(path: str) -> float:
+    """Processor time, user and system, of ``paceline analyze`` on the recording at ``path``."""
+    command = [sys.executable, "-m", "paceline", "analyze", path]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        said = process.stderr.read() if process.stderr else b""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if b"could not be judged" in said:
+        raise RunError(f"analyze: {said.decode(errors='replace').splitlines()[0]}")
+    return usage.ru_utime + usage.ru_stime
 
 
 def _drain(done: Callable[[], bool], running: Worker) -> None:
@@ -107,11 +138,13 @@ def _drain(done: Callable[[], bool], running: Worker) -> None:
 def _described(load: Load, sent: Sent) -> dict[str, Any]:
     return {
         "name": load.name,
-        "kind": "collectives" if load.collectives else "phases",
         "jobs": load.jobs,
         "ranks": load.ranks,
-        "nodes": load.jobs * load.ranks // RANKS_A_NODE,
-        "rows": sent.rows,
+        "nodes": load.jobs * load.nodes,
+        "microbatches": load.microbatches,
+        "timings_a_rank_step": TIMINGS_A_RANK_STEP,
+        "rank_steps": sent.rank_steps,
         "messages": sent.messages,
-        "rows_a_message": load.rows_a_message,
+        "rank_steps_a_message": sent.rank_steps / sent.messages,
+        "bytes_a_rank_step": sent.bytes / sent.rank_steps,
     }
