@@ -1,15 +1,13 @@
-"""Messages onto the bus: as fast as they go, or at the pace of the jobs that send them.
+"""Messages onto the bus as fast as they go, or into a recording.
 
-Rule of this file: the sidecar's producer settings; few values are held at a time. A paced load is not compressed: one
-process here would compress for thousands of nodes, and measure itself. While nothing is due, what comes is encoded.
+Rule of this file: the sidecar's producer settings; values are made one at a time and never kept.
 """
 
+import contextlib
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,16 +16,11 @@ from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import Writer
-from paceline.timed_event import TimedEvent
 
 from .jobs import Load, messages
 
 #: The client compresses with a single thread, and what is pre-loaded waits for it in memory.
 FLUSH_S = 300.0
-#: Messages that are encoded ahead at most: the nodes of one step of the largest load, and some.
-AHEAD = 15_000
-#: Messages due within so long are sent together.
-GRAIN_S = 0.005
 #: One-row events for the peers: jobs x ranks, keyed by both.
 PEER_JOBS, PEER_RANKS = 8, 128
 
@@ -51,8 +44,17 @@ class Sent:
     processor_s: float = 0.0
     steps: dict[tuple[str, int], float] = field(default_factory=dict)
 
+    def note(self, messages: "Sequence[Encoded]", now_s: float) -> None:
+        """They were sent."""
+        for message in messages:
+            for step in message.steps:
+                self.steps[message.job, step] = now_s
+            self.rank_steps += message.rank_steps
+            self.messages += 1
+            self.bytes += len(message.data)
 
-class _Encoded(NamedTuple):
+
+class Encoded(NamedTuple):
     """A message as it travels."""
 
     due_s: float
@@ -62,91 +64,37 @@ class _Encoded(NamedTuple):
     data: bytes
 
 
+def encoded(load: Load, began_s: float) -> Iterator[Encoded]:
+    """Every message of ``load``, in the order of time."""
+    for due_s, steps, event in messages(load, began_s):
+        yield Encoded(due_s, event.job, steps, columns.rows(event.rank), wire.encode(event))
+
+
 def preload(settings: BrokerSettings, load: Load, progress: Progress) -> Sent:
     """Everything at once, under times that are already past."""
     sent = Sent(began_s=time.time() - load.seconds - 1.0)
-    _send(settings, sent, _encoded(load, sent.began_s), progress, compression_type="gzip")
-    return sent
-
-
-def paced(settings: BrokerSettings, load: Load, progress: Progress) -> Sent:
-    """Every message at its moment."""
-    sent = Sent(began_s=time.time() + 1.0)
-    _send(settings, sent, _at_their_moments(load, sent), progress, compression_type=None)
+    producer, told = clients.producer(settings, "bench-load"), 0.0
+    try:
+        for message in encoded(load, sent.began_s):
+            producer.send(topics.OP.name, key=message.job.encode(), value=message.data)
+            sent.note([message], time.time())
+            if message.due_s >= told + 10.0:
+                told = message.due_s
+                progress(sent.rank_steps)
+        producer.flush(FLUSH_S)
+    finally:
+        producer.close()
     return sent
 
 
 def record(path: str, load: Load) -> Sent:
     """Everything into a recording."""
     sent = Sent(began_s=1.7e9)
-    writer = Writer(path)
-    try:
-        for message in messages(load, sent.began_s):
-            writer.write_event(TimedEvent(sent.began_s + message.due_s, topics.OP, message.event))
-            sent.rank_steps += columns.rows(message.event.rank)
-            sent.messages += 1
-    finally:
-        writer.close()
+    with contextlib.closing(Writer(path)) as writer:
+        for message in encoded(load, sent.began_s):
+            writer.write(topics.OP.name, message.job, int(1000 * (sent.began_s + message.due_s)), message.data)
+            sent.note([message], sent.began_s + message.due_s)
     return sent
-
-
-def _encoded(load: Load, began_s: float) -> Iterator[_Encoded]:
-    for due_s, steps, event in messages(load, began_s):
-        yield _Encoded(due_s, event.job, steps, columns.rows(event.rank), wire.encode(event))
-
-
-def _at_their_moments(load: Load, sent: Sent) -> Iterator[_Encoded]:
-    """Each message when it is due."""
-    source, ahead = _encoded(load, sent.began_s), deque[_Encoded]()
-
-    def left_s() -> float:
-        return sent.began_s + ahead[0].due_s - time.time()
-
-    more = True
-    while more or ahead:
-        while more and (not ahead or (len(ahead) < AHEAD and left_s() > GRAIN_S)):
-            following = next(source, None)
-            more = following is not None
-            if following is not None:
-                ahead.append(following)
-        if not ahead:
-            return
-        if (left := left_s()) > GRAIN_S:
-            time.sleep(left)
-        sent.late_s = max(sent.late_s, -left)
-        yield ahead.popleft()
-
-
-def _send(
-    settings: BrokerSettings,
-    sent: Sent,
-    due: Iterator[_Encoded],
-    progress: Progress,
-    **options: Any,
-) -> None:
-    producer = clients.producer(settings, "bench-load", **options)
-    told, used = 0.0, time.process_time()
-
-    def acknowledged(metadata: Any, began_s: float) -> None:
-        sent.acknowledged_s = max(sent.acknowledged_s, time.time() - began_s)
-
-    try:
-        for message in due:
-            now_s = time.time()
-            future = producer.send(topics.OP.name, key=message.job.encode(), value=message.data)
-            future.add_callback(partial(acknowledged, began_s=now_s))
-            for step in message.steps:
-                sent.steps[message.job, step] = now_s
-            sent.rank_steps += message.rank_steps
-            sent.messages += 1
-            sent.bytes += len(message.data)
-            if message.due_s >= told + 5.0:
-                told = message.due_s
-                progress(sent.rank_steps)
-        producer.flush(FLUSH_S)
-    finally:
-        producer.close()
-    sent.processor_s = time.process_time() - used
 
 
 def rows(number: int) -> Iterator[tuple[bytes, bytes]]:

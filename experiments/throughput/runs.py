@@ -20,7 +20,8 @@ from paceline.kafka.topic_admin import ensure_topics
 from ..processes import ROOT, RunError, Worker, apache_kafka, worker
 from . import delays
 from .jobs import TIMINGS_A_RANK_STEP, Load
-from .load import Sent, paced, preload, record
+from .load import Sent, preload, record
+from .pacing import paced
 
 LOOK_S = 0.1
 TIMEOUT_S = 600.0
