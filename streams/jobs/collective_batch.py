@@ -127,7 +127,7 @@ class CollectiveBatch(NamedTuple):
     spans: Spans
     reached: Reached
     longest_wait_s: float
-    #: The latest step of any of the collectives; -1 where none is known.
+    #: The latest step of any of the collectives, or that is closed; -1 where none is known.
     last_step: int
 
 
@@ -194,8 +194,13 @@ def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTr
         spans=spans.merged() if spans.ranks.size else spans,
         reached=reached,
         longest_wait_s=max(longest, default=0.0),
-        last_step=max(int(calls.step.max(initial=-1)), int(sums.step.max(initial=-1))),
+        last_step=max(int(step.max(initial=-1)) for step in (calls.step, sums.step, _closed(messages))),
     )
+
+
+def _closed(messages: Sequence[CollectiveMessage]) -> Ints:
+    """The steps that ranks have closed: their collectives are summed a step later."""
+    return whole([message.step for message in messages if isinstance(message, StepTimings)])
 
 
 def _together(kind: Any, parts: Sequence[Any]) -> Any:

@@ -38,7 +38,9 @@ def test_json_is_every_finding_of_the_processor(file, events):
     """What it prints is what the same code says on the bus, one object a line."""
     done = analyze(file, "--json")
     processor = Processor()
-    said = [found for event in events for _, found in processor.update(topics.OP_V1, event) if isinstance(found, Finding)]
+    said = [
+        found for event in events for _, found in processor.update(topics.OP_V1, event) if isinstance(found, Finding)
+    ]
     assert done.returncode == 0
     assert done.stdout == b"".join(wire.encode(found) + b"\n" for found in said)
     assert said

@@ -42,7 +42,10 @@ def test_jobs_do_not_mix(make_training):
     def findings(events):
         processor = Processor()
         return [
-            found for event in events for _, found in processor.update(topics.OP_V1, event) if isinstance(found, Finding)
+            found
+            for event in events
+            for _, found in processor.update(topics.OP_V1, event)
+            if isinstance(found, Finding)
         ]
 
     mixed = findings([event for row in zip(*runs.values(), strict=True) for event in row])

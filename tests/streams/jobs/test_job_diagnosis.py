@@ -10,8 +10,8 @@ from paceline.events import RankCondition, Thresholds
 from paceline.gpu.throttle import HARDWARE_THERMAL
 from streams.jobs.config import JobConfig
 from streams.jobs.job_diagnosis import JobDiagnosis
-from streams.step_rows import SharedRows
 from streams.snapshots import pack, unpack
+from streams.step_rows import SharedRows
 
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
 ROWS = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
