@@ -37,6 +37,8 @@ CHECKPOINT_S = 2.0
 CHECKPOINT_EVENTS = 500
 #: … but snapshots may take no more than one part in so many of the time.
 SNAPSHOT_SHARE = 20
+#: With so many messages to take, which no worker takes in a tenth of a second, more are judged at a time.
+BACKLOG = 500
 #: The windows that ``/metrics`` tells of, and for how many jobs at most.
 WINDOW_S = 10.0
 MOST_JOBS = 1000
@@ -236,6 +238,7 @@ class Door:
             Exception: an answer or a snapshot could not be delivered. The worker must start again from what is stored.
         """
         async with self._storing:
+            self.processor.backlog = sum(self.lag().values()) > BACKLOG
             gone = [key for key in self.processor.take_forgotten() if key in self._open]
             due = [key for key in self._dirty() if everything or self._due(key)]
             lanes: dict[int, list[Key]] = defaultdict(list)
@@ -265,7 +268,11 @@ class Door:
         async with opened.telling:
             if self._open.get(key) is not opened:
                 return
-            epoch, mark = self.epoch, self.offsets.mark()
+            epoch = self.epoch
+            await self._flush(key, opened)
+            if epoch != self.epoch:
+                return
+            mark = self.offsets.mark()
             waiting, opened.waiting, opened.events = opened.waiting, [], 0
             began_s = self.clock()
             data, reason = self._snapshot(key)
@@ -288,6 +295,19 @@ class Door:
             self.offsets.stored(key, mark)
             if data is None and key not in self.processor:
                 self._open.pop(key, None)
+
+    async def _flush(self, key: Key, opened: _Open) -> None:
+        """Have judged what waits for more messages of its job: nobody knows whether any will come."""
+        epoch = self.epoch
+        try:
+            said = [(target, answer, wire.encode(answer)) for target, answer in self.processor.flush(key)]
+        except Exception:
+            log.exception("%s: what waited could not be judged", key.text())
+            return
+        for target, answer, value in said:
+            await self._say(target, answer, value, opened)
+            if epoch != self.epoch:
+                return
 
     def _snapshot(self, key: Key) -> tuple[bytes | None, str | None]:
         """The state as bytes, None where it was forgotten. A state that has none is dropped: then also why.

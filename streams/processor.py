@@ -52,6 +52,11 @@ class Processor:
         """What the decisions have still to say, now that nothing more comes."""
         return [(topic_of(answer), answer) for state, _ in self.states.values() for answer in state.finish()]
 
+    def flush(self, key: Key) -> list[tuple[Topic, Event]]:
+        """What the messages that still wait in the state of ``key`` bring to light."""
+        held = self.states.get(key)
+        return [] if held is None else [(topic_of(answer), answer) for answer in held[0].finish()]
+
     def _advance(self, time_s: float | None) -> float:
         if time_s is None:
             return self.now_s or 0.0

@@ -7,6 +7,7 @@ import random
 import pytest
 
 from paceline import topics, wire
+from streams import gather
 from streams.door import Door
 from streams.offsets import Partition
 from streams.processor import Processor
@@ -141,6 +142,38 @@ def test_nothing_is_committed_before_its_answers_are_delivered(messages):
         return broker.committed
 
     assert asyncio.run(run()) == 0
+
+
+def test_what_waits_for_more_is_judged_before_it_is_stored(make_training, monkeypatch):
+    """Of a job of many nodes messages wait for each other; when no more of them come, all is said all the same."""
+    monkeypatch.setattr(gather, "PARTS", 1 / 3)  # three rounds of all nodes wait, and the last two come in vain
+    events = make_training(ranks=4, nodes=4, seconds=20, slow=2, slow_from_s=6)
+    broker, processor = Broker([wire.encode(event) for event in events]), Processor()
+    answers = [answer for event in events for answer in processor.update(topics.OP_V1, event)]
+    last = processor.finish()
+    assert last
+    asyncio.run(work(broker, Clock(), step_s=0.01))
+    published = [(topic, value) for topic, value in broker.published if topic != topics.DEADLETTER.name]
+    assert sorted(published) == sorted((topic.name, wire.encode(answer)) for topic, answer in [*answers, *last])
+
+
+def test_a_backlog_is_judged_together_and_nothing_is_said_otherwise(messages, uninterrupted):
+    """A worker that is behind takes more at a time; findings stay, byte for byte."""
+    broker, clock = Broker(messages), Clock()
+
+    async def run():
+        door = door_of(broker, clock)
+        broker.ends = lambda: {AT: (10**6, 0)}
+        for offset, message in enumerate(messages):
+            await door.take(topics.OP_V1, AT, offset, message)
+            await door.checkpoint()
+        assert door.processor.backlog
+        broker.ends = lambda: {AT: (len(messages), 0)}
+        await door.checkpoint(everything=True)
+        assert not door.processor.backlog
+
+    asyncio.run(run())
+    assert findings(broker) == findings(uninterrupted)
 
 
 def test_an_idle_job_is_stored_too(messages):
