@@ -127,10 +127,11 @@ class Batcher:
             if job.alive
         }
 
-    def waiting(self, key: tuple[str, int]) -> tuple[bool, int]:
-        """Whether rows of a job have been taken and not given away yet, and of how many lost that is so."""
+    def waiting(self, key: tuple[str, int]) -> tuple[bool, int, float]:
+        """What of a job has been taken and not given away yet: whether any rows, how many lost, and from which step on
+        the sums of its collectives."""
         job = self._jobs[key]
-        return bool(job.told.steps or job.told.calls), job.lost
+        return bool(job.told.steps or job.told.calls), job.lost, job.told.held_from()
 
     def observe(self, key: tuple[str, int], conditions: list[RankCondition]) -> None:
         """What the node did to the ranks meanwhile: it goes out with their next rows."""
@@ -199,6 +200,8 @@ class Batcher:
             if told.crowded():
                 self._close_steps(job)
             self.unfit_rows += not told.append_collective(rank, collective, one_by_one=one_by_one)
+        for collective in report.again:
+            told.append_again(rank, collective)
         for step in report.steps:
             if told.crowded():
                 self._close_steps(job)

@@ -5,7 +5,8 @@ for who comes last into a collective waits for nobody. What a step comes to is g
 is refused. What is held is bounded: beyond it the oldest steps go, complete or not.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from paceline.sidecar.columns import LARGEST, LONGEST_WORD, MOST_WORDS
@@ -15,6 +16,8 @@ from paceline.sidecar.rank_rows import CollectiveRow
 MOST_HELD = 20_000
 #: Sums that one message takes, and that one step may come to.
 MOST_SUMS = 2000
+#: Each end tells its own: no two of them are one.
+_BETWEEN_TWO = frozenset(("send", "recv"))
 #: Groups and operations that one step may name.
 MOST_STEP_WORDS = MOST_WORDS // 4
 
@@ -47,20 +50,20 @@ class HeldCollectives:
     """Told each rank's collectives, it gives away the sums of steps that are complete."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, dict[tuple[str, int], _Call]] = {}
+        self._steps: dict[int, dict[tuple[Any, ...], _Call]] = {}
         self._held = 0
         #: The latest step that was given away.
         self._given = -1
 
-    def append(self, row: CollectiveRow) -> bool:
-        """One rank's part in a collective of a step; whether it comes in time."""
-        step, seq, group, _, _, _, _, duration_s, wait_s = row
+    def append(self, rank: int, row: CollectiveRow) -> bool:
+        """The part of ``rank`` in a collective of a step; whether it comes in time."""
+        step, seq, group, _, operation, _, _, duration_s, wait_s = row
         if step <= self._given:
             return False
         calls = self._steps.get(step)
         if calls is None:
             calls = self._steps[step] = {}
-        key = (group, seq)
+        key = (group, seq, rank) if operation in _BETWEEN_TWO else (group, seq)
         call = calls.get(key)
         if call is None:
             calls[key] = _Call(row)
@@ -73,13 +76,17 @@ class HeldCollectives:
             call.duration_s = duration_s
         return True
 
+    def first(self) -> float:
+        """The earliest step that is held."""
+        return min(self._steps, default=math.inf)
+
     def full(self) -> bool:
         """Whether more is held than may be."""
         return self._held >= MOST_HELD
 
     def due(self, before: float) -> bool:
         """Whether ``take`` has something to give away."""
-        return self.full() or any(step < before for step in self._steps)
+        return self.full() or self.first() < before
 
     def take(self, before: float) -> list[Sum]:
         """The sums of the steps ``before`` this one, as many as fit into a message, the oldest first.
@@ -92,7 +99,7 @@ class HeldCollectives:
         for step in sorted(self._steps):
             if step >= before and (spare is None or self._held <= spare):
                 break
-            found = _summed(step, self._steps[step].items())
+            found = _summed(step, self._steps[step])
             told = words.union(one.group for one in found).union(one.operation for one in found)
             if sums and (len(sums) + len(found) > MOST_SUMS or len(told) > MOST_WORDS // 2):
                 break
@@ -102,11 +109,11 @@ class HeldCollectives:
         return sums
 
 
-def _summed(step: int, calls: Iterable[tuple[tuple[str, int], _Call]]) -> list[Sum]:
+def _summed(step: int, calls: Mapping[tuple[Any, ...], _Call]) -> list[Sum]:
     """``calls`` by group, operation and size; a step of too many classes, groups or operations is told in part."""
     sums: dict[tuple[str, str, int], list[Any]] = {}
     words: set[str] = set()
-    for (group, _), call in calls:
+    for (group, *_), call in calls.items():
         key = (group[:LONGEST_WORD], call.operation, call.bytes.bit_length())
         found = sums.get(key)
         if found is None:

@@ -3,6 +3,8 @@
 Rule of this file: pure, and safe from whatever a rank sends: marks that cannot be are refused before they are used.
 """
 
+import math
+
 import msgspec
 
 from paceline.sidecar.open_collectives import OpenCollectives
@@ -36,10 +38,11 @@ class MarkDecoder:
     """One rank's time, told mark by mark, from ``place`` on."""
 
     def __init__(self, place: Place | None = None) -> None:
-        self._rows = RankRows()
+        self._rows = RankRows(place.told if place is not None else 0)
         self._collectives = OpenCollectives(self._rows)
         self._timeline = Timeline(self._rows, self._collectives, place)
         self._repeated = place.repeated if place is not None else 0
+        self._resumed_at, self._told = (place.step, place.told) if place is not None else (0, 0)
         self.lost = 0
 
     def decode(self, message: Marks) -> Report | None:
@@ -50,7 +53,7 @@ class MarkDecoder:
         for time_ns, kind, payload in message.marks[:repeated]:
             feed(time_ns, kind, payload)
         if repeated:
-            self._rows.drop_collectives()
+            self._rows.repeat_collectives(self._resumed_at)
         for time_ns, kind, payload in message.marks[repeated:]:
             feed(time_ns, kind, payload)
         return self._rows.drain(message.link, message.lost)
@@ -60,16 +63,21 @@ class MarkDecoder:
         self._timeline.end()
         return self._rows.drain()
 
-    def settled(self) -> Settled | None:
-        """What another in our place would need to go on from what has been decoded; None before a step was told."""
-        if self._timeline.told is None:
+    def settled(self, before: float = math.inf) -> Settled | None:
+        """What another in our place would need to go on from what has been decoded; None before a step was told.
+
+        Steps from ``before`` on are not safe, though their rows may have been told.
+        """
+        told = self._timeline.told
+        while len(told) > 1 and told[1][1].step <= before:
+            told.popleft()
+        if not told or told[0][1].step > before:
             return None
-        marks, place = self._timeline.told
+        marks, place = told[0]
         repeated = max(self._timeline.fed, self._repeated) - marks
-        before = sum(1 for one in self._collectives.open() if one.start < place.start_ns)
-        return Settled(
-            marks=marks, place=msgspec.structs.replace(place, repeated=repeated), lost=self.lost, open=before
-        )
+        open_before = sum(1 for one in self._collectives.open() if one.start < place.start_ns)
+        place = msgspec.structs.replace(place, repeated=repeated, told=max(told[-1][1].step, self._told))
+        return Settled(marks=marks, place=place, lost=self.lost, open=open_before)
 
     def open(self, before_s: float) -> list[tuple[Collective, float]]:
         """The collectives issued before ``before_s`` (Unix time) whose result is not there yet, with when they were."""

@@ -63,7 +63,16 @@ class NodeSteps:
             self.calls.append(rank, row)
         if not self.phases and self._held.full():
             self._held = HeldCollectives()  # No step is ever closed here, and the first that is begins late enough.
-        return row.step < 0 or self._held.append(row)
+        return row.step < 0 or self._held.append(rank, row)
+
+    def append_again(self, rank: int, row: CollectiveRow) -> None:
+        """A collective of ``rank`` that a sidecar before us told one by one, but died before it was summed."""
+        if travels(row) and row.step >= 0:
+            self._held.append(rank, row)
+
+    def held_from(self) -> float:
+        """The first step whose collectives are not summed yet."""
+        return self._held.first() if self.phases else math.inf
 
     def observe(self, conditions: Sequence[RankCondition]) -> None:
         """What the node did to the ranks meanwhile."""

@@ -4,7 +4,7 @@ Rule of this file: pure. Times come in as integer nanoseconds of the rank's cloc
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from paceline.events import OP_INDEX, OPS, STEP
@@ -50,12 +50,14 @@ class CollectiveRow(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a rank measured since its last report. ``lost`` counts marks that never arrived."""
+    """What a rank measured since its last report. ``lost`` counts marks that never arrived; ``again`` are collectives
+    that a sidecar before us told, but perhaps not the sums of their step."""
 
     steps: list[StepRow]
     collectives: list[CollectiveRow]
     link: LinkReport | None = None
     lost: int = 0
+    again: Sequence[CollectiveRow] = ()
 
 
 class Phase(NamedTuple):
@@ -77,16 +79,20 @@ class Collective:
 
 
 class RankRows:
-    """Collects one rank's finished rows; ``drain`` gives away what there is."""
+    """Collects one rank's finished rows; ``drain`` gives away what there is. Steps before ``told`` were told before."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: int = 0) -> None:
         #: Makes the rank's clock Unix time.
         self.offset_ns = 0
+        self._told = told
+        self._again: list[CollectiveRow] = []
         self._steps: list[StepRow] = []
         self._collectives: list[CollectiveRow] = []
 
     def append_step(self, step: int, start: int, end: int, phases: Iterable[Phase]) -> None:
         """A step that is over."""
+        if step < self._told:
+            return
         seconds = list(_NO_PARTS)
         split: dict[int, tuple[float, float]] = {}
         for op, microbatch, duration in phases:
@@ -105,12 +111,13 @@ class RankRows:
         words = (done.group, done.size, done.operation, done.bytes)
         self._collectives.append(CollectiveRow(done.step, done.seq, *words, start_s, duration / 1e9, done.wait / 1e9))
 
-    def drop_collectives(self) -> None:
-        """Forget the collectives that wait: they were told before."""
+    def repeat_collectives(self, summed_before: int) -> None:
+        """The collectives that wait were told before, and so were the sums of steps before ``summed_before``."""
+        self._again += [row for row in self._collectives if row.step >= summed_before]
         self._collectives = []
 
     def drain(self, link: LinkReport | None = None, lost: int = 0) -> Report | None:
         """What there is; None where there is nothing to say."""
-        report = Report(self._steps, self._collectives, link, lost)
-        self._steps, self._collectives = [], []
-        return report if report.steps or report.collectives or link is not None or lost else None
+        report = Report(self._steps, self._collectives, link, lost, self._again)
+        self._steps, self._collectives, self._again = [], [], []
+        return report if report.steps or report.collectives or link is not None or lost or report.again else None

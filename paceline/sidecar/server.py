@@ -151,8 +151,8 @@ class Sidecar:
         for rank in self._ranks.values():
             if rank.job is None:
                 continue
-            rows, lost = self._batcher.waiting(rank.job)
-            settled = None if rows else rank.decoder.settled()
+            rows, lost, held_from = self._batcher.waiting(rank.job)
+            settled = None if rows else rank.decoder.settled(held_from)
             if settled is not None:
                 before = rank.told.lost if rank.told is not None else 0
                 rank.passed_on = msgspec.structs.replace(settled, lost=before) if lost else settled

@@ -11,6 +11,7 @@ exchanged gradients (or after any, where none ever does). Once ``step()`` has be
 steps. The times of a phase within a step (and micro-batch) are summed.
 """
 
+from collections import deque
 from typing import Any
 
 from paceline.sidecar.cpu_wait import ClosedSteps
@@ -37,6 +38,8 @@ _PER_MICROBATCH = (FORWARD, BACKWARD)
 _SAME_STEP = (OPTIMIZER, COMMUNICATION)
 #: Spans within each other beyond this were never closed.
 _DEEPEST = 64
+#: Places kept for a sidecar after this one: many more than steps wait for their sums.
+_MOST_PLACES = 10_000
 
 
 class Timeline:
@@ -53,14 +56,16 @@ class Timeline:
         self.device_clock = device_clock
         self.step = place.step if place is not None else 0
         self._explicit = place is not None and place.explicit
+        #: Since a place that a boundary led to, no new work: what is exchanged still belongs to the step before.
+        self._resumed = place is not None and not place.explicit
         self._start: int | None = place.start_ns if place is not None else None
         self._last = place.start_ns if place is not None else 0
         self._boundary: int | None = None
         #: Marks fed, and how many they were when the boundary came.
         self.fed = self._boundary_fed = 0
-        #: The latest place between two steps, with the number of the mark after it; the latest whose steps are told.
-        self._reached: tuple[int, Place] | None = None
-        self.told: tuple[int, Place] | None = None
+        #: The latest places between two steps, with the number of the mark after each; and those whose steps are told.
+        self._reached: list[tuple[int, Place]] = []
+        self.told: deque[tuple[int, Place]] = deque(maxlen=_MOST_PLACES)
         #: Open spans: what opened each, and the phase its time counts as.
         self._stack: list[tuple[int, int]] = []
         self._pending: list[tuple[int, int]] = []
@@ -143,6 +148,7 @@ class Timeline:
         self._stack.append((op, label))
 
     def _begin_work(self, t: int, op: int) -> None:
+        self._resumed &= op in _SAME_STEP
         if op == OPTIMIZER:
             self._due = False
         if self._boundary is not None and not self._explicit and op not in _SAME_STEP:
@@ -271,7 +277,7 @@ class Timeline:
             compiled=self._compiled,
             exchanges=self._exchanges,
         )
-        self._reached = (fed, place)
+        self._reached.append((fed, place))
         self._due = False
         self._clear()
         after, self._collected_after = self._collected_after, []
@@ -293,7 +299,8 @@ class Timeline:
         call = COMMUNICATION in opened
         self._exchanged |= BACKWARD in opened
         reducer = not call and payload[5] == marks.REDUCER and BACKWARD in opened
-        self._collectives.issue(t, self.step if self._start is not None else -1, payload, call=call, backward=reducer)
+        step = self.step - self._resumed if self._start is not None else -1
+        self._collectives.issue(t, step, payload, call=call, backward=reducer)
         if reducer:
             self._reduced = True
             if not self.device_clock:
@@ -325,4 +332,5 @@ class Timeline:
 
     def _queue_read(self, t: int, payload: int | None) -> None:
         self._closed.read(payload)
-        self.told = self._reached
+        self.told += self._reached
+        self._reached = []

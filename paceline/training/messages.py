@@ -19,7 +19,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place between two steps of a rank, from which its marks can be read without those before.
 
     ``step`` begins there, at ``start_ns`` of the rank's clock; ``explicit``, ``compiled`` and ``exchanges`` say how
-    this script's steps end. Collectives that ended in the first ``repeated`` marks from there were told before.
+    this script's steps end. Collectives that ended in the first ``repeated`` marks from there were told before, though
+    perhaps not the sums of their steps, and so were the rows of steps before ``told``.
     """
 
     step: Annotated[int, msgspec.Meta(ge=0, le=2**40)]  # More steps follow, and each has to fit into an event.
@@ -28,6 +29,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     compiled: bool
     exchanges: bool
     repeated: Count = 0
+    told: Count = 0
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):

@@ -76,4 +76,5 @@ class Unsettled:
             compiled=place is not None and place.compiled,
             exchanges=place is not None and place.exchanges,
             repeated=max(place.repeated - gone, 0) if place is not None else 0,
+            told=place.told if place is not None else 0,
         )

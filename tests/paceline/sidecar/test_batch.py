@@ -195,6 +195,26 @@ def test_a_collective_counts_once_for_all_ranks_of_a_node_with_its_least_wait() 
     ]
 
 
+def test_what_two_ranks_send_each_other_is_no_one_collective() -> None:
+    """Each end numbers and tells its own."""
+    batcher, key = joined()
+    for rank, operation in enumerate(("send", "recv")):
+        batcher.update(key, rank, Report([step_row(0)], [collective_row(0, operation=operation)]))
+    assert [row[2:5] for row in sums(batcher.end(2000.0))] == [("send", 1, 1), ("recv", 1, 1)]
+
+
+def test_what_a_sidecar_before_told_one_by_one_is_summed_and_not_told_again() -> None:
+    """It died before the step's sums had gone out."""
+    batcher, key = joined(1)
+    batcher.send_full_rows(key, math.inf)
+    again = Report([step_row(1)], [collective_row(1)], again=[collective_row(0)])
+    batcher.update(key, 0, again)
+    assert batcher.waiting(key) == (True, 0, 0)
+    sent = batcher.tick(0.0)
+    assert ([row[0] for row in sums(sent)], told(sent, CollectiveCalls)[0]["step"]) == ([0], [1])
+    assert batcher.waiting(key) == (False, 0, 1)
+
+
 def test_a_step_is_summed_once_every_rank_has_closed_one_after_it() -> None:
     """A collective that nobody waits for comes with the step after its own."""
     batcher, key = joined()

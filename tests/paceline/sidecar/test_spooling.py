@@ -135,7 +135,7 @@ def test_it_is_on_the_disk_while_kafka_takes_its_time(start: Start, tmp_path: Pa
         speaker.say(rank.hello(job="j"))
         for number in range(4):
             speaker.say(rank.step(number))
-        while settled_decoder.decode(speaker.socket.recv(4096)).place.step < 4:
+        while settled_decoder.decode(speaker.socket.recv(4096)).place.step < 3:
             pass
         process.send_signal(signal.SIGKILL)
         process.wait()

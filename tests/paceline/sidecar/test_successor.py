@@ -147,3 +147,32 @@ def test_marks_that_had_to_go_are_counted_and_their_steps_too() -> None:
     last = [row.step for one in said if (report := whole.decode(one)) for row in report.steps]
     assert max(row.step for row in told) == max(last)
     assert kept.again()[2] == lost
+
+
+@pytest.mark.parametrize("said", [recorded(0), explicit(), compiled()], ids=["rank 0", "explicit", "compiled"])
+def test_a_step_whose_collectives_were_not_summed_is_collected_again(said: list[Marks]) -> None:
+    """Its row was told, and comes no second time; its collectives are told again, for the sums alone."""
+    whole = MarkDecoder()
+    reports = [report for one in [*map(whole.decode, said), whole.end()] if (report := one)]
+    steps = [row.step for report in reports for row in report.steps]
+    expected = Counter((row.step, row.seq) for report in reports for row in report.collectives)
+    first, kept = MarkDecoder(), Unsettled()
+    before = [report for one in said[:-4] if (report := first.decode(one))]
+    for one in said[:-2]:
+        kept.add(list(one.marks), one.lost)
+    held_from = max(row.step for report in before for row in report.steps) - 3
+    settled = first.settled(held_from)
+    assert settled is not None
+    assert settled.place.step == held_from
+    kept.settle(settled)
+    place, again, _ = kept.again()
+    second = MarkDecoder(place)
+    after = [second.decode(Marks(marks=again[at : at + 7], offset_ns=0)) for at in range(0, len(again), 7)]
+    after += [*map(second.decode, said[-2:]), second.end()]
+    found = [report for report in after if report]
+    assert [row.step for report in [*before, *found] for row in report.steps] == steps
+    summed = Counter(
+        (row.step, row.seq) for report in before for row in report.collectives if row.step < held_from
+    ) + Counter((row.step, row.seq) for report in found for row in [*report.again, *report.collectives])
+    assert (expected - summed).total() == settled.open
+    assert summed - expected == Counter()
