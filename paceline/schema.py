@@ -31,6 +31,9 @@ UNITS = {
     "_w": "W",
 }
 
+#: The media types of what travels, as IANA has them.
+_MEDIA_TYPES = {"json": "application/json", "msgpack": "application/vnd.msgpack"}
+
 _KEYS = {
     "job": "the job's id",
     "job/node": "the job's id, a slash, the node's name",
@@ -55,9 +58,16 @@ def unit_of(field: str) -> str:
 
 
 def topic_schema(topic: Topic) -> dict[str, Any]:
-    """The JSON Schema of what travels on ``topic``. It allows fields it does not know, as every reader must."""
+    """The JSON Schema of what travels on ``topic``. It allows fields it does not know, as every reader must.
+
+    Of a MessagePack topic it describes the values as they are once unpacked: bytes, which JSON has no type for, are
+    left without one.
+    """
     (schema,), parts = msgspec.json.schema_components([topic.event], ref_template="#/$defs/{name}")
-    return {"$schema": DIALECT, "title": topic.name, **_plain(schema), "$defs": _described(parts)}
+    whole = {"$schema": DIALECT, "title": topic.name, **_plain(schema), "$defs": _described(parts)}
+    if topic.encoding == "json":
+        return whole
+    return whole | {"$comment": f"{_MEDIA_TYPES[topic.encoding]}: for the values once unpacked"}
 
 
 def asyncapi() -> dict[str, Any]:
@@ -74,7 +84,7 @@ def asyncapi() -> dict[str, Any]:
             "description": "What Paceline's services say to each other, and to anyone who subscribes.",
             "license": {"name": "Apache-2.0"},
         },
-        "defaultContentType": "application/json",
+        "defaultContentType": _MEDIA_TYPES["json"],
         "channels": {topic.short: _channel(topic) for topic in TOPICS},
         "operations": {f"publish_{topic.short}": _operation(topic) for topic in TOPICS},
         "components": {
@@ -107,6 +117,8 @@ def _operation(topic: Topic) -> dict[str, Any]:
 
 def _message(topic: Topic, payload: dict[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"name": topic.short, "title": topic.name, "payload": _plain(payload)}
+    if topic.encoding != "json":
+        message["contentType"] = _MEDIA_TYPES[topic.encoding]
     if topic.key != "none":
         key = {"type": "string", "description": _KEYS[topic.key]}
         message["bindings"] = {"kafka": {"key": key, "bindingVersion": "0.5.0"}}
@@ -119,7 +131,12 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(parts: dict[str, Any]) -> dict[str, Any]:
-    return {name: part | {"description": inspect.cleandoc(part["description"])} for name, part in parts.items()}
+    """``parts`` with their prose; bytes without the base64 that they would be in JSON."""
+    described = {name: part | {"description": inspect.cleandoc(part["description"])} for name, part in parts.items()}
+    if "Column" in described:
+        *first, _ = described["Column"]["prefixItems"]
+        described["Column"]["prefixItems"] = [*first, {"description": "MessagePack's bin: the numbers' bytes"}]
+    return described
 
 
 def _json(document: dict[str, Any]) -> str:
@@ -137,12 +154,14 @@ def events_page() -> str:
         "Made by `make docs` from `paceline/events/` and `paceline/topics.py`; do not edit. The same as JSON",
         "Schemas: [schemas/](schemas/); as an AsyncAPI 3 document: [asyncapi.json](asyncapi.json).",
         "",
-        f"Every message is one JSON object, UTF-8, `schema_version` {events.SCHEMA_VERSION}. Ignore fields that you do",
-        "not know. `null` means *not measured*; 0 is a value. A field's unit is the end of its name. A message that is",
-        "none of these goes to `paceline.deadletter.v1` with the reason.",
+        "Every message is one object, in the encoding of its topic: JSON (UTF-8), or MessagePack where columns of",
+        f"numbers travel as raw bytes ([Column](#column)); `schema_version` {events.SCHEMA_VERSION}. Ignore fields",
+        "that you do not know. `null`, and NaN in a column, mean *not measured*; 0 is a value. A field's unit is the end",
+        "of its name. A message that is none of these goes to `paceline.deadletter.v1` with the reason. What is",
+        "*superseded* is still read, and not written any more.",
         "",
-        "| topic | events | key | partitions | kept |",
-        "|---|---|---|---|---|",
+        "| topic | encoding | events | key | partitions | kept |",
+        "|---|---|---|---|---|---|",
         *(_topic_row(topic) for topic in TOPICS),
         "",
     ]
@@ -161,11 +180,15 @@ def _events_of(topic: Topic) -> tuple[type[msgspec.Struct], ...]:
 def _topic_row(topic: Topic) -> str:
     names = ", ".join(f"[{event.__name__}](#{event.__name__.lower()})" for event in _events_of(topic))
     kept = "the newest of each key" if topic.retention_ms is None else f"{topic.retention_ms // HOUR_MS} hours"
-    return f"| `{topic.name}` | {names} | {_KEYS[topic.key]} | {topic.partitions} | {kept} |"
+    encoding = {"json": "JSON", "msgpack": "MessagePack"}[topic.encoding]
+    name = f"`{topic.name}`{', superseded' if topic.superseded else ''}"
+    return f"| {name} | {encoding} | {names} | {_KEYS[topic.key]} | {topic.partitions} | {kept} |"
 
 
 def _event_section(part: dict[str, Any]) -> list[str]:
     prose = inspect.cleandoc(part["description"]).replace("``", "`")
+    if "properties" not in part:  # A list whose places have a meaning each: the type and the bytes.
+        return [f"{prose} Types: {_type_text(part['prefixItems'][0])}.", ""]
     rows = [
         f"| `{name}` | {_type_text(schema)} | {unit_of(name)} | {'yes' if name in part.get('required', ()) else ''} |"
         for name, schema in part["properties"].items()

@@ -143,6 +143,23 @@ def decode(topic: Topic, data: bytes) -> Any:
     return event
 
 
+def untyped(topic: Topic, data: bytes) -> Any:
+    """What ``data`` says as plain data, whatever its fields: for who passes messages on.
+
+    Raises:
+        WireError: not JSON (or MessagePack).
+    """
+    try:
+        return (msgspec.json if topic.encoding == "json" else msgspec.msgpack).decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError(str(error).replace("\n", " ")[:300]) from error
+
+
+def encode_untyped(topic: Topic, value: Any) -> bytes:
+    """What ``untyped`` read, as its topic has it."""
+    return (_json if topic.encoding == "json" else _msgpack).encode(value)
+
+
 def _check_raw(event: Any) -> None:
     """Refuse an event whose raw columns are torn, of unequal length, or of numbers of the wrong kind."""
     for name in _PARTS:

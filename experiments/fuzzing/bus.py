@@ -4,12 +4,12 @@ Rule of this file: what is decoded says the same when it is written and read aga
 """
 
 import gzip
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any, get_args
 
+import msgspec
 import zstandard
 from aiokafka.record.default_records import DefaultRecordBatch
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -37,7 +37,8 @@ _MOST_UNPACKED = 65_536
 def golden(topic: Topic) -> list[bytes]:
     """A message of every version and kind that ``topic`` ever had."""
     names = {event.__name__ for event in get_args(topic.event) or (topic.event,)}
-    return [path.read_bytes() for path in sorted(GOLDEN.glob("v*/*.json")) if path.stem in names]
+    suffix = "json" if topic.encoding == "json" else "msgpack"
+    return [path.read_bytes() for path in sorted(GOLDEN.glob(f"v*/*.{suffix}")) if path.stem in names]
 
 
 def recorded(name: str, lines: int) -> bytes:
@@ -53,7 +54,7 @@ def recordings() -> Iterator[bytes]:
     for name in ("compute", "collectives-only", "node-faults", "hang", "compute-pipeline"):
         yield recorded(name, 6)
     yield b"".join(
-        recording.render(topic.name, None, number, json.dumps(json.loads(data)).encode())
+        recording.render(topic.name, None, number, data)
         for number, topic in enumerate(topics.TOPICS)
         for data in golden(topic)
     )
@@ -66,6 +67,7 @@ def _decode(topic: Topic) -> Callable[[bytes], None]:
         key = wire.key_of(topic, event)
         if key is not None:
             key.encode()
+        msgspec.json.encode(wire.readable(event))
 
     return feed
 
@@ -144,7 +146,7 @@ def _batch(packing: int, first: int) -> bytes:
 
 TARGETS = (
     *(
-        Target(f"bus.{topic.short}", _decode(topic), partial(golden, topic), (wire.WireError,), "json")
+        Target(f"bus.{topic.short}", _decode(topic), partial(golden, topic), (wire.WireError,), topic.encoding)
         for topic in topics.TOPICS
     ),
     Target("bus.replayed", _replay, recordings, form="json lines", longest=65_536),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from paceline import wire
 from paceline.kafka.errors import BusError
 from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
@@ -50,9 +51,12 @@ def parser() -> argparse.ArgumentParser:
 
 def renamed(line: Line, job: str) -> Line:
     """``line`` as a message of the job called ``job``, from producers of its own, so that it is no duplicate."""
+    topic = BY_NAME.get(line.topic)
+    if topic is None:
+        return line
     try:
-        value = msgspec.json.decode(line.value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = wire.untyped(topic, line.value)
+    except wire.WireError:
         return line
     if not isinstance(value, dict) or "job" not in value:
         return line
@@ -62,7 +66,7 @@ def renamed(line: Line, job: str) -> Line:
     if "producer" in value:
         value["producer"] = f"{value['producer']}-{job}"
     value["job"] = job
-    return msgspec.structs.replace(line, key=key, value=msgspec.json.encode(value))
+    return msgspec.structs.replace(line, key=key, value=wire.encode_untyped(topic, value))
 
 
 def playable(lines: Iterator[Line | Bad], *, derived: bool, job: str | None) -> Iterator[Line | Bad]:

@@ -5,14 +5,15 @@ Rule of this file: pure. Nodes are learned from the job's own messages, so a nod
 
 import msgspec
 
-from paceline.topics import BY_NAME
+from paceline.topics import BY_NAME, Topic
 
 
 class _Whose(msgspec.Struct):
     node: str = ""
 
 
-_decoder = msgspec.json.Decoder(_Whose)
+_json = msgspec.json.Decoder(_Whose)
+_msgpack = msgspec.msgpack.Decoder(_Whose)
 
 
 class Selection:
@@ -32,13 +33,13 @@ class Selection:
         if BY_NAME[topic].key == "job/node":
             own, key = f"{self._job}/", key[: len(self._job) + 1]
         if key == own:
-            self._learn(value)
+            self._learn(BY_NAME[topic], value)
             return True
         return key in self.nodes
 
-    def _learn(self, value: bytes) -> None:
+    def _learn(self, topic: Topic, value: bytes) -> None:
         try:
-            node = _decoder.decode(value).node
+            node = (_json if topic.encoding == "json" else _msgpack).decode(value).node
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         if node:

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import msgspec
 
-from paceline import topics
+from paceline import topics, wire
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
@@ -78,9 +78,9 @@ def follow(
     ) as follower:
         follower.connect()
         for value in _values(follower, topic, settings.address, end, output):
-            event = _event(value)
+            event = _event(topic, value)
             if event is None:
-                _say("skipped a message that is no JSON object")
+                _say(f"skipped a message that is no {'JSON object' if topic.encoding == 'json' else topic.short}")
             elif job is None or event.get("job") == job:
                 print(visible(msgspec.json.encode(event).decode()), file=output, flush=True)
 
@@ -116,11 +116,14 @@ def _check_reader(output: IO[str]) -> None:
         raise BrokenPipeError
 
 
-def _event(value: bytes) -> Mapping[str, Any] | None:
-    """The JSON object in ``value``, with fields this version does not know; None where there is none."""
+def _event(topic: Topic, value: bytes) -> Mapping[str, Any] | None:
+    """The JSON object in ``value``, with fields this version does not know; of a binary topic the event, its columns as
+    lists. None where there is none."""
     try:
-        fields = msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if topic.encoding != "json":
+            return wire.readable(wire.decode(topic, value))
+        fields = wire.untyped(topic, value)
+    except wire.WireError:
         return None
     return fields if isinstance(fields, dict) else None
 

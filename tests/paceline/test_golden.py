@@ -11,9 +11,12 @@ import pytest
 
 from paceline import schema
 from paceline.topics import TOPICS, Topic
-from paceline.wire import decode, encode
+from paceline.wire import decode, encode, encode_untyped, readable, untyped
 
-GOLDEN = sorted(Path(__file__).parent.glob("golden/v*/*.json"))
+FOLDER = Path(__file__).parent / "golden"
+#: Beside a message that is MessagePack stands what it says, for people.
+GOLDEN = [path for path in sorted(FOLDER.glob("v*/*.json")) if not path.name.endswith(".readable.json")]
+BINARY = sorted(FOLDER.glob("v*/*.msgpack"))
 TOPIC_OF = {event.__name__: topic for topic in TOPICS for event in (get_args(topic.event) or (topic.event,))}
 
 
@@ -56,6 +59,35 @@ class TestGolden:
         validator(TOPIC_OF[path.stem]).validate(message | {"added_later": 1})
 
 
+@pytest.mark.parametrize("path", BINARY, ids=lambda path: f"{path.parent.name}-{path.stem}")
+class TestBinaryGolden:
+    def test_it_says_what_stands_beside_it(self, path: Path) -> None:
+        """Every field and number of a released message is read, and written back with nothing lost."""
+        topic, data = TOPIC_OF[path.stem], path.read_bytes()
+        event = decode(topic, data)
+        assert type(event).__name__ == path.stem
+        assert contains(readable(event), json.loads(path.with_suffix(".readable.json").read_bytes()))
+        written = encode(event)
+        assert contains(untyped(topic, written), untyped(topic, data))
+        assert decode(topic, written) == event
+
+    def test_unknown_fields_are_ignored(self, path: Path) -> None:
+        """A message from a newer producer, with fields this version does not know, reads the same."""
+        topic, data = TOPIC_OF[path.stem], path.read_bytes()
+        message = untyped(topic, data)
+        later = {"added_later": {"deep": ["f4", b"\0"]}, "another_s": 0.5}
+        newer = message | later | {"speakers": message["speakers"] | later}
+        assert decode(topic, encode_untyped(topic, newer)) == decode(topic, data)
+
+    def test_it_fits_the_published_schema(self, path: Path) -> None:
+        """Once unpacked: bytes have no type there."""
+        topic = TOPIC_OF[path.stem]
+        message = untyped(topic, path.read_bytes())
+        validator(topic).validate(message | {"added_later": 1})
+        with pytest.raises(jsonschema.ValidationError):
+            validator(topic).validate(message | {"rank": ["f5", b""]})
+
+
 def _words(message: Any, name: str) -> Iterator[dict[str, Any]]:
     """Every object within ``message`` that has a word called ``name``."""
     if isinstance(message, dict):
@@ -81,4 +113,5 @@ def test_words_of_a_newer_version_are_taken(event: str) -> None:
 
 def test_every_event_has_a_golden_file() -> None:
     """A new event is released together with a message that later versions must still read."""
-    assert {path.stem for path in GOLDEN} == set(TOPIC_OF)
+    assert {path.stem for path in [*GOLDEN, *BINARY]} == set(TOPIC_OF)
+    assert {path.stem for path in BINARY} == {name for name, topic in TOPIC_OF.items() if topic.encoding == "msgpack"}

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from paceline import topics
 from paceline.commands.replay import playable, renamed
 from paceline.commands.selection import Selection
 from paceline.kafka.settings import BrokerSettings
@@ -89,6 +90,24 @@ def test_a_renamed_job_is_no_duplicate() -> None:
     assert msgspec.json.decode(own.value) == {"job": "again", "producer": "p-again", "x": [1]}
     host = line("paceline.host.v1", "n1", {"node": "n1", "producer": "p"})
     assert renamed(host, "again") == host
+
+
+def test_a_renamed_job_is_renamed_in_binary_messages_too() -> None:
+    """Its columns, and what this version does not know, stay as they are."""
+    raw = {"job": "j", "producer": "p", "rank": ["u1", b"\x00\x01"], "later": {"x": 1.5}}
+    found = renamed(Line(1, topics.OP.name, "j", 0, msgspec.msgpack.encode(raw)), "again")
+    assert found.key == "again"
+    assert msgspec.msgpack.decode(found.value) == raw | {"job": "again", "producer": "p-again"}
+    noise = Line(1, topics.OP.name, "j", 0, b"\xc1 no MessagePack")
+    assert renamed(noise, "again") == noise
+
+
+def test_a_selection_learns_nodes_from_binary_messages_too() -> None:
+    """Of the job alone."""
+    selection = Selection("j")
+    assert selection.takes(topics.OP.name, "j", msgspec.msgpack.encode({"job": "j", "node": "n1", "rank": b""}))
+    assert selection.takes(topics.OP.name, "j", b"\xc1")
+    assert selection.nodes == {"n1"}
 
 
 def test_a_selection_takes_the_job_and_its_nodes() -> None:

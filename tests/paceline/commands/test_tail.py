@@ -1,6 +1,7 @@
 """``paceline tail``: JSON Lines on standard output, nothing else there, and a clean end."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -10,11 +11,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from paceline import events, topics
+from paceline import events, topics, wire
 from paceline.commands import tail
 from paceline.delivery.publisher import Publisher
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
+from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.rank_rows import PARTS, Report, StepRow
+from paceline.training.messages import Hello
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -37,6 +41,21 @@ def publish(settings: BrokerSettings, *jobs: str) -> None:
         )
         publisher.publish(topics.JOB, described)
     assert publisher.close(60).sent == len(jobs)
+
+
+def steps_of(job: str) -> list[Outgoing]:
+    """A step of two ranks, as a sidecar sends it."""
+    batcher = Batcher(Origin("c", "n", "p"))
+    for rank in (0, 1):
+        key = batcher.join(
+            Hello(
+                rank=rank, world_size=2, local_rank=rank, pid=1, device="cpu", backend="gloo", framework="torch",
+                job=job, attempt=0, started_s=1000.0,
+            )
+        )  # fmt: skip
+        seconds = tuple({"data": 0.5, "gc": 0.25 if rank else math.nan}.get(name, math.nan) for name in PARTS)
+        batcher.update(key, rank, Report([StepRow(7, 1000.0, 0.5, seconds)], []))
+    return batcher.end(1001.0)
 
 
 @pytest.fixture
@@ -124,6 +143,20 @@ def test_what_is_no_json_is_skipped_and_said(start: Start, broker: BrokerSetting
     assert process.stdout.readline() == '{"later":"field"}\n'
     process.send_signal(signal.SIGINT)
     assert process.communicate() == ("", "")
+
+
+def test_columns_of_raw_numbers_are_lists(start: Start, broker: BrokerSettings):
+    """Of the topics that are MessagePack; what is not measured is null, noise is skipped and said."""
+    job = uuid.uuid4().hex
+    (message,) = (item for item in steps_of(job) if item.topic is topics.OP)
+    process = start("op", "--job", job)
+    producer = clients.producer(broker, "test")
+    for value in (b"\xc1 noise", wire.encode(message.event)):
+        producer.send(topics.OP.name, key=job.encode(), value=value).get(30)
+    producer.close()
+    row = json.loads(process.stdout.readline())
+    assert "skipped a message that is no op" in process.stderr.readline()
+    assert (row["rank"], row["step"], row["phases"]) == ([0, 1], [7, 7], {"data": [0.5, 0.5], "gc": [None, 0.25]})
 
 
 @pytest.mark.parametrize("options", [["nonsense"], ["job", "--seconds", "soon"], ["job", "--seconds", "-1"], []])
