@@ -55,7 +55,8 @@ class NodeSums:
         self._by_kind = np.argsort(kind, kind="stable")
         self._kind_starts = np.concatenate([[0], np.cumsum(count)[:-1]])
         self._group, self._operation, self._count = kinds[:, 0], kinds[:, 1], count
-        self._members = np.bincount(kind, members).astype(np.int64)
+        self._members = np.zeros(count.size, dtype=np.int64)
+        np.maximum.at(self._members, kind, members)
         self._bytes = np.bincount(kind, size).astype(np.int64)
         #: Of every rank's groups: which rank, which group, how many collectives in a step, and the last of them.
         who = np.repeat(np.arange(ranks), table.shape[1])
