@@ -61,6 +61,8 @@ class NodeMessages:
         ahead_s = np.array(spec.clocks_ahead_s or [0.0] * spec.nodes)
         self.clock: list[float] = (spec.began_s + _CLOCK_S * random.standard_normal(spec.nodes) + ahead_s).tolist()
         self.last_sent_s = 0.0
+        #: The hang that the job has come to: its step, who is missing, and since when.
+        self.hanging: tuple[int, tuple[int, ...], float] | None = None
 
     def describe(self, time_s: float) -> Iterator[TimedEvent]:
         """What each node says when the job begins."""
@@ -72,7 +74,7 @@ class NodeMessages:
         sent_s = self.spec.began_s + max(time_s, self.last_sent_s)
         for number, (node, clock) in enumerate(zip(self.nodes, self.clock, strict=True)):
             if self.sums and (sums := self.sums[number].end()) is not None:
-                yield TimedEvent(sent_s, OP, self._timings(node, clock + time_s, **_ROWLESS, collectives=sums))
+                yield TimedEvent(sent_s, OP, self._standing(number, time_s, collectives=sums))
             yield TimedEvent(sent_s, JOB, node.describe(clock + time_s))
 
     def emit(self, first: int, table: Table, times: StepTimes, base: Array) -> Iterator[TimedEvent]:
@@ -190,12 +192,19 @@ class NodeMessages:
     def hang(self, step: int, missing: tuple[int, ...], since_s: float, seconds: float) -> Iterator[TimedEvent]:
         """What the nodes go on saying while ``missing`` have not come to the collectives of ``step``."""
         for second in range(1, int(seconds) + 1):
-            for number, node in enumerate(self.nodes):
+            if second > 2:
+                self.hanging = (step, missing, since_s)
+            for number in range(len(self.nodes)):
                 time_s = since_s + second + self.phase[number]
-                now_s = self.clock[number] + time_s
-                stuck = node.stuck(step, missing, self.clock[number] + since_s) if second > 2 else []
-                event = self._timings(node, now_s, **_ROWLESS, open=stuck, now_s=now_s)
-                yield TimedEvent(self.spec.began_s + time_s, OP, event)
+                yield TimedEvent(self.spec.began_s + time_s, OP, self._standing(number, time_s))
+
+    def _standing(self, number: int, time_s: float, **rest: Any) -> StepTimings:
+        """A message without rows: who of the node stands where at ``time_s``."""
+        node, now_s = self.nodes[number], self.clock[number] + time_s
+        if self.hanging is not None:
+            step, missing, since_s = self.hanging
+            rest["open"] = node.stuck(step, missing, self.clock[number] + since_s)
+        return self._timings(node, now_s, **_ROWLESS, **rest, now_s=now_s)
 
 
 def _microbatches(rank: Ints, step: Ints, forward: Array, backward: Array) -> Microbatches:

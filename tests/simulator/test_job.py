@@ -280,6 +280,9 @@ def test_hang_ends_steps_and_leaves_the_others_standing():
     hanging = [event for event in of(messages, StepTimings) if event.now_s is not None]
     assert not any(event.rank.data for event in hanging)
     assert {one.rank for event in hanging for one in event.open} == set(range(9))
+    last = {event.node: event for event in hanging}
+    assert {one.rank for event in last.values() for one in event.open} == set(range(9))
+    assert all(event.collectives is not None for event in last.values())
 
 
 def test_without_phases_there_are_no_steps():
