@@ -70,7 +70,7 @@ from paceline.events.training import (
     RankCondition,
     RankPlace,
 )
-from paceline.events.windows import DeviceWindow, HostWindow, JobWindow, RankWindow, Window
+from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, JobWindow, RankWindow, Window
 
 __all__ = [
     "CAUSE_WORDS",
@@ -85,6 +85,7 @@ __all__ = [
     "Backtest",
     "Cause",
     "CollectiveCalls",
+    "CollectiveLine",
     "CollectiveSums",
     "CollectiveTimings",
     "Column",

@@ -1,5 +1,7 @@
 """Summaries over spans of time: of a rank, a job, a GPU and a host."""
 
+import msgspec
+
 from paceline.events.base import Event, Number, Seconds, Time, Whole
 
 
@@ -25,10 +27,26 @@ class RankWindow(Window, frozen=True, kw_only=True, tag="rank"):
     phase_mean_s: dict[str, Seconds]
 
 
+class CollectiveLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Collectives of one operation that move ``least_bytes`` and more, up to twice that; 0 for none.
+
+    ``calls`` and ``bytes`` are over all groups. Of each collective the shortest ``wait_s`` and ``duration_s`` of any
+    member count, summed: who comes last waits for nobody, so that this is the transfer itself.
+    """
+
+    operation: str
+    least_bytes: Whole
+    calls: Whole
+    bytes: Whole
+    wait_s: Seconds
+    duration_s: Seconds
+
+
 class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     """What the job did: the median rank and the worst, never an average over ranks.
 
-    ``own_*`` is time at work, without waiting for other ranks.
+    ``own_*`` is time at work, without waiting for other ranks. ``collectives``: those of the steps ``first_step - 1``
+    to ``last_step - 1``, the most bytes first, at most 64: what a step's collectives come to is known a step later.
     """
 
     job: str
@@ -44,6 +62,7 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     worst_rank: Whole
     wait_ratio: Number | None
     phase_median_s: dict[str, Seconds]
+    collectives: list[CollectiveLine] = []
 
 
 class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):

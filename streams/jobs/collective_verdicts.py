@@ -11,6 +11,7 @@ import numpy as np
 
 from paceline.events import CollectiveCalls, CollectiveTimings, Finding
 
+from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
 from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
@@ -21,7 +22,6 @@ from . import hang, slow_links, straggler_evidence, traffic
 from .accused import AccusedRank
 from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
-from .collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
 from .config import JobConfig
 from .hang import Hang
 from .slow_links import SlowLinks

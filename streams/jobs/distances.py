@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..link_rows import LinkRows
 from ..robust import Array
-from .link_rows import LinkRows
 
 Ints = NDArray[np.int64]
 

@@ -13,11 +13,11 @@ import msgspec
 
 from paceline.events import OpenCollective
 
+from ..collective_batch import CollectiveBatch
 from ..episodes.finding import Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from .collective_batch import CollectiveBatch
-from .limits import MOST_RANKS
+from ..limits import MOST_RANKS
 
 #: Ranks told by number in a finding; of more, only the first.
 MOST_TOLD = 64

@@ -14,6 +14,7 @@ from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
+from ..limits import MOST_RANKS
 from ..snapshots import described, pack, unpack
 from ..speakers import RankSpeakers, SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
@@ -22,7 +23,6 @@ from .accused import AccusedRank
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
-from .limits import MOST_RANKS
 from .pace import Pace
 from .rank_conditions import RankConditions, condition_rows
 from .silence import Silence

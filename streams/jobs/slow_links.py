@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..collective_batch import CollectiveBatch, Ints, Spans
 from ..episodes.finding import Said, number
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
+from ..link_rows import LinkRows
 from ..robust import Array, peers_median
 from .accused import AccusedRank, back_among_peers
-from .collective_batch import CollectiveBatch, Ints, Spans
 from .distances import Distances
-from .link_rows import LinkRows
 
 #: Ranks up to which the peers of each are told apart.
 _EXACT = 32
@@ -61,7 +61,7 @@ class SlowLinks:
 
     >>> from paceline.events import CollectiveTimings, LinkSample
     >>> from streams.coverage import CoverageTracker
-    >>> from streams.jobs.collective_batch import collective_batch
+    >>> from streams.collective_batch import collective_batch
     >>> rtts_s = enumerate([0.0002, 0.0002, 0.0200])
     >>> links = [LinkSample(rank=rank, connections=2, rtt_s=rtt_s, retransmits=0) for rank, rtt_s in rtts_s]
     >>> one = dict(rank=[0], step=[1], seq=[1], group=[0], operation=[0], bytes=[8])

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from paceline.events import OPS
 
 from ..coverage import CoverageTracker
+from ..limits import ABSURD_S
 from ..raw_columns import Floats
 from ..robust import Array, known_or_zero
 from ..step_rows import TOTAL, MicrobatchRows, StepRows
-from .limits import ABSURD_S
 from .microbatches import OpenMicrobatches, Pairs
 
 _IMPOSSIBLE = "rows with an impossible step or duration"

@@ -17,10 +17,10 @@ import numpy as np
 
 from paceline.events import Cause
 
+from ..collective_batch import CollectiveBatch, Ints, Spans, starts
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..robust import Array
-from .collective_batch import CollectiveBatch, Ints, Spans, starts
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 
 #: What an operation of n ranks moves over the busiest link: so many times (n - 1) / n, or 0 for once, whatever n.

@@ -19,8 +19,8 @@ from paceline.events import (
 )
 from paceline.settings import MOST_RANKS
 
+from ..collective_batch import CollectiveMessage, collective_batch
 from ..coverage import CoverageTracker
-from ..jobs.collective_batch import CollectiveMessage, collective_batch
 from ..jobs.config import JobConfig
 from ..raw_columns import Floats, Ints
 from ..robust import known_or_zero

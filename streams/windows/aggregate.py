@@ -3,7 +3,7 @@
 Rule of this file: arithmetic on arrays; it knows no clock and keeps nothing.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from paceline.events import JobWindow, RankWindow
 
 from ..robust import nanmedian
+from .collective_tables import CollectiveTables, Line, merged, told
 from .open_steps import COLUMNS, Floats, OpenSteps, Whole
 
 _WAIT = COLUMNS.index("communication")
@@ -29,14 +30,15 @@ class Part:
     phase_sum_s: Floats
     medians_s: list[Floats]
     per_step_s: Floats
+    collectives: list[Line] = field(default_factory=list)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return dict(vars(self))
 
 
-def part(open_steps: OpenSteps, steps: int) -> Part:
-    """The first ``steps`` open steps of ``open_steps``."""
+def part(open_steps: OpenSteps, steps: int, collectives: CollectiveTables) -> Part:
+    """The first ``steps`` open steps of ``open_steps``, and what is known of the collectives before their last."""
     step_s = open_steps.step_s[:steps]
     present = ~np.isnan(step_s)
     return Part(
@@ -47,6 +49,7 @@ def part(open_steps: OpenSteps, steps: int) -> Part:
         phase_sum_s=(open_steps.phase_s[:steps] * present[:, :, None]).sum(axis=0),
         medians_s=[median(step_s, axis=0)],
         per_step_s=median(step_s, axis=1),
+        collectives=collectives.take(open_steps.base + steps - 2),
     )
 
 
@@ -61,6 +64,7 @@ def merge(left: Part, right: Part) -> Part:
         phase_sum_s=np.pad(left.phase_sum_s, ((0, more), (0, 0))) + right.phase_sum_s,
         medians_s=left.medians_s + right.medians_s,
         per_step_s=np.concatenate([left.per_step_s, right.per_step_s]),
+        collectives=merged(left.collectives, right.collectives),
     )
 
 
@@ -125,6 +129,7 @@ def _job_window(
         worst_rank=worst,
         wait_ratio=_micro(float(np.median(waits))) if waits.size else None,
         phase_median_s=phases,
+        collectives=told(sums.collectives),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import JobWindow, RankWindow
+from paceline.events import JobWindow, RankWindow, StepTimings
 from paceline.settings import MOST_RANKS
 
 from ..coverage import CoverageTracker
@@ -19,6 +19,7 @@ from ..snapshots import described, pack, unpack
 from ..speakers import SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
 from .aggregate import Part, merge, part, windows
+from .collective_tables import CollectiveTables
 from .open_steps import OpenSteps
 
 LENGTHS_S = (1.0, 10.0, 60.0)
@@ -34,6 +35,7 @@ class JobWindows:
         self.speakers = SpeakersHeard()
         self.gather: Gather[PhaseTimings] = Gather()
         self.open = OpenSteps()
+        self.collectives = CollectiveTables()
         self.rows = SharedRows()
         self.reference = -1
         self.most_ranks = MOST_RANKS.default
@@ -72,10 +74,11 @@ class JobWindows:
 
     def _advance(self, batches: list[PhaseTimings]) -> list[RankWindow | JobWindow]:
         self.open.update(self.rows.of(batches))
+        self.collectives.update([one for one in batches if isinstance(one, StepTimings)], self.coverage)
         out: list[RankWindow | JobWindow] = []
         while closed := self._close():
             second, steps = closed
-            out += self._emit(batches[-1], second, part(self.open, steps))
+            out += self._emit(batches[-1], second, part(self.open, steps, self.collectives))
             self.open.drop(steps)
         return out
 
@@ -153,6 +156,7 @@ class JobWindows:
             "coverage": self.coverage.snapshot(),
             "gather": self.gather.snapshot(),
             "open": self.open.snapshot(),
+            "collectives": self.collectives.snapshot(),
             "reference": self.reference,
             "waived": sorted(self.waived),
             "unheard_waived": self.unheard_waived,
@@ -173,8 +177,14 @@ class JobWindows:
             made.coverage.load(state["coverage"])
             made.gather.load(state["gather"])
             made.open.load(state["open"])
+            made.collectives.load(state["collectives"])
             made.reference = state["reference"]
             made.waived = set(state["waived"])
             made.unheard_waived = state["unheard_waived"]
-            made.levels = [level and (level[0], Part(**level[1])) for level in state["levels"]]
+            made.levels = [level and (level[0], _part(level[1])) for level in state["levels"]]
         return made
+
+
+def _part(data: dict[str, Any]) -> Part:
+    """The part that ``Part.snapshot`` described."""
+    return Part(**data | {"collectives": [tuple(line) for line in data["collectives"]]})

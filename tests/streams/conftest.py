@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from paceline.events import STEP, DeviceSamples, HostSamples, OpTimings
+from paceline.events import STEP, CollectiveTimings, DeviceSamples, HostSamples, LinkSample, OpTimings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.wire import sample_columns
+from streams.collective_batch import CollectiveBatch, collective_batch
+from streams.coverage import CoverageTracker
 from tests.streams.real_workers import Workers
 
 OPS = ["data", "forward", "backward", "optimizer", "communication", STEP]
@@ -115,6 +117,54 @@ def host_samples(seconds: int = 90, **columns: list[object]) -> list[HostSamples
     ]
 
 
+def calls(
+    rows: list[tuple[int, int, float, float]],
+    *,
+    members: int,
+    operation: str = "all_reduce",
+    size: int = 1 << 20,
+    links: list[LinkSample] | None = None,
+    open_: list | None = None,
+    now_s: float | None = None,
+    sequence: int = 0,
+) -> CollectiveTimings:
+    """A message with one group's collectives: (rank, number, start, wait) a row; the step is the number."""
+    ranks = list(range(members))
+    return CollectiveTimings(
+        cluster="default",
+        producer="sidecar-0",
+        sequence=sequence,
+        job="job",
+        attempt=0,
+        node="node-0",
+        backend="nccl",
+        phases=True,
+        t0_s=0.0,
+        ranks=ranks,
+        world_sizes=[members] * members,
+        groups=["default"],
+        group_sizes=[members],
+        operations=[operation],
+        rank=[row[0] for row in rows],
+        step=[row[1] for row in rows],
+        seq=[row[1] for row in rows],
+        group=[0] * len(rows),
+        operation=[0] * len(rows),
+        bytes=[size] * len(rows),
+        start_s=[row[2] for row in rows],
+        duration_s=[row[3] for row in rows],
+        wait_s=[row[3] for row in rows],
+        links=links or [],
+        open=open_ or [],
+        now_s=now_s,
+    )
+
+
+def joined(*messages: CollectiveTimings) -> CollectiveBatch:
+    """Messages as the one batch that the detectors see."""
+    return collective_batch(messages, CoverageTracker())
+
+
 @pytest.fixture(scope="session")
 def make_training() -> Callable[..., list[OpTimings]]:
     return training
@@ -151,3 +201,15 @@ def own_workers(own_broker, until, tmp_path) -> Iterator[Workers]:
     made = Workers(own_broker, until, tmp_path / "worker.log")
     yield made
     made.end()
+
+
+@pytest.fixture
+def make_calls() -> Callable[..., CollectiveTimings]:
+    """Makes one message of collectives."""
+    return calls
+
+
+@pytest.fixture
+def join() -> Callable[..., CollectiveBatch]:
+    """Makes the batch that the detectors see of a few messages."""
+    return joined

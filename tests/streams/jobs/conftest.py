@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from paceline.events import OP_INDEX, CollectiveTimings, LinkSample, OpTimings
+from paceline.events import OP_INDEX, CollectiveTimings, OpTimings
 from paceline.events import OPS as ALL_OPS
-from streams.coverage import CoverageTracker
 from streams.jobs.cohorts import Cohorts
-from streams.jobs.collective_batch import CollectiveBatch, collective_batch
 from streams.jobs.job_episodes import JudgedWindow
 from streams.jobs.steps import Step
 from streams.jobs.ticks import Tick, Ticks
@@ -189,54 +187,6 @@ def window_sums(number: int, steps: int = 10, held_back_s: float = 0.0, pairs=No
     )
 
 
-def calls(
-    rows: list[tuple[int, int, float, float]],
-    *,
-    members: int,
-    operation: str = "all_reduce",
-    size: int = 1 << 20,
-    links: list[LinkSample] | None = None,
-    open_: list | None = None,
-    now_s: float | None = None,
-    sequence: int = 0,
-) -> CollectiveTimings:
-    """A message with one group's collectives: (rank, number, start, wait) a row; the step is the number."""
-    ranks = list(range(members))
-    return CollectiveTimings(
-        cluster="default",
-        producer="sidecar-0",
-        sequence=sequence,
-        job="job",
-        attempt=0,
-        node="node-0",
-        backend="nccl",
-        phases=True,
-        t0_s=0.0,
-        ranks=ranks,
-        world_sizes=[members] * members,
-        groups=["default"],
-        group_sizes=[members],
-        operations=[operation],
-        rank=[row[0] for row in rows],
-        step=[row[1] for row in rows],
-        seq=[row[1] for row in rows],
-        group=[0] * len(rows),
-        operation=[0] * len(rows),
-        bytes=[size] * len(rows),
-        start_s=[row[2] for row in rows],
-        duration_s=[row[3] for row in rows],
-        wait_s=[row[3] for row in rows],
-        links=links or [],
-        open=open_ or [],
-        now_s=now_s,
-    )
-
-
-def joined(*messages: CollectiveTimings) -> CollectiveBatch:
-    """Messages as the one batch that the detectors see."""
-    return collective_batch(messages, CoverageTracker())
-
-
 @pytest.fixture
 def make_step() -> Callable[..., Step]:
     """Makes one step of all ranks from seconds of its phases."""
@@ -247,18 +197,6 @@ def make_step() -> Callable[..., Step]:
 def make_tick() -> Callable[..., Tick]:
     """Makes one tick of all ranks from seconds of its phases."""
     return tick
-
-
-@pytest.fixture
-def make_calls() -> Callable[..., CollectiveTimings]:
-    """Makes one message of collectives."""
-    return calls
-
-
-@pytest.fixture
-def join() -> Callable[..., CollectiveBatch]:
-    """Makes the batch that the detectors see of a few messages."""
-    return joined
 
 
 @pytest.fixture

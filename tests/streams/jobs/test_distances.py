@@ -6,7 +6,7 @@ import pytest
 
 from paceline.events import LinkSample, PeerLink
 from streams.jobs.distances import Distances
-from tests.streams.jobs.conftest import calls, joined
+from tests.streams.conftest import calls, joined
 
 
 def end(rank):

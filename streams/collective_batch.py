@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from paceline.events import CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
 
-from ..coverage import CoverageTracker
-from ..raw_columns import floats, rows, whole
-from ..robust import Array
+from .coverage import CoverageTracker
 from .limits import ABSURD_S, MOST_RANKS
 from .link_rows import LinkRows, link_rows
+from .raw_columns import floats, rows, whole
+from .robust import Array
 
 Ints = NDArray[np.int64]
 CollectiveMessage = CollectiveTimings | CollectiveCalls | StepTimings
@@ -198,6 +198,14 @@ def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTr
     )
 
 
+def collective_sums(messages: Sequence[StepTimings], coverage: CoverageTracker) -> tuple[Sums, list[str], list[str]]:
+    """The sums alone that ``messages`` tell, with the names of their groups and operations."""
+    groups, operations = _Sizes(), _Words()
+    parts = [one.collectives for one in messages if one.collectives]
+    sums = _sums(parts, groups, operations) if parts else _NO_SUMS
+    return _sound(sums, _sums_sound(sums), coverage), list(groups.numbers), list(operations.numbers)
+
+
 def _closed(messages: Sequence[CollectiveMessage]) -> Ints:
     """The steps that ranks have closed: their collectives are summed a step later."""
     return whole([message.step for message in messages if isinstance(message, StepTimings)])
@@ -255,23 +263,7 @@ def _summed(
     if not told:
         return _NO_SUMS, _NO_SPANS, _NOT_REACHED
     parts = [part for _, part in told]
-    names = [part.groups for part in parts]
-    known = None
-    for part in parts:
-        if known is None or part.groups != known.groups or part.group_sizes != known.group_sizes:
-            groups.learn(part.groups, whole([part.group_sizes]).tolist())
-            known = part
-    each = [rows(part.step) for part in parts]
-    sums = Sums(
-        whole([part.step for part in parts]),
-        groups.of(names, whole([part.group for part in parts]), each),
-        operations.of([part.operations for part in parts], whole([part.operation for part in parts]), each),
-        whole([part.count for part in parts]),
-        whole([part.members for part in parts]),
-        whole([part.bytes for part in parts]),
-        floats([part.wait_s for part in parts]),
-        floats([part.duration_s for part in parts]),
-    )
+    sums = _sums(parts, groups, operations)
     began_s = np.repeat([t0_s for t0_s, _ in told], [rows(part.span_rank) for part in parts])
     spans = Spans(
         whole([part.span_rank for part in parts]),
@@ -282,7 +274,7 @@ def _summed(
     group = whole([part.reached_group for part in parts])
     reached = Reached(
         whole([part.reached_rank for part in parts]),
-        groups.of(names, group, [rows(part.reached_group) for part in parts]),
+        groups.of([part.groups for part in parts], group, [rows(part.reached_group) for part in parts]),
         whole([part.reached_seq for part in parts]),
     )
     there = (reached.rank >= 0) & (reached.rank < MOST_RANKS) & (reached.seq >= 0) & (reached.group >= 0)
@@ -290,6 +282,25 @@ def _summed(
         _sound(sums, _sums_sound(sums), coverage),
         _sound(spans, _spans_sound(spans), coverage),
         _sound(reached, there, coverage),
+    )
+
+
+def _sums(parts: Sequence[CollectiveSums], groups: _Sizes, operations: _Words) -> Sums:
+    known = None
+    for part in parts:
+        if known is None or part.groups != known.groups or part.group_sizes != known.group_sizes:
+            groups.learn(part.groups, whole([part.group_sizes]).tolist())
+            known = part
+    each = [rows(part.step) for part in parts]
+    return Sums(
+        whole([part.step for part in parts]),
+        groups.of([part.groups for part in parts], whole([part.group for part in parts]), each),
+        operations.of([part.operations for part in parts], whole([part.operation for part in parts]), each),
+        whole([part.count for part in parts]),
+        whole([part.members for part in parts]),
+        whole([part.bytes for part in parts]),
+        floats([part.wait_s for part in parts]),
+        floats([part.duration_s for part in parts]),
     )
 
 

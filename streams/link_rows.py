@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from paceline.columns import end_of_link
 from paceline.events import CollectiveTimings, LinkColumns, LinkSample, StepTimings
 
-from ..raw_columns import floats, rows, unknown, whole
-from ..robust import Array
 from .limits import MOST_RANKS
+from .raw_columns import floats, rows, unknown, whole
+from .robust import Array
 
 Ints = NDArray[np.int64]
 

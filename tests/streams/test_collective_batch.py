@@ -5,9 +5,9 @@ import math
 import msgspec
 import pytest
 
+from streams.collective_batch import collective_batch
 from streams.coverage import CoverageTracker
-from streams.jobs.collective_batch import collective_batch
-from streams.jobs.limits import MOST_RANKS
+from streams.limits import MOST_RANKS
 
 
 @pytest.fixture
