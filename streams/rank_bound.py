@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.events import CollectiveCalls, CollectiveTimings, Column, OpTimings, StepTimings
 
-from .raw_columns import array
+from .raw_columns import array, whole
 
 Timings = TypeVar("Timings", bound=OpTimings | CollectiveTimings | StepTimings | CollectiveCalls)
 
@@ -81,24 +81,31 @@ def _kept(message: Any, columns: tuple[str, ...], kept: list[bool]) -> dict[str,
 
 
 def _columns_within(message: Any, most: int) -> tuple[Any, int]:
-    ranks, worlds = array(message.speakers.ranks), array(message.speakers.world_sizes)
+    ranks, worlds = whole([message.speakers.ranks]), whole([message.speakers.world_sizes])
     open_ = getattr(message, "open", [])
-    highest = max((int(ranks.max()) if ranks.size else -1), *(one.rank for one in open_), -1)
-    if highest < most and (not worlds.size or int(worlds.max()) <= most):
+    possible = _possible(message.speakers.ranks, most)
+    told = [*ranks.tolist(), *(one.rank for one in open_)]
+    if possible.all() and max(told, default=-1) < most and not (worlds > most).any():
         return message, 0
-    speakers = _only(message.speakers, _OF_RANKS, ranks < most)
-    capped = np.minimum(array(speakers.world_sizes), most).astype("<i8")
+    speakers = _only(message.speakers, _OF_RANKS, possible)
+    capped = np.clip(whole([speakers.world_sizes]), 0, most)
     changed: dict[str, Any] = {"speakers": msgspec.structs.replace(speakers, world_sizes=_column(capped))}
     if open_:
         changed["open"] = [one for one in open_ if one.rank < most]
     for name, tables in _PARTS.items():
         part = getattr(message, name, None)
         for rank, names in tables if part is not None else ():
-            part = _only(part, names, array(getattr(part, rank)) < most)
+            part = _only(part, names, _possible(getattr(part, rank), most))
         changed |= {name: part} if part is not None else {}
     rows = _OF_ROWS[type(message)]
-    kept = _only(msgspec.structs.replace(message, **changed), rows, array(message.rank) < most)
-    return kept, max(0, highest + 1 - most)
+    kept = _only(msgspec.structs.replace(message, **changed), rows, _possible(message.rank, most))
+    return kept, max(0, max(told, default=-1) + 1 - most)
+
+
+def _possible(ranks: Column, most: int) -> NDArray[np.bool_]:
+    """Which of ``ranks`` are below ``most``; those that are no number of a rank are not."""
+    numbers = whole([ranks])
+    return np.asarray((numbers >= 0) & (numbers < most))
 
 
 def _only(part: Any, names: tuple[str, ...], keep: NDArray[np.bool_]) -> Any:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from paceline import columns
 from paceline.events import CollectiveTimings, Column, OpTimings, Speakers, StepTimings
 
+from .limits import MOST_RANKS
 from .rank_bound import Timings, within
 
 #: Producers that are remembered at most; one that is forgotten is decoded again.
@@ -83,14 +84,18 @@ def _told(message: Timings) -> Speakers | RankSpeakers:
 
 
 def _decoded(told: Speakers) -> RankSpeakers:
-    def numbers(column: Column | None) -> list[int]:
-        return [] if column is None else [int(one) for one in columns.numbers(column)]
+    def numbers(column: Column) -> list[int]:
+        return [int(one) for one in columns.numbers(column)]
+
+    def places(column: Column | None) -> list[int]:
+        """Those in one dimension; what is no place is unknown."""
+        return [] if column is None else [one if -1 <= one < MOST_RANKS else -1 for one in numbers(column)]
 
     return RankSpeakers(
         numbers(told.ranks),
         numbers(told.world_sizes),
         told.devices,
-        numbers(told.dp),
-        numbers(told.tp),
-        numbers(told.pp),
+        places(told.dp),
+        places(told.tp),
+        places(told.pp),
     )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import OP_INDEX, OPS, STEP, OpTimings, StepTimings
+from paceline.events import LATEST_S, OP_INDEX, OPS, STEP, OpTimings, StepTimings
 
 from .raw_columns import Floats, Ints, floats, rows, unknown, whole
 
@@ -35,7 +35,8 @@ class MicrobatchRows(NamedTuple):
 
 
 class StepRows(NamedTuple):
-    """Equally long columns in the messages' order, read only. Starts are absolute, each on its node's clock.
+    """Equally long columns in the messages' order, read only. Starts are absolute, each on its node's clock; NaN is not
+    told.
 
     ``seconds`` has shape (len(OPS), rows): NaN where a rank tells nothing of an op in a step. A rank and step may stand
     in several rows, which add up. ``unknown`` counts what was told of ops that are not in ``OPS``, ``impossible`` what
@@ -88,6 +89,7 @@ def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
     )
     start_s = floats([message.start_s for message in messages])
     start_s += np.repeat([message.t0_s for message in messages], sizes)
+    start_s[~((start_s >= 0.0) & (start_s <= LATEST_S))] = np.nan
     rank, step = whole([message.rank for message in messages]), whole([message.step for message in messages])
     return StepRows(rank, step, start_s, seconds, microbatches, strange)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paceline.events import OVERLAYS, PHASES
+from paceline.events import LATEST_S, OVERLAYS, PHASES
 
 from ..robust import known_or_zero
 from ..step_rows import TOTAL, StepRows
@@ -88,7 +88,7 @@ class OpenSteps:
         rank, step, start, seconds = rows.rank, rows.step, rows.start_s, rows.seconds
         heard = (rank >= 0) & (rank < self.place_of.size)
         slot = np.where(heard, self.place_of[np.where(heard, rank, 0)], -1)
-        good = (step >= 0) & (step < MOST_STEP) & np.isfinite(start) & (slot >= 0)
+        good = (step >= 0) & (step < MOST_STEP) & (start >= 0) & (start <= LATEST_S) & (slot >= 0)
         if not good.all():
             step, slot, start, seconds = step[good], slot[good], start[good], seconds[:, good]
         if step.size:

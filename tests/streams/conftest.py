@@ -2,16 +2,32 @@
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
-from paceline.events import STEP, CollectiveTimings, DeviceSamples, HostSamples, LinkSample, OpTimings
+from paceline import columns
+from paceline.events import (
+    OVERLAYS,
+    PHASES,
+    STEP,
+    CollectiveTimings,
+    DeviceSamples,
+    HostSamples,
+    LinkSample,
+    OpTimings,
+    Speakers,
+    StepTimings,
+)
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.wire import sample_columns
 from streams.collective_batch import CollectiveBatch, collective_batch
 from streams.coverage import CoverageTracker
+from streams.step_rows import step_rows
 from tests.streams.real_workers import Workers
 
+PARTS = PHASES + OVERLAYS
 OPS = ["data", "forward", "backward", "optimizer", "communication", STEP]
 #: Shares of a healthy step. Rank-independent, so that nobody stands out.
 SHARES = (0.05, 0.3, 0.3, 0.05, 0.3)
@@ -82,6 +98,32 @@ def _step(dice, rank, step, at_s, step_s, slow, faulty):
         spent_s += duration_s
     rows.append((rank, step, len(SHARES), -1, round(at_s, 6), round(step_s + lost_s, 6)))
     return rows
+
+
+def wide(event: OpTimings) -> StepTimings:
+    """The same rows as a sidecar of today sends them, a row a rank and step."""
+    rows = step_rows([event])
+    phases = {
+        name: row for name, row in zip(PARTS, rows.seconds, strict=False) if not np.isnan(row).all()
+    }
+    return StepTimings(
+        **{
+            name: getattr(event, name) for name in ("cluster", "producer", "sequence", "job", "attempt", "node", "t0_s")
+        },
+        speakers=Speakers(
+            ranks=columns.whole(event.ranks), world_sizes=columns.whole(event.world_sizes), devices=event.devices
+        ),
+        rank=columns.whole(rows.rank.tolist()),
+        step=columns.whole(rows.step.tolist()),
+        start_s=columns.encoded("f8", (rows.start_s - event.t0_s).tolist()),
+        step_s=columns.encoded("f8", rows.seconds[-1].tolist()),
+        phases={name: columns.encoded("f8", row.tolist()) for name, row in phases.items()},
+    )
+
+
+def wide_training(**arguments: Any) -> list[StepTimings]:
+    """A training run, told by sidecars of today."""
+    return [wide(event) for event in training(**arguments)]
 
 
 def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSamples]:
@@ -168,6 +210,11 @@ def joined(*messages: CollectiveTimings) -> CollectiveBatch:
 @pytest.fixture(scope="session")
 def make_training() -> Callable[..., list[OpTimings]]:
     return training
+
+
+@pytest.fixture(scope="session")
+def make_wide_training() -> Callable[..., list[StepTimings]]:
+    return wide_training
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from paceline import topics, wire
-from paceline.events import OpTimings
+from paceline.events import Column, OpTimings
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.keyed_state import KeyedState
 from streams.nodes.node_diagnosis import NodeDiagnosis
@@ -28,6 +28,8 @@ class Case(NamedTuple):
 
 
 CASES = {
+    "JobDiagnosis, wide rows": Case(JobDiagnosis, "make_wide_training", MESSY, {"ranks": 2, "step_s": 0.25}),
+    "JobWindows, wide rows": Case(JobWindows, "make_wide_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobDiagnosis": Case(JobDiagnosis, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "DeviceWindows": Case(DeviceWindows, "make_device_samples", {"power_w": [0.0, None]}, {}),
@@ -186,10 +188,12 @@ def test_a_part_of_another_kind_is_refused_or_read(case, events, odd):
 def test_an_empty_batch_is_no_news(case, events):
     """A message without rows is taken and brings nothing."""
     empty = {
-        name: []
+        name: [] if isinstance(value, list) else Column("u1", b"")
         for name, value in msgspec.structs.asdict(events[0]).items()
-        if isinstance(value, list) and name not in ("ops", "uuids")
+        if isinstance(value, list | Column) and name not in ("ops", "uuids")
     }
+    if "step_s" in empty:
+        empty["phases"] = {}
     decision = case.decision()
     assert said(decision, [msgspec.structs.replace(events[0], producer="other", **empty)]) == []
     assert said(decision, events)
@@ -218,6 +222,14 @@ def test_odd_rows_stop_nothing(decision, changed, make_training):
     row = msgspec.structs.replace(events[0], producer="odd", **{**odd, **changed})
     kept = said(decision(), [*events[:4], row, *events[4:]])
     assert kept
+
+
+def test_both_versions_of_a_job_say_the_same(make_training, make_wide_training):
+    """Also mixed, node by node, as while sidecars are exchanged."""
+    narrow, wide = (make(seconds=18, slow=1, slow_from_s=6) for make in (make_training, make_wide_training))
+    mixed = [pair[at % 2] for at, pair in enumerate(zip(narrow, wide, strict=True))]
+    for decision in (JobWindows, JobDiagnosis):
+        assert said(decision(), narrow) == said(decision(), wide) == said(decision(), mixed) != []
 
 
 def test_sliced_batches_say_the_same(make_training):
