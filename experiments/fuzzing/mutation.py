@@ -106,6 +106,9 @@ def _change(holder: Any, at: Any, rng: Random) -> None:
     elif action == 5 and isinstance(value, str) and value:
         cut = rng.randrange(len(value))
         holder[at] = value[:cut] + rng.choice(("", " ", "\x00", value, "9", "-", ",", ";")) + value[cut:]
+    elif action >= 5 and isinstance(value, bytes) and value:
+        cut = rng.randrange(len(value))
+        holder[at] = value[:cut] + rng.choice((b"", rng.randbytes(4), b"\xff" * 8)) + value[cut + 4 :]
     else:
         holder[at] = _copy(rng.choice(ODD))
 

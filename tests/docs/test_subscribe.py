@@ -7,11 +7,25 @@ import sys
 import uuid
 from pathlib import Path
 
-from paceline import events, topics
+import msgspec
+
+from paceline import events, topics, wire
 from paceline.delivery.publisher import Publisher
 from paceline.kafka.settings import BrokerSettings
 
+GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v2"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "subscribe.md"
+
+
+def prints(broker: BrokerSettings, code: str, wanted: str) -> bool:
+    """Whether ``code`` prints that line."""
+    environ = {**os.environ, "PACELINE_BROKERS": broker.address}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as reader:
+        try:
+            return any(line.strip() == wanted for line in reader.stdout)
+        finally:
+            reader.kill()
 
 
 def finding(summary: str) -> events.Finding:
@@ -43,16 +57,21 @@ def finding(summary: str) -> events.Finding:
 
 def test_the_python_of_the_page_prints_findings(broker: BrokerSettings):
     """Ten lines, run as they stand on the page, print the summary of a finding that a publisher sent."""
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
     summary = f"rank 2 is slow {uuid.uuid4().hex}"
     publisher = Publisher(broker, client_id="test")
     publisher.publish(topics.FINDING, finding(summary))
     assert publisher.close(60).sent == 1
-    environ = {**os.environ, "PACELINE_BROKERS": broker.address}
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as reader:
-        try:
-            assert any(line.strip() == summary for line in reader.stdout)
-        finally:
-            reader.kill()
+    assert prints(broker, code, summary)
+
+
+def test_the_python_of_the_page_prints_steps(broker: BrokerSettings):
+    """The columns of a message as a sidecar sends it are read with what anybody can install."""
+    code = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
+    golden = (GOLDEN / "StepTimings.msgpack").read_bytes()
+    steps = msgspec.structs.replace(wire.decode(topics.OP, golden), job=uuid.uuid4().hex)
+    publisher = Publisher(broker, client_id="test")
+    publisher.publish(topics.OP, steps)
+    assert publisher.close(60).sent == 1
+    assert prints(broker, code, f"{steps.job} rank 5 step 42: 0.750 s")
