@@ -42,8 +42,9 @@ def numbers(messages: list[Message]) -> Numbers:
 
 
 def _count(found: Numbers, topic: str, value: bytes) -> None:
+    encoding = msgspec.json if topics.BY_NAME[topic].encoding == "json" else msgspec.msgpack
     try:
-        numbered = msgspec.json.decode(value, type=_Numbered)
+        numbered = encoding.decode(value, type=_Numbered)
     except msgspec.DecodeError:
         return  # Nonsense that an attack put there.
     found[topic, numbered.producer].add(numbered.sequence)

@@ -3,6 +3,7 @@
 from experiments.chaos.observer import missing, numbers
 from experiments.chaos.verdict import contradictions, differences, last_revisions
 from experiments.chaos.workload import Message, fleet, found_undisturbed, messages
+from paceline import topics, wire
 
 
 def finding(name="a", revision=0, **more):
@@ -40,16 +41,16 @@ def test_a_revision_told_twice_says_the_same():
 def test_missing_messages_are_counted_by_producer_and_topic():
     """The same number of another producer, or on another topic, is another message; nonsense has no number."""
     sent = [
-        Message(0.0, topic, None, b'{"producer": "%s", "sequence": %d}' % (producer, at), 0)
-        for topic in ("paceline.op.v1", "paceline.host.v1", "paceline.job.v1")
-        for producer in (b"p", b"q")
+        Message(0.0, topic.name, None, wire.encode_untyped(topic, {"producer": producer, "sequence": at}), 0)
+        for topic in (topics.OP, topics.HOST, topics.JOB)
+        for producer in ("p", "q")
         for at in range(3)
     ]
     there = numbers(sent)
     assert sum(map(len, there.values())) == 12, "of a compacted topic nobody has to keep every message"
     assert missing(there, numbers(sent)) == 0
     assert missing(there, numbers(sent[1:])) == 1
-    assert numbers([Message(0.0, "paceline.op.v1", None, b"\xff", 0)]) == {}
+    assert numbers([Message(0.0, topics.OP.name, None, b"\xff nonsense", 0)]) == {}
 
 
 def test_the_same_seed_is_the_same_fleet():
