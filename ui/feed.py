@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline import events
 from paceline.sequences import Sequences
-from paceline.topics import DEADLETTER, TOPICS
+from paceline.topics import OPERATIONAL, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .job_buffer import JobBuffer
@@ -115,7 +115,7 @@ class Feed:
         return [
             TopicLine(short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason, t.sequences.missing)
             for short, t in self.traffic.items()
-            if short not in ("collective", "node", DEADLETTER.short)
+            if short not in ("collective", "node", *(topic.short for topic in OPERATIONAL))
         ]
 
     def nodes(self) -> list[NodeView]:

@@ -26,6 +26,7 @@ from paceline.events.base import (
     Whole,
 )
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
+from paceline.events.commands import FULL_ROWS, AuditEntry, Command, FullRows, Outcome
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
     CAUSE_WORDS,
@@ -63,6 +64,7 @@ from paceline.events.windows import DeviceWindow, HostWindow, JobWindow, RankWin
 
 __all__ = [
     "CAUSE_WORDS",
+    "FULL_ROWS",
     "LATEST_S",
     "OPS",
     "OP_INDEX",
@@ -71,9 +73,11 @@ __all__ = [
     "SCHEMA_VERSION",
     "STEP",
     "Accounted",
+    "AuditEntry",
     "Backtest",
     "Cause",
     "CollectiveTimings",
+    "Command",
     "Cost",
     "Count",
     "CountOrNone",
@@ -90,6 +94,7 @@ __all__ = [
     "FindingKind",
     "FindingState",
     "Forecast",
+    "FullRows",
     "HostSamples",
     "HostWindow",
     "Index",
@@ -103,6 +108,7 @@ __all__ = [
     "Number",
     "OpTimings",
     "OpenCollective",
+    "Outcome",
     "PeerLink",
     "Produced",
     "Rank",
