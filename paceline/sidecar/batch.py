@@ -72,6 +72,8 @@ class _Job:
     conditions: list[RankCondition] = field(default_factory=list)
     open: list[OpenCollective] = field(default_factory=list)
     open_s: float | None = None
+    #: Every collective is sent until then, on the clock of ``Batcher.tick``.
+    full_rows_until_s: float = 0.0
     sequences: dict[str, int] = field(default_factory=dict)
     ready: list[Outgoing] = field(default_factory=list)
 
@@ -140,6 +142,11 @@ class Batcher:
         """The collectives that ranks stand in at ``now_s``: they go out even where no rows do."""
         job = self._jobs[key]
         job.open, job.open_s = collectives, now_s
+
+    def send_full_rows(self, key: tuple[str, int], until_s: float) -> None:
+        """Send every collective of a job until ``until_s``, on the clock of ``tick``; what is longer holds."""
+        job = self._jobs[key]
+        job.full_rows_until_s = max(job.full_rows_until_s, until_s)
 
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""
