@@ -83,7 +83,11 @@ def _commands(
 
     rules = CommandRules(Reader("collectors", identity.node, identity.cluster), {}, obeys=obeys, since_s=time.time())
     settings = BrokerSettings.from_environ(environ, options.brokers)
-    return CommandReader(settings, f"paceline-collect-{identity.node}-commands", rules, publisher.publish)
+    return CommandReader(settings, f"paceline-collect-{identity.node}-commands", rules, publisher.publish, _not_heard)
+
+
+def _not_heard(cause: str) -> None:
+    log.warning("no commands are heard: %s", cause)
 
 
 def _loader(options: Namespace) -> Any:

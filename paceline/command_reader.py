@@ -28,7 +28,7 @@ PAUSE_S, MOST_BEHIND = 0.1, 50_000
 class CommandReader:
     """Reads the commands on the brokers of ``settings`` for ``rules``, and gives what came of them to ``publish``.
 
-    It reads from the first ``turn`` on that has a target.
+    It reads from the first ``turn`` on that has a target. ``on_lost`` is told once why no commands can be read.
     """
 
     def __init__(
@@ -41,7 +41,8 @@ class CommandReader:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._client_id, self._rules = settings, client_id, rules
-        self._publish, self._on_lost, self._clock = publish, on_lost, clock
+        self._publish, self._clock = publish, clock
+        self._on_lost = on_lost
         self._targets: Collection[str] = frozenset()
         self._waiting: queue.Queue[Command] = queue.Queue(MOST_WAITING)
         self._stop = threading.Event()
@@ -71,6 +72,7 @@ class CommandReader:
             {COMMAND: Start(seconds=LOOK_BACK_S)},
             self._client_id,
             resume=True,
+            seldom=True,
             most_behind={COMMAND: MOST_BEHIND},
             on_lost=self._on_lost,
             stop=self._stop,

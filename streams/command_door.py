@@ -36,7 +36,7 @@ class CommandDoor:
             log.warning("no commands: %s", error)
         self._publisher = Publisher(settings, client_id="paceline-streams-commands", on_warning=log.warning)
         rules = CommandRules(reader, {}, obeys=obeys, since_s=time.time())
-        self._reader = CommandReader(settings, "paceline-streams-commands", rules, self._publisher.publish)
+        self._reader = CommandReader(settings, "paceline-streams-commands", rules, self._publisher.publish, _not_heard)
         self._requests = FullRowsRequests(f"streams-{secrets.token_hex(6)}") if obeys else None
 
     def hear(self, event: Event) -> None:
@@ -55,3 +55,7 @@ class CommandDoor:
         """The worker ends."""
         self._reader.close()
         self._publisher.close(CLOSE_S)
+
+
+def _not_heard(cause: str) -> None:
+    log.warning("no commands are heard: %s", cause)
