@@ -44,6 +44,8 @@ Answers come one line each, or as JSON Lines with --json. Exit status 0: all tha
 sent); 1: somebody does not, nobody answered, or there is no broker; 2: what was asked for is no command.
 """
 
+#: Who is meant answers within a second or so of the others: after so long without another there is none.
+SETTLED_S = 3.0
 _scalars = msgspec.json.Decoder(None | bool | int | float | str)
 
 
@@ -67,7 +69,9 @@ def parser() -> argparse.ArgumentParser:
         default=60.0,
         help="who hears it later does not obey (60)",
     )
-    made.add_argument("--wait", metavar="S", type=_seconds(0.0, 86_400.0), default=10.0, help="wait for answers (10)")
+    made.add_argument(
+        "--wait", metavar="S", type=_seconds(0.0, 86_400.0), default=10.0, help="wait so long for answers (10)"
+    )
     made.add_argument("--issuer", metavar="NAME", default=_user(), help="who asks (default: %(default)s)")
     made.add_argument("--json", action="store_true", help="answers as JSON Lines")
     add_brokers_option(made)
@@ -122,8 +126,8 @@ def _ask(settings: BrokerSettings, command: Command, wait_s: float, as_json: boo
 
 
 def _answers(follower: Follower, command: Command, wait_s: float) -> Iterator[AuditEntry]:
-    """The entries that answer ``command``, as they come, for ``wait_s`` seconds."""
-    end = time.monotonic() + wait_s
+    """The entries that answer ``command``, as they come: for ``wait_s`` seconds, or until no other follows."""
+    end = latest = time.monotonic() + wait_s
     while (left_s := end - time.monotonic()) > 0:
         for record in (record for _, records in follower.poll(min(POLL_S, left_s)) for record in records):
             try:
@@ -132,6 +136,7 @@ def _answers(follower: Follower, command: Command, wait_s: float) -> Iterator[Au
                 continue  # Whatever that is, it is no answer.
             if entry.command_id == command.id:
                 yield entry
+                end = min(latest, time.monotonic() + SETTLED_S)
 
 
 def _told(entry: AuditEntry) -> str:

@@ -201,3 +201,13 @@ def test_collectives_say_whether_phases_come_too() -> None:
     batcher.update(key, 0, report([1], collectives=True))
     (sent,) = of(CollectiveTimings, batcher.tick(2.0))
     assert sent.event.phases is True
+
+
+def test_full_rows_are_noted_for_one_job_and_a_longer_wish_holds() -> None:
+    """A shorter one that comes later takes nothing away; other jobs, and other attempts of the same, have none."""
+    batcher = Batcher(ORIGIN)
+    key, other = batcher.join(hello(0)), batcher.join(hello(1, attempt=1))
+    assert batcher._jobs[key].full_rows_until_s == 0.0
+    batcher.send_full_rows(key, 90.0)
+    batcher.send_full_rows(key, 30.0)
+    assert (batcher._jobs[key].full_rows_until_s, batcher._jobs[other].full_rows_until_s) == (90.0, 0.0)
