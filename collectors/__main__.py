@@ -13,12 +13,14 @@ import threading
 import time
 from argparse import Namespace
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from paceline.command_rules import CommandRules, Reader, node_target
 from paceline.gpu.driver import real
 from paceline.identity import node_of
-from paceline.settings import CLUSTER
+from paceline.settings import CLUSTER, NO_COMMANDS
 
 from .agent import Agent, Identity
 from .buffers import GpuBuffer, HostBuffer
@@ -28,6 +30,9 @@ from .logs import to_stderr
 from .options import parse
 from .processes import ProcessOwners
 from .publishers import EventPublisher, RecordingPublisher
+
+if TYPE_CHECKING:  # It imports the Kafka client, which takes a while; a recording needs none.
+    from paceline.command_reader import CommandReader
 
 log = logging.getLogger("paceline.collect")
 #: Seconds that messages still held get to reach the brokers when the agent ends.
@@ -47,15 +52,42 @@ def main(argv: list[str] | None = None) -> int:
         node=options.node or node_of(environ, socket.gethostname()),
         producer=f"collect-{os.getpid()}-{secrets.token_hex(4)}",
     )
+    obeys = not (options.no_commands or NO_COMMANDS.read(environ))
     publisher = _publisher(options, environ, identity, stop)
+    commands = None if options.stdout or options.once else _commands(options, environ, identity, publisher, obeys)
     gpus = Gpus(_loader(options))
-    agent = Agent(identity, HostBuffer(Host()), GpuBuffer(gpus, ProcessOwners()), publisher, options.interval)
+    agent = Agent(
+        identity,
+        HostBuffer(Host()),
+        GpuBuffer(gpus, ProcessOwners()),
+        publisher,
+        options.interval,
+        (lambda: None) if commands is None else partial(commands.turn, {node_target(identity.node)}),
+    )
     if options.once:
         agent.once(stop)
     else:
         agent.run(stop, options.seconds)
+    if commands is not None:
+        commands.close()
     publisher.close(FLUSH_S)
     return 0
+
+
+def _commands(
+    options: Namespace, environ: Mapping[str, str], identity: Identity, publisher: EventPublisher, obeys: bool
+) -> "CommandReader":
+    """A reader that knows no action yet, and answers so through ``publisher``."""
+    from paceline.command_reader import CommandReader
+    from paceline.kafka.settings import BrokerSettings
+
+    rules = CommandRules(Reader("collectors", identity.node, identity.cluster), {}, obeys=obeys, since_s=time.time())
+    settings = BrokerSettings.from_environ(environ, options.brokers)
+    return CommandReader(settings, f"paceline-collect-{identity.node}-commands", rules, publisher.publish, _not_heard)
+
+
+def _not_heard(cause: str) -> None:
+    log.warning("no commands are heard: %s", cause)
 
 
 def _loader(options: Namespace) -> Any:

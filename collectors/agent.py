@@ -7,6 +7,7 @@ minutes) delays neither the host's samples nor a message, and a slow bus delays 
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from paceline.events import NodeDescribed
@@ -33,16 +34,23 @@ class Identity(NamedTuple):
 
 
 class Agent:
-    """Samples this node and publishes through ``publisher``."""
+    """Samples this node and publishes through ``publisher``; ``answer_commands`` is called as often as that."""
 
     def __init__(
-        self, identity: Identity, host: HostBuffer, gpus: GpuBuffer, publisher: EventPublisher, interval_s: float = 1.0
+        self,
+        identity: Identity,
+        host: HostBuffer,
+        gpus: GpuBuffer,
+        publisher: EventPublisher,
+        interval_s: float = 1.0,
+        answer_commands: Callable[[], None] = lambda: None,
     ) -> None:
         self._identity = identity
         self._host = host
         self._gpus = gpus
         self._publisher = publisher
         self._interval_s = interval_s
+        self._answer_commands = answer_commands
         self._sequences: dict[str, int] = {}
         self._samplers = [Sampler("host", interval_s, host.sample), Sampler("gpu", interval_s, gpus.sample)]
 
@@ -59,6 +67,7 @@ class Agent:
             if stop.wait(min(wait_s, max(0.0, left_s))) or left_s <= wait_s:
                 break
             self.publish()
+            self._answer_commands()
             for sampler in self._samplers:
                 sampler.watch()
         ended = [sampler.stop(STOP_S) for sampler in self._samplers]

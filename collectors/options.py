@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from paceline.kafka.settings import add_brokers_option
+from paceline.kafka.settings import add_brokers_option, add_no_commands_option
 from paceline.settings import COLLECT_INTERVAL_S, number, whole
 
 EXAMPLES = """\
@@ -64,6 +64,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
     parser.add_argument("--node", metavar="NAME", help="name of this node; default: PACELINE_NODE, else the host name")
     target.add_argument("--stdout", action="store_true", help="write a recording to standard output; no broker")
     parser.add_argument("--spool", metavar="DIR", help="keep messages here while the brokers are away; default: memory")
+    add_no_commands_option(parser)
     end.add_argument("--once", action="store_true", help="one sample of everything, then end")
     end.add_argument("--seconds", metavar="N", type=_kind(number(0.1, 1e9), "0.1 and more"), help="end after N seconds")
     parser.add_argument(

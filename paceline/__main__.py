@@ -30,6 +30,7 @@ COMMANDS = {
     "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
+    "ask": Command("paceline.commands.ask:main", "ask sidecars, collectors or workers for something"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
 }

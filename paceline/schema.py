@@ -39,6 +39,7 @@ _KEYS = {
     "job/node": "the job's id, a slash, the node's name",
     "node": "the node's name",
     "series": "the series' key",
+    "target": "the target",
     "none": "no key",
 }
 

@@ -141,6 +141,14 @@ def hosts(raw: str) -> tuple[str, ...]:
     return names
 
 
+def switch(raw: str) -> bool:
+    """A parser for yes or no."""
+    answers = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if raw.lower() not in answers:
+        raise ValueError("neither yes nor no")
+    return answers[raw.lower()]
+
+
 def text(raw: str) -> str:
     """A parser for any text."""
     return raw
@@ -204,6 +212,14 @@ MOST_RANKS = Setting(
     "ranks of one job that are judged; those beyond are left out, and the job's findings say so",
 )
 
+NO_COMMANDS = Setting(
+    "PACELINE_NO_COMMANDS",
+    False,
+    switch,
+    "1 or 0",
+    "sidecars, collectors and streams obey no commands, and streams give none; the audit log says so",
+)
+
 FORECASTER_TOKEN = Setting(
     "PACELINE_FORECASTER_TOKEN",
     "",
@@ -237,6 +253,7 @@ _NAMED: tuple[Setting[object], ...] = (
     SPOOL_DIR,
     SPOOL_BYTES,
     MOST_RANKS,
+    NO_COMMANDS,
     FORECASTER_TOKEN,
     ALLOWED_HOSTS,
 )  # type: ignore[assignment]

@@ -23,7 +23,7 @@ class Topic(msgspec.Struct, frozen=True):
 
     name: str
     event: type[msgspec.Struct] | object
-    key: Literal["job", "job/node", "node", "series", "none"]
+    key: Literal["job", "job/node", "node", "series", "target", "none"]
     kind: Literal["raw", "derived", "compacted"]
     retention_ms: int | None
     partitions: int = PARTITIONS
@@ -57,6 +57,8 @@ FINDING = Topic("paceline.finding.v1", events.Finding, "job", "derived", 30 * 24
 PROFILE = Topic("paceline.profile.v1", events.JobProfile, "job", "compacted", None)
 FORECAST = Topic("paceline.forecast.v1", events.Forecast, "series", "derived", 7 * 24 * HOUR_MS)
 THRESHOLD = Topic("paceline.threshold.v1", events.Thresholds, "job", "compacted", None)
+COMMAND = Topic("paceline.command.v1", events.Command, "target", "raw", 24 * HOUR_MS)
+AUDIT = Topic("paceline.audit.v1", events.AuditEntry, "none", "raw", 30 * 24 * HOUR_MS, 1)
 DEADLETTER = Topic("paceline.deadletter.v1", events.DeadLetter, "none", "raw", 7 * 24 * HOUR_MS, 1)
 
 TOPICS = (
@@ -73,8 +75,12 @@ TOPICS = (
     PROFILE,
     FORECAST,
     THRESHOLD,
+    COMMAND,
+    AUDIT,
     DEADLETTER,
 )
+#: How the services themselves are run. A recording of these is read by people: nothing judges or replays it.
+OPERATIONAL = (COMMAND, AUDIT, DEADLETTER)
 BY_NAME = {topic.name: topic for topic in TOPICS}
 BY_SHORT = {topic.short: topic for topic in TOPICS}
 

@@ -220,13 +220,15 @@ def _plain(value: Any) -> Any:
 
 
 def key_of(topic: Topic, event: Any) -> str | None:
-    """The message key of ``event`` on ``topic``: its job, its node, its series, or none."""
+    """The message key of ``event`` on ``topic``: its job, its node, its series, its target, or none."""
     if topic.key == "none":
         return None
     if topic.key == "job/node":
         return f"{event.job}/{event.node}"
     if topic.key == "series":
         return str(event.series)
+    if topic.key == "target":
+        return str(event.target)
     return str(getattr(event, "job", None) or getattr(event, "node", ""))
 
 

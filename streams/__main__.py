@@ -2,19 +2,23 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import os
+import socket
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from paceline.command_rules import Reader
+from paceline.identity import node_of
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
-from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.kafka.settings import BrokerSettings, add_brokers_option, add_no_commands_option
 from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
-from paceline.settings import ALLOWED_HOSTS, MOST_RANKS
+from paceline.settings import ALLOWED_HOSTS, CLUSTER, MOST_RANKS, NO_COMMANDS
 from paceline.terminal import log_to_stderr, say
 from paceline.topics import Topic
 
@@ -40,9 +44,10 @@ def main(argv: list[str] | None = None) -> int:
     settings = BrokerSettings.from_environ(os.environ, args.brokers)
     settings.ssl_context()
     most_ranks = MOST_RANKS.read(os.environ)
+    obeys = not (args.no_commands or NO_COMMANDS.read(os.environ))
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
         data_dir = Path(args.data_dir or scratch)
-        return _work(settings, data_dir, (args.web_address, args.web_port), args.wait, most_ranks)
+        return _work(settings, data_dir, (args.web_address, args.web_port), args.wait, most_ranks, obeys)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -53,6 +58,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_brokers_option(parser)
+    add_no_commands_option(parser)
     parser.add_argument("--web-port", type=int, default=0, metavar="N", help="serve health and metrics on port N")
     parser.add_argument("--web-address", default="127.0.0.1", metavar="IP", help="on this address (default: loopback)")
     parser.add_argument("--data-dir", metavar="DIR", help="scratch folder; default: a temporary one")
@@ -61,36 +67,45 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _work(settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float, most_ranks: int) -> int:
+def _work(
+    settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float, most_ranks: int, obeys: bool
+) -> int:
     further_hosts = ALLOWED_HOSTS.read(os.environ)
+    reader = Reader("streams", node_of(os.environ, socket.gethostname()), CLUSTER.read(os.environ))
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
+    from .command_door import CommandDoor
     from .faust_app import CHANGELOG, NEEDED, SOURCES
     from .worker import Worker, WorkerError
 
     restarts = 0
-    while True:
-        try:
-            joined = _joined(settings, wait_s, NEEDED)
-        except BusError as error:
-            _say(str(error))
-            return 1
-        odd = [topic for topic in (*SOURCES, CHANGELOG) if joined[topic.name].partitions != topic.partitions]
-        for topic in odd:
-            _say(
-                f"{topic.name} has {joined[topic.name].partitions} partitions, and must have {topic.partitions}: {MEND}"
-            )
-        if odd:
-            return 1
-        began_s = time.monotonic()
-        try:
-            asyncio.run(Worker(settings, data_dir, joined, web, most_ranks, further_hosts, restarts).run())
-        except WorkerError as error:
-            _say(f"starting again from what is stored: {error}")
-            restarts += 1
-            if time.monotonic() - began_s < SOON_S:
-                time.sleep(AGAIN_S)
-        else:
-            return 0
+    with contextlib.ExitStack() as stack:
+        commands: CommandDoor | None = None
+        while True:
+            try:
+                joined = _joined(settings, wait_s, NEEDED)
+            except BusError as error:
+                _say(str(error))
+                return 1
+            odd = [topic for topic in (*SOURCES, CHANGELOG) if joined[topic.name].partitions != topic.partitions]
+            for topic in odd:
+                here = joined[topic.name].partitions
+                _say(f"{topic.name} has {here} partitions, and must have {topic.partitions}: {MEND}")
+            if odd:
+                return 1
+            if commands is None:
+                commands = stack.enter_context(contextlib.closing(CommandDoor(settings, reader, obeys=obeys)))
+            began_s = time.monotonic()
+            try:
+                asyncio.run(
+                    Worker(settings, data_dir, joined, web, most_ranks, further_hosts, restarts, commands).run()
+                )
+            except WorkerError as error:
+                _say(f"starting again from what is stored: {error}")
+                restarts += 1
+                if time.monotonic() - began_s < SOON_S:
+                    time.sleep(AGAIN_S)
+            else:
+                return 0
 
 
 def _joined(settings: BrokerSettings, wait_s: float, needed: Sequence[Topic]) -> dict[str, TopicDescription]:

@@ -63,7 +63,7 @@ class Analysis:
         except wire.WireError as error:
             self._refuse(item.number, str(error))
             return
-        if topic.kind == "derived" or topic is topics.DEADLETTER:
+        if topic.kind == "derived" or topic in topics.OPERATIONAL:
             return  # What was found on the bus is found again here.
         try:
             self._judge(topic, event)

@@ -115,12 +115,15 @@ class Door:
         source: Source,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        hear: Callable[[Event], None] = lambda answer: None,
     ) -> None:
+        """``hear`` is told every answer that was handed over."""
         self.processor = processor
         self.store = store
         self.publish = publish
         self.source = source
         self.clock = clock
+        self.hear = hear
         self.offsets = Offsets()
         self.positions = Positions()
         self.counts = DoorCounts()
@@ -205,6 +208,7 @@ class Door:
         sent = await self.publish(target, wire.key_of(target, answer), value)
         opened.waiting.append(sent)
         self.counts.published[target.short] += 1
+        self.hear(answer)
         if isinstance(answer, JobWindow) and answer.length_s == WINDOW_S:
             self.counts.see(answer)
 

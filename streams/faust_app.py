@@ -16,6 +16,7 @@ import faust
 from faust.types import TP
 
 from paceline import topics
+from paceline.events import Event
 from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
@@ -169,8 +170,9 @@ def build(
     answered: Callable[[], None],
     most_ranks: int,
     ids: Mapping[str, str],
+    hear: Callable[[Event], None],
 ) -> tuple[faust.App, Door]:
-    """The app and its door.
+    """The app and its door, which tells ``hear`` every answer.
 
     ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
     threads of the client. ``ids`` are those of the topics, asked for before.
@@ -185,7 +187,7 @@ def build(
         return sent
 
     consumer, store = Consumer(made), Store(table, table.delivered)
-    door = Door(Processor(most_ranks=most_ranks), store, publish, consumer)
+    door = Door(Processor(most_ranks=most_ranks), store, publish, consumer, hear=hear)
     bound(door.pass_over)
     tell_answers(answered)
     seek_whole(ROUTES)

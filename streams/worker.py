@@ -21,6 +21,7 @@ from paceline.kafka.topic_admin import TopicDescription, describe_topics
 from paceline.settings import MOST_RANKS, SettingError
 
 from . import health
+from .command_door import CommandDoor
 from .door import Door
 from .faust_app import build
 from .topic_watch import TopicWatch
@@ -52,6 +53,7 @@ class Worker:
         most_ranks: int = MOST_RANKS.default,
         further_hosts: Sequence[str] = (),
         restarts: int = 0,
+        commands: CommandDoor | None = None,
     ) -> None:
         """A worker that joins the topics ``joined``, as brokers describe them right before."""
         self.settings = settings
@@ -62,6 +64,7 @@ class Worker:
         self.joined = joined
         self.watch = TopicWatch(joined)
         self.restarts = restarts
+        self.commands = commands
         self.ready = False
         self._answered_s = time.monotonic()
 
@@ -94,24 +97,26 @@ class Worker:
                 failure.set_result(error)
 
         ids = {name: topic.id for name, topic in self.joined.items()}
-        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids)
+        hear = (lambda answer: None) if self.commands is None else self.commands.hear
+        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids, hear)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
         watching = asyncio.create_task(self._watch())
+        attending = asyncio.create_task(self._attend())
         stopping = asyncio.create_task(stop.wait())
         try:
-            await asyncio.wait({starting, watching, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({starting, watching, attending, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
             self.ready = False
             if stop.is_set():
                 await self._finish(door)
         finally:
-            for task in (starting, stopping, watching):
+            for task in (starting, stopping, watching, attending):
                 task.cancel()
             await self._end(app)
             if site is not None:
                 await site.cleanup()
         if not stop.is_set():
-            raise WorkerError(_cause(failure, starting, watching))
+            raise WorkerError(_cause(failure, starting, watching, attending))
 
     async def _serve(self, door: Door) -> web.AppRunner:
         def text() -> str:
@@ -156,6 +161,13 @@ class Worker:
                 present = await asyncio.to_thread(describe_topics, self.settings, self.joined)
                 changed = self.watch.update(present, time.monotonic())
         raise WorkerError(f"deleted, made again or with more partitions: {', '.join(changed)}")
+
+    async def _attend(self) -> None:
+        """Answer commands, and give them, until cancelled."""
+        while True:
+            if self.commands is not None:
+                self.commands.turn()
+            await asyncio.sleep(LOOK_S)
 
     async def _finish(self, door: Door) -> None:
         try:

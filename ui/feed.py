@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline import events
 from paceline.sequences import Sequences
-from paceline.topics import COLLECTIVE, COLLECTIVE_V1, DEADLETTER, NODE, TOPICS
+from paceline.topics import COLLECTIVE, COLLECTIVE_V1, NODE, OPERATIONAL, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .job_buffer import JobBuffer
@@ -17,7 +17,7 @@ from .snapshot import JobLine, JobView, NodeView, SenderLine, TopicLine, view_of
 
 JOBS, NODES, DEAD_LETTERS, PRODUCERS, SENDERS = 64, 2_000, 50, 10_000, 4_000
 #: Topics that the page does not read, or shows elsewhere; and those it reads for producers of a release before.
-UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, NODE, DEADLETTER)}
+UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, NODE, *OPERATIONAL)}
 SUPERSEDED = {topic.short for topic in TOPICS if topic.superseded}
 
 

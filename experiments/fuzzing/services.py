@@ -12,13 +12,15 @@ from forecaster import prometheus
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from paceline import recording, topics, wire
+from paceline.command_rules import Action, CommandRules, Reader
+from paceline.events import FULL_ROWS, Command, FullRows
 from paceline.recording import Line
 from paceline.topics import Topic
 from streams.processor import Processor
 from streams.routes import ROUTES
 from ui.feed import Feed
 
-from .bus import recordings
+from .bus import golden, recordings
 from .target import Target
 
 
@@ -89,9 +91,30 @@ def _answers() -> list[bytes]:
     return [json.dumps(answer).encode(), b'{"status": "error", "error": "too many points"}']
 
 
+def _commands() -> list[bytes]:
+    """A command of every version, as a line."""
+    return [
+        recording.render(topics.COMMAND.name, None, 0, json.dumps(json.loads(data)).encode())
+        for data in golden(topics.COMMAND)
+    ]
+
+
+def _answer(data: bytes) -> None:
+    """Commands obeyed or not, as a sidecar does; what came of each is read as it travels."""
+    actions = {FULL_ROWS: Action(FullRows, lambda target, wish: f"{target}: {wish.seconds:g} s")}
+    rules = CommandRules(Reader("sidecar", "n1", "lab"), actions, obeys=True, since_s=0.0)
+    for _, event, _ in _messages(data):
+        if isinstance(event, Command):
+            entry = rules.judge(event, 1_763_720_000.0, {event.target})
+            assert entry is None or wire.decode(topics.AUDIT, wire.encode(entry)) == entry, (
+                "an answer that none can read"
+            )
+
+
 TARGETS = (
     Target("services.judged", _judge, recordings, form="json lines", longest=65_536, share=4.0),
     Target("services.drawn", _draw, recordings, form="json lines", longest=65_536, share=2.0),
     Target("services.learned", _learn, recordings, form="json lines", longest=65_536, share=2.0),
+    Target("services.answered", _answer, _commands, form="json lines", longest=65_536),
     Target("services.prometheus", _backfill, _answers, (ValueError,), "json"),
 )

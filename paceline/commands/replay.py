@@ -1,7 +1,7 @@
 """``paceline replay``: put a recording back on the bus.
 
 Rule of this file: order and distance in time are the recording's, at ``--speed`` times the pace. Derived topics are
-left out unless asked for, because the workers derive them again.
+left out unless asked for, because the workers derive them again; commands always, for nobody asks for them now.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from paceline.kafka.topic_admin import ensure_topics
 from paceline.pace import Pace, speed
 from paceline.recording import Bad, Line, RecordingError, read
 from paceline.terminal import Progress, say
-from paceline.topics import BY_NAME, DEADLETTER
+from paceline.topics import BY_NAME, OPERATIONAL
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
 
 EXAMPLES = """examples:
@@ -76,7 +76,7 @@ def playable(lines: Iterator[Line | Bad], *, derived: bool, job: str | None) -> 
             yield line
         elif line.topic not in BY_NAME:
             yield Bad(line.number, f"no topic {line.topic!r}")
-        elif line.topic != DEADLETTER.name and (derived or BY_NAME[line.topic].kind != "derived"):
+        elif BY_NAME[line.topic] not in OPERATIONAL and (derived or BY_NAME[line.topic].kind != "derived"):
             yield line if job is None else renamed(line, job)
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from paceline.commands.foreground import Child, NotRunError
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
-from paceline.kafka.settings import add_brokers_option, optional_settings
+from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
 from paceline.recording import RecordingError, check_writable
-from paceline.settings import BROKERS, CLUSTER, JOB, NODE, SPOOL_BYTES, SettingError
+from paceline.settings import BROKERS, CLUSTER, JOB, NO_COMMANDS, NODE, SPOOL_BYTES, SettingError
 from paceline.terminal import say
 from paceline.training.messages import SOCKET_VARIABLE
 
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline run",
-        usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] [--quiet] -- COMMAND …",
+        usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] [--quiet] … -- COMMAND …",
         description="Run a training command, script unchanged, and say which rank is slow, live and at the end.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     add_brokers_option(
         made, f"Kafka brokers (default: {BROKERS.name}, else 127.0.0.1:9092 if it listens); none: no Kafka at all"
     )
+    add_no_commands_option(made)
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
     made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
@@ -67,7 +68,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     Raises:
         SettingError, RecordingError: one line that says what.
     """
-    for setting in (CLUSTER, JOB, NODE, SPOOL_BYTES):
+    for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, SPOOL_BYTES):
         setting.read(environ)
     optional_settings(environ, options.brokers)
     if options.record == "-":
@@ -100,7 +101,9 @@ def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]
         say("no live findings and no panel: pip install 'paceline[streams]'")
         panel = False
     name = options.job or fallback
-    beside = SideProcesses(options.record, options.brokers, name, panel=panel, live=not options.quiet)
+    beside = SideProcesses(
+        options.record, options.brokers, name, panel=panel, live=not options.quiet, commands=not options.no_commands
+    )
     try:
         child = Child(command, environment(environ, options, beside.socket, fallback))
         status = child.wait(beside.check)

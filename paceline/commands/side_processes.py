@@ -31,7 +31,9 @@ MOST_DEATHS = 5
 class SideProcesses:
     """Sidecar and analyzer, started together and ended together."""
 
-    def __init__(self, record: str | None, brokers: str | None, job: str, *, panel: bool, live: bool) -> None:
+    def __init__(
+        self, record: str | None, brokers: str | None, job: str, *, panel: bool, live: bool, commands: bool = True
+    ) -> None:
         """Start them. What cannot start is said once."""
         self._folder = Path(tempfile.mkdtemp(prefix="paceline-"))
         self.socket = self._folder / "ranks"
@@ -46,6 +48,7 @@ class SideProcesses:
         self._record = record
         self._writer = -1
         self._options = ["--socket", str(self.socket), "--job", job, *(["--brokers", brokers] if brokers else [])]
+        self._options += [] if commands else ["--no-commands"]
         try:
             self._start(panel=panel, live=live)
         except OSError as error:

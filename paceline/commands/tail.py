@@ -11,6 +11,7 @@ from typing import IO, Any
 import msgspec
 
 from paceline import topics, wire
+from paceline.command_rules import job_target
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
@@ -35,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("topic", metavar="TOPIC", help=f"one of {', '.join(topics.BY_SHORT)}, or a full name")
-    made.add_argument("--job", metavar="J", help="only events of this job")
+    made.add_argument("--job", metavar="J", help="only events of this job, and commands to it")
     made.add_argument("--from-beginning", action="store_true", help="first all that the topic still holds")
     made.add_argument("--seconds", type=_seconds, metavar="N", help="stop after N seconds (default: at Ctrl-C)")
     add_brokers_option(made)
@@ -81,7 +82,7 @@ def follow(
             event = _event(topic, value)
             if event is None:
                 _say(f"skipped a message that is no {'JSON object' if topic.encoding == 'json' else topic.short}")
-            elif job is None or event.get("job") == job:
+            elif job is None or event.get("job") == job or event.get("target") == job_target(job):
                 print(visible(msgspec.json.encode(event).decode()), file=output, flush=True)
 
 

@@ -37,6 +37,7 @@ from paceline.events.columns import (
     Speakers,
     StepTimings,
 )
+from paceline.events.commands import FULL_ROWS, AuditEntry, Command, FullRows, Outcome
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
     CAUSE_WORDS,
@@ -74,6 +75,7 @@ from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, Jo
 
 __all__ = [
     "CAUSE_WORDS",
+    "FULL_ROWS",
     "LATEST_S",
     "OPS",
     "OP_INDEX",
@@ -82,6 +84,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "STEP",
     "Accounted",
+    "AuditEntry",
     "Backtest",
     "Cause",
     "CollectiveCalls",
@@ -89,6 +92,7 @@ __all__ = [
     "CollectiveSums",
     "CollectiveTimings",
     "Column",
+    "Command",
     "ConditionColumns",
     "Cost",
     "Count",
@@ -106,6 +110,7 @@ __all__ = [
     "FindingKind",
     "FindingState",
     "Forecast",
+    "FullRows",
     "HostSamples",
     "HostWindow",
     "Index",
@@ -121,6 +126,7 @@ __all__ = [
     "Number",
     "OpTimings",
     "OpenCollective",
+    "Outcome",
     "PeerLink",
     "Produced",
     "Rank",

@@ -163,6 +163,12 @@ def add_brokers_option(
     parser.add_argument("--brokers", metavar="HOST:PORT", help=help_)
 
 
+def add_no_commands_option(parser: argparse._ActionsContainer) -> None:
+    """Give what reads commands its ``--no-commands``; the setting says the same."""
+    help_ = f"refuse what comes on paceline.command.v1, and say so in the audit log ({names.NO_COMMANDS.name}=1)"
+    parser.add_argument("--no-commands", action="store_true", help=help_)
+
+
 def split(address: str) -> tuple[str, int]:
     """Host and port of ``host:port``; ``[::1]:9092`` is an IPv6 address."""
     host, _, port = address.rpartition(":")

@@ -9,7 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
-from paceline.kafka.settings import add_brokers_option
+from paceline.kafka.settings import add_brokers_option, add_no_commands_option
 from paceline.sidecar.server import Sidecar, listen
 from paceline.terminal import say
 
@@ -21,6 +21,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
     add_brokers_option(parser)
     parser.add_argument("--job", default="", help="id of the job where the ranks name none")
+    add_no_commands_option(parser)
     parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
     parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
     parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
@@ -45,8 +46,8 @@ def main(argv: list[str] | None = None) -> int:
     # Ranks can connect from here on; the clients that the sinks need take a while to import.
     from paceline.sidecar.assembly import build
 
-    batcher, sinks = build(options, dict(os.environ), say)
-    sidecar = Sidecar(listener, batcher, sinks, until_empty=options.until_empty)
+    batcher, sinks, commands = build(options, dict(os.environ), say)
+    sidecar = Sidecar(listener, batcher, sinks, commands, until_empty=options.until_empty)
     signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
     if not options.until_empty:
         sidecar.follow(sys.stdin.fileno())

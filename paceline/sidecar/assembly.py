@@ -8,9 +8,13 @@ import argparse
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
+from paceline.command_reader import CommandReader
+from paceline.command_rules import CommandRules, Reader
 from paceline.delivery.orphans import Orphans
 from paceline.delivery.publisher import Publisher
 from paceline.delivery.spool import SpoolError
@@ -18,9 +22,12 @@ from paceline.delivery.spool_folders import own_folder, remove_empty, spool_root
 from paceline.identity import node_of
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings, optional_settings
-from paceline.settings import BROKERS, CLUSTER, SPOOL_BYTES, SettingError
+from paceline.settings import BROKERS, CLUSTER, NO_COMMANDS, SPOOL_BYTES, SettingError
+from paceline.sidecar.actions import actions
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
+
+T = TypeVar("T")
 
 
 class BusSink:
@@ -28,6 +35,7 @@ class BusSink:
 
     def __init__(self, settings: BrokerSettings, node: str, spool: Path | None, limit_bytes: int, warn: Warn) -> None:
         name = f"paceline-sidecar-{node}"
+        self.settings = settings
         self._warn = warn
         self._publisher = Publisher(
             settings, client_id=name, spool_dir=spool, on_warning=warn, spool_bytes=limit_bytes, write_ahead=True
@@ -61,8 +69,16 @@ class BusSink:
             remove_empty(self._spool)
 
 
-def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -> tuple[Batcher, list[Sink]]:
-    """The batcher and the sinks that ``options`` and ``environ`` ask for."""
+class Parts(NamedTuple):
+    """What a sidecar is made of; ``commands`` where there is a bus to hear them from."""
+
+    batcher: Batcher
+    sinks: list[Sink]
+    commands: CommandReader | None
+
+
+def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -> Parts:
+    """What ``options`` and ``environ`` ask for."""
     node = node_of(environ, socket.gethostname())
     producer = f"{node}-{os.getpid()}-{secrets.token_hex(3)}"
     batcher = Batcher(Origin(CLUSTER.read(environ), node, producer), options.job)
@@ -71,11 +87,14 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
         makers.append(lambda: PipeSink(options.events_fd, warn))
     if options.record:
         makers.append(lambda: RecordingSink(options.record, warn))
-    makers.append(lambda: _bus(options, environ, node, warn))
-    return batcher, [sink for make in makers if (sink := _made(make, warn)) is not None]
+    sinks = [sink for make in makers if (sink := _made(make, warn)) is not None]
+    bus = _made(lambda: _bus(options, environ, node, warn), warn)
+    if bus is None:
+        return Parts(batcher, sinks, None)
+    return Parts(batcher, [*sinks, bus], _made(lambda: _commands(options, environ, node, batcher, bus), warn))
 
 
-def _made(make: Callable[[], Sink | None], warn: Warn) -> Sink | None:
+def _made(make: Callable[[], T | None], warn: Warn) -> T | None:
     try:
         return make()
     except (OSError, SettingError) as error:
@@ -83,7 +102,22 @@ def _made(make: Callable[[], Sink | None], warn: Warn) -> Sink | None:
         return None
 
 
-def _bus(options: argparse.Namespace, environ: Mapping[str, str], node: str, warn: Warn) -> Sink | None:
+def _commands(
+    options: argparse.Namespace, environ: Mapping[str, str], node: str, batcher: Batcher, bus: BusSink
+) -> CommandReader:
+    """A reader that answers through ``bus``. What it cannot read is not told here: the publisher tells of outages."""
+    obeys = not (options.no_commands or NO_COMMANDS.read(environ))
+    reader = Reader("sidecar", node, CLUSTER.read(environ))
+    rules = CommandRules(reader, actions(batcher, time.monotonic), obeys=obeys, since_s=time.time())
+    return CommandReader(
+        bus.settings,
+        f"paceline-sidecar-{node}-commands",
+        rules,
+        lambda topic, entry: bus.put(Outgoing(topic, entry)),
+    )
+
+
+def _bus(options: argparse.Namespace, environ: Mapping[str, str], node: str, warn: Warn) -> BusSink | None:
     """A publisher where brokers are named, or where one is found at the default address."""
     settings = optional_settings(environ, options.brokers)
     if settings is None:

@@ -143,8 +143,10 @@ class Batcher:
         told.open, told.open_s = collectives, now_s
 
     def send_full_rows(self, key: tuple[str, int], until_s: float) -> None:
-        """Tell this job's collectives one by one, too, until ``until_s`` on the clock of ``tick``."""
-        self._jobs[key].full_rows_until_s = until_s
+        """Tell this job's collectives one by one, too, until ``until_s`` on the clock of ``tick``; what is longer
+        holds."""
+        job = self._jobs[key]
+        job.full_rows_until_s = max(job.full_rows_until_s, until_s)
 
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""

@@ -12,10 +12,13 @@ import os
 import selectors
 import socket
 import time
+from collections.abc import Collection
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
+from paceline.command_rules import job_target
 from paceline.events import OpenCollective
 from paceline.sidecar.batch import Batcher, Outgoing
 from paceline.sidecar.columns import LONGEST_WORD
@@ -36,6 +39,8 @@ LOOK_EVERY_S = 1.0
 STANDING_S = 5.0
 MOST_STANDING = 16
 CLOSE_S = 2.0
+#: From then on nobody waits for a reader of commands that hangs.
+COMMANDS_CLOSE_S = 0.3
 #: ``--until-empty``: wait this long for a first rank, and this long after the last one for another.
 FIRST_RANK_S = 120.0
 LAST_RANK_S = 1.0
@@ -67,14 +72,34 @@ class _Rank:
         ]
 
 
-class Sidecar:
-    """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end."""
+class Commands(Protocol):
+    """What answers commands; ``paceline.command_reader`` has one, and takes long to import."""
 
-    def __init__(self, listener: socket.socket, batcher: Batcher, sinks: list[Sink], *, until_empty: bool) -> None:
+    def turn(self, targets: Collection[str]) -> None:
+        """Answer what has come for ``targets``; never waits."""
+
+    def close(self, timeout_s: float) -> None:
+        """Hear no more."""
+
+
+class Sidecar:
+    """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end; answers ``commands``."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        batcher: Batcher,
+        sinks: list[Sink],
+        commands: Commands | None = None,
+        *,
+        until_empty: bool,
+    ) -> None:
         self._listener = listener
         self._batcher = batcher
         self._interfaces = Interfaces()
         self._sinks = sinks
+        self._commands = commands
+        self._targets: frozenset[str] = frozenset()
         self._until_empty = until_empty
         self._conditions: dict[tuple[str, int], Conditions] = {}
         self._selector = selectors.DefaultSelector()
@@ -107,8 +132,12 @@ class Sidecar:
         for conditions in self._conditions.values():
             conditions.close()
         deadline = time.monotonic() + CLOSE_S
+        if self._commands is not None:
+            self._commands.close(0.0)
         for sink in self._sinks:
             sink.close(max(deadline - time.monotonic(), 0.1))
+        if self._commands is not None:
+            self._commands.close(COMMANDS_CLOSE_S)
 
     def _turn(self, timeout_s: float) -> bool:
         """One round over what is readable; whether anything was."""
@@ -118,6 +147,8 @@ class Sidecar:
         self._look(time.monotonic())
         self._pass_on(self._batcher.tick(time.monotonic()))
         self._settle()
+        if self._commands is not None:
+            self._commands.turn(self._targets)
         return bool(ready)
 
     def _look(self, now_s: float) -> None:
@@ -125,7 +156,9 @@ class Sidecar:
         if now_s < self._look_at:
             return
         self._look_at = now_s + LOOK_EVERY_S
-        for key, ranks in self._batcher.ranks().items():
+        here = self._batcher.ranks()
+        self._targets = frozenset(job_target(job) for job, _ in here)
+        for key, ranks in here.items():
             if key not in self._conditions:
                 self._conditions[key] = Conditions()
             self._batcher.observe(key, self._conditions[key].sample(ranks, time.time()))

@@ -139,3 +139,15 @@ def test_it_reaches_the_bus(collect, broker):
         decoded = [wire.decode(topic, value) for value in found[topic.name]]
         assert {event.node for event in decoded} == {"bus-test"}
         assert [event.sequence for event in decoded] == list(range(len(decoded)))
+
+
+def test_it_answers_commands_for_its_node(collect, broker):
+    """It knows no action yet, and says so; with commands forbidden it refuses."""
+    ask = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--wait", "60", "--brokers", broker.address]
+    for node, options, said in (
+        ("asked", [], "collectors on asked: unknown action: known here: none\n"),
+        ("unasked", ["--no-commands"], "collectors on unasked: refused: no commands are obeyed here (--no-commands)\n"),
+    ):
+        collect("--simulate", "1", "--node", node, "--brokers", broker.address, *options)
+        done = subprocess.run([*ask, f"node:{node}", "dance"], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (1, said, "")

@@ -123,7 +123,14 @@ def test_publishers_give_up_and_followers_wait(doomed, commands, until, tmp_path
 
 
 @pytest.mark.parametrize(
-    "arguments", [("thresholds", "--job", "j", "hang_s=300"), ("topics", "create"), ("topics", "list")], ids=" ".join
+    "arguments",
+    [
+        ("thresholds", "--job", "j", "hang_s=300"),
+        ("ask", "job:j", "full_rows", "--arg", "seconds=60"),
+        ("topics", "create"),
+        ("topics", "list"),
+    ],
+    ids=" ".join,
 )
 def test_a_broker_that_hangs_ends_a_short_command(arguments: tuple[str, ...], commands, until):
     """Connections are taken and nothing answers: one line, and status 1."""

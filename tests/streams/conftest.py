@@ -103,9 +103,7 @@ def _step(dice, rank, step, at_s, step_s, slow, faulty):
 def wide(event: OpTimings) -> StepTimings:
     """The same rows as a sidecar of today sends them, a row a rank and step."""
     rows = step_rows([event])
-    phases = {
-        name: row for name, row in zip(PARTS, rows.seconds, strict=False) if not np.isnan(row).all()
-    }
+    phases = {name: row for name, row in zip(PARTS, rows.seconds, strict=False) if not np.isnan(row).all()}
     return StepTimings(
         **{
             name: getattr(event, name) for name in ("cluster", "producer", "sequence", "job", "attempt", "node", "t0_s")

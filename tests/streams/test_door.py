@@ -442,3 +442,20 @@ def test_a_topic_that_is_read_anew_is_told_once_and_its_partitions_counted(caplo
         "paceline.job.v1 was deleted and made again: 1 of its partitions are read from their beginning",
         "paceline.op.v1 was deleted and made again: 2 of its partitions are read from their beginning",
     ]
+
+
+def test_who_listens_is_told_every_answer(messages):
+    """In their order, after each was handed to the broker; not what is refused."""
+    broker, clock, heard = Broker(messages), Clock(), []
+    door = Door(
+        Processor(), Store(broker.table, broker.delivered), broker.publish, broker, clock, clock, hear=heard.append
+    )
+
+    async def run():
+        for offset, message in enumerate(messages):
+            await door.take(topics.OP, AT, offset, message)
+
+    asyncio.run(run())
+    answers = [value for topic, value in broker.published if topic != topics.DEADLETTER.name]
+    assert [wire.encode(answer) for answer in heard] == answers
+    assert len(answers) < len(broker.published)

@@ -87,6 +87,18 @@ def test_events_come_as_they_are_published(start: Start, broker: BrokerSettings)
     assert [row["job"] for row in found] == [job, job]
 
 
+def test_commands_to_a_job_and_their_answers_are_of_that_job(start: Start, broker: BrokerSettings):
+    """They name it in their target."""
+    job = uuid.uuid4().hex
+    process = start("command", "--job", job)
+    producer = clients.producer(broker, "test")
+    for target in ("streams", f"job:{job}2", f"job:{job}"):
+        said = events.Command(id="i", cluster="c", target=target, action="a", expires_s=1.0, issuer="u")
+        producer.send(topics.COMMAND.name, wire.encode(said)).get(30)
+    producer.close()
+    assert json.loads(process.stdout.readline())["target"] == f"job:{job}"
+
+
 def test_from_the_beginning_it_starts_with_what_is_kept(start: Start, broker: BrokerSettings):
     """Events from before the command come too, and before newer ones."""
     job = uuid.uuid4().hex

@@ -17,7 +17,7 @@ import pytest
 
 from paceline.kafka import clients, embedded
 from paceline.kafka.errors import BusError
-from paceline.kafka.follow import BEGINNING, NOW, Follower, Start
+from paceline.kafka.follow import BEGINNING, NOW, SELDOM_FETCH_S, Follower, Start
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
@@ -104,6 +104,23 @@ def test_it_looks_back_so_many_seconds(apache_kafka: object, topic: Topic, until
         heard = Heard(follower)
         until(heard.whole)
     assert heard.values == [b"1", b"2"]
+
+
+def test_where_little_is_expected_it_comes_no_later(broker: BrokerSettings, topic: Topic, until: Until):
+    """Brokers are asked seldom, and answer as soon as there is something: in less than the time they may hold it."""
+    publish(broker, topic, b"1")
+    with Follower(broker, {topic: NOW}, "test", seldom=True) as follower:
+        follower.connect()
+        heard = Heard(follower)
+        for number in range(20):
+            heard.poll()
+            began_s = time.monotonic()
+            publish(broker, topic, b"%d" % number)
+            until(lambda number=number: heard.poll().values[-1:] == [b"%d" % number])
+            if time.monotonic() - began_s < SELDOM_FETCH_S / 2:
+                break
+        else:
+            pytest.fail("every message was as late as a fetch is held back")
 
 
 def test_a_message_larger_than_a_fetch_comes_whole(broker: BrokerSettings, topic: Topic, until: Until):

@@ -1,16 +1,23 @@
 """A real login: TLS and SCRAM-SHA-512 against Apache Kafka, right and wrong."""
 
+import contextlib
 import os
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
 
 from paceline import events, topics
+from paceline.command_reader import CommandReader
+from paceline.command_rules import CommandRules, Reader
 from paceline.delivery.publisher import Publisher
+from paceline.kafka import clients
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
@@ -148,6 +155,63 @@ def test_a_user_without_rights_stops_nobody(secured: BrokerSettings):
     assert (stats.sent, stats.shed, len(told)) == (0, 3, 1)
     assert "guest" in told[0]
     assert topics.DEADLETTER.name in told[0]
+
+
+def asks(secured: BrokerSettings) -> "subprocess.Popen[str]":
+    """`paceline ask` by a user who is no administrator."""
+    environ = {
+        "PACELINE_BROKERS": secured.address,
+        "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
+        "PACELINE_SSL_CAFILE": secured.ssl_cafile,
+        "PACELINE_SASL_USERNAME": "guest",
+        "PACELINE_SASL_PASSWORD": "guest-secret",
+    }
+    command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "job:j", "dance", "--wait", "60"]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ}
+    )
+
+
+def test_a_user_without_the_right_to_ask_is_told(secured: BrokerSettings):
+    """In one line, with status 1."""
+    ensure_topics(secured)
+    process = asks(secured)
+    output, said = process.communicate()
+    assert (process.returncode, output, said.count("\n")) == (1, "", 1)
+    assert "not allowed" in said
+
+
+def test_who_may_ask_is_decided_by_rights_to_the_topics(secured: BrokerSettings, until: Callable[..., object]):
+    """Those that docs/deploy.md names suffice: a reader with rights of its own answers."""
+    ensure_topics(secured)
+    rights = (
+        (topics.COMMAND, "WRITE"),
+        (topics.COMMAND, "DESCRIBE"),
+        (topics.AUDIT, "READ"),
+        (topics.AUDIT, "DESCRIBE"),
+    )
+    acls = [
+        ACL(
+            "User:guest",
+            "*",
+            ACLOperation[right],
+            ACLPermissionType.ALLOW,
+            ResourcePattern(ResourceType.TOPIC, topic.name),
+        )
+        for topic, right in rights
+    ]
+    rules = CommandRules(Reader("sidecar", "n1", "default"), {}, obeys=True, since_s=time.time())
+    publisher = Publisher(secured, client_id="test")
+    reader = CommandReader(secured, "test", rules, publisher.publish)
+    with contextlib.closing(clients.admin(secured)) as admin:
+        admin.create_acls(acls)
+        process = asks(secured)
+        until(lambda: reader.turn({"job:j"}) or process.poll() is not None)
+        admin.delete_acls(acls)
+    output, said = process.communicate()
+    reader.close(10)
+    publisher.close(10)
+    assert (process.returncode, output, said) == (1, "sidecar on n1: unknown action: known here: none\n", "")
 
 
 def test_a_topic_that_may_not_be_described_is_told(secured: BrokerSettings):

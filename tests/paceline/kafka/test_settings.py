@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.kafka.settings import BrokerSettings, add_brokers_option, optional_settings
-from paceline.settings import SASL_PASSWORD, SETTINGS, Setting, SettingError
+from paceline.settings import NO_COMMANDS, SASL_PASSWORD, SETTINGS, Setting, SettingError
 
 SASL = {
     "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
@@ -144,3 +144,17 @@ def test_a_secret_given_twice_is_refused(tmp_path: Path):
     (tmp_path / "secret").write_text("s3cret")
     with pytest.raises(SettingError, match=r"PACELINE_SASL_PASSWORD_FILE.*PACELINE_SASL_PASSWORD"):
         SASL_PASSWORD.read({"PACELINE_SASL_PASSWORD": "x", "PACELINE_SASL_PASSWORD_FILE": str(tmp_path / "secret")})
+
+
+@pytest.mark.parametrize(
+    ("raw", "refuses"), [("", False), ("0", False), ("no", False), ("1", True), ("TRUE", True), ("on", True)]
+)
+def test_a_switch_is_on_or_off(raw: str, refuses: bool):
+    """In the words that people use; unset it is off."""
+    assert NO_COMMANDS.read({"PACELINE_NO_COMMANDS": raw}) is refuses
+
+
+def test_a_switch_that_is_neither_is_refused():
+    """Whoever means to refuse commands must not be misunderstood."""
+    with pytest.raises(SettingError, match=r"PACELINE_NO_COMMANDS='nein': neither yes nor no; allowed: 1 or 0"):
+        NO_COMMANDS.read({"PACELINE_NO_COMMANDS": "nein"})

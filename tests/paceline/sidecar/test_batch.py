@@ -497,3 +497,12 @@ def test_topics_are_those_of_the_second_version() -> None:
     batcher.update(key, 0, report([0], collectives=True))
     sent = batcher.tick(0.0)
     assert [item.topic for item in sent] == [topics.JOB, topics.COLLECTIVE, topics.OP]
+
+
+def test_a_longer_wish_for_full_rows_holds() -> None:
+    """A shorter one that comes later takes nothing away; other attempts of the same job have none."""
+    batcher = Batcher(ORIGIN)
+    key, other = batcher.join(hello(0)), batcher.join(hello(1, attempt=1))
+    batcher.send_full_rows(key, 90.0)
+    batcher.send_full_rows(key, 30.0)
+    assert batcher._jobs[key].full_rows_until_s == 90.0 > batcher._jobs[other].full_rows_until_s

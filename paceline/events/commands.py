@@ -1,0 +1,70 @@
+"""What is asked of the services, and what came of it."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from paceline.events.base import Count, Event, Number, Time, Whole
+
+CommandId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+#: ``job:NAME``, ``node:NAME`` or ``streams``; a name has 200 characters at most.
+Target = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+#: An action, or one of its arguments.
+Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+#: A node, a service, whoever asks.
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+Reason = Annotated[str, msgspec.Meta(max_length=500)]
+#: Flat on purpose: what needs more than this is an event of its own.
+Argument = None | bool | Whole | Number | Annotated[str, msgspec.Meta(max_length=256)]
+Arguments = Annotated[dict[Word, Argument], msgspec.Meta(max_length=32)]
+
+#: The action that asks sidecars for every collective of a job where they would send sums; its arguments: FullRows.
+FULL_ROWS = "full_rows"
+
+Outcome = Literal["accepted", "refused", "unknown_action", "expired", "failed"]
+
+
+class Command(Event, frozen=True, kw_only=True):
+    """What somebody asks of services. Key: target.
+
+    ``target`` is who is asked: ``job:NAME`` the sidecars of a job, ``node:NAME`` the collector of a node, ``streams``
+    every worker. ``action`` is what they shall do, with its ``arguments``. Who hears it after ``expires_s`` does not
+    obey, nor does who is asked to wait for longer than an hour; who hears it twice, known by ``id``, obeys once.
+    ``issuer`` is who the sender says it is: Kafka tells readers nothing of its login. Who may send is decided by the
+    topic's ACL. Every reader that is meant answers with an AuditEntry.
+    """
+
+    id: CommandId
+    cluster: str
+    target: Target
+    action: Word
+    arguments: Arguments = {}
+    expires_s: Time
+    issuer: Name
+
+
+class AuditEntry(Event, frozen=True, kw_only=True):
+    """What one reader made of a command. No key.
+
+    ``service`` on ``node`` heard command ``command_id`` at ``time_s`` by its own clock. ``reason`` says why it did not
+    obey, or what it did. ``issuer`` is who the command said it was from. ``unanswered`` commands before this one got
+    neither an entry nor obedience, for there were more than a reader answers.
+    """
+
+    command_id: CommandId
+    cluster: str
+    target: Target
+    action: Word
+    issuer: Name
+    time_s: Time
+    service: Name
+    node: Name
+    outcome: Outcome | str
+    reason: Reason
+    unanswered: Count = 0
+
+
+class FullRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of ``full_rows``: for how long from now on."""
+
+    seconds: Annotated[float, msgspec.Meta(ge=1.0, le=3600.0)]
