@@ -62,41 +62,45 @@ class ConditionReadings:
         self.random = np.random.default_rng([spec.seed, 1])
         self.warm = np.round(58 + 6 * self.random.standard_normal(spec.ranks))
         self.faults = [fault for fault in spec.faults if fault.kind in ("throttle", "memory", "cpu")]
-        #: By a node's first rank, the columns of its ranks that do not change while nothing is wrong.
+        #: By how many ranks a node has, the columns that are the same on every node where nothing is wrong.
         self.healthy: dict[int, dict[str, Column]] = {}
 
     def read(self, ranks: range, after_s: float, steps: range) -> ConditionColumns:
         """The conditions of ``ranks`` over a second in which they ran ``steps``, read at ``after_s``."""
         clock = CLOCK_MHZ - 15 * self.random.integers(0, 3, len(ranks))
         faults = [active(self.faults, rank, steps) for rank in ranks] if self.faults else []
+        warm = self.warm[ranks.start : ranks.stop]
         if any(faults):
             signs = [signs_of(found) for found in faults]
             slower = np.array([one.slower for one in signs])
             clock = np.where(slower > 1, np.round(clock / slower), clock)
-            values = self._signs(ranks, signs)
+            warm = np.where([one.hot for one in signs], HOT_CELSIUS, warm)
+            values = self._signs(signs)
         else:
-            if ranks.start not in self.healthy:
-                self.healthy[ranks.start] = self._signs(ranks, [signs_of([])] * len(ranks))
-            values = self.healthy[ranks.start]
+            if len(ranks) not in self.healthy:
+                self.healthy[len(ranks)] = self._signs([signs_of([])] * len(ranks))
+            values = self.healthy[len(ranks)]
         return ConditionColumns(
             rank=raw_columns.whole(np.array(ranks)),
             time_s=raw_columns.offsets(np.full(len(ranks), after_s)),
             span_s=raw_columns.durations(np.ones(len(ranks))),
-            values={"sm_clock_mhz": raw_columns.durations(clock), **values},
+            values={
+                "sm_clock_mhz": raw_columns.durations(clock),
+                "temperature_celsius": raw_columns.durations(warm),
+                **values,
+            },
         )
 
-    def _signs(self, ranks: range, signs: list[Signs]) -> dict[str, Column]:
-        """All that ``signs`` say, one a rank, but for the clock."""
-        reasons, _, hot, swapped, cpu, memory, io = (np.array(column) for column in zip(*signs, strict=True))
+    def _signs(self, signs: list[Signs]) -> dict[str, Column]:
+        """All that ``signs`` say, one a rank, but for clock and temperature."""
+        reasons, _, _, swapped, cpu, memory, io = (np.array(column) for column in zip(*signs, strict=True))
         pages = [int(self.random.poisson(4000)) if used else 0 for used in swapped.tolist()]
-        warm = np.where(hot, HOT_CELSIUS, self.warm[ranks.start : ranks.stop])
-        same = np.ones(len(ranks))
+        same = np.ones(len(signs))
         whole, reading = raw_columns.whole, raw_columns.durations
         return {
             "throttle_reasons": whole(reasons),
             "sm_clock_max_mhz": reading(CLOCK_MHZ * same),
             "utilization_ratio": reading(BUSY_RATIO * same),
-            "temperature_celsius": reading(warm),
             "fb_used_bytes": whole(MEMORY_USED_BYTES * same),
             "fb_total_bytes": whole(MEMORY_BYTES * same),
             "major_faults": whole(np.array(pages)),

@@ -19,7 +19,7 @@ from .collectives import EXTRA_EVERY
 from .conditions import ConditionReadings, LinkReadings
 from .dependencies import StepTimes
 from .node import Node
-from .node_sums import Met, NodeSums
+from .node_sums import Meetings, Met, NodeSums
 from .spec import Spec
 from .table import Table
 from .work import Array
@@ -52,7 +52,10 @@ class NodeMessages:
         self.nodes = [Node(number, spec) for number in range(spec.nodes)]
         self.sums: list[NodeSums] = []
         if spec.phases and self.nodes[0].collectives[0]:
-            self.sums = [NodeSums(node.ranks.start, node.table, node.words) for node in self.nodes]
+            tables = {node.table.tobytes(): node.table for node in self.nodes}
+            meetings = {key: Meetings(table) for key, table in tables.items()}
+            for node in self.nodes:
+                self.sums.append(NodeSums(node.ranks.start, meetings[node.table.tobytes()], node.words))
         self.condition_readings = ConditionReadings(spec)
         self.link_readings = LinkReadings(spec)
         random = np.random.default_rng([spec.seed, 3])

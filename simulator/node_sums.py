@@ -28,57 +28,71 @@ class Met(NamedTuple):
     stood: Array
 
 
-class NodeSums:
-    """The sums of a node whose first rank is ``begin``.
+class Meetings:
+    """Which collectives the ranks of a node meet in, and how these are summed.
 
-    ``table``, (ranks, C, 5): group, operation, bytes, how many of that group in a step, and which of them it is.
+    ``table``, (ranks, C, 5): group, operation, bytes, how many of that group in a step, and which of them it is. Nodes
+    whose ranks meet alike share one.
     """
 
-    def __init__(self, begin: int, table: Ints, words: dict[str, Any]) -> None:
-        self.begin = begin
-        self.words = words
-        ranks = table.shape[0]
+    def __init__(self, table: Ints) -> None:
+        self.ranks = table.shape[0]
         flat = table.reshape(-1, 5)
         # A collective is one that ranks share: the same place in a step of the same group.
         _, first, which, members = np.unique(
             flat[:, [0, 4]], axis=0, return_index=True, return_inverse=True, return_counts=True
         )
-        which = which.ravel()
-        self._by_collective = np.argsort(which, kind="stable")
-        self._collective_starts = np.concatenate([[0], np.cumsum(members)[:-1]])
+        self.by_collective = np.argsort(which.ravel(), kind="stable")
+        self.collective_starts = np.concatenate([[0], np.cumsum(members)[:-1]])
         group, operation, size, *_ = flat[first].T
         power = np.floor(np.log2(np.maximum(size, 1))).astype(np.int64)
         kinds, kind, count = np.unique(
             np.stack([group, operation, power], axis=1), axis=0, return_inverse=True, return_counts=True
         )
         kind = kind.ravel()
-        self._by_kind = np.argsort(kind, kind="stable")
-        self._kind_starts = np.concatenate([[0], np.cumsum(count)[:-1]])
-        self._group, self._operation, self._count = kinds[:, 0], kinds[:, 1], count
-        self._members = np.zeros(count.size, dtype=np.int64)
-        np.maximum.at(self._members, kind, members)
-        self._bytes = np.bincount(kind, size).astype(np.int64)
+        self.by_kind = np.argsort(kind, kind="stable")
+        self.kind_starts = np.concatenate([[0], np.cumsum(count)[:-1]])
+        self.kinds = count.size
+        most = np.zeros(count.size, dtype=np.int64)
+        np.maximum.at(most, kind, members)
+        total = np.bincount(kind, size).astype(np.int64)
+        self._rows = {"group": kinds[:, 0], "operation": kinds[:, 1], "count": count, "members": most, "bytes": total}
         #: Of every rank's groups: which rank, which group, how many collectives in a step, and the last of them.
-        who = np.repeat(np.arange(ranks), table.shape[1])
+        who = np.repeat(np.arange(self.ranks), table.shape[1])
         reached, last = np.unique(np.stack([who, flat[:, 0]], axis=1), axis=0, return_inverse=True)
-        self._reached_local, self._reached_group = reached.T
-        self._reached_per_step, self._reached_index = np.zeros((2, len(reached)), dtype=np.int64)
-        np.maximum.at(self._reached_per_step, last.ravel(), flat[:, 3])
-        np.maximum.at(self._reached_index, last.ravel(), flat[:, 4])
-        self._whole_node = self._who(np.ones(ranks, dtype=bool))
-        #: Columns that are the same in every message with sums of as many steps.
-        self._same: dict[int, dict[str, Any]] = {}
+        self.reached_local, self.reached_group = reached.T
+        self.reached_per_step, self.reached_index = np.zeros((2, len(reached)), dtype=np.int64)
+        np.maximum.at(self.reached_per_step, last.ravel(), flat[:, 3])
+        np.maximum.at(self.reached_index, last.ravel(), flat[:, 4])
+        self._told: dict[int, dict[str, Any]] = {}
+
+    def rows(self, steps: int) -> dict[str, Any]:
+        """The columns that are the same in every message with the sums of so many steps."""
+        if steps not in self._told:
+            self._told[steps] = {name: raw_columns.whole(np.tile(each, steps)) for name, each in self._rows.items()}
+        return self._told[steps]
+
+
+class NodeSums:
+    """The sums of a node whose first rank is ``begin``."""
+
+    def __init__(self, begin: int, meetings: Meetings, words: dict[str, Any]) -> None:
+        self.begin = begin
+        self.meetings = meetings
+        self.words = words
+        self._everyone = self._who(np.ones(meetings.ranks, dtype=bool))
         #: The step after the last one of each rank.
-        self._closed = np.zeros(ranks, dtype=np.int64)
+        self._closed = np.zeros(meetings.ranks, dtype=np.int64)
         #: The first step not given yet, and of it and those after it the seconds waited and taken, (2, steps, kinds).
         self._next = 0
-        self._waiting: Array = np.zeros((2, 0, len(kinds)))
+        self._waiting: Array = np.zeros((2, 0, meetings.kinds))
 
     def add(self, stood: Array, took: Array) -> None:
         """How long each rank stood in each collective of the next run of steps, and how long these took: (S, R, C)."""
-        both = np.stack([stood, took]).reshape(2, stood.shape[0], -1)[:, :, self._by_collective]
-        least = np.minimum.reduceat(both, self._collective_starts, axis=2)[:, :, self._by_kind]
-        sums = np.add.reduceat(least, self._kind_starts, axis=2)
+        meetings = self.meetings
+        both = np.stack([stood, took]).reshape(2, stood.shape[0], -1)[:, :, meetings.by_collective]
+        least = np.minimum.reduceat(both, meetings.collective_starts, axis=2)[:, :, meetings.by_kind]
+        sums = np.add.reduceat(least, meetings.kind_starts, axis=2)
         self._waiting = np.concatenate([self._waiting, sums], axis=1)
 
     def close(self, met: Met, t0_s: float) -> CollectiveSums:
@@ -91,11 +105,12 @@ class NodeSums:
         waited_s = np.bincount(met.local, met.stood.sum(axis=1), minlength=ranks)
         heard = last >= 0
         self._closed = np.maximum(self._closed, last + 1)
-        reached = heard[self._reached_local]
-        seq = last[self._reached_local] * self._reached_per_step + self._reached_index
+        meetings = self.meetings
+        reached = heard[meetings.reached_local]
+        seq = last[meetings.reached_local] * meetings.reached_per_step + meetings.reached_index
         return self._sums(
             int(self._closed.min()) - 1,
-            **(self._whole_node if heard.all() else self._who(heard)),
+            **(self._everyone if heard.all() else self._who(heard)),
             reached_seq=raw_columns.whole(seq[reached]),
             span_first_s=raw_columns.offsets(first_s[heard] - t0_s),
             span_last_s=raw_columns.offsets(last_s[heard] - t0_s),
@@ -105,10 +120,10 @@ class NodeSums:
 
     def _who(self, heard: NDArray[np.bool_]) -> dict[str, Column]:
         """The columns that tell of whom a message speaks where it has steps of these ranks."""
-        reached = heard[self._reached_local]
+        reached = heard[self.meetings.reached_local]
         return {
-            "reached_rank": raw_columns.whole(self._reached_local[reached] + self.begin),
-            "reached_group": raw_columns.whole(self._reached_group[reached]),
+            "reached_rank": raw_columns.whole(self.meetings.reached_local[reached] + self.begin),
+            "reached_group": raw_columns.whole(self.meetings.reached_group[reached]),
             "span_rank": raw_columns.whole(np.flatnonzero(heard) + self.begin),
         }
 
@@ -124,20 +139,11 @@ class NodeSums:
         """The sums of the steps before ``until`` that were not given yet."""
         steps = max(until - self._next, 0)
         seconds, self._waiting = self._waiting[:, :steps], self._waiting[:, steps:]
-        step = np.repeat(np.arange(self._next, self._next + steps), self._count.size)
+        step = np.repeat(np.arange(self._next, self._next + steps), self.meetings.kinds)
         self._next += steps
-        if steps not in self._same:
-            kinds = {
-                "group": self._group,
-                "operation": self._operation,
-                "count": self._count,
-                "members": self._members,
-                "bytes": self._bytes,
-            }
-            self._same[steps] = {name: raw_columns.whole(np.tile(each, steps)) for name, each in kinds.items()}
         return CollectiveSums(
             **self.words,
-            **self._same[steps],
+            **self.meetings.rows(steps),
             step=raw_columns.whole(step),
             wait_s=raw_columns.durations(seconds[0]),
             duration_s=raw_columns.durations(seconds[1]),
