@@ -6,7 +6,6 @@ A message that is no JSON is kept too: its bytes stand base64-coded in ``value_b
 """
 
 import base64
-import binascii
 import gzip
 import io
 import os
@@ -76,7 +75,7 @@ def parse(number: int, raw: bytes) -> Line | Bad:
         value = bytes(line.value)
         if line.value_base64 is not None:
             value = base64.b64decode(line.value_base64, validate=True)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, binascii.Error) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         torn = "" if raw.endswith(b"\n") else "torn last line: "
         return Bad(number, torn + str(error).replace("\n", " ")[:200])
     return Line(number, line.topic, line.key, line.timestamp_ms, value)

@@ -1,11 +1,13 @@
 """Explicit phases and steps, and watching from inside a script."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from paceline import columns, topics, wire
+from paceline.recording import Line, read
 
 # Importing PyTorch alone takes a minute on a machine that is busy with other tests.
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -37,8 +39,9 @@ optimizer.step()
 
 def steps_in(record: Path) -> set[int]:
     """The steps that a recording tells of so far."""
-    lines = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
-    return {step for line in lines if line["topic"].startswith("paceline.op.") for step in line["value"]["step"]}
+    lines = [line for line in read(str(record)) if isinstance(line, Line)] if record.exists() else []
+    values = [line.value for line in lines if line.topic == topics.OP.name]
+    return {step for value in values for step in columns.numbers(wire.decode(topics.OP, value).step)}
 
 
 def test_a_loop_without_torch_tells_its_phases(new_listener: Callable[[], Any]) -> None:
