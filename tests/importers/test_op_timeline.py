@@ -13,7 +13,7 @@ from importers.notes import Notes, SourceError
 from importers.op_rows import messages
 from importers.op_timeline import OpTimeline, TimelineOptions
 from paceline import wire
-from paceline.events import OpTimings
+from paceline.events import StepTimings
 from simulator.job import Job
 from simulator.spec import Spec
 
@@ -42,14 +42,23 @@ def load(stream, kind="csv", **options):
 
 
 def simulated(spec):
-    """A simulated pipeline job as a table, without steps of its own."""
+    """A simulated pipeline job as a table, without steps of its own: each rank does one thing after the other."""
     for message in Job(spec).messages():
-        if isinstance(event := message.event, OpTimings):
-            for rank, step, op, batch, start, seconds in zip(
-                event.rank, event.step, event.op, event.microbatch, event.start_s, event.duration_s, strict=True
-            ):
-                if event.ops[op] != "step":
-                    yield *spec.place(rank)[::2], rank, step, f"{event.ops[op]}-x", event.t0_s + start, seconds, batch
+        if isinstance(message.event, StepTimings):
+            yield from one_by_one(spec, wire.readable(message.event))
+
+
+def one_by_one(spec, event):
+    split = event["microbatches"]
+    passes = defaultdict(list)
+    for rank, step, batch, *seconds in zip(*split.values(), strict=True):
+        passes[rank, step] += zip(("forward", "backward"), seconds, (batch, batch), strict=True)
+    for at, (rank, step, start_s) in enumerate(zip(event["rank"], event["step"], event["start_s"], strict=True)):
+        whole = [(op, took[at], -1) for op, took in event["phases"].items() if op not in ("forward", "backward")]
+        at_s = event["t0_s"] + start_s
+        for op, seconds, batch in [*passes[rank, step], *(one for one in whole if one[1] is not None)]:
+            yield *spec.place(rank)[::2], rank, step, f"{op}-x", at_s, seconds, batch
+            at_s += seconds
 
 
 def test_a_job_survives_the_way_through_a_table():
