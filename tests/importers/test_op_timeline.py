@@ -49,7 +49,7 @@ def simulated(spec):
 
 
 def one_by_one(spec, event):
-    split = event["microbatches"]
+    split = event.get("microbatches", {})
     passes = defaultdict(list)
     for rank, step, batch, *seconds in zip(*split.values(), strict=True):
         passes[rank, step] += zip(("forward", "backward"), seconds, (batch, batch), strict=True)
