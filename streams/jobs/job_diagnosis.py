@@ -81,6 +81,8 @@ class Phases:
         self.conditions.update(condition_rows(messages), self.coverage.plausible_ranks)
         for step in self.steps.update(self.rows.of(messages)):
             self.silence.count_step()
+            # The probe was off, or messages were lost: the steps around are judged as if they were neighbours.
+            self.coverage.note("steps that no rank told", step.skipped)
             if step.step < self.config.warmup_steps:
                 continue
             self.conditions.ends_s = step.ends_s

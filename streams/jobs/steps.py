@@ -38,12 +38,14 @@ class Step(NamedTuple):
     """One step of the whole job: ``seconds`` has shape (len(OPS), ranks), NaN columns for ranks not heard in it.
 
     ``ends_s`` is when each rank closed it, by its node's clock; ``pairs`` are its micro-batches, where there are any.
+    ``skipped`` steps right before it were told by no rank.
     """
 
     step: int
     seconds: Array
     ends_s: Array
     pairs: Pairs | None = None
+    skipped: int = 0
 
 
 class Steps:
@@ -147,7 +149,9 @@ class Steps:
         for step in sorted(number for number in self.tables if number <= frontier):
             table = self.tables.pop(step)
             table[:, table[TOTAL] <= 0.0] = np.nan  # a rank that never closed this step was not heard in it
-            out.append(Step(step, table, self.ends.pop(step), self.pairs.pop(step)))
+            skipped = step - self.done - 1 if self.done >= 0 else 0
+            out.append(Step(step, table, self.ends.pop(step), self.pairs.pop(step), skipped))
+            self.done = step
         self.done = max(self.done, frontier)
         self.pairs.forget(self.done)
         return out
@@ -160,7 +164,9 @@ class Steps:
             if self._patience_left(speaking):
                 return self.done
             self.waited_for = True
-        behind = lead - self.closed
+        # Steps that no rank tells, because its probe was off or messages were lost, put nobody behind.
+        told = np.sort(np.fromiter(self.tables, dtype=np.int64))
+        behind = np.searchsorted(told, lead, side="right") - np.searchsorted(told, self.closed, side="right")
         present = heard & ((behind * self._pace(lead) <= self.config.patience_s) | (behind <= FEW_STEPS))
         silent = int((heard & ~present & (self.closed == self.done)).sum())
         self.coverage.note("ranks that fell silent", silent)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from paceline import topics, wire
+from paceline import columns, topics, wire
 from paceline.__main__ import main
-from paceline.events import Finding, Thresholds
+from paceline.events import Column, Finding, Thresholds
 from paceline.recording import Line, read
 from simulator.spec import BUS_BYTES_PER_S
 from streams.jobs.job_diagnosis import JobDiagnosis
@@ -165,3 +166,47 @@ def test_state_and_thresholds_survive_a_restart(simulate):
             diagnosis = JobDiagnosis.restore(diagnosis.snapshot())
     assert found == judge(events)
     assert found
+
+
+#: Columns with a row a step, or a step and something else, in a message of steps and in its tables.
+_BY_STEP = ("rank", "step", "start_s", "step_s", "microbatch", "forward_s", "backward_s")
+_SUMS = ("step", "group", "operation", "count", "members", "bytes", "wait_s", "duration_s")
+
+
+def probe_off(events: list[Any], steps: int) -> list[Any]:
+    """The same events where the probe is off in every other window of so many steps, from step 20 on."""
+    return [_without(event, _BY_STEP, steps) for event in events]
+
+
+def _without(table: Any, names: tuple[str, ...], steps: int) -> Any:
+    numbers = columns.numbers(table.step)
+    kept = [at for at, step in enumerate(numbers) if step < 20 or (step - 20) // steps % 2]
+
+    def rows(column: Column) -> Column:
+        told = columns.numbers(column)
+        return columns.encoded(column.type, [told[at] for at in kept])
+
+    changes: dict[str, Any] = {name: rows(getattr(table, name)) for name in names if hasattr(table, name)}
+    if hasattr(table, "phases"):
+        changes["phases"] = {name: rows(column) for name, column in table.phases.items()}
+    for name, of_table in (("microbatches", _BY_STEP), ("collectives", _SUMS)):
+        if (inner := getattr(table, name, None)) is not None:
+            changes[name] = _without(inner, of_table, steps)
+    return msgspec.structs.replace(table, **changes)
+
+
+@pytest.mark.parametrize("steps", [10, 40, 160])
+@pytest.mark.parametrize("options", [("--ranks", "8"), ("--ranks", "16", "--pp", "4"), ("--ranks", "8", "--fsdp")])
+def test_steps_without_the_probe_are_nobodys_fault(simulate, options, steps):
+    """Nobody is slow, silent or hangs for them, and the job has not turned slow."""
+    assert judge(probe_off(simulate(*options, "--steps", "600"), steps)) == []
+
+
+@pytest.mark.parametrize("steps", [10, 40])
+def test_a_slow_rank_is_named_though_half_of_its_steps_are_not_told(simulate, steps):
+    """And the findings' coverage says how many were not."""
+    events = simulate("--ranks", "8", "--fault", "compute:rank=5,size=0.3,from=100", "--steps", "600")
+    findings = judge(probe_off(events, steps))
+    assert told(findings) == {("straggler", "worker_compute", (5,))}
+    assert findings[-1].state == "confirmed"
+    assert any(note.startswith("steps that no rank told: ") for note in findings[-1].coverage.notes)

@@ -48,6 +48,12 @@ def test_rows_out_of_order_make_steps_in_order(steps, make_rows):
     assert numbers(handed_on) == [0, 1, 2]
 
 
+def test_a_step_says_how_many_before_it_no_rank_has_told(steps, make_rows):
+    """Those before the first are not asked for: a recording may begin in the middle of a run."""
+    rows = make_rows(*whole((0, 5), (1, 5), (0, 6), (1, 6), (0, 9), (1, 9), (0, 10), (1, 10)))
+    assert [(step.step, step.skipped) for step in steps.update(rows)] == [(5, 0), (6, 0), (9, 2), (10, 0)]
+
+
 def test_one_row_at_a_time_makes_the_same_steps(steps, make_rows):
     """How rows are batched changes nothing, as long as a step's phases come before its end."""
     rows = whole((0, 0), (1, 0), (0, 1), (1, 1))
