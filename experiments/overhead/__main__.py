@@ -1,12 +1,14 @@
 """What the probe costs a 6 ms CPU step: on and off in alternate windows of one run, with a 95 % interval.
 
-python -m experiments.overhead [--pairs 40] [--steps 100] [--ranks 1]
+python -m experiments.overhead [--pairs 150] [--steps 80] [--ranks 1]
+
+Beside `paceline run --measure-overhead`, whose hooks stay where they are, off is off here: hooks of process groups are
+taken out and the thread has ended. The thread that trains has a core of its own, where there is one for each rank.
 """
 
 import argparse
 import json
 import os
-import random
 import socket
 import statistics
 import subprocess
@@ -14,6 +16,8 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+
+from paceline.paired import LEAST_PAIRS, median_interval
 
 BOOTSTRAP = Path(__file__).parents[2] / "paceline" / "training" / "bootstrap"
 
@@ -36,20 +40,15 @@ def listen(path: Path) -> None:
     threading.Thread(target=accept, daemon=True).start()
 
 
-def interval(differences: list[float], draws: int = 4000) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the median."""
-    chance = random.Random(0)
-    medians = sorted(statistics.median(chance.choices(differences, k=len(differences))) for _ in range(draws))
-    return medians[int(draws * 0.025)], medians[int(draws * 0.975)]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=40)
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--pairs", type=int, default=150, help="of windows, one on and one off (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=80, help="of a window that count (default: %(default)s)")
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--width", type=int, default=160)
     options = parser.parse_args()
+    if options.pairs < LEAST_PAIRS:
+        parser.error(f"an interval takes {LEAST_PAIRS} pairs")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ranks.sock"
         listen(path)
@@ -66,9 +65,8 @@ def main() -> int:
 
 
 def report(name: str, on: list[float], off: list[float]) -> None:
-    differences = [a - b for a, b in zip(on, off, strict=True)]
-    low, high = interval(differences)
-    base, middle = statistics.median(off), statistics.median(differences)
+    middle, low, high = median_interval([a - b for a, b in zip(on, off, strict=True)])
+    base = statistics.median(off)
     print(
         f"{name}: off {base * 1e3:.3f} ms, on {statistics.median(on) * 1e3:.3f} ms, difference {middle * 1e6:+.0f} us "
         f"[{low * 1e6:+.0f}, {high * 1e6:+.0f}] ({middle / base:+.2%}), {len(on)} pairs of windows"

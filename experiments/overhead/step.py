@@ -4,6 +4,7 @@ Started by ``python -m experiments.overhead`` under torchrun; prints one JSON ob
 """
 
 import json
+import os
 import sys
 import time
 
@@ -25,6 +26,17 @@ class Block(nn.Module):
         return x + torch.relu(self.inner(x))
 
 
+def cores() -> list[int]:
+    """The cores of this machine that are ours; none where they cannot be told."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def run_on(chosen: list[int]) -> None:
+    """The calling thread, and those it starts from now on, run on these cores."""
+    if chosen:
+        os.sched_setaffinity(0, chosen)
+
+
 def switch(on: bool) -> None:
     """Put the probe in or take it out as far as it goes: thread, group hooks and marks."""
     found = session()
@@ -43,6 +55,8 @@ def switch(on: bool) -> None:
 def main(pairs: int, steps: int, width: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    everywhere, rank = cores(), int(os.environ["LOCAL_RANK"])
+    mine = everywhere[-1 - rank :][:1] if int(os.environ["LOCAL_WORLD_SIZE"]) <= len(everywhere) else everywhere
     dist.init_process_group("gloo")
     model = DistributedDataParallel(nn.Sequential(*[Block(width) for _ in range(24)], nn.Linear(width, 10)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -53,7 +67,9 @@ def main(pairs: int, steps: int, width: int) -> None:
     cpu: dict[bool, list[float]] = {True: [], False: []}
     for pair in range(pairs + 1):
         for on in (True, False) if pair % 2 else (False, True):
+            run_on(everywhere)  # The probe's thread goes where there is room, as it would in any run.
             switch(on)
+            run_on(mine)
             dist.barrier()
             times = []
             for index, (x, y) in enumerate(loader):
