@@ -68,6 +68,7 @@ from paceline.events.training import (
     STEP,
     JobDescribed,
     OpTimings,
+    ProbeCost,
     RankCondition,
     RankPlace,
 )
@@ -128,6 +129,7 @@ __all__ = [
     "OpenCollective",
     "Outcome",
     "PeerLink",
+    "ProbeCost",
     "Produced",
     "Rank",
     "RankCondition",
