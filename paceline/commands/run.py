@@ -19,7 +19,7 @@ from paceline.kafka.settings import add_brokers_option, add_no_commands_option, 
 from paceline.recording import RecordingError, check_writable
 from paceline.settings import BROKERS, CLUSTER, JOB, NO_COMMANDS, NODE, SPOOL_BYTES, SettingError
 from paceline.terminal import say
-from paceline.training.messages import SOCKET_VARIABLE
+from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE
 
 BOOTSTRAP = Path(__file__).parent.parent / "training" / "bootstrap"
 
@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   paceline run --job resnet-7 -- python train.py --epochs 3
   paceline run --record run.jsonl.zst -- torchrun --nproc-per-node 4 train.py     needs no broker
   paceline analyze run.jsonl.zst --json                                           what was found in it
+  paceline run --measure-overhead -- torchrun --nproc-per-node 4 train.py         and what timing it costs a step
 
 The exit status is the command's own: 128 + N when signal N ended it, 127 when there is no such command."""
 
@@ -49,6 +50,11 @@ def parser() -> argparse.ArgumentParser:
     add_no_commands_option(made)
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
     made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
+    made.add_argument(
+        "--measure-overhead",
+        action="store_true",
+        help="turn the probe off and on in turn in the first 34,000 steps; the panel says what a step costs with it",
+    )
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
     return made
 
@@ -59,6 +65,8 @@ def environment(environ: dict[str, str], options: argparse.Namespace, socket: Pa
     added = {SOCKET_VARIABLE: str(socket), "PYTHONPATH": os.pathsep.join(paths), FALLBACK_JOB_VARIABLE: fallback}
     if options.job:
         added[JOB.name] = options.job
+    if options.measure_overhead:
+        added[MEASURE_VARIABLE] = "1"
     return environ | added
 
 

@@ -8,6 +8,7 @@ imported already.
 import sys
 from typing import Any
 
+from paceline.training.alternation import Alternation
 from paceline.training.device_clock import DeviceClock
 from paceline.training.probe import Probe, skip_frame
 from paceline.training.session import Session, follow_process_groups
@@ -89,7 +90,7 @@ def _install_core(torch: Any, session: Session) -> None:
 
     session.learn(torch)
     probe = session.probe
-    for hot in (Probe, DeviceClock, Session):
+    for hot in (Probe, DeviceClock, Session, Alternation):
         skip_frame(hot)
     for hook in (autograd, optimizer, loader, checkpoint, graphs):
         hook.install(probe, torch)

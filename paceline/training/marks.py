@@ -25,6 +25,11 @@ QUEUED = 38  # payload: nanoseconds the training thread has been runnable withou
 #: Payload of a communication span that waits for a functional collective, whose work has no handle.
 FUNCTIONAL = -1
 COMPILED = 39  # an optimizer's step has been compiled: it will not be heard of
+#: While the probe's own cost is measured: a window of steps begins, with the probe off or on; payload: steps before it.
+WINDOW_OFF = 40
+WINDOW_ON = 41
+STEPPED = 42  # a step has ended, whether the probe is on or off
+STANDING = 43  # no step ends any more in a window that is off; payload: the collective that the thread is in, as ISSUED
 
 #: Who issued a collective: a function of ``torch.distributed``, DDP's gradient reducer, or other native code.
 PYTHON, REDUCER, NATIVE = range(3)

@@ -14,6 +14,9 @@ import msgspec
 
 from paceline.events import Count, CountOrNone, Number, PeerLink, Rank, Seconds, Time, Whole
 
+#: More steps follow the last that a rank tells, and each has to fit into an event.
+MOST_STEPS = 2**40
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A place between two steps of a rank, from which its marks can be read without those before.
@@ -23,7 +26,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     perhaps not the sums of their steps, and so were the rows of steps before ``told``.
     """
 
-    step: Annotated[int, msgspec.Meta(ge=0, le=2**40)]  # More steps follow, and each has to fit into an event.
+    step: Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]
     start_ns: int
     explicit: bool
     compiled: bool
@@ -35,7 +38,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     """A rank has joined: who it is. ``job`` is "" where the rank's own environment names none.
 
-    ``place`` is where its marks go on, after a sidecar that died.
+    ``place`` is where its marks go on, after a sidecar that died. ``measures``: what the probe costs is to be told.
     """
 
     rank: Rank
@@ -54,6 +57,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     pp: CountOrNone | None = None
     labels: dict[str, str] = {}
     place: Place | None = None
+    measures: bool = False
 
 
 class LinkReport(NamedTuple):
@@ -113,3 +117,5 @@ settled_decoder: msgspec.msgpack.Decoder[Settled] = msgspec.msgpack.Decoder(Sett
 
 #: Environment variable with the path of the sidecar's socket.
 SOCKET_VARIABLE = "PACELINE_SOCKET"
+#: ... and, where it is not empty, that ranks turn the probe off and on in turn, to measure what it costs.
+MEASURE_VARIABLE = "PACELINE_MEASURE_OVERHEAD"

@@ -37,8 +37,13 @@ class phase:  # noqa: N801
 def step() -> None:
     """An iteration ends here. From the first call on, this alone ends steps, however many optimizers there are."""
     session = current()
-    if session is None or session.probe.foreign():
+    if session is None:
         return
-    session.step_begins()
-    session.probe.mark(marks.STEP)
-    session.probe.trim()
+    probe = session.probe
+    if not probe.foreign():
+        session.step_begins()
+        probe.mark(marks.STEP)
+        probe.trim()
+    alternation = probe.alternation
+    if alternation is not None and probe.on_thread():
+        alternation.step_called()

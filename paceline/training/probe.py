@@ -10,10 +10,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from paceline.training import marks
+from paceline.training.alternation import Alternation
 from paceline.training.captures import Captures
 from paceline.visible import visible
 
@@ -28,7 +29,10 @@ class Probe:
     """Counters, flags and the ring of marks of this process."""
 
     def __init__(self) -> None:
-        self.off = False
+        #: Whether hooks return at once: for a while, or (``stopped``) for good.
+        self.off = self.stopped = False
+        #: The code of the hooks in which a rank waits for others.
+        self.waits: set[CodeType] = set()
         self.begin: Callable[[], None] = _nothing
         self.device_found: Callable[[], None] = _nothing
         #: What to tell of a gradient reducer's exchange where no hook hears it.
@@ -37,6 +41,7 @@ class Probe:
 
     def reset(self) -> None:
         """Nothing has been seen. In a forked child nothing of the parent's is ours; it may become a rank of its own."""
+        self.off = self.stopped
         self.ring: deque[Mark] = deque()
         self.captures = Captures()
         self.most = LEAD_IN
@@ -58,6 +63,9 @@ class Probe:
         self.batch_size: int | None = None
         self.device: Any = None
         self.wrapper = ""
+        #: What turns this probe off now and then, and whether a backward has begun since it last heard of a step.
+        self.alternation: Alternation | None = None
+        self.worked = False
 
     def host_mark(self, kind: int, payload: Any = None) -> None:
         """Write down that ``kind`` happened now."""
@@ -85,6 +93,14 @@ class Probe:
         """Whether what happens now is none of the training thread's business (or timing is off)."""
         return self.off or (threading.get_ident() != self.thread and not self.in_backward)
 
+    def waits_in(self, hook: Any) -> None:
+        """In the function ``hook`` a rank waits for others."""
+        self.waits.add(hook.__code__)
+
+    def on_thread(self) -> bool:
+        """Whether the calling thread is the one that trains."""
+        return threading.get_ident() == self.thread
+
     def collected(self, phase: str, info: dict[str, int]) -> None:
         """What Python's collector calls before and after each of its runs."""
         if not self.off:
@@ -92,15 +108,28 @@ class Probe:
 
     def fail(self, error: BaseException) -> None:
         """End the timing with one line on stderr; training goes on."""
-        if self.off:
+        if self.stopped:
             return
         self.stop()
         words = visible(" ".join(f"{type(error).__name__}: {error}".split())[:300])
         print(f"paceline: timing stopped: {words}; training goes on", file=sys.stderr, flush=True)
 
+    def pause(self) -> None:
+        """Write nothing down until ``go_on``, which must come between two steps, as this does."""
+        self.off = True
+
+    def go_on(self) -> None:
+        """Write down again what happens, from nothing on: what has begun meanwhile was not noted."""
+        self.in_forward = None
+        self.in_backward = self.waiting = self.issuing = self.reducing = False
+        self.off = False
+        if self.stopped:  # by another thread, perhaps just now
+            self.off = True
+
     def stop(self) -> None:
         """Write nothing down any more."""
-        self.off = True
+        self.stopped = self.off = True
+        self.alternation = None
         self.ring.clear()
         if self.collected in gc.callbacks:
             gc.callbacks.remove(self.collected)

@@ -11,13 +11,16 @@ import functools
 import gc
 import multiprocessing
 import os
+import sys
 import time
 from typing import Any
 
 from paceline.identity import attempt_of, job_of, labels_of
+from paceline.training import marks
+from paceline.training.alternation import Alternation
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
-from paceline.training.messages import SOCKET_VARIABLE, Hello
+from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE, Hello, Issued
 from paceline.training.probe import MOST, Probe
 from paceline.training.shipping import Shipping
 
@@ -49,7 +52,7 @@ class Session:
     def begin(self) -> None:
         """This process is a rank, and the calling thread trains."""
         path = os.environ.get(SOCKET_VARIABLE, "")
-        if self._shipping is not None or self.probe.off or not path:
+        if self._shipping is not None or self.probe.stopped or not path:
             return
         self.probe.adopt_thread()
         self.probe.most, self.probe.idle = MOST, False
@@ -57,6 +60,8 @@ class Session:
         links = TcpLinks(ports)
         self._shipping = Shipping(self.probe, path, self._hello, links, patience_s=self.patience_s)
         self.probe.mark = self.probe.host_mark
+        if os.environ.get(MEASURE_VARIABLE):
+            self.probe.alternation = Alternation(self.probe, self._shipping.wake, self._standing)
         self._device_found()
         self._shipping.start()
         if self.probe.collected not in gc.callbacks:
@@ -65,7 +70,7 @@ class Session:
 
     def resume(self) -> None:
         """Time again after a stop."""
-        self.probe.off = self._ended = False
+        self.probe.off = self.probe.stopped = self._ended = False
         self.probe.idle = True
 
     def rejoin(self) -> None:
@@ -78,6 +83,8 @@ class Session:
         shipping, self._shipping, self._ended = self._shipping, None, True
         if shipping is not None:
             shipping.finish()
+            self.probe.alternation = None
+            self.probe.go_on()
 
     def _device_found(self) -> None:
         """The first backward has shown where the model is."""
@@ -87,6 +94,14 @@ class Session:
             clock = DeviceClock(self.probe, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
             shipping.use(clock)
             self.probe.mark = clock.mark
+
+    def _standing(self) -> Issued | None:
+        """The collective that the training thread is in, by its stack: the next that the whole world would count."""
+        frame = sys._current_frames().get(self.probe.thread)
+        while frame is not None and frame.f_code not in self.probe.waits:
+            frame = frame.f_back
+        group = self.groups.world() if frame is not None and self.groups is not None else None
+        return (group.name, group.size, group.count, "collective", 0, marks.PYTHON) if group is not None else None
 
     def learn(self, torch: Any) -> None:
         """PyTorch has been imported."""
@@ -140,6 +155,7 @@ class Session:
             batch_size=self.probe.batch_size,
             labels=labels_of(environ),
             place=None,
+            measures=bool(environ.get(MEASURE_VARIABLE)),
             **coordinates(self.mesh),
         )
 

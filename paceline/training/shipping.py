@@ -25,6 +25,8 @@ from paceline.training.runqueue import RunQueue
 from paceline.training.unsettled import Unsettled
 
 EVERY_S = 0.2
+#: ... and this often while the probe is off, for the sidecar's words and the marks that are left.
+OFF_EVERY_S = 1.0
 LINKS_EVERY_S = 1.0
 #: Marks in one message: some 90 bytes each at the widest, so that it fits the socket's buffer.
 MOST = 500
@@ -68,7 +70,8 @@ class Shipping:
         self._connect_until = now + CONNECT_S
         self._hello_at = now + HELLO_AFTER_S
         self._links_at = 0.0
-        self._stopping = threading.Event()
+        self._stopping = False
+        self._awake = threading.Event()
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self._run, name="paceline", daemon=True)
 
@@ -84,8 +87,13 @@ class Shipping:
         """Send the rest and say goodbye, within ``timeout_s`` and what patience there is."""
         if self._pid != os.getpid():
             return
-        self._stopping.set()
+        self._stopping = True
+        self._awake.set()
         self._thread.join(timeout_s + self._patience_s)
+
+    def wake(self) -> None:
+        """Take the next turn now: the probe has been turned off or on, and what is left belongs to the time before."""
+        self._awake.set()
 
     def leave_child(self) -> None:
         """In a forked child: let go of the socket, or the sidecar would not hear the parent end before the child."""
@@ -95,14 +103,14 @@ class Shipping:
 
     def _run(self) -> None:
         try:
-            while not self._stopping.wait(EVERY_S) and not self._probe.off:
+            while self._wait():
                 try:
                     self._turn()
                 except OSError:
                     if self._socket is None:
                         raise
                     self._disconnect()
-            if not self._probe.off:
+            if not self._probe.stopped:
                 self._last_turn()
         except OSError:
             self._probe.stop()
@@ -113,11 +121,20 @@ class Shipping:
             if self._socket is not None:
                 self._socket.close()
 
+    def _wait(self) -> bool:
+        """Wait for the next turn; whether it is not the last."""
+        self._awake.wait(OFF_EVERY_S if self._probe.off else EVERY_S)
+        self._awake.clear()
+        return not (self._stopping or self._probe.stopped)
+
     def _turn(self) -> None:
+        alternation = self._probe.alternation
+        if alternation is not None and self._probe.off:
+            alternation.look()
         if self._connected() and self._flush():
             self._hear()
             self._queued()
-            self._pass_on(self._link())
+            self._pass_on(None if self._probe.off else self._link())
 
     def _last_turn(self) -> None:
         self._hello_at = 0.0

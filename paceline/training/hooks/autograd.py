@@ -23,7 +23,10 @@ def install(probe: Probe, torch: Any) -> None:
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if tracing() or probe.in_backward or probe.off or ident() != probe.thread:
+        if tracing():
+            return original(*args, **kwargs)
+        probe.worked = True
+        if probe.in_backward or probe.off or ident() != probe.thread:
             return original(*args, **kwargs)
         if probe.device is None and args:
             probe.device = getattr(args[0], "device", None)
@@ -39,6 +42,7 @@ def install(probe: Probe, torch: Any) -> None:
             probe.in_backward = probe.waiting = probe.reducing = False
 
     skip_frame(backward)
+    probe.waits_in(backward)  # for gradients, where no hook tells that it computes
     torch.autograd.backward = backward
 
 

@@ -110,6 +110,7 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
             probe.waiting = False
 
     skip_frame(collective)
+    probe.waits_in(collective)
     return collective
 
 
@@ -129,6 +130,7 @@ def _blocking(probe: Probe, torch: Any, original: Any, work: int | None) -> Any:
             probe.waiting = False
 
     skip_frame(collective)
+    probe.waits_in(collective)
     return collective
 
 
@@ -146,4 +148,5 @@ def _waiting(probe: Probe, original: Any) -> Any:
             probe.waiting = False
 
     skip_frame(wait)
+    probe.waits_in(wait)
     return wait

@@ -88,6 +88,10 @@ class Groups:
         if self.hooked:
             process_group.register_pre_hook(HOOK_ID, self._listener(group))
 
+    def world(self) -> Group | None:
+        """The group of all ranks."""
+        return self._groups.get(self._torch.distributed.group.WORLD)
+
     def leave(self, process_group: Any = None) -> None:
         """Let go of ``process_group``, or of all: a group must not outlive the interpreter with our hook in it."""
         for group in [process_group] if process_group is not None else list(self._groups):
@@ -209,7 +213,7 @@ def _joining(probe: Probe, groups: Groups, original: Any) -> Any:
     def make(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         try:
-            if not probe.off:
+            if not probe.stopped:
                 groups.join(result[0] if isinstance(result, tuple) else result)
         except Exception as error:
             probe.fail(error)

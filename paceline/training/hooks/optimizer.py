@@ -24,6 +24,9 @@ def _before(probe: Probe, torch: Any, depth: list[int]) -> Any:
 
     def compiled() -> bool:
         """Dynamo calls this while it traces, as a function whose result is constant."""
+        alternation = probe.alternation
+        if alternation is not None:
+            alternation.optimizer_compiled()
         if not probe.foreign():
             probe.mark(marks.COMPILED)
         return True
@@ -51,12 +54,19 @@ def _after(probe: Probe, torch: Any, depth: list[int]) -> Any:
     tracing, ident = torch.compiler.is_dynamo_compiling, threading.get_ident
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if tracing() or not depth[0] or probe.off or ident() != probe.thread:
+        if tracing() or ident() != probe.thread:
             return
-        depth[0] -= 1
-        if not depth[0]:
+        if not probe.off:
+            if not depth[0]:
+                return
+            depth[0] -= 1
+            if depth[0]:
+                return
             probe.mark(marks.LEAVE + marks.OPTIMIZER)
             probe.trim()
+        alternation = probe.alternation
+        if alternation is not None:
+            alternation.optimizer_stepped()
 
     skip_frame(after)
     return after

@@ -83,6 +83,13 @@ def test_input_and_output_are_the_commands_own(tmp_path: Path) -> None:
     assert (status, out) == (0, "hello\n")
 
 
+@pytest.mark.parametrize(("options", "told"), [((), "''\n"), (("--measure-overhead",), "'1'\n")])
+def test_ranks_are_told_to_measure_what_the_probe_costs(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
+    """On every node by its own command, and only where it was asked for."""
+    code = "import os; print(repr(os.environ.get('PACELINE_MEASURE_OVERHEAD', '')))"
+    assert run("--no-panel", *options, *script(code), folder=tmp_path) == (0, told, "")
+
+
 def test_what_the_ranks_report_is_in_the_recording(tmp_path: Path) -> None:
     """With no broker anywhere, and with how the command ended."""
     recording = tmp_path / "run.jsonl.gz"

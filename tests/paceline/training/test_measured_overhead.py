@@ -1,0 +1,62 @@
+"""``paceline run --measure-overhead``: a real run says at its end what the probe cost it, or why it cannot."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+#: 20 steps of warm-up, six pairs of windows of ten steps each, and some more.
+STEPS = 150
+INTERVAL = re.compile(
+    r"^  Probe    ([+-]\d+\.\d{3}) ms a step, 95 % interval ([+-]\d+\.\d{3}) to ([+-]\d+\.\d{3}) ms "
+    r"\([+-]\d+\.\d%\), from (\d+) pairs of windows of 10 steps$",
+    re.M,
+)
+
+
+@pytest.fixture(scope="module")
+def panel(python: Callable[..., Any], scripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """The panel of two ranks that take so many steps."""
+
+    def run(*arguments: str) -> str:
+        folder = tmp_path_factory.mktemp("run")
+        own = ["-m", "paceline", "run", "--measure-overhead", "--brokers", "none", "--quiet", "--"]
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+        command = [*own, *launch, str(scripts / "paced.py"), *arguments]
+        done = python(*command, environ={"TMPDIR": str(folder)}, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        return str(done.stderr)
+
+    return run
+
+
+def test_a_run_says_what_the_probe_cost_it(panel: Callable[..., str]) -> None:
+    """Both ranks were switched together, and half of the steps have no rows."""
+    text = panel(str(STEPS))
+    (found,) = INTERVAL.findall(text)
+    added, low, high = map(float, found[:3])
+    assert low <= added <= high
+    assert abs(added) < 20
+    assert int(found[3]) >= 6
+    assert "the probe was off in 60 steps" in text or "the probe was off in 70 steps" in text
+    assert "2 of 2 ranks, 0 messages missing" in text
+
+
+def test_ranks_that_count_other_steps_have_no_figure(panel: Callable[..., str]) -> None:
+    """One made six steps of its own before: it is on where the other is off."""
+    text = panel(str(STEPS), "uneven")
+    assert "cost not measured: in " in text
+    assert "the ranks were not switched together" in text
+
+
+def test_a_compiled_optimizer_has_none_and_loses_nothing(panel: Callable[..., str]) -> None:
+    """Its steps cannot be counted in the process: the probe stays on."""
+    text = panel("60", "compiled")
+    assert "cost not measured: no end of a step was heard" in text
+    assert "the probe was off" not in text
