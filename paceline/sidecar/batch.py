@@ -23,6 +23,7 @@ from paceline.events import (
 from paceline.sidecar.call_columns import CallColumns
 from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.node_steps import NodeSteps
+from paceline.sidecar.probe_windows import NodeWindows
 from paceline.sidecar.rank_rows import Report
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 from paceline.training.messages import Hello
@@ -68,6 +69,7 @@ class _Job:
     told: NodeSteps = field(default_factory=NodeSteps)
     #: Until then, on the clock of ``tick``, collectives are told one by one beside their sums.
     full_rows_until_s: float = -math.inf
+    windows: NodeWindows = field(default_factory=NodeWindows)
     sequences: dict[str, int] = field(default_factory=dict)
     ready: list[Outgoing] = field(default_factory=list)
 
@@ -116,6 +118,7 @@ class Batcher:
         job = self._jobs[key]
         job.lost += report.lost
         self._append(job, rank, report)
+        job.windows.update(rank, report.windows)
         if report.link is not None:
             job.told.links.update(rank, report.link)
 
@@ -268,6 +271,7 @@ class Batcher:
             places=places,
             batch_size=first.batch_size,
             labels=first.labels,
+            probe_cost=job.windows.cost(job.hello) if first.measures else None,
         )
         return Outgoing(JOB, event)
 

@@ -39,6 +39,10 @@ class ClosedSteps:
         self._steps.append(_ClosedStep(step, start, end, phases, max(self._work, 0), self._waited))
         self._work = self._waited = 0
 
+    def drop(self) -> None:
+        """The open step is not told."""
+        self._work = self._waited = 0
+
     def read(self, waited_so_far: int | None) -> None:
         """The run queue has been read; None where the kernel does not count."""
         before = self._reading

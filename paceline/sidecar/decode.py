@@ -8,17 +8,22 @@ import math
 import msgspec
 
 from paceline.sidecar.open_collectives import OpenCollectives
+from paceline.sidecar.probe_windows import ProbeWindows
 from paceline.sidecar.rank_rows import Collective, RankRows, Report
 from paceline.sidecar.timeline import Timeline
 from paceline.training import marks
-from paceline.training.messages import Marks, Place, Settled
+from paceline.training.messages import MOST_STEPS, Marks, Place, Settled
 
 _SPANS = frozenset(range(marks.OTHER + 1)) | frozenset(range(marks.LEAVE, marks.LEAVE + marks.OTHER + 1))
-_INSTANTS = frozenset(range(marks.READY, marks.COMPILED + 1))
+_INSTANTS = frozenset(range(marks.READY, marks.STANDING + 1))
 #: Kinds whose payload is needed, and its type.
-_PAYLOADS = {marks.ISSUED: tuple, marks.BOUND: int}
+_PAYLOADS = {
+    **dict.fromkeys((marks.ISSUED, marks.STANDING), tuple),
+    **dict.fromkeys((marks.BOUND, marks.WINDOW_OFF, marks.WINDOW_ON), int),
+}
 #: Kinds that may come with a number.
 _NUMBERED = frozenset((marks.COMMUNICATION, marks.QUEUED, marks.BOUND))
+_WINDOWS = (marks.WINDOW_OFF, marks.WINDOW_ON)
 
 
 def fault_in(message: Marks) -> str | None:
@@ -29,6 +34,8 @@ def fault_in(message: Marks) -> str | None:
         wanted = _PAYLOADS.get(kind)
         if wanted is not None and not isinstance(payload, wanted):
             return f"a mark of kind {kind} without its payload"
+        if kind in _WINDOWS and not 0 <= payload <= MOST_STEPS:  # type: ignore[operator]  # a number, as seen above
+            return f"a mark of kind {kind} at step {payload}"
         if wanted is None and payload is not None and not (kind in _NUMBERED and isinstance(payload, int)):
             return f"a mark of kind {kind} with a payload"
     return None
@@ -41,6 +48,7 @@ class MarkDecoder:
         self._rows = RankRows(place.told if place is not None else 0)
         self._collectives = OpenCollectives(self._rows)
         self._timeline = Timeline(self._rows, self._collectives, place)
+        self._windows = ProbeWindows()
         self._repeated = place.repeated if place is not None else 0
         self._resumed_at, self._told = (place.step, place.told) if place is not None else (0, 0)
         self.lost = 0
@@ -56,7 +64,10 @@ class MarkDecoder:
             self._rows.repeat_collectives(self._resumed_at)
         for time_ns, kind, payload in message.marks[repeated:]:
             feed(time_ns, kind, payload)
-        return self._rows.drain(message.link, message.lost)
+        for time_ns, kind, payload in message.marks:
+            if marks.WINDOW_OFF <= kind <= marks.STEPPED:
+                self._windows.feed(time_ns + message.offset_ns, kind, payload)
+        return self._rows.drain(message.link, message.lost, self._windows.drain())
 
     def end(self) -> Report | None:
         """Nothing will follow: what the last step comes to."""

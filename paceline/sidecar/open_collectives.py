@@ -94,6 +94,11 @@ class OpenCollectives:
         if len(self._works) > MOST_OPEN:
             self._works = {work: collective for work, collective in self._works.items() if collective in self._open}
 
+    def forget(self) -> None:
+        """Nothing more will be heard of those that are open."""
+        self._open, self._works, self._latest = {}, {}, None
+        self._call, self._backward, self.native = [], [], []
+
     def _close(self, collective: Collective, end: int) -> None:
         del self._open[collective]
         self._rows.append_collective(collective, max(end - collective.start, 0))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from paceline.events import OP_INDEX, OPS, STEP
+from paceline.sidecar.probe_windows import ProbeWindow
 from paceline.training.messages import Issued, LinkReport
 
 GC, CPU_WAIT, WHOLE = OP_INDEX["gc"], OP_INDEX["cpu_wait"], OP_INDEX[STEP]
@@ -51,13 +52,15 @@ class CollectiveRow(NamedTuple):
 
 class Report(NamedTuple):
     """What a rank measured since its last report. ``lost`` counts marks that never arrived; ``again`` are collectives
-    that a sidecar before us told, but perhaps not the sums of their step."""
+    that a sidecar before us told, but perhaps not the sums of their step. ``windows`` are those in which the probe was
+    on or off, where its cost is measured."""
 
     steps: list[StepRow]
     collectives: list[CollectiveRow]
     link: LinkReport | None = None
     lost: int = 0
     again: Sequence[CollectiveRow] = ()
+    windows: Sequence[ProbeWindow] = ()
 
 
 class Phase(NamedTuple):
@@ -116,8 +119,11 @@ class RankRows:
         self._again += [row for row in self._collectives if row.step >= summed_before]
         self._collectives = []
 
-    def drain(self, link: LinkReport | None = None, lost: int = 0) -> Report | None:
+    def drain(
+        self, link: LinkReport | None = None, lost: int = 0, windows: Sequence[ProbeWindow] = ()
+    ) -> Report | None:
         """What there is; None where there is nothing to say."""
-        report = Report(self._steps, self._collectives, link, lost, self._again)
+        report = Report(self._steps, self._collectives, link, lost, self._again, windows)
         self._steps, self._collectives, self._again = [], [], []
-        return report if report.steps or report.collectives or link is not None or lost or report.again else None
+        rows = report.steps or report.collectives or report.again
+        return report if rows or link is not None or lost or windows else None

@@ -9,9 +9,12 @@ A step ends when its optimizer has finished, and it is closed when new work begi
 are one step. A compiled optimizer is not heard of: then the step ends with the first new work after a backward that
 exchanged gradients (or after any, where none ever does). Once ``step()`` has been called in a script, it alone ends
 steps. The times of a phase within a step (and micro-batch) are summed.
+
+While the probe is off, steps are counted by the rank alone and have no rows; nor has a step in which it was switched.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from paceline.sidecar.cpu_wait import ClosedSteps
@@ -30,12 +33,14 @@ from paceline.training.marks import (
     OTHER,
     PREPARE,
 )
-from paceline.training.messages import Issued, Place
+from paceline.training.messages import MOST_STEPS, Issued, Place
 
 #: Phases whose rows carry a micro-batch.
 _PER_MICROBATCH = (FORWARD, BACKWARD)
 #: What may follow an optimizer without being new work: another optimizer, or the exchange of what it updated.
 _SAME_STEP = (OPTIMIZER, COMMUNICATION)
+#: What is taken in while the probe is off.
+_HEARD_OFF = (marks.WINDOW_ON, marks.STEPPED, marks.STANDING, marks.QUEUED)
 #: Spans within each other beyond this were never closed.
 _DEEPEST = 64
 #: Places kept for a sidecar after this one: many more than steps wait for their sums.
@@ -81,8 +86,12 @@ class Timeline:
         self._exchanges = place is not None and place.exchanges
         self._gc_start: int | None = None
         self._collected_after: list[int] = []
+        #: While the probe is off, how many steps the rank had counted when it was turned off.
+        self._off_since: int | None = None
+        #: Whether the probe was switched in the open step.
+        self._switched = False
         self._clear()
-        self._instants = {
+        self._instants: dict[int, Callable[[int, Any], None]] = {
             marks.READY: self._ready,
             marks.ISSUED: self._issued,
             marks.BOUND: lambda t, payload: self._collectives.bind(payload),
@@ -91,6 +100,10 @@ class Timeline:
             marks.GC_STOP: self._gc_stopped,
             marks.QUEUED: self._queue_read,
             marks.COMPILED: self._optimizer_compiled,
+            marks.WINDOW_OFF: self._turned_off,
+            marks.WINDOW_ON: self._turned_on,
+            marks.STEPPED: self._stepped,
+            marks.STANDING: self._stands,
         }
 
     def _clear(self) -> None:
@@ -102,6 +115,8 @@ class Timeline:
     def feed(self, t: int, kind: int, payload: Any = None) -> None:
         """Take one mark."""
         self.fed += 1
+        if self._off_since is not None and kind not in _HEARD_OFF:
+            return
         if self._collectives.native and kind < marks.READY and payload != marks.FUNCTIONAL:
             self._collectives.moved_on(t)
         if kind < LEAVE:
@@ -266,7 +281,11 @@ class Timeline:
         phases = [
             Phase(op, -1 if single else microbatch, duration) for (op, microbatch), duration in self._sums.items()
         ]
-        self._closed.close(self.step, self._start, end, phases)
+        if self._switched:
+            self._closed.drop()
+        else:
+            self._closed.close(self.step, self._start, end, phases)
+        self._switched = False
         self._collectives.step_ended(self.step, end)
         self.step += 1
         self._start, self._boundary, self._settled = end, None, GAP
@@ -329,6 +348,47 @@ class Timeline:
             self._collected_after.append(t - start)  # it ran in the step to come
         else:
             self._add(GC, t - start)
+
+    def _turned_off(self, t: int, counted: int) -> None:
+        """Nothing is heard of the ``counted + 1``-th step and those after it."""
+        if self._stepped_inside:
+            self._boundary, self._boundary_fed = max(t, self._last), self.fed
+        if self._boundary is not None:
+            self._switched = True
+            self._close(self._boundary, self._boundary_fed)
+        self._off_since = counted
+        self._forget()
+
+    def _turned_on(self, t: int, counted: int) -> None:
+        """``counted`` steps have ended; what is left of the last, and an explicit one to come, is not told."""
+        if self._off_since is None:
+            return
+        ended, self._off_since = max(counted - self._off_since, 0), None
+        self._forget()
+        self._start = self._last = max(t, self._last)
+        self._switched = True
+        if not self._explicit and ended:
+            ended, self._boundary, self._boundary_fed = ended - 1, self._last, self.fed
+        self.step = min(self.step + ended, MOST_STEPS)
+
+    def _stepped(self, t: int, payload: Any) -> None:
+        """A step has ended: while the probe is off, all that tells that the rank does not stand still."""
+        if self._off_since is not None:
+            self._collectives.forget()
+
+    def _stands(self, t: int, payload: Issued) -> None:
+        if self._off_since is not None:
+            self._collectives.issue(t, -1, payload, call=True, backward=False)
+
+    def _forget(self) -> None:
+        """Drop the open step."""
+        self._start = self._boundary = self._late = self._gc_start = None
+        self._stack, self._pending, self._collected_after = [], [], []
+        self._settled, self._due, self._stepped_inside = GAP, False, False
+        self._reduced = self._exchanged = False
+        self._closed.drop()
+        self._collectives.forget()
+        self._clear()
 
     def _queue_read(self, t: int, payload: int | None) -> None:
         self._closed.read(payload)

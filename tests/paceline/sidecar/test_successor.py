@@ -45,11 +45,28 @@ def compiled() -> list[Marks]:
     return [first, *said[1:]]
 
 
+def measured() -> list[Marks]:
+    """The probe is off in every other four steps."""
+    spans = [(0, 30, marks.FORWARD), (30, 60, marks.BACKWARD), (60, 90, marks.OPTIMIZER)]
+    found: list[tuple[int, int, object]] = []
+    for number in range(120):
+        begin, off = number * 100, number % 8 >= 4
+        for start, end, kind in () if off else spans:
+            found += [(begin + start, kind, None), (begin + end, marks.LEAVE + kind, None)]
+        found.append((begin + 90, marks.STEPPED, None))
+        if number % 4 == 3:
+            found.append((begin + 90, marks.WINDOW_ON if off else marks.WINDOW_OFF, number + 1))
+    return chunked([(at * MS, kind, payload) for at, kind, payload in found])
+
+
 def messages(spans: list[tuple[int, int, int]], instant: tuple[int, int, object]) -> list[Marks]:
     """Steps of 100 ms of these spans and instants, and a message every step and a half or so."""
     edges = [edge for begin, end, kind in spans for edge in ((begin, kind, None), (end, marks.LEAVE + kind, None))]
     step = sorted([*edges, instant], key=lambda mark: mark[0])
-    found = [((number * 100 + at) * MS, kind, payload) for number in range(30) for at, kind, payload in step]
+    return chunked([((number * 100 + at) * MS, kind, payload) for number in range(30) for at, kind, payload in step])
+
+
+def chunked(found: list[tuple[int, int, object]]) -> list[Marks]:
     chunks = [found[at : at + 13] for at in range(0, len(found), 13)]
     return [Marks(marks=[*one, (one[-1][0], marks.QUEUED, None)], offset_ns=0) for one in chunks]  # type: ignore[list-item]
 
@@ -67,8 +84,8 @@ def gathered(reports: list[Report | None]) -> tuple[Counter[object], Counter[obj
 
 @pytest.mark.parametrize(
     "said",
-    [recorded(0), recorded(1), explicit(), compiled()],
-    ids=["rank 0", "rank 1", "explicit", "compiled"],
+    [recorded(0), recorded(1), explicit(), compiled(), measured()],
+    ids=["rank 0", "rank 1", "explicit", "compiled", "measured"],
 )
 def test_killed_after_any_message_no_row_is_lost_or_told_twice(said: list[Marks]) -> None:
     """What was decoded by some message is safe, what came after it died with the sidecar."""

@@ -261,3 +261,106 @@ def test_phases_add_up_to_the_step(seed: int) -> None:
     for step in steps:
         whole = step.pop("step")
         assert sum(step.values()) == pytest.approx(whole, rel=1e-6, abs=1e-4)
+
+
+def plain(run: Run, start: float) -> Run:
+    """A step of 10 ms."""
+    run.span(start, start + 4, FORWARD).span(start + 4, start + 8, BACKWARD)
+    return run.span(start + 8, start + 10, OPTIMIZER)
+
+
+def numbers(run: Run) -> list[int]:
+    """The steps that have rows."""
+    run.timeline.feed(int(run.now * MS), marks.QUEUED, None)
+    report = run.rows.drain()
+    return list(dict.fromkeys(row.step for row in report.steps)) if report is not None else []
+
+
+def test_steps_of_a_window_without_the_probe_are_counted_and_not_told() -> None:
+    """Nor is a step in which it was switched; those after it have the numbers that the rank's peers have."""
+    run = Run()
+    for start in (0, 10, 20):
+        plain(run, start)
+    run.at(30, marks.STEPPED).at(30, marks.WINDOW_OFF, 3)
+    for end in (40, 50, 60, 70):
+        run.at(end, marks.STEPPED)
+    run.at(70, marks.WINDOW_ON, 7)
+    for start in (70, 80, 90):
+        plain(run, start)
+    assert numbers(run) == [0, 1, 7, 8]
+    run.timeline.end()
+    assert numbers(run) == [9]
+
+
+def test_explicit_steps_go_on_counting_too() -> None:
+    """There the step before the switch has ended already, and the one after it is the first of a time without rows."""
+    run = Run()
+    for start in (0, 10):
+        plain(run, start).at(start + 10, STEP)
+    run.at(20, marks.WINDOW_OFF, 2).at(30, marks.STEPPED).at(40, marks.STEPPED).at(40, marks.WINDOW_ON, 4)
+    for start in (40, 50):
+        plain(run, start).at(start + 10, STEP)
+    assert numbers(run) == [0, 1, 5]
+
+
+def test_several_optimizers_around_a_switch_are_one_step() -> None:
+    """The second of the step that ended with the first is heard, and is no step of its own."""
+    run = Run()
+    plain(run, 0).span(11, 12, OPTIMIZER)
+    plain(run, 12).at(22, marks.WINDOW_OFF, 2).at(32, marks.WINDOW_ON, 3).span(33, 34, OPTIMIZER)
+    plain(run, 34).span(45, 46, OPTIMIZER)
+    plain(run, 46)
+    assert numbers(run) == [0, 3]
+
+
+def test_an_optimizer_inside_backward_may_be_where_it_is_switched() -> None:
+    """Spans that were open then are never closed, and swallow nothing."""
+    run = Run()
+    for start in (0, 10):
+        run.span(start, start + 4, FORWARD).at(start + 4, BACKWARD).span(start + 6, start + 8, OPTIMIZER)
+        if start:
+            run.at(18, marks.WINDOW_OFF, 2)
+        run.at(start + 9, LEAVE + BACKWARD)
+    run.at(28, marks.WINDOW_ON, 3).at(29, LEAVE + BACKWARD)
+    plain(run, 30)
+    plain(run, 40)
+    assert numbers(run) == [0, 3]
+
+
+def test_what_was_open_when_the_probe_was_turned_off_is_nobodys_wait() -> None:
+    """A work that nobody has waited for yet would stand open for ever, and look like a hang."""
+    run = Run()
+    plain(run, 0).at(10, ISSUED, ("default", 2, 0, "all_reduce", 64, marks.PYTHON)).at(10, marks.BOUND, 77)
+    run.at(11, marks.WINDOW_OFF, 1)
+    assert run.timeline._collectives.open() == []
+    run.at(20, COMMUNICATION, 77).at(30, LEAVE + COMMUNICATION).at(40, marks.WINDOW_ON, 3)
+    plain(run, 40)
+    plain(run, 50)
+    assert numbers(run) == [3]
+
+
+def test_a_rank_that_stands_still_while_the_probe_is_off_is_in_a_collective_until_a_step_ends() -> None:
+    run = plain(Run(), 0).at(10, marks.WINDOW_OFF, 1)
+    run.at(20, marks.STANDING, ("default", 2, 5, "collective", 0, marks.PYTHON))
+    assert [(one.group, one.seq) for one in run.timeline._collectives.open()] == [("default", 5)]
+    run.at(30_000, marks.STEPPED)
+    assert run.timeline._collectives.open() == []
+
+
+def test_the_wait_for_a_processor_of_a_time_without_the_probe_goes_to_no_step() -> None:
+    """The reading at the switch is where the next begins."""
+    run = plain(Run(), 0).at(10, marks.QUEUED, 0).at(10, marks.WINDOW_OFF, 1)
+    run.at(20, marks.QUEUED, 9 * MS).at(30, marks.WINDOW_ON, 3).at(30, marks.QUEUED, 18 * MS)
+    for start in (30, 40, 50):
+        plain(run, start)
+    run.timeline.feed(int(run.now * MS), marks.QUEUED, 19 * MS)
+    assert sum(step.get("cpu_wait", 0) for step in run.steps()) <= 1
+
+
+def test_a_rank_that_turns_its_probe_on_twice_or_counts_backwards_is_heard_on() -> None:
+    """No rank does; what the socket brings may."""
+    run = plain(Run(), 0).at(10, marks.WINDOW_ON, 9).at(10, marks.STANDING, ("default", 2, 5, "x", 0, marks.PYTHON))
+    run.at(10, marks.WINDOW_OFF, 5).at(10, marks.WINDOW_OFF, 6).at(20, marks.WINDOW_ON, 2)
+    for start in (20, 30, 40):
+        plain(run, start)
+    assert numbers(run) == [2]
