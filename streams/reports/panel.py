@@ -5,7 +5,8 @@ Rule of this file: pure words over a summary. It judges nothing; a number it can
 
 import statistics
 
-from paceline.events import OVERLAYS, Finding
+from paceline.events import OVERLAYS, Finding, ProbeCost
+from paceline.paired import LEAST_PAIRS
 from paceline.visible import visible
 
 from ..episodes.causes import ADVICE
@@ -13,6 +14,8 @@ from ..jobs.config import JobConfig
 from .summary import JobSummary, Summary
 
 _WIDTH = 9
+#: The longest windows with the probe on or off hold 640 steps, and have to last half a second.
+_LEAST_STEP_S = 1e-3
 _SHOWN = 3
 _WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading"}
 
@@ -60,7 +63,7 @@ def _job(job: JobSummary) -> list[str]:
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
         body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
-    return [head, *body, *_time(job), _heard(job)]
+    return [head, *body, *_time(job), *_probe(job), _heard(job)]
 
 
 def _finding(finding: Finding) -> list[str]:
@@ -164,12 +167,53 @@ def _time(job: JobSummary) -> list[str]:
     return [_row("Time", "median rank: " + ", ".join(shown))] if shown else []
 
 
+def _probe(job: JobSummary) -> list[str]:
+    """What the probe cost where that was measured, node by node."""
+    costs = sorted(job.probe_costs.items(), key=lambda item: (-item[1].pairs, item[0]))[:_SHOWN]
+    usual_s = job.median_step_s or 0.0
+    return [_row("Probe", (f"{node}: " if len(costs) > 1 else "") + _cost(cost, usual_s)) for node, cost in costs]
+
+
+def _cost(cost: ProbeCost, usual_s: float) -> str:
+    added, low, high = cost.added_s, cost.added_low_s, cost.added_high_s
+    if added is None or low is None or high is None or not cost.step_s:
+        return f"cost not measured: {_unmeasured(cost, usual_s)}"
+    steps = f"{cost.least_steps} to {cost.most_steps}" if cost.least_steps < cost.most_steps else f"{cost.most_steps}"
+    return (
+        f"{added * 1e3:+.3f} ms a step, 95 % interval {low * 1e3:+.3f} to {high * 1e3:+.3f} ms "
+        f"({added / cost.step_s:+.1%}), from {cost.pairs} pairs of windows of {steps} steps"
+    )
+
+
+def _unmeasured(cost: ProbeCost, usual_s: float) -> str:
+    """Why there is no interval, and what would bring one."""
+    if cost.apart_pairs > cost.pairs + cost.short_pairs:
+        return (
+            f"in {cost.apart_pairs} pairs of windows the ranks were not switched together; "
+            "do all take the same steps? paceline.training.step() says where one ends"
+        )
+    if cost.pairs + cost.short_pairs + cost.apart_pairs + cost.off_steps == 0:
+        return (
+            "no end of a step was heard, or too few; let it run for longer, and call paceline.training.step() "
+            "where no optimizer ends a step or torch.compile takes it in"
+        )
+    if usual_s < _LEAST_STEP_S:
+        return f"steps of less than {_ms(_LEAST_STEP_S)} are too short for its windows"
+    return (
+        f"{cost.pairs} pairs of windows are long enough, an interval takes {LEAST_PAIRS} "
+        f"({cost.short_pairs} were too short); let it run for longer"
+    )
+
+
 def _heard(job: JobSummary) -> str:
     coverage = job.coverage.counts()
     expected = max(coverage.ranks_expected, job.world_size or 0)
     heard = max(coverage.ranks_heard, len(job.nodes))
     notes = f"; {'; '.join(coverage.notes)}" if coverage.notes else ""
-    return _row("Heard", f"{heard} of {expected or heard} ranks, {coverage.events_missing} messages missing{notes}")
+    off_steps = max((cost.off_steps for cost in job.probe_costs.values()), default=0)
+    off = f"; the probe was off in {off_steps} steps" if off_steps else ""
+    missing = f"{coverage.events_missing} messages missing"
+    return _row("Heard", f"{heard} of {expected or heard} ranks, {missing}{off}{notes}")
 
 
 def _row(title: str, text: str) -> str:

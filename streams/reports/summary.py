@@ -15,6 +15,7 @@ from paceline.events import (
     Finding,
     JobDescribed,
     OpTimings,
+    ProbeCost,
     StepTimings,
 )
 from paceline.settings import MOST_RANKS
@@ -43,6 +44,7 @@ class JobSummary:
     """One attempt of one job. ``phase_s`` is seconds by rank and phase, ``step_s`` in whole steps by rank.
 
     Both leave out the warm-up, as the verdicts do; ``timed_steps`` counts the steps they hold, ``rank_steps`` all.
+    ``probe_costs`` are by node.
     """
 
     cluster: str
@@ -59,6 +61,7 @@ class JobSummary:
     wait_s: dict[int, float] = field(default_factory=dict)
     world_size: int | None = None
     exit_status: int | None = None
+    probe_costs: dict[str, ProbeCost] = field(default_factory=dict)
     findings: dict[str, Finding] = field(default_factory=dict)
     coverage: CoverageTracker = field(default_factory=CoverageTracker)
     _speakers: SpeakersHeard = field(default_factory=SpeakersHeard)
@@ -141,6 +144,8 @@ class JobSummary:
         """Take in what a node says of the job."""
         self.world_size = event.world_size
         self.exit_status = event.exit_status if event.exit_status is not None else self.exit_status
+        if event.probe_cost is not None:
+            self.probe_costs[event.node] = event.probe_cost
 
     def add_finding(self, finding: Finding) -> None:
         """Keep the latest revision of each finding."""

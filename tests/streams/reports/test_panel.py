@@ -1,7 +1,9 @@
 """The panel that closes a run: words over a summary, and nothing made up."""
 
+import msgspec
 import pytest
 
+from paceline.events import JobDescribed, ProbeCost
 from streams.reports.panel import panel
 from streams.reports.summary import Summary
 
@@ -57,3 +59,74 @@ def test_jobs_are_told_one_after_the_other(panel_of, make_training):
         "paceline: job b",
         "paceline: job a",
     ]
+
+
+COST = ProbeCost(
+    pairs=42,
+    least_steps=40,
+    most_steps=160,
+    off_steps=5000,
+    step_s=0.0061,
+    added_s=8.2e-5,
+    added_low_s=-1.5e-6,
+    added_high_s=1.1e-4,
+)
+
+
+def described(node="node-0", **changes):
+    """A node's description of a job with a measured cost, changed in parts."""
+    return JobDescribed(
+        cluster="c",
+        producer=node,
+        sequence=0,
+        job="job",
+        attempt=0,
+        node=node,
+        world_size=4,
+        backend="gloo",
+        framework="torch",
+        started_s=1.0,
+        places=[],
+        probe_cost=msgspec.structs.replace(COST, **changes),
+    )
+
+
+def test_what_the_probe_cost_is_told_with_its_interval(panel_of, make_training):
+    """And that it was off in some of the steps."""
+    text = panel_of(*make_training(ranks=4, seconds=5), described())
+    assert (
+        "  Probe    +0.082 ms a step, 95 % interval -0.002 to +0.110 ms (+1.3%), "
+        "from 42 pairs of windows of 40 to 160 steps\n"
+    ) in text
+    assert text.endswith("4 of 4 ranks, 0 messages missing; the probe was off in 5000 steps")
+
+
+def test_it_is_told_node_by_node(panel_of, make_training):
+    """A later description of a node replaces the one before."""
+    events = [described(pairs=7), described(), described(node="node-1", pairs=9, most_steps=40)]
+    lines = [line for line in panel_of(*make_training(ranks=4, seconds=5), *events).splitlines() if "Probe" in line]
+    assert lines[0].startswith("  Probe    node-0: +0.082 ms")
+    assert lines[1].endswith("from 9 pairs of windows of 40 steps")
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"pairs": 3, "short_pairs": 9}, "3 pairs of windows are long enough, an interval takes 6 (9 were too short)"),
+        ({"pairs": 0, "apart_pairs": 9}, "in 9 pairs of windows the ranks were not switched together"),
+        ({"pairs": 0, "off_steps": 0, "step_s": None}, "no end of a step was heard, or too few"),
+    ],
+)
+def test_where_it_was_not_measured_it_says_why(panel_of, make_training, changes, words):
+    """No figure is made up."""
+    none = {"added_s": None, "added_low_s": None, "added_high_s": None}
+    text = panel_of(*make_training(ranks=4, seconds=5), described(**none | changes))
+    assert f"  Probe    cost not measured: {words}" in text
+
+
+def test_steps_too_short_for_its_windows_are_named(panel_of, make_training):
+    """To run for longer would not help."""
+    none = {"pairs": 0, "short_pairs": 80, "added_s": None}
+    text = panel_of(*make_training(ranks=4, seconds=5, step_s=0.0005), described(**none))
+    assert "steps of less than 1 ms are too short" in text
