@@ -97,7 +97,7 @@ def _work(
             began_s = time.monotonic()
             try:
                 asyncio.run(
-                    Worker(settings, data_dir, joined, web, most_ranks, further_hosts, restarts, commands).run()
+                    Worker(settings, data_dir, joined, web, most_ranks, further_hosts, commands, restarts).run()
                 )
             except WorkerError as error:
                 _say(f"starting again from what is stored: {error}")

@@ -52,8 +52,8 @@ class Worker:
         web: tuple[str, int] = ("127.0.0.1", 0),
         most_ranks: int = MOST_RANKS.default,
         further_hosts: Sequence[str] = (),
-        restarts: int = 0,
         commands: CommandDoor | None = None,
+        restarts: int = 0,
     ) -> None:
         """A worker that joins the topics ``joined``, as brokers describe them right before."""
         self.settings = settings

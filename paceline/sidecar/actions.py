@@ -15,6 +15,8 @@ def actions(batcher: Batcher, clock: Callable[[], float]) -> Mapping[str, Action
 
     def full_rows(target: str, wish: FullRows) -> str:
         attempts = [key for key in batcher.ranks() if job_target(key[0]) == target]
+        if not attempts:
+            raise LookupError("none of its ranks is here any more")
         for key in attempts:
             batcher.send_full_rows(key, clock() + wish.seconds)
         return f"every collective is sent for {wish.seconds:g} s"

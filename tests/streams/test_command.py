@@ -11,7 +11,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription
 from paceline.topics import OP_V1
 from streams import __main__ as command
-from streams import faust_app, worker
+from streams import command_door, faust_app, worker
 
 
 def streams(*arguments, **environ):
@@ -49,7 +49,7 @@ def test_wrong_brokers_are_named():
 
 
 def test_starts_again_are_counted(monkeypatch, tmp_path):
-    """The worker that follows one that failed knows how often that was: its metrics tell."""
+    """The worker that follows one that failed knows how often that was: its metrics tell. Commands go on meanwhile."""
     known = []
 
     class Failing:
@@ -60,12 +60,23 @@ def test_starts_again_are_counted(monkeypatch, tmp_path):
             if len(known) < 3:
                 raise worker.WorkerError("the broker went away")
 
+    doors = []
+
+    class Closable:
+        def __init__(self, settings, reader, *, obeys):
+            doors.append((reader.service, obeys))
+
+        def close(self):
+            doors.append("closed")
+
     monkeypatch.setattr(worker, "Worker", Failing)
+    monkeypatch.setattr(command_door, "CommandDoor", Closable)
     there = {topic.name: TopicDescription("", topic.partitions) for topic in faust_app.NEEDED}
     monkeypatch.setattr(command, "_joined", lambda *given: there)
     monkeypatch.setattr(command, "SOON_S", 0.0)
-    assert command._work(BrokerSettings(), tmp_path, ("127.0.0.1", 0), 0.0, 1) == 0
+    assert command._work(BrokerSettings(), tmp_path, ("127.0.0.1", 0), 0.0, 1, True) == 0
     assert known == [0, 1, 2]
+    assert doors == [("streams", True), "closed"]
 
 
 @pytest.mark.bus

@@ -72,3 +72,11 @@ def test_seconds_lie_between_one_and_an_hour(seconds: object) -> None:
     assert entry.outcome == "refused"
     assert "seconds" in entry.reason
     assert batches.asked == []
+
+
+def test_a_job_that_has_just_gone_is_told_as_such() -> None:
+    """Its last rank left between the command's way and its turn."""
+    batches = Batches(("a", 0))
+    batches.leave(("a", 0), 0, 1000.0)
+    entry = ask(batches, {"seconds": 60})
+    assert (entry.outcome, entry.reason) == ("failed", "LookupError: none of its ranks is here any more")
