@@ -42,14 +42,13 @@ def peers_median(values: Array) -> Array:
     count = values.shape[-1]
     if count < 2:
         return np.full(values.shape, np.nan)
-    order = np.argsort(values, axis=-1, kind="stable")
-    ordered = np.take_along_axis(values, order, axis=-1)
-    place = np.argsort(order, axis=-1, kind="stable")
+    ordered = np.sort(values, axis=-1)
     middle = (count - 1) // 2
-    # The k-th smallest of the others: shifted by one at and after the entry's own place.
-    result = np.where(place <= middle, ordered[..., middle + 1, None], ordered[..., middle, None])
+    below, at, above = (ordered[..., max(middle + step, 0), None] for step in (-1, 0, 1))
+    # The k-th smallest of the others: shifted by one at and after the entry's own place; among equals it is the same.
+    result = np.where(values <= at, above, at)
     if count % 2:
-        result = (result + np.where(place < middle, ordered[..., middle, None], ordered[..., middle - 1, None])) / 2
+        result = (result + np.where(values < at, at, below)) / 2
     return np.asarray(result)
 
 

@@ -39,7 +39,8 @@ class Cohorts:
         at = np.asarray(ranks, dtype=np.int64)
         places = np.array([stages, pipelines], dtype=np.int64)
         if at.size and int(at.max()) >= self.stage.size:
-            more = int(at.max()) + 1 - self.stage.size
+            # Room for half as many again: thousands of nodes join one by one.
+            more = max(int(at.max()) + 1, self.stage.size * 3 // 2) - self.stage.size
             self.stage = np.pad(self.stage, (0, more), constant_values=-1)
             self.pipeline = np.pad(self.pipeline, (0, more), constant_values=-1)
         if (self.stage[at] != places[0]).any() or (self.pipeline[at] != places[1]).any():

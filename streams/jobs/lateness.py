@@ -168,9 +168,11 @@ def late_ranks(
     ranks = judged.shape[2]
     nobody = LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64))
     least = _least(config, history.contended)
-    if len(history.first_steps) < ticks or not _near(judged, least):
+    near = _near(judged, least)
+    if len(history.first_steps) < ticks or not near.any():
         return nobody
-    median = nanmedian(judged, axis=1)
+    median = np.full((len(JUDGED), ranks), np.nan, dtype=judged.dtype)
+    median[near] = nanmedian(judged[near], axis=1)
     if not (median >= least[:, None]).any():
         return nobody  # nobody is near any bar: the common case, and a cheap one
     excess = nanmedian(judged[_AT["work"]] + judged[_AT["starved"]], axis=0)
@@ -206,25 +208,26 @@ def _floor(name: str, config: StragglerConfig) -> float:
     return config.floor if name in ("work", "unshared") else _QUIET_FLOOR * config.floor
 
 
-def _near(judged: Array, least: Array) -> bool:
-    """Whether any rank's median may be at a bar: far cheaper than the median, and a healthy job goes no further.
+def _near(judged: Array, least: Array) -> Flags:
+    """In which of ``JUDGED`` any rank's median may be at the bar: cheaper than the median, and a healthy job goes no
+    further.
 
     Its mean is at half of it then, and so is every second of its ticks at the whole.
     """
     mean = judged.mean(axis=1)
-    if np.isnan(mean).any():
-        return True
-    near = mean >= least[:, None] / 2
-    if not near.any():
-        return False
-    some = near.any(axis=0)
-    return bool((2 * (judged[:, :, some] >= least[:, None, None]).sum(axis=1) >= judged.shape[1]).any())
+    unknown = np.isnan(mean)
+    near = np.asarray((unknown | (mean >= least[:, None] / 2)).any(axis=1))
+    for at in np.flatnonzero(near & ~unknown.any(axis=1)).tolist():
+        some = judged[at][:, mean[at] >= least[at] / 2]
+        near[at] = (2 * (some >= least[at]).sum(axis=0) >= judged.shape[1]).any()
+    return near
 
 
-def calm(history: TickHistory, ticks: int, config: StragglerConfig) -> Flags:
-    """Which ranks are back among their peers: under half of every bar, over the last ``ticks`` ticks."""
-    median = nanmedian(history.table[: len(JUDGED), -ticks:], axis=1)
-    return np.asarray((median < _least(config, history.contended)[:, None] / 2).all(axis=0))
+def calm(history: TickHistory, ticks: int, config: StragglerConfig, ranks: list[int]) -> list[bool]:
+    """Which of ``ranks`` are back among their peers: under half of every bar, over the last ``ticks`` ticks."""
+    median = nanmedian(history.table[: len(JUDGED), -ticks:, ranks], axis=1)
+    quiet: Flags = np.asarray((median < _least(config, history.contended)[:, None] / 2).all(axis=0))
+    return [bool(one) for one in quiet]
 
 
 def _least(config: StragglerConfig, contended: float) -> Array:

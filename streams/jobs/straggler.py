@@ -83,14 +83,15 @@ class Straggler:
         episodes = self.tracker.episodes
         if not (self.late_for or late or episodes):
             return
-        quiet = calm(self.history, config.recover_ticks, config)
-        lasting = ~calm(self.history, config.suspect_ticks, config)
-        for rank in sorted({*late, *self.late_for, *episodes}):
-            if rank in self.late_for and (lasting[rank] or rank in episodes):
+        ranks = sorted({*late, *self.late_for, *episodes})
+        calmed = calm(self.history, config.recover_ticks, config, ranks)
+        passed = calm(self.history, config.suspect_ticks, config, ranks)
+        for rank, quiet, over in zip(ranks, calmed, passed, strict=True):
+            if rank in self.late_for and (not over or rank in episodes):
                 signal: Signal = "persistent"
             elif rank in late:
                 signal = "late"
-            elif quiet[rank] and rank in episodes and episodes[rank].length >= config.recover_ticks:
+            elif quiet and rank in episodes and episodes[rank].length >= config.recover_ticks:
                 signal = "calm"
             else:
                 continue

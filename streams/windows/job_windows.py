@@ -104,7 +104,7 @@ class JobWindows:
         return int(second[0]), steps
 
     def _all_told(self, step: int, patience_over: bool) -> bool:
-        behind = set(np.flatnonzero(self.open.last_step < step).tolist()) - self.waived
+        behind = set(np.flatnonzero(self.open.last_step[: len(self.open.slot)] < step).tolist()) - self.waived
         unheard = len(self.open.slot) < self.coverage.expected and not self.unheard_waived
         if patience_over:
             self.waived |= behind

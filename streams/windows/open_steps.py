@@ -29,7 +29,7 @@ JUMP_MESSAGES = 3
 
 
 class OpenSteps:
-    """Seconds of each open step (rows), rank (slots, in order of appearance) and phase."""
+    """Seconds of each open step (rows), rank (slots, in order of appearance, and room for more) and phase."""
 
     def __init__(self) -> None:
         self.base = -1
@@ -70,16 +70,24 @@ class OpenSteps:
         for rank in new:
             self.slot[rank] = len(self.slot)
             self.nodes.append(node)
-        more = len(new)
+        self._widen(len(self.slot))
+        if self.place_of.size <= max(new):
+            room = max(max(new) + 1, self.place_of.size * 3 // 2)
+            self.place_of = np.pad(self.place_of, (0, room - self.place_of.size), constant_values=-1)
+        self.place_of[new] = [self.slot[rank] for rank in new]
+
+    def _widen(self, slots: int) -> None:
+        """Room for so many ``slots``, and for half as many again: thousands of nodes join one by one."""
+        width = self.last_step.size
+        if slots <= width:
+            return
+        more = max(slots, width * 3 // 2) - width
         self.phase_s = np.pad(self.phase_s, ((0, 0), (0, more), (0, 0)))
         self.step_s = np.pad(self.step_s, ((0, 0), (0, more)), constant_values=np.nan)
         self.start_s = np.pad(self.start_s, ((0, 0), (0, more)), constant_values=np.nan)
         self.first_told = np.pad(self.first_told, ((0, more), (0, 0)), constant_values=MOST_STEP)
         self.last_step = np.pad(self.last_step, (0, more), constant_values=-1)
         self.newest_s = np.pad(self.newest_s, (0, more), constant_values=-np.inf)
-        if self.place_of.size <= max(new):
-            self.place_of = np.pad(self.place_of, (0, max(new) + 1 - self.place_of.size), constant_values=-1)
-        self.place_of[new] = [self.slot[rank] for rank in new]
 
     def update(self, rows: StepRows) -> None:
         """Take in the rows of a few messages; those of ranks that do not speak are left out."""
@@ -105,7 +113,7 @@ class OpenSteps:
             return
         self.used = max(self.used, int(index.max()) + 1)
         phases, whole = seconds[: len(COLUMNS)].T, ~np.isnan(seconds[TOTAL])
-        cells = (index * len(self.slot) + slot)[:, None] * len(COLUMNS) + np.arange(len(COLUMNS))
+        cells = (index * self.last_step.size + slot)[:, None] * len(COLUMNS) + np.arange(len(COLUMNS))
         np.add.at(self.phase_s.reshape(-1), cells.reshape(-1), known_or_zero(phases).reshape(-1))
         told, column = np.nonzero(~np.isnan(phases))
         np.minimum.at(self.first_told, (slot[told], column), index[told] + self.base)

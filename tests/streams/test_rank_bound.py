@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from paceline import topics, wire
+from paceline import columns, topics, wire
 from paceline.events import Finding, OpenCollective, RankWindow
 from paceline.settings import MOST_RANKS, SettingError
 from streams.jobs.job_diagnosis import JobDiagnosis
@@ -105,6 +105,19 @@ def test_open_steps_of_many_ranks_take_no_spare_room(make_training):
         windows.update(hundredfold(event))
     assert len(windows.open.ranks) == 100_000
     assert len(windows.open.phase_s) <= windows.open.most_steps == 8
+
+
+def test_nodes_that_join_one_by_one_move_the_tables_seldom(make_wide_training):
+    """A job of ten thousand nodes would else copy its open steps ten thousand times."""
+    (event,) = make_wide_training(ranks=1, nodes=1, seconds=1)
+    windows, sizes = JobWindows(), set()
+    for node in range(2000):
+        ranks, worlds = columns.whole([node]), columns.whole([2000])
+        who = msgspec.structs.replace(event.speakers, ranks=ranks, world_sizes=worlds)
+        windows.update(msgspec.structs.replace(event, producer=str(node), speakers=who))
+        sizes.add(windows.open.last_step.size)
+    assert len(windows.open.ranks) == 2000
+    assert len(sizes) < 25
 
 
 @pytest.mark.parametrize("value", ["0", "1048577", "many"])

@@ -93,8 +93,8 @@ def test_the_onset_is_the_change_point(history):
 
 def test_calm_is_under_half_of_every_bar(history):
     """Back among its peers over the last ticks."""
-    assert not calm(history([0.025] * 10), 8, CONFIG)[2]
-    assert calm(history([0.025] * 10 + [0.0] * 8), 8, CONFIG).all()
+    assert calm(history([0.025] * 10), 8, CONFIG, [0, 2]) == [True, False]
+    assert calm(history([0.025] * 10 + [0.0] * 8), 8, CONFIG, [0, 2]) == [True, True]
 
 
 def test_a_restored_history_answers_the_same(history):
