@@ -43,10 +43,10 @@ def test_from_batches_to_findings(workers, make_training, request):
     workers.until(lambda: any(other.encode() in message for message in workers.put_aside()))
 
 
-def test_sigterm_ends_it_in_good_order(workers, make_training, request, free_port):
+def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, free_port):
     """SIGTERM: everything is stored and committed, status 0; the next worker reads nothing again."""
     job = f"term-{request.node.name}"
-    events = make_training(job=job, slow=1, seconds=25)
+    events = make_wide_training(job=job, slow=1, seconds=25)
     first = workers.start()
     workers.produce(events)
     wanted = expected(events)
@@ -55,7 +55,7 @@ def test_sigterm_ends_it_in_good_order(workers, make_training, request, free_por
     assert first.wait() == 0
     workers.start("--web-port", str(port := free_port()))
     workers.until(lambda: ready(port))
-    more = make_training(job=job + "-next", slow=1, seconds=25)
+    more = make_wide_training(job=job + "-next", slow=1, seconds=25)
     workers.produce(more)
     workers.until(lambda: len(workers.findings(job + "-next")) >= len(expected(more)))
     assert workers.findings(job) == wanted
@@ -113,12 +113,14 @@ def test_gaps_lag_and_senders_are_in_its_metrics(workers, make_training, request
     first, _, _, last = make_training(job=job, nodes=1, seconds=4)
     workers.start("--web-port", str(port := free_port()))
     workers.until(lambda: ready(port))
-    before = metric(port, 'paceline_streams_missing_messages_total{topic="op"}')
+    before = metric(port, 'paceline_streams_missing_messages_total{topic="op-v1"}')
     workers.produce([first, msgspec.structs.replace(last, account=account)])
     workers.produce_raw(topics.OP_V1, job.encode(), b"nonsense")
     who = f'{{node="node-0",training_job="{job}"}}'
     workers.until(lambda: metric(port, f"paceline_sidecar_spooled_messages{who}") == 41)
-    workers.until(lambda: metric(port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op"}') >= 1)
-    assert metric(port, 'paceline_streams_missing_messages_total{topic="op"}') >= before + 2
+    workers.until(
+        lambda: metric(port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op-v1"}') >= 1
+    )
+    assert metric(port, 'paceline_streams_missing_messages_total{topic="op-v1"}') >= before + 2
     assert metric(port, "paceline_streams_ready ") == 1
-    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op"}', -1.0) == 0)
+    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op-v1"}', -1.0) == 0)

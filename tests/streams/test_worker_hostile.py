@@ -73,7 +73,7 @@ def test_a_batch_that_unpacks_to_too_much_is_passed_over(
     workers.produce(events[20:])
     workers.until(lambda: len(workers.findings(job)) >= len(expected(events)))
     assert upserted(workers.findings(job)) == expected(events)
-    workers.until(lambda: metric(port, 'paceline_streams_unreadable_batches_total{topic="op"}') >= 1)
+    workers.until(lambda: metric(port, 'paceline_streams_unreadable_batches_total{topic="op-v1"}') >= 1)
     assert "starting again" not in (tmp_path / "worker.log").read_text()
 
 
@@ -87,6 +87,6 @@ def test_damaged_batches_are_passed_over(own_workers, make_training, request, fr
     workers.produce(events[20:])
     workers.until(lambda: len(workers.findings(job)) >= len(expected(events)))
     assert upserted(workers.findings(job)) == expected(events)
-    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op"}', -1.0) == 0)
-    assert metric(port, 'paceline_streams_unreadable_batches_total{topic="op"}') == put
+    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op-v1"}', -1.0) == 0)
+    assert metric(port, 'paceline_streams_unreadable_batches_total{topic="op-v1"}') == put
     assert "starting again" not in workers.said()

@@ -74,7 +74,7 @@ def test_a_topic_that_is_made_again_is_read_from_its_beginning(
     assert upserted(own_workers.findings("second")) == expected(second)
     assert upserted(own_workers.findings("first")) == expected(first)
     assert own_workers.said().count("paceline.op.v1 was deleted and made again") == 1
-    assert metric(port, 'paceline_streams_remade_partitions_total{topic="op"}') == topics.OP_V1.partitions
+    assert metric(port, 'paceline_streams_remade_partitions_total{topic="op-v1"}') == topics.OP_V1.partitions
     assert own_workers.said().count("starting again") == (when != "while it is stopped")
     assert worker.poll() is None
 
