@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 import msgspec
 
 from paceline import __version__, events
-from paceline.topics import HOUR_MS, TOPICS, Topic
+from paceline.topics import GIB, HOUR_MS, TOPICS, Topic
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -99,6 +99,8 @@ def _channel(topic: Topic) -> dict[str, Any]:
     configuration: dict[str, Any] = {"cleanup.policy": ["compact" if topic.retention_ms is None else "delete"]}
     if topic.retention_ms is not None:
         configuration["retention.ms"] = topic.retention_ms
+    if topic.retention_bytes is not None:
+        configuration["retention.bytes"] = topic.retention_bytes
     return {
         "address": topic.name,
         "messages": {topic.short: {"$ref": f"#/components/messages/{topic.short}"}},
@@ -181,6 +183,8 @@ def _events_of(topic: Topic) -> tuple[type[msgspec.Struct], ...]:
 def _topic_row(topic: Topic) -> str:
     names = ", ".join(f"[{event.__name__}](#{event.__name__.lower()})" for event in _events_of(topic))
     kept = "the newest of each key" if topic.retention_ms is None else f"{topic.retention_ms // HOUR_MS} hours"
+    if topic.retention_bytes is not None:
+        kept += f", {topic.retention_bytes // GIB} GiB a partition at most"
     encoding = {"json": "JSON", "msgpack": "MessagePack"}[topic.encoding]
     name = f"`{topic.name}`{', superseded' if topic.superseded else ''}"
     return f"| {name} | {encoding} | {names} | {_KEYS[topic.key]} | {topic.partitions} | {kept} |"

@@ -14,12 +14,22 @@ from paceline import events
 PARTITIONS = 12
 
 HOUR_MS = 3_600_000
+GIB = 1024**3
+#: Disk that a partition of step timings may take: a day of one job of 1,000 ranks at a step a second, which lies in a
+#: single partition, or some hours at ten steps (docs/operations.md).
+STEPS_BYTES = 16 * GIB
+#: The same of windows: a week of one job of 1,000 ranks.
+WINDOW_BYTES = 64 * GIB
 #: The consumer group of the workers, and the prefix of every topic that they own: ACLs name ``paceline-streams-``.
 STREAMS_GROUP = "paceline-streams"
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """A row of the table. ``retention_ms`` is None for a compacted topic."""
+    """A row of the table. ``retention_ms`` is None for a compacted topic.
+
+    ``retention_bytes`` bounds each partition: where more comes than was foreseen, the oldest goes before its time, and
+    the disk does not fill. None: by time alone.
+    """
 
     name: str
     event: type[msgspec.Struct] | object
@@ -30,6 +40,7 @@ class Topic(msgspec.Struct, frozen=True):
     encoding: Literal["json", "msgpack"] = "json"
     #: A later version has taken its place: it is still read, and nothing here writes it any more.
     superseded: bool = False
+    retention_bytes: int | None = None
 
     @property
     def short(self) -> str:
@@ -38,12 +49,38 @@ class Topic(msgspec.Struct, frozen=True):
         return f"{word}-{version}" if self.superseded else word
 
 
-DEVICE = Topic("paceline.device.v1", events.DeviceSamples, "node", "raw", 24 * HOUR_MS)
-HOST = Topic("paceline.host.v1", events.HostSamples, "node", "raw", 24 * HOUR_MS)
-OP = Topic("paceline.op.v2", events.StepTimings, "job", "raw", 24 * HOUR_MS, encoding="msgpack")
-COLLECTIVE = Topic("paceline.collective.v2", events.CollectiveCalls, "job", "raw", 24 * HOUR_MS, encoding="msgpack")
-OP_V1 = Topic("paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS, superseded=True)
-COLLECTIVE_V1 = Topic("paceline.collective.v1", events.CollectiveTimings, "job", "raw", 24 * HOUR_MS, superseded=True)
+DEVICE = Topic("paceline.device.v1", events.DeviceSamples, "node", "raw", 24 * HOUR_MS, retention_bytes=4 * GIB)
+HOST = Topic("paceline.host.v1", events.HostSamples, "node", "raw", 24 * HOUR_MS, retention_bytes=4 * GIB)
+OP = Topic(
+    "paceline.op.v2",
+    events.StepTimings,
+    "job",
+    "raw",
+    24 * HOUR_MS,
+    encoding="msgpack",
+    retention_bytes=STEPS_BYTES,
+)
+COLLECTIVE = Topic(
+    "paceline.collective.v2",
+    events.CollectiveCalls,
+    "job",
+    "raw",
+    24 * HOUR_MS,
+    encoding="msgpack",
+    retention_bytes=STEPS_BYTES,
+)
+OP_V1 = Topic(
+    "paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS, superseded=True, retention_bytes=STEPS_BYTES
+)
+COLLECTIVE_V1 = Topic(
+    "paceline.collective.v1",
+    events.CollectiveTimings,
+    "job",
+    "raw",
+    24 * HOUR_MS,
+    superseded=True,
+    retention_bytes=STEPS_BYTES,
+)
 NODE = Topic("paceline.node.v1", events.NodeDescribed, "node", "compacted", None)
 JOB = Topic("paceline.job.v1", events.JobDescribed, "job/node", "compacted", None)
 WINDOW = Topic(
@@ -52,6 +89,7 @@ WINDOW = Topic(
     "job",
     "derived",
     7 * 24 * HOUR_MS,
+    retention_bytes=WINDOW_BYTES,
 )
 FINDING = Topic("paceline.finding.v1", events.Finding, "job", "derived", 30 * 24 * HOUR_MS)
 PROFILE = Topic("paceline.profile.v1", events.JobProfile, "job", "compacted", None)

@@ -1,6 +1,7 @@
 """A real worker on a real broker: from produced batches to findings, killed, shared between two, and measured."""
 
 import base64
+from contextlib import closing
 from urllib.request import urlopen
 
 import msgspec
@@ -8,6 +9,9 @@ import pytest
 
 from paceline import topics
 from paceline.events import DeliveryAccount
+from paceline.kafka import clients
+from streams.faust_app import CHANGELOG
+from streams.processor import IDLE_S, MOST_PUSH_S
 from tests.streams.real_workers import expected, metric, ready, upserted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -41,6 +45,29 @@ def test_from_batches_to_findings(workers, make_training, request):
     workers.until(lambda: len(workers.findings(other)) >= len(expected(others)))
     assert upserted(workers.findings(other)) == expected(others)
     workers.until(lambda: any(other.encode() in message for message in workers.put_aside()))
+
+
+def test_a_forgotten_job_leaves_the_changelog(own_workers, make_training, request, until):
+    """An hour of other jobs' time after its last event, a job's stored state is deleted: its last record is empty."""
+    old, new = f"old-{request.node.name}", f"new-{request.node.name}"
+    workers = own_workers
+    workers.start()
+    workers.produce(make_training(job=old, seconds=5, nodes=1))
+    last: dict[str, bytes | None] = {}
+
+    def seen(job):
+        for records in reader.poll(timeout_ms=200).values():
+            last.update({record.key.decode(): record.value for record in records})
+        return next((value or b"deleted" for key, value in last.items() if f'"{job}"' in key), None)
+
+    with closing(clients.consumer(workers.settings, CHANGELOG, from_beginning=True)) as reader:
+        until(lambda: seen(old) not in (None, b"deleted"))
+        (event,) = make_training(job=new, seconds=1, nodes=1)
+        hour = range(int(IDLE_S / MOST_PUSH_S) + 2)
+        t0_s = event.t0_s + MOST_PUSH_S
+        workers.produce([msgspec.structs.replace(event, sequence=n, t0_s=t0_s + MOST_PUSH_S * n) for n in hour])
+        until(lambda: seen(old) == b"deleted")
+        until(lambda: seen(new) not in (None, b"deleted"))
 
 
 def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, free_port):

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 from kafka.admin import ConfigResource
 
@@ -37,13 +38,35 @@ def test_two_that_make_the_same_topics_at_once_both_succeed(broker: BrokerSettin
 
 @pytest.mark.bus
 def test_retention_and_compaction_reach_apache_kafka(apache_kafka: object):
-    """Compacted topics compact, the others keep what the table says."""
+    """Compacted topics compact, in segments that are soon read at a start; the others keep what the table says."""
     ensure_topics(apache_kafka.settings)
-    with contextlib.closing(clients.admin(apache_kafka.settings)) as client:
-        wanted = [ConfigResource("topic", name) for name in (topics.NODE.name, topics.FINDING.name)]
-        present = client.describe_configs(wanted, config_filter="all")["topic"]
+    present = _configs(apache_kafka.settings, topics.NODE.name, topics.FINDING.name, topics.OP.name)
     assert present[topics.NODE.name]["cleanup.policy"]["value"] == "compact"
+    assert present[topics.NODE.name]["segment.bytes"]["value"] == str(64 * 1024 * 1024)
     assert present[topics.FINDING.name]["retention.ms"]["value"] == str(topics.FINDING.retention_ms)
+    assert present[topics.FINDING.name]["retention.bytes"]["value"] == "-1"
+    assert present[topics.OP.name]["retention.bytes"]["value"] == str(topics.OP.retention_bytes)
+
+
+@pytest.mark.bus
+def test_a_topic_that_exists_is_not_bounded_afterwards(apache_kafka: object):
+    """Somebody may count on what lies there: a bound that came with a new release is for new topics."""
+    before = topics.Topic(f"bound-{uuid.uuid4().hex}", topics.OP.event, "job", "raw", 1000, 2)
+    ensure_topics(apache_kafka.settings, [before])
+    assert ensure_topics(apache_kafka.settings, [msgspec.structs.replace(before, retention_bytes=topics.GIB)]) == []
+    assert _configs(apache_kafka.settings, before.name)[before.name]["retention.bytes"]["value"] == "-1"
+
+
+def test_every_topic_that_grows_with_the_cluster_is_bounded():
+    """What ranks, GPUs and hosts send, and what is made of it at their pace, fills no disk."""
+    grows = {topics.DEVICE, topics.HOST, topics.OP, topics.COLLECTIVE, topics.OP_V1, topics.COLLECTIVE_V1}
+    assert {topic for topic in topics.TOPICS if topic.retention_bytes} == grows | {topics.WINDOW}
+
+
+def _configs(settings: BrokerSettings, *names: str) -> dict[str, dict[str, dict[str, str]]]:
+    with contextlib.closing(clients.admin(settings)) as client:
+        wanted = [ConfigResource("topic", name) for name in names]
+        return client.describe_configs(wanted, config_filter="all")["topic"]
 
 
 def test_a_topic_that_is_made_again_is_another_one(broker: BrokerSettings, until: Callable[..., None]):
