@@ -98,6 +98,8 @@ class _Open:
     newest: tuple[Partition, int]
     events: int = 0
     due_s: float = 0.0
+    #: Before then another snapshot would take more than its share of the time.
+    rests_until_s: float = 0.0
     waiting: list[Awaitable[object]] = field(default_factory=list)
     #: Held from an event's arrival until all its answers are handed over: a snapshot in between would hold the event,
     #: and be stored without waiting for them.
@@ -257,7 +259,8 @@ class Door:
 
     def _due(self, key: Key) -> bool:
         opened = self._open[key]
-        return self.clock() >= opened.due_s or opened.events >= CHECKPOINT_EVENTS
+        now_s = self.clock()
+        return now_s >= opened.due_s or (opened.events >= CHECKPOINT_EVENTS and now_s >= opened.rests_until_s)
 
     async def _store_in_turn(self, keys: list[Key]) -> None:
         # One record a batch and partition: the embedded broker tells the end of a partition as if its last batch held
@@ -280,7 +283,8 @@ class Door:
             waiting, opened.waiting, opened.events = opened.waiting, [], 0
             began_s = self.clock()
             data, reason = self._snapshot(key)
-            opened.due_s = began_s + max(CHECKPOINT_S, SNAPSHOT_SHARE * (self.clock() - began_s))
+            opened.rests_until_s = began_s + SNAPSHOT_SHARE * (self.clock() - began_s)
+            opened.due_s = max(began_s + CHECKPOINT_S, opened.rests_until_s)
         if reason is not None:
             source, offset = opened.newest
             self.counts.dead_letters += 1

@@ -1,6 +1,7 @@
 """Nothing is lost between the broker and its answers, wherever the worker is killed. The broker here is a few lists."""
 
 import asyncio
+import itertools
 import json
 import random
 
@@ -191,6 +192,36 @@ def test_an_idle_job_is_stored_too(messages):
         return before, broker.committed
 
     assert asyncio.run(run()) == (0, 5)
+
+
+def test_snapshots_take_no_more_than_their_share_however_many_messages_come(make_training, monkeypatch):
+    """A large job, whose snapshot takes half a second, sends enough for one a second: it is stored every ten."""
+
+    messages = [wire.encode(event) for event in make_training(seconds=60, nodes=1)]
+
+    async def run():
+        broker, clock = Broker(messages), Clock()
+        door = door_of(broker, clock)
+        snapshot = door.processor.snapshot
+
+        def slow(key):
+            clock.now_s += 0.5
+            return snapshot(key)
+
+        monkeypatch.setattr("streams.door.CHECKPOINT_EVENTS", 1)
+        monkeypatch.setattr(door.processor, "snapshot", slow)
+        stored = []
+        for offset, message in enumerate(messages):
+            await door.take(topics.OP_V1, AT, offset, message)
+            before = door.counts.checkpoints
+            await door.checkpoint()
+            stored += [clock.now_s] * (door.counts.checkpoints > before)
+            clock.now_s += 1.0
+        return stored
+
+    stored = asyncio.run(run())
+    assert len(stored) > 1
+    assert min(after - before for before, after in itertools.pairwise(stored)) >= 0.5 * 20 - 1
 
 
 def test_a_poison_message_is_put_aside_once_and_passed(messages):

@@ -10,7 +10,8 @@ import pytest
 from paceline import topics
 from paceline.events import DeliveryAccount
 from paceline.kafka import clients
-from streams.faust_app import CHANGELOG
+from paceline.kafka.topic_admin import ensure_topics
+from streams.faust_app import CHANGELOG, NEEDED
 from streams.processor import IDLE_S, MOST_PUSH_S
 from tests.streams.real_workers import expected, metric, ready, upserted
 
@@ -51,6 +52,7 @@ def test_a_forgotten_job_leaves_the_changelog(own_workers, make_training, reques
     """An hour of other jobs' time after its last event, a job's stored state is deleted: its last record is empty."""
     old, new = f"old-{request.node.name}", f"new-{request.node.name}"
     workers = own_workers
+    ensure_topics(workers.settings, NEEDED)
     workers.start()
     workers.produce(make_training(job=old, seconds=5, nodes=1))
     last: dict[str, bytes | None] = {}
