@@ -115,3 +115,7 @@ bench-overhead: env  ## what `paceline run` costs a training run
 .PHONY: bench-detection
 bench-detection: bench-env  ## recall, causes and false accusations on real runs and simulated jobs (ARGS=--quick)
 	@$(BIN)/python -m experiments.detection --plot docs/images/detection.png $(ARGS)
+
+.PHONY: bench-growth
+bench-growth: bench-env  ## memory, snapshots, restarts and scaling against ranks and jobs (ARGS=--quick)
+	@$(BIN)/python -m experiments.growth --plot docs/images/growth.png $(ARGS)

@@ -15,9 +15,9 @@ PARTITIONS = 12
 
 HOUR_MS = 3_600_000
 GIB = 1024**3
-#: Disk that a partition of step timings may take: a day of one job of 1,000 ranks at a step a second, which lies in a
-#: single partition, or some hours at ten steps (docs/operations.md).
-STEPS_BYTES = 16 * GIB
+#: Disk that a partition of a raw topic may take: a day of one job of 1,000 ranks at a step a second, which lies in a
+#: single partition, or of what 14,000 GPUs send on ``device`` (docs/operations.md).
+RAW_BYTES = 16 * GIB
 #: The same of windows: a week of one job of 1,000 ranks.
 WINDOW_BYTES = 64 * GIB
 #: The consumer group of the workers, and the prefix of every topic that they own: ACLs name ``paceline-streams-``.
@@ -49,8 +49,8 @@ class Topic(msgspec.Struct, frozen=True):
         return f"{word}-{version}" if self.superseded else word
 
 
-DEVICE = Topic("paceline.device.v1", events.DeviceSamples, "node", "raw", 24 * HOUR_MS, retention_bytes=4 * GIB)
-HOST = Topic("paceline.host.v1", events.HostSamples, "node", "raw", 24 * HOUR_MS, retention_bytes=4 * GIB)
+DEVICE = Topic("paceline.device.v1", events.DeviceSamples, "node", "raw", 24 * HOUR_MS, retention_bytes=RAW_BYTES)
+HOST = Topic("paceline.host.v1", events.HostSamples, "node", "raw", 24 * HOUR_MS, retention_bytes=RAW_BYTES)
 OP = Topic(
     "paceline.op.v2",
     events.StepTimings,
@@ -58,7 +58,7 @@ OP = Topic(
     "raw",
     24 * HOUR_MS,
     encoding="msgpack",
-    retention_bytes=STEPS_BYTES,
+    retention_bytes=RAW_BYTES,
 )
 COLLECTIVE = Topic(
     "paceline.collective.v2",
@@ -67,10 +67,10 @@ COLLECTIVE = Topic(
     "raw",
     24 * HOUR_MS,
     encoding="msgpack",
-    retention_bytes=STEPS_BYTES,
+    retention_bytes=RAW_BYTES,
 )
 OP_V1 = Topic(
-    "paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS, superseded=True, retention_bytes=STEPS_BYTES
+    "paceline.op.v1", events.OpTimings, "job", "raw", 24 * HOUR_MS, superseded=True, retention_bytes=RAW_BYTES
 )
 COLLECTIVE_V1 = Topic(
     "paceline.collective.v1",
@@ -79,7 +79,7 @@ COLLECTIVE_V1 = Topic(
     "raw",
     24 * HOUR_MS,
     superseded=True,
-    retention_bytes=STEPS_BYTES,
+    retention_bytes=RAW_BYTES,
 )
 NODE = Topic("paceline.node.v1", events.NodeDescribed, "node", "compacted", None)
 JOB = Topic("paceline.job.v1", events.JobDescribed, "job/node", "compacted", None)
