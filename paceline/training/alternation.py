@@ -11,13 +11,14 @@ alone ends it. Off means that the hooks return at once and that nothing is sent.
 
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from paceline.training import marks
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from paceline.training.messages import Issued
-    from paceline.training.probe import Probe
 
 #: The first steps allocate, compile and connect.
 WARM_UP = 20
@@ -41,13 +42,28 @@ def windows() -> Iterator[tuple[bool, int]]:
             yield pair % 2 == 0, steps
 
 
+class Switched(Protocol):
+    """The probe, as far as it is switched from here: ``off`` and ``worked`` are read and set on the hot path."""
+
+    off: bool
+    worked: bool
+    ring: "deque[tuple[Any, ...]]"
+    alternation: "Alternation | None"
+
+    def pause(self) -> None:
+        """Write nothing down until ``go_on``."""
+
+    def go_on(self) -> None:
+        """Write down again what happens."""
+
+
 class Alternation:
     """Counts the steps of this rank and switches ``probe``; ``switched`` is called after every switch.
 
     ``standing`` tells which collective the training thread is in, while no hook does.
     """
 
-    def __init__(self, probe: "Probe", switched: Callable[[], None], standing: "Callable[[], Issued | None]") -> None:
+    def __init__(self, probe: Switched, switched: Callable[[], None], standing: "Callable[[], Issued | None]") -> None:
         self._probe = probe
         self._switched = switched
         self._standing = standing
