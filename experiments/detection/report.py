@@ -5,6 +5,7 @@ from typing import Any
 
 from experiments.detection.judged import PACELINE, RULES
 from experiments.detection.score import Marks, Outcome, summary
+from experiments.markdown import table
 
 By = dict[str, list[Marks]]
 
@@ -67,13 +68,13 @@ def text(found: dict[str, Any]) -> str:
     ]
     for part, figures_of in found["parts"].items():
         rules = [rule for rule in RULES if rule in figures_of]
-        out.append(f"### {part}\n\n" + _table(_HEAD, [_row(rule, figures_of[rule]) for rule in rules]))
+        out.append(f"### {part}\n\n" + table(_HEAD, [_row(rule, figures_of[rule]) for rule in rules]))
         if "by_fault" in figures_of:
             kinds = {"faults of 10 % and more": figures_of["at_least_10_percent"]}
             if figures_of["cost_at_least_5_percent"]["faults"]:
                 kinds["faults that cost the job 5 % and more"] = figures_of["cost_at_least_5_percent"]
             kinds |= figures_of["by_fault"]
-            out.append("Paceline, by fault:\n\n" + _table(_HEAD[:-2], [_row(k, v)[:-2] for k, v in kinds.items()]))
+            out.append("Paceline, by fault:\n\n" + table(_HEAD[:-2], [_row(k, v)[:-2] for k, v in kinds.items()]))
         for name in ("missed", "wrong_cause", "false"):
             if figures_of.get(name):
                 out.append(f"Paceline, {name.replace('_', ' ')}: {'; '.join(figures_of[name][:40])}.")
@@ -105,11 +106,6 @@ def _share(value: float | None) -> str:
 
 def _after(seconds: float | None, steps: float | None) -> str:
     return "-" if seconds is None or steps is None else f"{seconds:.1f} s, {steps:.0f} steps"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def picture(found: dict[str, Any], path: Path) -> None:

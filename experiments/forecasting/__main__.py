@@ -19,6 +19,7 @@ from forecaster.forecast import ENSEMBLE
 from forecaster.models import network
 from forecaster.models.registry import registry
 
+from ..markdown import write
 from . import cycles, job_kinds, report
 from .contest import contest
 from .data import cases, missing, tasks
@@ -47,7 +48,7 @@ def main() -> int:
     text += report.rows("Kinds of job", job_kinds.evaluate(args.data))
     print(text)
     if args.write:
-        report.written(ROOT / "docs" / "benchmarks.md", text)
+        write(ROOT / "docs" / "benchmarks.md", "forecasting", text)
     return 0
 
 

@@ -9,7 +9,6 @@ from forecaster.forecast import ENSEMBLE
 
 from .contest import Tally, relative
 
-BEGIN, END = "<!-- forecasting: begin -->", "<!-- forecasting: end -->"
 Results = dict[str, dict[str, Tally]]
 
 
@@ -80,17 +79,3 @@ def plot(results: Results, names: list[str], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
-
-
-def written(page: Path, text: str) -> None:
-    """Put ``text`` between the marks of ``page``.
-
-    Raises:
-        ValueError: the page has no marks.
-    """
-    whole = page.read_text(encoding="utf-8")
-    if BEGIN not in whole or END not in whole:
-        raise ValueError(f"{page} has no {BEGIN} and {END}")
-    before, rest = whole.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    page.write_text(f"{before}{BEGIN}\n{text}{END}{after}", encoding="utf-8")

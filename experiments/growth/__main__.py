@@ -15,6 +15,7 @@ from typing import Any
 
 from paceline.kafka.errors import BusError
 
+from ..markdown import write
 from ..processes import RunError
 from ..throughput.__main__ import machine
 from ..throughput.jobs import Load
@@ -108,7 +109,7 @@ def main() -> int:
     if options.plot:
         report.picture(found, options.plot)
     if options.write:
-        report.written(options.write, tables)
+        write(options.write, "growth", tables)
     return 0
 
 

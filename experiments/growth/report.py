@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from ..markdown import table
 from .sizing import Cost, needed
 
-BEGIN, END = "<!-- growth: begin -->", "<!-- growth: end -->"
 GPUS = 1000
 
 
@@ -155,11 +155,6 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value >= 0.9995 else f"{1000 * value:.1f} ms"
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def picture(found: dict[str, Any], path: Path) -> None:
     """Memory, snapshots and their time by ranks, for one job that grows and for more and more jobs."""
     import matplotlib
@@ -184,17 +179,3 @@ def picture(found: dict[str, Any], path: Path) -> None:
     panels[0].legend(frameon=False)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
-
-
-def written(page: Path, tables: str) -> None:
-    """Put ``tables`` between the marks of ``page``.
-
-    Raises:
-        ValueError: the page has no marks.
-    """
-    whole = page.read_text(encoding="utf-8")
-    if BEGIN not in whole or END not in whole:
-        raise ValueError(f"{page} has no {BEGIN} and {END}")
-    before, rest = whole.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    page.write_text(f"{before}{BEGIN}\n{tables}\n{END}{after}", encoding="utf-8")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from ..markdown import table
+
 
 def text(found: dict[str, Any]) -> str:
     """All that was measured."""
@@ -56,14 +58,14 @@ def _rates(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> str:
     head = ["who", "rank-steps", "rank-steps a message", "rank-steps/s", "timings/s", "timings a processor second"]
     head += ["bytes a rank-step", "memory at most", "late ranks named"]
     told = "A rank-step of ours is seven phases and one collective: 8 timings; a row of the peers is one timing."
-    return "\n".join([_table(head, rows), "", told, *left_out])
+    return "\n".join([table(head, rows), "", told, *left_out])
 
 
 def _analyses(ours: list[dict[str, Any]]) -> str:
     rows = [
         [one["name"], f"{one['rank_steps']:,}", f"{one['us_a_rank_step']:.1f}", f"{one['start_s']:.1f}"] for one in ours
     ]
-    return _table(["`paceline analyze`", "rank-steps", "us a rank-step, processor time", "s to start"], rows)
+    return table(["`paceline analyze`", "rank-steps", "us a rank-step, processor time", "s to start"], rows)
 
 
 def _delays(ours: list[dict[str, Any]]) -> str:
@@ -84,7 +86,7 @@ def _delays(ours: list[dict[str, Any]]) -> str:
     ]
     head = ["load", "rank-steps/s", "messages", "finding, from the end of its last step"]
     head += ["finding, from the last message with it", "1 s window, from its end", "worker's processor", "its memory"]
-    return _table([*head, "load late by at most", "late ranks named"], rows)
+    return table([*head, "load late by at most", "late ranks named"], rows)
 
 
 def _memory(one: dict[str, Any]) -> str:
@@ -95,8 +97,3 @@ def _quantiles(found: dict[str, Any]) -> str:
     if not found["count"]:
         return "-"
     return f"p50 {found['p50_s']:.2f} s, p99 {found['p99_s']:.2f} s ({found['count']:,})"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

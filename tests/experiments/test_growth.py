@@ -49,8 +49,8 @@ def test_messages_come_through_the_pipe_as_they_were():
     assert list(feed.read(pipe)) == [message.data for message in encoded(LOAD, feed.BEGAN_S)]
 
 
-def test_a_point_is_measured_and_stands_in_the_tables(tmp_path):
-    """Every figure is there and above zero, and the page has it between its marks."""
+def test_a_point_is_measured_and_stands_in_the_tables():
+    """Every figure is there and above zero."""
     point = states.measured(LOAD, (message.data for message in encoded(LOAD, feed.BEGAN_S)))
     assert point["snapshot_bytes"] > 2 * 1000
     assert min(point[name] for name in ("us_a_rank_step", "snapshot_s", "restore_s", "stored_bytes_a_s")) > 0
@@ -59,10 +59,3 @@ def test_a_point_is_measured_and_stands_in_the_tables(tmp_path):
     machine = {"date": "2026-11-22", "cores": 2, "processor": "x", "python": "3.11", "load_before": 0.0}
     tables = report.text({"machine": machine, "quick": True, "took_s": 1.0, "sizing": [point], "states": [point]})
     assert "| 125 of 8 ranks | 1 |" in tables
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nbehind\n")
-    report.written(page, tables)
-    assert page.read_text() == f"before\n{report.BEGIN}\n{tables}\n{report.END}\nbehind\n"
-    page.write_text("no marks")
-    with pytest.raises(ValueError, match="has no"):
-        report.written(page, tables)
