@@ -55,7 +55,7 @@ def restarted(quick: bool) -> list[tuple[Load, bool]]:
         (Load("growth", 1, 8, 0.1, 20), False),
         (Load("growth", 100, 8, 0.1, 20), False),
         (Load("growth", 100, 8, 0.1, 20), True),
-        (Load("growth", 1000, 8, 0.1, 10), False),
+        (Load("growth", 1000, 8, 0.1, 6), False),
         (Load("growth", 1, 1000, 0.1, 20), False),
         (Load("growth", 1, 10_000, 0.5, 20), False),
     ]
@@ -64,7 +64,7 @@ def restarted(quick: bool) -> list[tuple[Load, bool]]:
 
 def shared(quick: bool) -> tuple[Load, tuple[int, ...]]:
     """What workers share, and how many they are."""
-    return Load("growth", 48, 32, 0.1, 40 if quick else 120), ((1, 2) if quick else (1, 2, 4, 12))
+    return Load("growth", 24, 64, 0.1, 15 if quick else 30), ((1, 2) if quick else (1, 2, 4, 12))
 
 
 def main() -> int:
