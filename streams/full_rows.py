@@ -1,7 +1,8 @@
 """When full collective rows of a job are asked for: as long as one of its findings is open, and it is still heard of.
 
 Rule of this file: pure; time is an argument. A command is in force for two minutes, and the next comes before it runs
-out. A worker that is started again learns of an open finding with its next revision.
+out. What lasts, as work that is cut unevenly does, is told by then: nobody is asked for longer than ``LONG_S``. A
+worker that is started again learns of an open finding with its next revision.
 """
 
 from collections import OrderedDict
@@ -15,6 +16,8 @@ ISSUER = "paceline-streams"
 OPEN = ("suspected", "confirmed")
 #: For how long one command asks, and when the next follows.
 FULL_ROWS_S, AGAIN_S = 120.0, 90.0
+#: For so long at most on account of one finding.
+LONG_S = 600.0
 #: A job that has been silent for so long sends no rows, full or not.
 SILENT_S = 60.0
 #: Jobs that are kept, the longest silent goes first; and findings of one of them.
@@ -25,7 +28,8 @@ MOST_JOBS, MOST_FINDINGS = 10_000, 256
 class _Job:
     heard_s: float
     again_s: float
-    open: set[str] = field(default_factory=set)
+    #: Open findings, and until when they are a reason to ask.
+    open: dict[str, float] = field(default_factory=dict)
 
 
 class FullRowsRequests:
@@ -51,7 +55,7 @@ class FullRowsRequests:
     def _note(self, key: tuple[str, str], job: _Job | None, finding: Finding, now_s: float) -> _Job | None:
         if finding.state not in OPEN:
             if job is not None:
-                job.open.discard(finding.id)
+                job.open.pop(finding.id, None)
             return job
         if not 0 < len(finding.job) <= LONGEST:  # A node's finding is of no job, and longer names are no target.
             return None
@@ -60,7 +64,7 @@ class FullRowsRequests:
             if len(self._jobs) > MOST_JOBS:
                 self._jobs.popitem(last=False)
         if len(job.open) < MOST_FINDINGS:
-            job.open.add(finding.id)
+            job.open.setdefault(finding.id, now_s + LONG_S)
         return job
 
     def tick(self, now_s: float, unix_s: float) -> list[Command]:
@@ -71,7 +75,7 @@ class FullRowsRequests:
                 continue
             if not job.open:
                 del self._jobs[key]
-            elif now_s - job.heard_s <= SILENT_S:
+            elif now_s - job.heard_s <= SILENT_S and now_s < max(job.open.values()):
                 job.again_s = now_s + AGAIN_S
                 commands.append(self._command(*key, unix_s))
         return commands

@@ -7,7 +7,7 @@ import pytest
 
 from paceline import topics, wire
 from paceline.events import Finding, FullRows, HostWindow, JobWindow
-from streams.full_rows import AGAIN_S, FULL_ROWS_S, MOST_JOBS, SILENT_S, FullRowsRequests
+from streams.full_rows import AGAIN_S, FULL_ROWS_S, LONG_S, MOST_JOBS, SILENT_S, FullRowsRequests
 
 GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v1"
 FINDING: Finding = wire.decode(topics.FINDING, (GOLDEN / "Finding.json").read_bytes())
@@ -92,7 +92,7 @@ def test_a_job_that_is_suspected_and_cleared_by_turns_is_asked_no_more_often(wor
 def test_a_job_that_is_silent_is_not_asked_until_it_speaks_again(worker):
     """It has ended, hangs, or is another worker's by now: there are no rows to be full."""
     worker.say(finding())
-    worker.pass_time(1000)
+    worker.pass_time(500)
     assert len(worker.asked) == 1
     worker.pass_time(1, window())
     assert len(worker.asked) == 2
@@ -134,3 +134,14 @@ def test_what_is_kept_is_bounded(worker):
     assert len(commands) == MOST_JOBS
     assert commands[-1].target == "job:last"
     assert worker.requests.tick(worker.now_s, UNIX_S) == []
+
+
+def test_what_lasts_is_asked_for_ten_minutes_and_what_is_new_again(worker):
+    """Work that is cut unevenly stays so for all of a job's life; another finding is a new reason, a revision none."""
+    worker.say(finding())
+    worker.pass_time(2000, window(), finding(state="confirmed"))
+    asked_s = [at_s for at_s, _ in worker.asked]
+    assert asked_s == [number * AGAIN_S for number in range(7)]
+    assert asked_s[-1] < LONG_S <= asked_s[-1] + AGAIN_S
+    worker.say(finding(number=2))
+    assert len(worker.tick()) == 1
