@@ -18,7 +18,10 @@ def text(found: dict[str, Any]) -> str:
         f"took {found['took_s']:.0f} s."
     ]
     if "sizing" in found:
-        parts.append(_sizing(found["sizing"]))
+        # A worker holds more than the process in which states are measured: Faust and its clients, too.
+        workers = [run["memory_peak_bytes"] for run in found.get("recovery", [])]
+        empty = min(workers, default=found["sizing"][0]["before_bytes"])
+        parts.append(_sizing(found["sizing"], empty))
     if "states" in found:
         parts.append(_states(found["states"]))
     if "recovery" in found:
@@ -44,11 +47,11 @@ def cost(point: dict[str, Any]) -> Cost:
     )
 
 
-def _sizing(points: list[dict[str, Any]]) -> str:
+def _sizing(points: list[dict[str, Any]], empty_bytes: float) -> str:
     rows = []
     for point in points:
         each = cost(point)
-        need = needed(each, GPUS, point["before_bytes"])
+        need = needed(each, GPUS, empty_bytes)
         rows.append(
             [
                 f"{GPUS // each.ranks_a_job} of {each.ranks_a_job:,} ranks",
