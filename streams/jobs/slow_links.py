@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..collective_batch import CollectiveBatch, Ints, Spans
+from ..collective_batch import CollectiveBatch
+from ..collective_rows import Ints, Spans
 from ..episodes.finding import Said, number
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Measured, Policy, Tracker

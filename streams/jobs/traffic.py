@@ -17,7 +17,8 @@ import numpy as np
 
 from paceline.events import Cause
 
-from ..collective_batch import CollectiveBatch, Ints, Spans, starts
+from ..collective_batch import CollectiveBatch
+from ..collective_rows import Ints, Spans, starts
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
 from ..robust import Array
