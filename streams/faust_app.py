@@ -21,7 +21,7 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .compat import bound, commit_nothing, seek_whole, tell_answers
+from .compat import bound, commit_nothing, fetch_soon, poll_soon, seek_whole, tell_answers
 from .door import Door
 from .joined_topics import JoinedTopics
 from .offsets import Partition
@@ -84,6 +84,8 @@ def app(settings: BrokerSettings, data_dir: Path) -> faust.App:
         consumer_auto_offset_reset="earliest",
         producer_max_request_size=MAX_MESSAGE_BYTES,
         producer_linger=0.005,
+        # A second of a large job is a hundred windows in one partition: each batch beyond the first is waited for.
+        producer_max_batch_size=1024 * 1024,
         stream_buffer_maxsize=256,
         stream_wait_empty=False,
         stream_recovery_delay=0.0,
@@ -192,6 +194,8 @@ def build(
     tell_answers(answered)
     seek_whole(ROUTES)
     commit_nothing()
+    fetch_soon()
+    poll_soon()
     _agents(made, door, failed)
     _rebalances(made, door, consumer, JoinedTopics(store, ids), failed)
     return made, door

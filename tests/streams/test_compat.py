@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from faust.transport.consumer import ThreadDelegateConsumer
 
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
@@ -60,3 +61,36 @@ def test_committing_nothing_does_nothing(monkeypatch):
             await consumer.stop()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("asked", "waits"), [({}, compat.FETCH_WAIT_MS), ({"fetch_max_wait_ms": 1500}, 100), ({"fetch_max_wait_ms": 5}, 5)]
+)
+def test_no_fetch_is_kept_for_long(monkeypatch, asked, waits):
+    """While a broker keeps a fetch of empty partitions, a partition that has been read up is not asked for."""
+    monkeypatch.setattr(AIOKafkaConsumer, "__init__", AIOKafkaConsumer.__init__)  # put back afterwards
+    compat.fetch_soon()
+
+    async def run():
+        consumer = AIOKafkaConsumer(bootstrap_servers="127.0.0.1:1", **asked)
+        await consumer.stop()
+        return consumer._fetch_max_wait_ms
+
+    assert asyncio.run(run()) == waits
+
+
+@pytest.mark.parametrize(("left_out", "waits_s"), [(set(), 1.0), ({"op 3"}, compat.POLL_S)])
+def test_silent_partitions_are_not_waited_for_while_others_are_left_out(monkeypatch, left_out, waits_s):
+    """A partition is left out while its messages in hand are many; soon it has to be asked for again."""
+    monkeypatch.setattr(ThreadDelegateConsumer, "_getmany", ThreadDelegateConsumer._getmany)  # put back afterwards
+    compat.poll_soon()
+    asked = []
+
+    class Thread:
+        async def getmany(self, active_partitions, timeout):
+            asked.append((active_partitions, timeout))
+
+    consumer = object.__new__(ThreadDelegateConsumer)
+    consumer._thread, consumer._buffered_partitions = Thread(), left_out
+    asyncio.run(consumer._getmany({"host 1"}, 1.0))
+    assert asked == [({"host 1"}, waits_s)]
