@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -90,7 +91,6 @@ def test_silent_partitions_are_not_waited_for_while_others_are_left_out(monkeypa
         async def getmany(self, active_partitions, timeout):
             asked.append((active_partitions, timeout))
 
-    consumer = object.__new__(ThreadDelegateConsumer)
-    consumer._thread, consumer._buffered_partitions = Thread(), left_out
-    asyncio.run(consumer._getmany({"host 1"}, 1.0))
+    consumer = SimpleNamespace(_thread=Thread(), _buffered_partitions=left_out)
+    asyncio.run(ThreadDelegateConsumer._getmany(consumer, {"host 1"}, 1.0))
     assert asked == [({"host 1"}, waits_s)]
