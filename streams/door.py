@@ -97,6 +97,10 @@ class _Open:
     #: Where its newest event stands.
     newest: tuple[Partition, int]
     events: int = 0
+    #: Events ever, and how many they were at the last look; whether what waits of them for more has been judged.
+    taken: int = 0
+    looked: int = 0
+    flushed: bool = True
     due_s: float = 0.0
     #: Before then another snapshot would take more than its share of the time.
     rests_until_s: float = 0.0
@@ -161,6 +165,7 @@ class Door:
         epoch = self.epoch
         self.offsets.received(source, offset, key)
         opened.events += 1
+        opened.taken, opened.flushed = opened.taken + 1, False
         try:
             said = self.processor.update(topic, event)
             values = [wire.encode(answer) for _, answer in said]
@@ -245,6 +250,7 @@ class Door:
         """
         async with self._storing:
             self.processor.backlog = sum(self.lag().values()) > BACKLOG
+            await self._flush_silent()
             gone = [key for key in self.processor.take_forgotten() if key in self._open]
             due = [key for key in self._dirty() if everything or self._due(key)]
             lanes: dict[int, list[Key]] = defaultdict(list)
@@ -304,9 +310,21 @@ class Door:
             if data is None and key not in self.processor:
                 self._open.pop(key, None)
 
+    async def _flush_silent(self) -> None:
+        """Have judged what waits in jobs of which nothing came since the last look: the next may be a long step off."""
+        for key in self._dirty():
+            opened = self._open.get(key)
+            if opened is None:  # Taken away meanwhile.
+                continue
+            silent, opened.looked = opened.taken == opened.looked, opened.taken
+            if silent and not opened.flushed:
+                async with opened.telling:
+                    if self._open.get(key) is opened:
+                        await self._flush(key, opened)
+
     async def _flush(self, key: Key, opened: _Open) -> None:
         """Have judged what waits for more messages of its job: nobody knows whether any will come."""
-        epoch = self.epoch
+        epoch, opened.flushed = self.epoch, True
         try:
             said = [(target, answer, wire.encode(answer)) for target, answer in self.processor.flush(key)]
         except Exception:

@@ -158,6 +158,27 @@ def test_what_waits_for_more_is_judged_before_it_is_stored(make_training, monkey
     assert sorted(published) == sorted((topic.name, wire.encode(answer)) for topic, answer in [*answers, *last])
 
 
+def test_what_waits_is_judged_as_soon_as_nothing_more_comes(make_training, monkeypatch):
+    """A large job's snapshot is due only now and then; what waits for more messages does not wait for that."""
+    monkeypatch.setattr(gather, "PARTS", 1 / 3)
+    events = make_training(ranks=4, nodes=4, seconds=20, slow=2, slow_from_s=6)
+    broker, clock, processor = Broker([wire.encode(event) for event in events]), Clock(), Processor()
+    answers = [answer for event in events for answer in processor.update(topics.OP_V1, event)]
+
+    async def run():
+        door = door_of(broker, clock)
+        for offset, message in enumerate(broker.messages):
+            await door.take(topics.OP_V1, AT, offset, message)
+        await door.checkpoint()
+        said = len(broker.published)
+        for _ in range(3):
+            await door.checkpoint()
+        assert (said, door.counts.checkpoints) == (len(answers), 0)
+
+    asyncio.run(run())
+    assert len(broker.published) == len(answers) + len(processor.finish())
+
+
 def test_a_backlog_is_judged_together_and_nothing_is_said_otherwise(messages, uninterrupted):
     """A worker that is behind takes more at a time; findings stay, byte for byte."""
     broker, clock = Broker(messages), Clock()
