@@ -141,9 +141,9 @@ def poll_soon() -> None:
     silent: the worker has long had time again, and stands still.
     """
 
-    async def getmany(consumer: ThreadDelegateConsumer, active_partitions: Any, timeout: float) -> Any:
-        left_out = consumer._buffered_partitions
-        return await _GETMANY(consumer, active_partitions, min(timeout, POLL_S) if left_out else timeout)
+    async def getmany(polled: ThreadDelegateConsumer, active_partitions: Any, timeout: float) -> Any:
+        left_out = polled._buffered_partitions
+        return await _GETMANY(polled, active_partitions, min(timeout, POLL_S) if left_out else timeout)
 
     ThreadDelegateConsumer._getmany = getmany  # type: ignore[method-assign, assignment]
 
