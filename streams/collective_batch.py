@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from paceline.columns import rows
 from paceline.events import CollectiveCalls, CollectiveSums, CollectiveTimings, StepTimings
 
 from .collective_rows import (
@@ -29,7 +30,7 @@ from .collective_rows import (
 from .coverage import CoverageTracker
 from .limits import ABSURD_S, MOST_RANKS
 from .link_rows import LinkRows, link_rows
-from .raw_columns import Ints, floats, rows, whole
+from .raw_columns import Ints, floats, whole
 from .vocabularies import Groups, Words
 
 CollectiveMessage = CollectiveTimings | CollectiveCalls | StepTimings

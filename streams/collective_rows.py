@@ -11,20 +11,11 @@ from numpy.typing import NDArray
 
 from .coverage import CoverageTracker
 from .limits import ABSURD_S, MOST_RANKS
+from .raw_columns import Ints
 from .robust import Array
-
-Ints = NDArray[np.int64]
+from .runs import starts
 
 _IMPOSSIBLE = "collectives with impossible numbers"
-
-
-def starts(*keys: Ints) -> Ints:
-    """Where a new combination begins in ``keys``, sorted columns of at least one row."""
-    new = np.ones(keys[0].size, dtype=bool)
-    new[1:] = False
-    for key in keys:
-        new[1:] |= key[1:] != key[:-1]
-    return np.flatnonzero(new)
 
 
 class Spans(NamedTuple):

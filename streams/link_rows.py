@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from paceline.columns import end_of_link
+from paceline.columns import end_of_link, rows
 from paceline.events import CollectiveTimings, LinkColumns, LinkSample, StepTimings
 
 from .limits import MOST_RANKS
-from .raw_columns import floats, rows, unknown, whole
+from .raw_columns import Ints, floats, unknown, whole
 from .robust import Array
-
-Ints = NDArray[np.int64]
 
 
 class LinkRows(NamedTuple):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.columns import SIZES
 from paceline.events import Column
 
 Ints = NDArray[np.int64]
@@ -43,11 +42,6 @@ def whole(columns: Sequence[Column]) -> Ints:
 def floats(columns: Sequence[Column]) -> Floats:
     """``joined`` as floating point numbers."""
     return joined(columns).astype(np.float64)
-
-
-def rows(column: Column) -> int:
-    """How many numbers ``column`` holds."""
-    return len(column.data) // SIZES[column.type]
 
 
 def unknown(rows: int) -> Column:

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.columns import rows
 from paceline.events import LATEST_S, OP_INDEX, OPS, STEP, OpTimings, StepTimings
 
-from .raw_columns import Floats, Ints, floats, rows, unknown, whole
+from .raw_columns import Floats, Ints, floats, unknown, whole
+from .runs import lengths, starts
 
 PhaseTimings = OpTimings | StepTimings
 
@@ -137,20 +139,13 @@ def widened(narrow: OpRows) -> StepRows:
 
 def _cells(rank: Ints, step: Ints) -> tuple[Ints, Ints]:
     """Where each rank and step first comes, and for every row the number of its own among these."""
-    if not rank.size:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    changes = np.ones(rank.size, dtype=bool)
-    changes[1:] = (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])
-    runs = np.flatnonzero(changes)
-    order = np.lexsort((runs, step[runs], rank[runs]))
-    ranks, steps = rank[runs][order], step[runs][order]
-    again = np.zeros(runs.size, dtype=bool)
-    again[1:] = (ranks[1:] == ranks[:-1]) & (steps[1:] == steps[:-1])
-    leads = order[np.maximum.accumulate(np.where(again, 0, np.arange(runs.size)))]
-    lead_of = np.empty(runs.size, dtype=np.int64)
-    lead_of[order] = leads
-    unique, number = np.unique(lead_of, return_inverse=True)
-    return runs[unique], number[np.cumsum(changes) - 1]
+    order = np.lexsort((step, rank))
+    begin = starts(rank[order], step[order])
+    first = order[begin]  # those of one cell keep their order
+    by_appearance = np.argsort(first)
+    number = np.empty(rank.size, dtype=np.int64)
+    number[order] = np.repeat(np.argsort(by_appearance), lengths(begin, rank.size))
+    return first[by_appearance], number
 
 
 def _passes(narrow: OpRows) -> MicrobatchRows:

@@ -6,9 +6,8 @@ Rule of this file: pure; a number is the order of a word's first use.
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from .raw_columns import Ints
 
 
 class Words:

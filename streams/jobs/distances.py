@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..link_rows import LinkRows
+from ..raw_columns import Ints
 from ..robust import Array
-
-Ints = NDArray[np.int64]
+from ..runs import places, starts
 
 #: Most connections taken of one sample; endpoints remembered are at most twice that for each rank.
 _MOST_PEERS = 64
@@ -99,8 +99,7 @@ def _connections(links: LinkRows) -> _Connections:
     sound = np.flatnonzero((links.of >= 0) & (links.of < links.rank.size))
     at = sound[np.argsort(links.of[sound], kind="stable")]
     of = links.of[at]
-    first = np.flatnonzero(np.diff(of, prepend=-1))
-    nth = np.arange(of.size) - np.repeat(first, np.diff(first, append=of.size))
+    nth = places(starts(of), of.size)
     newest = np.full(int(links.rank.max(initial=-1)) + 1, -1, dtype=np.int64)
     newest[links.rank[of]] = of  # the last assignment to a rank stays
     kept = (nth < _MOST_PEERS) & (newest[links.rank[of]] == of)

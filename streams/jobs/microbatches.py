@@ -6,12 +6,10 @@ Rule of this file: pure bookkeeping of rows.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..raw_columns import Ints
 from ..robust import Array, known_or_zero
 from ..step_rows import MicrobatchRows
-
-Ints = NDArray[np.int64]
 
 #: Micro-batch numbers beyond this are garbage.
 MOST_MICROBATCHES = 65_536

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paceline.columns import rows
 from paceline.events import Cause, ConditionColumns, OpTimings, RankCondition, StepTimings
 from paceline.gpu import throttle
 
 from ..episodes.causes import Verdict
-from ..raw_columns import Floats, Ints, floats, rows, unknown, whole
+from ..raw_columns import Floats, Ints, floats, unknown, whole
 from ..robust import Array, known_or_zero
+from ..runs import lengths, places, starts
 from ..step_rows import PhaseTimings
 
 #: Conditions kept of each rank, and how far back a look goes, at most and at least.
@@ -118,9 +120,8 @@ class RankConditions:
         self._widen(int(rank.max()) + 1)
         order = np.argsort(rank, kind="stable")
         rank = rank[order]
-        first = np.flatnonzero(np.diff(rank, prepend=-1))
-        nth = np.arange(rank.size) - np.repeat(first, np.diff(first, append=rank.size))
-        slot = (self.count[rank] + nth) % _KEPT
+        first = starts(rank)
+        slot = (self.count[rank] + places(first, rank.size)) % _KEPT
         mask = told.throttled[sound][order]
         slowing = np.where(np.isnan(mask), 0.0, np.clip(mask, 0, 2.0**53)).astype(np.int64) & throttle.SLOWING
         measured = (told.span_s, told.clock, told.faults, told.stalled)
@@ -129,7 +130,7 @@ class RankConditions:
         self.times[rank, slot] = told.time_s[sound][order]
         with np.errstate(over="ignore"):
             self.values[rank, slot] = np.stack(columns, axis=1)
-        self.count[rank[first]] += np.diff(first, append=rank.size)
+        self.count[rank[first]] += lengths(first, rank.size)
 
     def _widen(self, ranks: int) -> None:
         more = ranks - self.count.size

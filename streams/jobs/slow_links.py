@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..collective_batch import CollectiveBatch
-from ..collective_rows import Ints, Spans
+from ..collective_rows import Spans
 from ..episodes.finding import Said, number
 from ..episodes.persistence import Streaks
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
 from ..link_rows import LinkRows
+from ..raw_columns import Ints
 from ..robust import Array, peers_median
 from .accused import AccusedRank, back_among_peers
 from .distances import Distances

@@ -14,7 +14,7 @@ from paceline.events import OPS
 
 from ..coverage import CoverageTracker
 from ..limits import ABSURD_S
-from ..raw_columns import Floats
+from ..raw_columns import Floats, Ints
 from ..robust import Array, known_or_zero
 from ..step_rows import TOTAL, MicrobatchRows, StepRows
 from .microbatches import OpenMicrobatches, Pairs
@@ -22,8 +22,6 @@ from .microbatches import OpenMicrobatches, Pairs
 _IMPOSSIBLE = "rows with an impossible step or duration"
 #: A rank this few steps behind is on its way, however long the steps.
 FEW_STEPS = 20
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

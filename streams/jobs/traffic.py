@@ -18,10 +18,12 @@ import numpy as np
 from paceline.events import Cause
 
 from ..collective_batch import CollectiveBatch
-from ..collective_rows import Ints, Spans, starts
+from ..collective_rows import Spans
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured
+from ..raw_columns import Ints
 from ..robust import Array
+from ..runs import starts
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 
 #: What an operation of n ranks moves over the busiest link: so many times (n - 1) / n, or 0 for once, whatever n.
