@@ -3,6 +3,7 @@
 Rule of this file: pure and bounded; the producer silent for longest is forgotten first.
 """
 
+from collections import OrderedDict
 from typing import Any
 
 #: Producers that are remembered at most: their names come from outside.
@@ -22,23 +23,26 @@ class Sequences:
     """
 
     def __init__(self, most: int = MOST_PRODUCERS) -> None:
-        self.last: dict[str, int] = {}
+        self.last: OrderedDict[str, int] = OrderedDict()
         self.missing = 0
         self.repeated = 0
         self._most = most
 
     def admit(self, producer: str, sequence: int) -> bool:
         """Whether this message is new. A jump counts the messages in between as missing, a first one sets the start."""
-        last = self.last.pop(producer, None)
-        self.last[producer] = sequence if last is None else max(last, sequence)
+        last = self.last.get(producer)
         if last is None:
+            self.last[producer] = sequence
             if len(self.last) > self._most:
-                del self.last[next(iter(self.last))]
+                self.last.popitem(last=False)
             return True
+        self.last.move_to_end(producer)
         if sequence <= last:
             self.repeated += 1
             return False
-        self.missing = min(self.missing + sequence - last - 1, MOST_MISSING)
+        self.last[producer] = sequence
+        if sequence > last + 1:
+            self.missing = min(self.missing + sequence - last - 1, MOST_MISSING)
         return True
 
     def forget_gaps(self) -> None:
@@ -53,6 +57,6 @@ class Sequences:
     def restore(cls, data: dict[str, Any]) -> "Sequences":
         """The sequences that ``snapshot`` described."""
         sequences = cls()
-        sequences.last = dict(data["last"])
+        sequences.last = OrderedDict(data["last"])
         sequences.missing = int(data["missing"])
         return sequences

@@ -22,6 +22,8 @@ from paceline.settings import ALLOWED_HOSTS, CLUSTER, MOST_RANKS, NO_COMMANDS
 from paceline.terminal import log_to_stderr, say
 from paceline.topics import Topic
 
+from .garbage import collect_seldom
+
 EXAMPLES = """\
 examples:
   paceline streams                                   one worker on PACELINE_BROKERS (default 127.0.0.1:9092)
@@ -71,6 +73,7 @@ def _work(
     settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float, most_ranks: int, obeys: bool
 ) -> int:
     further_hosts = ALLOWED_HOSTS.read(os.environ)
+    collect_seldom()
     reader = Reader("streams", node_of(os.environ, socket.gethostname()), CLUSTER.read(os.environ))
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
     from .command_door import CommandDoor

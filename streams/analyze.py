@@ -16,6 +16,7 @@ from paceline.topics import Topic
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
 from paceline.visible import visible
 
+from .garbage import collect_seldom
 from .processor import Processor
 from .reports.gpus import GpuReport
 from .reports.panel import panel
@@ -126,6 +127,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _analyze(args: argparse.Namespace) -> int:
+    collect_seldom()
     analysis = Analysis(_speaker(args), _complain, totals=args.panel)
     for item in recording.read(args.file, args.most_unpacked):
         analysis.update(item)

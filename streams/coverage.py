@@ -90,7 +90,7 @@ class CoverageTracker:
         """The state as plain data."""
         return {
             **self.sequences.snapshot(),
-            "worlds": [[rank, world] for rank, world in self.worlds.items()],
+            "worlds": dict(self.worlds),
             "odd": dict(self.odd),
         }
 

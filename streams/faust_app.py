@@ -21,7 +21,7 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .compat import bound, commit_nothing, fetch_soon, poll_soon, seek_whole, tell_answers
+from .compat import bound, commit_nothing, deliver_at_once, fetch_soon, poll_soon, seek_whole, tell_answers
 from .door import Door
 from .joined_topics import JoinedTopics
 from .offsets import Partition
@@ -196,6 +196,7 @@ def build(
     commit_nothing()
     fetch_soon()
     poll_soon()
+    deliver_at_once()
     _agents(made, door, failed)
     _rebalances(made, door, consumer, JoinedTopics(store, ids), failed)
     return made, door

@@ -126,7 +126,7 @@ class Collectives:
             "hang": self.hang.snapshot(),
             "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
-            "nodes": [[rank, node] for rank, node in self.nodes.items()],
+            "nodes": dict(self.nodes),
         }
 
     def load(self, data: dict[str, Any]) -> None:

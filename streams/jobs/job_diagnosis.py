@@ -32,7 +32,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 6
+_LAYOUT = 7
 
 
 class Phases:
@@ -133,7 +133,7 @@ class Phases:
             "pace": self.pace.snapshot(),
             "silence": self.silence.snapshot(),
             "has_loader": self.has_loader,
-            "places": [[rank, *place] for rank, place in self.places.items()],
+            "places": dict(self.places),
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -149,7 +149,7 @@ class Phases:
         self.pace.load(data["pace"])
         self.silence.load(data["silence"])
         self.has_loader = bool(data["has_loader"])
-        self.places = {rank: (node, device) for rank, node, device in data["places"]}
+        self.places = {rank: (node, device) for rank, (node, device) in data["places"].items()}
 
 
 def _pipelines(who: RankSpeakers) -> list[int]:

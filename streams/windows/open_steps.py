@@ -152,12 +152,18 @@ class OpenSteps:
 
     def drop(self, steps: int) -> None:
         """Close the first ``steps`` open steps."""
-        spare = min(max(16, 2 * (self.used - steps)), max(0, self.most_steps - (self.used - steps)))
-        self.phase_s = np.pad(self.phase_s[steps : self.used], ((0, spare), (0, 0), (0, 0)))
-        self.step_s = np.pad(self.step_s[steps : self.used], ((0, spare), (0, 0)), constant_values=np.nan)
-        self.start_s = np.pad(self.start_s[steps : self.used], ((0, spare), (0, 0)), constant_values=np.nan)
+        left = self.used - steps
+        room = left + min(max(16, 2 * left), max(0, self.most_steps - left))
+        # What stays moves to the front of the same arrays: new ones of a large job take longer to fill than all else.
+        for table, empty in ((self.phase_s, 0.0), (self.step_s, np.nan), (self.start_s, np.nan)):
+            table[:left] = table[steps : self.used]
+            table[left : self.used] = empty
+        if len(self.step_s) > 2 * room:
+            self.phase_s, self.step_s, self.start_s = (
+                table[:room].copy() for table in (self.phase_s, self.step_s, self.start_s)
+            )
         self.base += steps
-        self.used -= steps
+        self.used = left
         self.closed = self.base - 1
 
     def snapshot(self) -> dict[str, Any]:

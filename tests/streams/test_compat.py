@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from faust.transport.consumer import ThreadDelegateConsumer
+from faust.transport.consumer import Consumer, ThreadDelegateConsumer
+from mode import Service
 
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
@@ -94,3 +95,113 @@ def test_silent_partitions_are_not_waited_for_while_others_are_left_out(monkeypa
     consumer = SimpleNamespace(_thread=Thread(), _buffered_partitions=left_out)
     asyncio.run(ThreadDelegateConsumer._getmany(consumer, {"host 1"}, 1.0))
     assert asked == [({"host 1"}, waits_s)]
+
+
+class RefusedError(Exception):
+    """What a message's receiver may raise."""
+
+
+async def handed_on(message, suspended):
+    """Hand ``message``, a coroutine, on as Faust does, which stops once ``suspended`` is set."""
+    return await Consumer.wait_first(Service(), message, suspended.wait())
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Messages are handed on at once."""
+    monkeypatch.setattr(Consumer, "wait_first", Consumer.wait_first)  # put back afterwards
+    compat.deliver_at_once()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_message_that_waits_for_nothing_is_handed_on_without_a_task():
+    """Faust would make four, of which it cancels three."""
+
+    async def run():
+        async def message():
+            return asyncio.current_task()
+
+        done = await handed_on(message(), asyncio.Event())
+        return done.results == [asyncio.current_task()], done.stopped
+
+    assert asyncio.run(run()) == (True, False)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("waits", [0, 1, 3])
+def test_a_message_waits_for_room_as_long_as_it_takes(waits):
+    """Once, or again and again, as where other messages are before it."""
+
+    async def run():
+        rooms = [asyncio.get_running_loop().create_future() for _ in range(waits)]
+
+        async def message():
+            return [await room for room in rooms]
+
+        async def free():
+            for number, room in enumerate(rooms):
+                await asyncio.sleep(0)
+                room.set_result(number)
+
+        freeing = asyncio.create_task(free())
+        done = await handed_on(message(), asyncio.Event())
+        await freeing
+        return done.results
+
+    assert asyncio.run(run()) == [list(range(waits))]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_message_raises_is_raised(waits):
+    """Before it has waited and after: Faust stops of it, and starts again."""
+
+    async def run():
+        async def message():
+            if waits:
+                await asyncio.sleep(0)
+            raise RefusedError
+
+        await handed_on(message(), asyncio.Event())
+
+    with pytest.raises(RefusedError):
+        asyncio.run(run())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_message_that_waits_is_given_up_when_the_flow_is_suspended():
+    """In a rebalance it would else stay, and come again from the broker."""
+
+    async def run():
+        suspended, given_up = asyncio.Event(), asyncio.Event()
+
+        async def message():
+            try:
+                await asyncio.get_running_loop().create_future()
+            except asyncio.CancelledError:
+                given_up.set()
+                raise
+
+        handing = asyncio.create_task(handed_on(message(), suspended))
+        await asyncio.sleep(0)
+        suspended.set()
+        await handing
+        await given_up.wait()
+        return True
+
+    assert asyncio.run(run())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_nothing_is_tried_first_in_a_consumer_that_stops():
+    """It answers that it has stopped, as before."""
+
+    async def run():
+        async def message():
+            await asyncio.get_running_loop().create_future()
+
+        stopping = Service()
+        await stopping.stop()
+        return (await Consumer.wait_first(stopping, message(), asyncio.Event().wait())).stopped
+
+    assert asyncio.run(run())
