@@ -23,11 +23,11 @@ from paceline.events import Event, JobWindow
 from paceline.topics import Topic
 
 from .dead_letters import DeadLetters, Publish
+from .door_counts import WINDOW_S, DoorCounts
 from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
 from .positions import PositionCheck, Positions
 from .processor import Processor
-from .producers import Producers
 from .store import Store
 
 log = logging.getLogger(__name__)
@@ -39,9 +39,6 @@ CHECKPOINT_EVENTS = 500
 SNAPSHOT_SHARE = 20
 #: With so many messages to take, which no worker takes in a tenth of a second, more are judged at a time.
 BACKLOG = 500
-#: The windows that ``/metrics`` tells of, and for how many jobs at most.
-WINDOW_S = 10.0
-MOST_JOBS = 1000
 
 
 class Source(Protocol):
@@ -58,35 +55,6 @@ class Source(Protocol):
 
     def ends(self) -> dict[Partition, tuple[int, int | None]]:
         """Each partition's end as the last fetch told it, and its committed offset; those that were fetched."""
-
-
-@dataclass
-class DoorCounts:
-    """What went through the door, for ``/metrics``."""
-
-    events: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    bytes: int = 0
-    published: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    dead_letters: int = 0
-    #: Dead letters by topic and class of reason.
-    refused: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
-    producers: Producers = field(default_factory=Producers)
-    states_dropped: int = 0
-    unreadable: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    remade: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    checkpoints: int = 0
-    checkpoint_bytes: int = 0
-    commits: int = 0
-    newest_event_s: float | None = None
-    #: The latest window of each job: median step in seconds, and steps a second.
-    jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def see(self, window: JobWindow) -> None:
-        """Keep what a window tells of its job; of many jobs the newest."""
-        self.jobs.pop(window.job, None)
-        self.jobs[window.job] = (window.step_median_s, window.steps / window.length_s)
-        while len(self.jobs) > MOST_JOBS:
-            del self.jobs[next(iter(self.jobs))]
 
 
 @dataclass
@@ -242,6 +210,13 @@ class Door:
         self.counts.refused[topics.BY_NAME[source.topic].short, kind] += 1
         await self.letters.put(source, offset, data, reason, self.offsets.received(source, offset, None))
 
+    async def _note_loss(self, key: Key, opened: _Open, kind: str, reason: str) -> None:
+        """Something of a state is lost; the letter names the state, and the newest event that it was told of."""
+        source, offset = opened.newest
+        self.counts.dead_letters += 1
+        self.counts.refused[topics.BY_NAME[source.topic].short, kind] += 1
+        await self.letters.put(source, offset, key.text().encode(), reason)
+
     async def checkpoint(self, everything: bool = False) -> None:
         """Store the states that are due (or all that changed), then commit what became safe.
 
@@ -292,10 +267,7 @@ class Door:
             opened.rests_until_s = began_s + SNAPSHOT_SHARE * (self.clock() - began_s)
             opened.due_s = max(began_s + CHECKPOINT_S, opened.rests_until_s)
         if reason is not None:
-            source, offset = opened.newest
-            self.counts.dead_letters += 1
-            self.counts.refused[topics.BY_NAME[source.topic].short, "unstorable"] += 1
-            await self.letters.put(source, offset, key.text().encode(), reason)
+            await self._note_loss(key, opened, "unstorable", reason)
         await asyncio.gather(*waiting)
         if epoch != self.epoch:
             return
@@ -327,8 +299,10 @@ class Door:
         epoch, opened.flushed = self.epoch, True
         try:
             said = [(target, answer, wire.encode(answer)) for target, answer in self.processor.flush(key)]
-        except Exception:
+        except Exception as error:
             log.exception("%s: what waited could not be judged", key.text())
+            reason = f"what waited of {key.text()} could not be judged: {type(error).__name__}: {error}"
+            await self._note_loss(key, opened, "unjudgeable", reason)
             return
         for target, answer, value in said:
             await self._say(target, answer, value, opened)

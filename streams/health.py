@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import Metric
 from paceline import hosts
 from paceline.topics import BY_NAME
 
-from .door import DoorCounts
+from .door_counts import DoorCounts
 from .producers import Producers
 
 

@@ -5,20 +5,18 @@ Real runs need PyTorch, and root for slow links; those that cannot run here are 
 
 import argparse
 import json
-import os
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from experiments.detection import real, report, simulated
 from experiments.detection.judged import RULES
 from experiments.detection.score import Marks
+from experiments.machine import machine
 
 EXAMPLES = """\
 examples:
@@ -43,7 +41,7 @@ def main() -> int:
         parts["simulated"] = _many(simulated.run, simulated.faulty(options.quick), options.workers, "simulated")
     if "healthy" in wanted:
         parts["healthy"] = _many(simulated.run, simulated.healthy(hours), options.workers, "healthy")
-    found = {"machine": _machine(), "quick": options.quick, "parts": report.figures(parts)}
+    found = {"machine": machine(), "quick": options.quick, "parts": report.figures(parts)}
     found["took_s"] = round(time.monotonic() - began, 1)
     print(report.text(found))
     if options.json:
@@ -122,20 +120,6 @@ def _tell(name: str, marks: dict[str, Marks]) -> None:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _machine() -> dict[str, Any]:
-    """Where and when, and how busy the machine is."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "processor": next(
-            (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
-        ),
-        "cores": len(os.sched_getaffinity(0)),
-        "python": platform.python_version(),
-        "load_before": os.getloadavg()[0],
-    }
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from typing import Any
 
 from experiments.detection.judged import PACELINE, RULES
 from experiments.detection.score import Marks, Outcome, summary
+from experiments.machine import headline
 from experiments.markdown import table
 
 By = dict[str, list[Marks]]
@@ -60,12 +61,7 @@ def _recall_by_size(outcomes: list[Outcome]) -> dict[str, float]:
 
 def text(found: dict[str, Any]) -> str:
     """All tables."""
-    machine = found["machine"]
-    out = [
-        f"{machine['date']}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}, load "
-        f"average before {machine['load_before']:.1f}{', quick run' if found['quick'] else ''}; "
-        f"took {found['took_s']:.0f} s"
-    ]
+    out = [headline(found)]
     for part, figures_of in found["parts"].items():
         rules = [rule for rule in RULES if rule in figures_of]
         out.append(f"### {part}\n\n" + table(_HEAD, [_row(rule, figures_of[rule]) for rule in rules]))

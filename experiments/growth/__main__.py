@@ -15,9 +15,9 @@ from typing import Any
 
 from paceline.kafka.errors import BusError
 
+from ..machine import machine
 from ..markdown import write
 from ..processes import RunError
-from ..throughput.__main__ import machine
 from ..throughput.jobs import Load
 from . import report, states, workers
 

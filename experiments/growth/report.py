@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ..machine import headline
 from ..markdown import table
 from .sizing import Cost, needed
 
@@ -11,12 +12,7 @@ GPUS = 1000
 
 def text(found: dict[str, Any]) -> str:
     """All that was measured."""
-    machine = found["machine"]
-    parts = [
-        f"{machine['date']}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}, "
-        f"load average before {machine['load_before']:.1f}{', quick run' if found['quick'] else ''}; "
-        f"took {found['took_s']:.0f} s."
-    ]
+    parts = [headline(found) + "."]
     if "sizing" in found:
         # A worker holds more than the process in which states are measured: Faust and its clients, too.
         workers = [run["memory_peak_bytes"] for run in found.get("recovery", [])]

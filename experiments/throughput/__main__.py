@@ -7,16 +7,14 @@ partitions.
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from paceline.kafka.errors import BusError
 
+from ..machine import machine
 from ..processes import RunError, apache_kafka
 from . import beside, report
 from .jobs import Load
@@ -51,6 +49,7 @@ def recorded(quick: bool) -> list[Load]:
     return [
         Load("1,000 ranks", 1, 1000, 0.1, seconds, late=5),
         Load("1,000 ranks, 8 micro-batches", 1, 1000, 0.1, seconds, late=5, microbatches=8),
+        Load("1,000 ranks, 0.5 steps/s", 1, 1000, 2.0, 10 * seconds, late=5),
     ]
 
 
@@ -77,19 +76,6 @@ def peers(quick: bool) -> list[dict[str, Any]]:
             say(f"peers: {peer.name}: {one.get('skipped') or '{rows_per_s:,.0f} rows/s'.format(**one)}")
             found.append(one)
     return found
-
-
-def machine() -> dict[str, Any]:
-    """Where and when, and how busy the machine was before."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "processor": model,
-        "cores": len(os.sched_getaffinity(0)),
-        "python": platform.python_version(),
-        "load_before": os.getloadavg()[0],
-    }
 
 
 def main() -> int:

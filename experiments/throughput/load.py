@@ -4,6 +4,7 @@ Rule of this file: the sidecar's producer settings; values are made one at a tim
 """
 
 import contextlib
+import gzip
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -33,12 +34,15 @@ class Sent:
 
     ``late_s`` is how far behind its moment the worst message was sent, ``acknowledged_s`` the longest time from there
     until the broker had it: large where not the worker but the load was too slow. ``processor_s``: what it used itself.
+    ``packed_bytes`` is what ``bytes`` are on their way from nodes that send one message a second: producers compress
+    each batch. Counted in recordings alone.
     """
 
     began_s: float
     rank_steps: int = 0
     messages: int = 0
     bytes: int = 0
+    packed_bytes: int = 0
     late_s: float = 0.0
     acknowledged_s: float = 0.0
     processor_s: float = 0.0
@@ -94,6 +98,7 @@ def record(path: str, load: Load) -> Sent:
         for message in encoded(load, sent.began_s):
             writer.write(topics.OP.name, message.job, int(1000 * (sent.began_s + message.due_s)), message.data)
             sent.note([message], sent.began_s + message.due_s)
+            sent.packed_bytes += len(gzip.compress(message.data))
     return sent
 
 

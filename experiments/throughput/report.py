@@ -2,17 +2,13 @@
 
 from typing import Any
 
+from ..machine import headline
 from ..markdown import table
 
 
 def text(found: dict[str, Any]) -> str:
     """All that was measured."""
-    machine = found["machine"]
-    parts = [
-        f"{machine['date']}, {machine['cores']} cores of {machine['processor']}, Python {machine['python']}, "
-        f"load average before {machine['load_before']:.1f}{', quick run' if found['quick'] else ''}; "
-        f"took {found['took_s']:.0f} s"
-    ]
+    parts = [headline(found)]
     if "throughput" in found:
         parts.append(_rates(found["throughput"], found.get("peers", [])))
     elif "peers" in found:
@@ -63,9 +59,19 @@ def _rates(ours: list[dict[str, Any]], peers: list[dict[str, Any]]) -> str:
 
 def _analyses(ours: list[dict[str, Any]]) -> str:
     rows = [
-        [one["name"], f"{one['rank_steps']:,}", f"{one['us_a_rank_step']:.1f}", f"{one['start_s']:.1f}"] for one in ours
+        [
+            one["name"],
+            f"{one['rank_steps']:,}",
+            f"{one['rank_steps_a_message']:,.0f}",
+            f"{one['us_a_rank_step']:.1f}",
+            f"{one['start_s']:.1f}",
+            f"{one['bytes_a_rank_step']:,.0f}",
+            f"{one['packed_bytes_a_rank_step']:,.0f}",
+        ]
+        for one in ours
     ]
-    return table(["`paceline analyze`", "rank-steps", "us a rank-step, processor time", "s to start"], rows)
+    head = ["`paceline analyze`", "rank-steps", "rank-steps a message", "us a rank-step, processor time", "s to start"]
+    return table([*head, "bytes a rank-step", "on the wire, gzip, a message a batch"], rows)
 
 
 def _delays(ours: list[dict[str, Any]]) -> str:

@@ -112,7 +112,8 @@ def analyzed(load: Load) -> dict[str, Any]:
         start_s, processor_s = _analyze_s(empty), _analyze_s(recorded)
     each = (processor_s - start_s) / sent.rank_steps
     say(f"{load.name}: analyze takes {1e6 * each:.1f} us a rank-step, and {start_s:.1f} s to start")
-    return {**_described(load, sent), "start_s": start_s, "processor_s": processor_s, "us_a_rank_step": 1e6 * each}
+    measured = {"start_s": start_s, "processor_s": processor_s, "us_a_rank_step": 1e6 * each}
+    return {**_described(load, sent), **measured, "packed_bytes_a_rank_step": sent.packed_bytes / sent.rank_steps}
 
 
 def _analyze_s(path: str) -> float:

@@ -10,7 +10,7 @@ from forecaster.api.meters import Meters
 from forecaster.memory import Memory
 from paceline import topics
 from paceline.settings import SETTINGS
-from streams.door import DoorCounts
+from streams.door_counts import DoorCounts
 from streams.health import WorkerState, metrics
 
 ROOT = Path(__file__).parents[2]

@@ -426,6 +426,41 @@ def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
     assert [key.name for key in processor.states] == ["sound"]
 
 
+class Waiting:
+    """A decision that waits with all it is told, and of which what waits cannot be judged."""
+
+    def update(self, event):
+        return []
+
+    def finish(self):
+        raise ArithmeticError("no number")
+
+    def snapshot(self):
+        return pack(1, {})
+
+
+def test_what_waited_and_cannot_be_judged_is_told(make_training):
+    """It is gone: a dead letter says whose it was and why, it is counted, and the state goes on."""
+    sent = [wire.encode(event) for event in make_training(job="odd", ranks=2, nodes=1, seconds=3)]
+    broker, clock = Broker(sent), Clock()
+    processor = Processor({topics.OP_V1.name: (Waiting,)})
+    door = Door(processor, Store(broker.table, broker.delivered), broker.publish, broker, clock, clock)
+
+    async def run():
+        for offset, message in enumerate(broker.messages):
+            await door.take(topics.OP_V1, AT, offset, message)
+        await door.checkpoint(everything=True)
+
+    asyncio.run(run())
+    letters = [json.loads(value) for topic, value in broker.published if topic == topics.DEADLETTER.name]
+    assert [(one["topic"], one["partition"], one["offset"]) for one in letters] == [(*AT, len(sent) - 1)]
+    assert "odd" in letters[0]["reason"]
+    assert "ArithmeticError: no number" in letters[0]["reason"]
+    assert door.counts.refused == {("op-v1", "unjudgeable"): 1}
+    assert broker.committed == len(sent)
+    assert [key.name for key in processor.states] == ["odd"]
+
+
 def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):
     """What was not stored when the partitions went is neither stored nor committed by the old owner."""
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from paceline import hosts
 from paceline.events import DeliveryAccount
 from paceline.topics import HOST, OP_V1
-from streams.door import DoorCounts
+from streams.door_counts import DoorCounts
 from streams.health import WorkerState, metrics, serve
 from streams.producers import Producers
 
