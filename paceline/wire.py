@@ -170,6 +170,11 @@ def _check_raw(event: Any) -> None:
     who = event.speakers
     if len(who.devices) != columns.rows(who.ranks):
         raise WireError(f"{len(who.devices)} devices of {columns.rows(who.ranks)} ranks")
+    facts = event.facts if isinstance(event, events.StepTimings) else None
+    if facts is not None:
+        for fact, said in facts.words.items():
+            if len(said) != len(facts.ranks):
+                raise WireError(f"facts: {len(said)} words of {fact[:64]}, {len(facts.ranks)} ranks")
     words = event if isinstance(event, events.CollectiveCalls) else event.collectives
     if words is not None:
         if words.group_sizes.type not in _WHOLE_SIZES:

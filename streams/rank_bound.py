@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.events import CollectiveCalls, CollectiveTimings, Column, OpTimings, StepTimings
+from paceline.events import CollectiveCalls, CollectiveTimings, Column, OpTimings, RankFacts, StepTimings
 
 from .raw_columns import array, whole
 
@@ -84,7 +84,8 @@ def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     ranks, worlds = whole([message.speakers.ranks]), whole([message.speakers.world_sizes])
     open_ = getattr(message, "open", [])
     possible = _possible(message.speakers.ranks, most)
-    told = [*ranks.tolist(), *(one.rank for one in open_)]
+    facts, breakdowns = getattr(message, "facts", None), getattr(message, "breakdowns", [])
+    told = [*ranks.tolist(), *(one.rank for one in [*open_, *breakdowns]), *(facts.ranks if facts else [])]
     if possible.all() and max(told, default=-1) < most and not (worlds > most).any():
         return message, 0
     speakers = _only(message.speakers, _OF_RANKS, possible)
@@ -92,6 +93,10 @@ def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     changed: dict[str, Any] = {"speakers": msgspec.structs.replace(speakers, world_sizes=_column(capped))}
     if open_:
         changed["open"] = [one for one in open_ if one.rank < most]
+    if breakdowns:
+        changed["breakdowns"] = [one for one in breakdowns if one.rank < most]
+    if facts:
+        changed["facts"] = _facts_within(facts, most)
     for name, tables in _PARTS.items():
         part = getattr(message, name, None)
         for rank, names in tables if part is not None else ():
@@ -100,6 +105,12 @@ def _columns_within(message: Any, most: int) -> tuple[Any, int]:
     rows = _OF_ROWS[type(message)]
     kept = _only(msgspec.structs.replace(message, **changed), rows, _possible(message.rank, most))
     return kept, max(0, max(told, default=-1) + 1 - most)
+
+
+def _facts_within(facts: RankFacts, most: int) -> RankFacts:
+    kept = [rank < most for rank in facts.ranks]
+    words = {name: [one for one, keep in zip(said, kept, strict=True) if keep] for name, said in facts.words.items()}
+    return RankFacts(ranks=[rank for rank in facts.ranks if rank < most], words=words)
 
 
 def _possible(ranks: Column, most: int) -> NDArray[np.bool_]:

@@ -22,11 +22,19 @@ KINDS = {
     "slowdown": "The job has become slower",
     "idle_device": "Idle GPU",
     "out_of_memory_risk": "Memory is filling up",
+    "configuration_mismatch": "Ranks set up differently",
     "insufficient_data": "Not enough data for a verdict",
 }
 NONE = "not measured"
 #: Kinds that accuse no rank: what holds the job back is the job itself, or nothing can be said.
-_OF_THE_JOB = ("communication_bound", "data_bound", "data_imbalance", "slowdown", "insufficient_data")
+_OF_THE_JOB = (
+    "communication_bound",
+    "data_bound",
+    "data_imbalance",
+    "slowdown",
+    "insufficient_data",
+    "configuration_mismatch",
+)
 LONGEST_NAME = 60
 _SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
 #: The sign of multiplication.

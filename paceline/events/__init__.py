@@ -69,7 +69,9 @@ from paceline.events.training import (
     JobDescribed,
     OpTimings,
     ProbeCost,
+    RankBreakdown,
     RankCondition,
+    RankFacts,
     RankPlace,
 )
 from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, JobWindow, RankWindow, Window
@@ -132,7 +134,9 @@ __all__ = [
     "ProbeCost",
     "Produced",
     "Rank",
+    "RankBreakdown",
     "RankCondition",
+    "RankFacts",
     "RankPlace",
     "RankWindow",
     "Seconds",

@@ -13,6 +13,8 @@ Rank = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 CountOrNone = Annotated[int, msgspec.Meta(ge=-1, le=2**53)]
+#: A name that comes from a job: of a phase, a group, a device.
+Word = Annotated[str, msgspec.Meta(max_length=256)]
 #: Unix time in seconds, up to the year 5138, and no duration is longer.
 LATEST_S = 1e11
 Time = Annotated[float, msgspec.Meta(ge=0.0, le=LATEST_S)]

@@ -1,15 +1,15 @@
 """Columns of numbers as bytes: what the topics of the highest rates carry in place of lists of JSON numbers."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Accounted, Produced, Seconds, Time, Whole
+from paceline.events.base import Accounted, Produced, Seconds, Time, Whole, Word
 from paceline.events.collectives import OpenCollective
+from paceline.events.training import RankBreakdown, RankFacts
 
 #: Signed or unsigned whole numbers or floating point ones, and the bytes of each: numpy's names without the ``<``.
 ColumnType = Literal["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8"]
-Word = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -110,7 +110,7 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     began, its whole duration, and its seconds in each phase and overlay. A rank tells a step when it is over.
     ``lost`` counts marks that were dropped on the node before this message. ``open`` lists the ranks that have stood in
     a collective for seconds, as of ``now_s``; a hang shows in nothing else. A message may have no row, and only tell
-    of links or of what is open.
+    of links or of what is open; or of ranks as a whole, in ``facts`` and, from a profiler's trace, ``breakdowns``.
     """
 
     job: str
@@ -130,6 +130,8 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     links: LinkColumns | None = None
     open: list[OpenCollective] = []
     now_s: Time | None = None
+    facts: RankFacts | None = None
+    breakdowns: list[RankBreakdown] = []
 
 
 class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,11 +22,13 @@ FindingKind = Literal[
     "slowdown",
     "idle_device",
     "out_of_memory_risk",
+    "configuration_mismatch",
     "insufficient_data",
 ]
 FindingState = Literal["suspected", "confirmed", "recovered"]
 Cause = Literal[
     "worker_compute",
+    "host_bound",
     "throttling",
     "cpu_contention",
     "input_pipeline",
@@ -35,11 +37,13 @@ Cause = Literal[
     "memory_pressure",
     "pipeline_stage",
     "sequence_length",
+    "configuration",
     "unknown",
 ]
 #: Each cause in a few words, as pages and tables name it; its rule and advice stand in the analysis.
 CAUSE_WORDS: dict[str, str] = {
     "worker_compute": "slow computation on the worker",
+    "host_bound": "GPU waiting for its host",
     "throttling": "GPU throttling",
     "cpu_contention": "CPU contention",
     "input_pipeline": "slow input pipeline",
@@ -48,6 +52,7 @@ CAUSE_WORDS: dict[str, str] = {
     "memory_pressure": "memory pressure",
     "pipeline_stage": "uneven pipeline stages",
     "sequence_length": "uneven sequence lengths",
+    "configuration": "ranks set up differently",
     "unknown": "cause unknown",
 }
 Severity = Literal["info", "warning", "critical"]

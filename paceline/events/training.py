@@ -2,7 +2,7 @@
 
 import msgspec
 
-from paceline.events.base import Accounted, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole
+from paceline.events.base import Accounted, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole, Word
 
 #: Phases of a training iteration. The first nine are disjoint and add up to the step; the last two overlay them.
 #: ``prepare`` is the time right before a forward that no loader accounts for: hand-made batches, collation, copies to
@@ -93,6 +93,38 @@ class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
     dp: Whole | None = None
     tp: Whole | None = None
     pp: Whole | None = None
+
+
+class RankFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for ranks as long as they run: how each is set up, in words.
+
+    ``words`` has for each fact (``nccl_version``, ``transport``) one word a rank of ``ranks``, "" where it is not told.
+    A job's ranks should mostly say the same.
+    """
+
+    ranks: list[Rank]
+    words: dict[Word, list[Word]]
+
+
+class RankBreakdown(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time of one rank's device went over a whole profiler trace, as HolisticTraceAnalysis counts it.
+
+    ``compute_s`` is the union of its computation kernels; ``exposed_communication_s`` what of the collectives' kernels
+    they do not cover, ``exposed_copy_s`` what both leave of the copies', ``idle_s`` the rest. Together they are
+    ``span_s``, from the start of the first kernel to the end of the last. A trace without a device has its operators
+    in place of kernels, and ``on_device`` is false. ``launch_delay_s`` is the median time from a kernel's launch to
+    its start: next to none on a device that waits for its host.
+    """
+
+    rank: Rank
+    steps: Whole
+    span_s: Seconds
+    compute_s: Seconds
+    exposed_communication_s: Seconds
+    exposed_copy_s: Seconds
+    idle_s: Seconds
+    on_device: bool = True
+    launch_delay_s: Seconds | None = None
 
 
 class ProbeCost(msgspec.Struct, frozen=True, kw_only=True):

@@ -70,6 +70,12 @@ CAUSES: dict[Cause, CauseRow] = {
         parts=("forward", "backward", "optimizer", "other", "evaluation"),
         parts_with_loader=("forward", "backward", "optimizer", "prepare", "other", "evaluation"),
     ),
+    "host_bound": CauseRow(
+        words="its GPU waiting for the host that feeds it",
+        advice="look at that rank's host, not at its GPU: what else runs on its cores, Python between the launches, "
+        "synchronising calls (.item(), prints); CUDA graphs or torch.compile launch less",
+        parts=("idle",),
+    ),
     "throttling": CauseRow(
         words="its GPU being throttled",
         advice="look at that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and at what "
@@ -90,6 +96,10 @@ CAUSES: dict[Cause, CauseRow] = {
     "sequence_length": CauseRow(
         words="sequences of unequal length",
         advice="sort or pack the batches by length",
+    ),
+    "configuration": CauseRow(
+        words="ranks that are set up differently",
+        advice="set the same versions and variables on every node, and start the job again",
     ),
     "unknown": CauseRow(
         words="a cause that these timings do not tell",

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from paceline import columns, topics, wire
-from paceline.events import Finding, OpenCollective, RankWindow
+from paceline.events import Finding, OpenCollective, RankFacts, RankWindow
 from paceline.settings import MOST_RANKS, SettingError
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.processor import Processor
 from streams.rank_bound import within
+from streams.speakers import SpeakersHeard
 from streams.windows.job_windows import JobWindows
 
 BOUND = 4
@@ -126,3 +127,17 @@ def test_the_setting_is_bounded_too(value):
     with pytest.raises(SettingError, match="PACELINE_MOST_RANKS"):
         MOST_RANKS.read({"PACELINE_MOST_RANKS": value})
     assert MOST_RANKS.read({"PACELINE_MOST_RANKS": "8"}) == 8
+
+
+def test_what_holds_for_a_rank_as_a_whole_is_bounded_alike():
+    """Facts and breakdowns have ranks of their own, which the message need not speak for."""
+    message = wire.decode(topics.OP, GOLDEN.parents[1].joinpath("v2.1", "StepTimings.msgpack").read_bytes())
+    most = max(columns.numbers(message.speakers.ranks)) + 1
+    facts = RankFacts(ranks=[0, most], words={"nccl_version": ["2.27.5", "2.19.3"]})
+    far = [msgspec.structs.replace(message.breakdowns[0], rank=rank) for rank in (0, most)]
+    heard = SpeakersHeard()
+    heard.hear(msgspec.structs.replace(message, facts=None, breakdowns=[]), most)
+    kept, _, _, beyond = heard.hear(msgspec.structs.replace(message, facts=facts, breakdowns=far), most)
+    assert kept.facts == RankFacts(ranks=[0], words={"nccl_version": ["2.27.5"]})
+    assert [one.rank for one in kept.breakdowns] == [0]
+    assert beyond == 1
