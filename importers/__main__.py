@@ -38,7 +38,7 @@ kineto: PyTorch profiler traces (.json, .json.gz), one a rank.  nccl-inspector: 
 timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, and columns for step, op, duration and
 rank (or dp and stage), if there are any also for microbatch, start and node. Usual names are found without --map."""
 #: Fields that --map knows, and what ops may be called.
-FIELDS = ("rank", "dp", "stage", "step", "op", "microbatch", "start", "duration", "node")
+FIELDS = ("rank", "dp", "tp", "stage", "step", "op", "microbatch", "start", "duration", "node")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -60,23 +60,29 @@ def op_of(name: str, chosen: Mapping[str, str]) -> str | None:
     """
     if name in chosen:
         return chosen[name]
-    # Words in camel case come apart, but an abbreviation stays together.
-    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name.strip())
-    plain = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
-    if plain in _EXACT:
+    parts = _words(name)
+    if (plain := "-".join(parts)) in _EXACT:
         return _EXACT[plain]
-    parts = set(plain.split("-"))
-    return next((op for op, words in _PARTS if parts & words), None)
+    return next((op for op, words in _PARTS if words.intersection(parts)), None)
+
+
+def _words(name: str) -> list[str]:
+    """The words of a name, in small letters: camel case comes apart, but an abbreviation stays together."""
+    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
 
 
 #: Names under which a column is found when the user maps none; the first that is there.
 COLUMNS: dict[str, tuple[str, ...]] = {
     "rank": ("rank", "global_rank", "rank_id", "worker", "worker_id"),
-    "dp": ("dp", "dp_rank", "data_parallel_rank", "replica"),
-    "stage": ("stage", "pp", "pp_rank", "pipeline_rank", "stage_id", "pipeline_stage"),
+    "dp": ("dp", "dp_rank", "data_parallel_rank", "dp_id", "replica"),
+    "tp": ("tp", "tp_rank", "tensor_parallel_rank", "tp_id"),
+    "stage": (
+        "stage", "pp", "pp_rank", "pipeline_rank", "pipeline_parallel_rank", "pp_id", "pp_stage", "stage_id",
+        "pipeline_stage",
+    ),
     "step": ("step", "iteration", "iter", "global_step", "step_id", "step_num"),
-    "op": ("op", "optype", "op_type", "operation", "op_name", "phase", "name", "type"),
-    "microbatch": ("microbatch", "micro_batch", "mb_id", "microbatch_id", "micro_batch_id", "mb"),
+    "op": ("op", "optype", "op_type", "operation", "operation_type", "op_name", "phase", "name", "type"),
+    "microbatch": ("microbatch", "micro_batch", "mb_id", "mbid", "microbatch_id", "micro_batch_id", "mb"),
     "start": (
         "start", "start_ts", "start_time", "ts", "begin", "timestamp", "start_s", "start_ms", "start_us", "start_ns",
     ),
@@ -90,9 +96,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 def find_columns(there: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
     """Which column of ``there`` holds each field: as ``chosen``, else by its usual names. Fields not found are missing.
 
-    An empty choice says that there is none.
+    An empty choice says that there is none. Capitals, blanks and signs in a name do not matter.
+
+    >>> find_columns(["global step", "ppRank", "op-type"], {})
+    {'stage': 'ppRank', 'step': 'global step', 'op': 'op-type'}
     """
-    by_name = {name.lower().strip(): name for name in reversed(there)}
+    by_name = {"_".join(_words(name)): name for name in reversed(there)}
     columns = {}
     for field, names in COLUMNS.items():
         if field in chosen:

@@ -5,7 +5,7 @@ closing row comes after its others; so clocks of ranks that disagree do no harm.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,16 +37,47 @@ class Rows(NamedTuple):
         """The rows that ``which`` selects, by truth or by number."""
         return Rows(*(column[which] for column in self))
 
+    def by_cell(self) -> "Rows":
+        """The rows by rank, step and start; what starts at the same moment, or has no start, keeps its order."""
+        return self.only(np.lexsort((self.start, self.step, self.rank)))
+
+
+class Cells(NamedTuple):
+    """The (rank, step) pairs of rows that stand by cell, in their order: what a rank did in a step is one cell.
+
+    ``begin`` is each cell's first row, ``of`` the cell of each row.
+    """
+
+    rank: Ints
+    step: Ints
+    begin: Ints
+    of: Ints
+
+
+def cells(rows: Rows) -> Cells:
+    """The cells of ``rows``, which must stand as ``by_cell`` puts them.
+
+    >>> none = np.zeros(4)
+    >>> one = np.array([0, 0, 0, 4])
+    >>> cells(Rows(one, np.array([7, 7, 9, 7]), one, one, none, none)).begin.tolist()
+    [0, 2, 3]
+    """
+    fresh = np.ones(rows.rank.size, dtype=bool)
+    fresh[1:] = (rows.rank[1:] != rows.rank[:-1]) | (rows.step[1:] != rows.step[:-1])
+    begin = np.flatnonzero(fresh)
+    return Cells(rows.rank[begin], rows.step[begin], begin, np.cumsum(fresh) - 1)
+
 
 @dataclass(frozen=True)
 class ImportedJob:
-    """Whose rows they are. ``dp``, ``pp``: places of ranks, where known; ``nodes``: their hosts, where known."""
+    """Whose rows they are. ``dp``, ``tp``, ``pp``: places of ranks, where known; ``nodes``: their hosts, where known."""
 
     name: str
     ranks: list[int]
     dp: dict[int, int]
     pp: dict[int, int]
     nodes: dict[int, str]
+    tp: dict[int, int] = field(default_factory=dict)
     cluster: str = "imported"
     node: str = "imported"
 
@@ -102,15 +133,16 @@ def _cuts(rows: Rows) -> Iterator[tuple[int, int]]:
 def _event(rows: Rows, job: ImportedJob, node: str, sequence: int) -> OpTimings:
     ranks = np.unique(rows.rank).tolist()
     t0_s = round(float(rows.start.min()), 3)
+    placed = job.dp or job.tp or job.pp
     return OpTimings(
         **job.about(node, sequence),
         t0_s=t0_s,
         ranks=ranks,
         world_sizes=[len(job.ranks)] * len(ranks),
         devices=[""] * len(ranks),
-        dp=[job.dp.get(rank, -1) for rank in ranks] if job.dp else [],
-        tp=[-1] * len(ranks) if job.dp or job.pp else [],
-        pp=[job.pp.get(rank, -1) for rank in ranks] if job.pp else [-1] * len(ranks) if job.dp else [],
+        dp=_places(job.dp, ranks) if job.dp else [],
+        tp=_places(job.tp, ranks) if placed else [],
+        pp=_places(job.pp, ranks) if placed else [],
         ops=list(OPS),
         rank=rows.rank.tolist(),
         step=rows.step.tolist(),
@@ -119,3 +151,7 @@ def _event(rows: Rows, job: ImportedJob, node: str, sequence: int) -> OpTimings:
         start_s=np.round(rows.start - t0_s, 6).tolist(),
         duration_s=np.round(rows.duration, 9).tolist(),
     )
+
+
+def _places(known: dict[int, int], ranks: list[int]) -> list[int]:
+    return [known.get(rank, -1) for rank in ranks]

@@ -17,6 +17,7 @@ from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
 from .notes import Notes, SourceError
 from .op_rows import TOTAL, Floats, ImportedJob, Ints, Rows
+from .step_clock import astray, laid_out, one_after_another
 from .tables import Piece, columns_of, moments, numbers, pieces
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -25,6 +26,8 @@ _ABSURD_S = 86_400.0
 _LIKELY_S = (1e-3, 1e3)
 _MOST_RANKS = 2**20
 _MOST_STEP = 2**53
+#: Beside the fields of a row: its fingerprint.
+_ROW = "row"
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class OpTimeline:
     def __init__(self, options: TimelineOptions, notes: Notes) -> None:
         self.options = options
         self.notes = notes
-        self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
+        self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*COLUMNS, _ROW)}
         self._labels = {"op": _Labels(), "node": _Labels(), "rank": _Labels()}
         self._named_ranks = False
 
@@ -93,10 +96,11 @@ class OpTimeline:
             raise SourceError(f"{name}: no rank, dp or stage; --map rank=COLUMN; there are {', '.join(there)[:300]}")
 
     def _append(self, piece: Piece, columns: dict[str, str]) -> None:
-        count = len(next(iter(piece.values()), []))
+        count = piece.fingerprints.size
+        self._columns[_ROW].append(piece.fingerprints)
         for name in COLUMNS:
             column = columns.get(name)
-            values: Any = piece[column] if column is not None else None
+            values: Any = piece.columns[column] if column is not None else None
             if values is None:
                 converted: NDArray[Any] = np.full(count, -1 if name in ("op", "node") else np.nan)
             elif name in ("op", "node"):
@@ -134,14 +138,28 @@ class OpTimeline:
         columns = self._sound(columns)
         rows = self._rows(columns)
         job = self._job(columns, rows)
-        rows = self._single(rows) if not np.isnan(columns["start"]).any() else _laid_out(rows)
+        rows = self._timed(rows.by_cell()) if np.isfinite(rows.start).all() else laid_out(rows.by_cell())
         out = phases(rows)
         self._judge_unit(out)
         return out, job
 
+    def _timed(self, rows: Rows) -> Rows:
+        """The rows on one clock."""
+        wrong = astray(rows)
+        self.notes.drop("start a day or more from the rest of the step", int(wrong.sum()))
+        rows, restarts = one_after_another(rows.only(~wrong))
+        if restarts:
+            steps = np.unique(rows.step).size
+            self.notes.remark(
+                f"starts go back in {restarts:,} of {steps:,} steps: every step is laid after the one before it"
+            )
+        beyond = rows.start + rows.duration > LATEST_S
+        self.notes.drop("impossible start", int(beyond.sum()))
+        return rows.only(~beyond)
+
     def _place(self, columns: dict[str, NDArray[Any]]) -> Floats:
         """The rank of each row; from its place where the table has none."""
-        rank, dp, stage = columns["rank"], columns["dp"], columns["stage"]
+        rank, dp, stage, tp = (columns[name] for name in ("rank", "dp", "stage", "tp"))
         if self._named_ranks and self._labels["rank"].words:
             words = [str(word) for word in self._labels["rank"].words]
             self.notes.remark(f"ranks are names ({words[0]}, …): numbered in the order in which they first come")
@@ -153,10 +171,12 @@ class OpTimeline:
         if np.isnan(stage).all():
             self.notes.remark("no rank: the place in the data dimension is taken for the rank")
             return dp
-        possible = dp[(dp >= 0) & (dp < _MOST_RANKS)]
-        size = int(possible.max(initial=0)) + 1
-        self.notes.remark(f"no rank: it is taken to be stage x {size} + dp")
-        return np.asarray(stage * size + dp)
+        size = _size(dp)
+        place, words = np.asarray(stage * size + dp), f"stage x {size} + dp"
+        if _size(tp) > 1:
+            place, words = place * _size(tp) + tp, f"({words}) x {_size(tp)} + tp"
+        self.notes.remark(f"no rank: it is taken to be {words}")
+        return place
 
     def _ops(self, labels: Ints) -> Ints:
         """Each row's op as an index into ``OPS``, -1 where there is none."""
@@ -195,6 +215,7 @@ class OpTimeline:
             leave_out(~timed, "no start")
             with np.errstate(invalid="ignore"):
                 leave_out((start < 0) | (start + duration > LATEST_S), "impossible start")
+            leave_out(_again(columns, keep), "the same row twice")
         else:
             self.notes.remark(
                 "no start: rows are taken to follow each other as they stand, and ranks to meet at each step"
@@ -216,18 +237,6 @@ class OpTimeline:
             columns["duration"].astype(np.float64),
         )
 
-    def _single(self, rows: Rows) -> Rows:
-        """Rows that are not there twice."""
-        order = np.lexsort(tuple(rows))
-        same = np.ones(max(order.size - 1, 0), dtype=bool)
-        for column in rows:
-            ordered = column[order]
-            same &= ordered[1:] == ordered[:-1]
-        again = np.zeros(order.size, dtype=bool)
-        again[order[1:][same]] = True
-        self.notes.drop("the same row twice", int(again.sum()))
-        return rows.only(~again)
-
     def _job(self, columns: dict[str, NDArray[Any]], rows: Rows) -> ImportedJob:
         ranks, first = np.unique(rows.rank, return_index=True)
         hosts = [str(word) for word in self._labels["node"].words]
@@ -239,7 +248,7 @@ class OpTimeline:
 
         nodes = columns["node"][first].astype(np.int64).tolist()
         named = {rank: hosts[host] for rank, host in zip(ranks.tolist(), nodes, strict=True) if host >= 0}
-        return ImportedJob(self.options.job, ranks.tolist(), places("dp"), places("stage"), named)
+        return ImportedJob(self.options.job, ranks.tolist(), places("dp"), places("stage"), named, places("tp"))
 
     def _judge_unit(self, rows: Rows) -> None:
         """Say it when steps are so long or short that the unit is likely another."""
@@ -254,18 +263,22 @@ class OpTimeline:
         self.notes.remark(f"{what} takes {median:.3g} s in --time-unit {self.options.unit}{advice}")
 
 
-def _laid_out(rows: Rows) -> Rows:
-    """Starts for rows that have none: one after the other in the order of the file, all ranks meeting at each step."""
-    order = np.lexsort((np.arange(rows.rank.size), rows.rank, rows.step))
-    rank, step = rows.rank[order], rows.step[order]
-    spent = np.where(np.isin(rows.op[order], [TOTAL, OP_INDEX["gc"], OP_INDEX["cpu_wait"]]), 0.0, rows.duration[order])
-    before = np.cumsum(spent) - spent
-    fresh = np.diff(rank, prepend=-1).astype(bool) | np.diff(step, prepend=-1).astype(bool)
-    cell = np.cumsum(fresh) - 1
-    within = before - before[fresh][cell]
-    steps, place = np.unique(step, return_inverse=True)
-    length = np.zeros(steps.size)
-    np.maximum.at(length, place.reshape(-1), within + rows.duration[order])
-    start = np.empty(rank.size)
-    start[order] = (np.cumsum(length) - length)[place.reshape(-1)] + within
-    return rows._replace(start=start)
+def _size(places: Floats) -> int:
+    """How long a dimension is, by the places in it."""
+    return int(places[(places >= 0) & (places < _MOST_RANKS)].max(initial=0)) + 1
+
+
+def _again(columns: dict[str, NDArray[Any]], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which rows are there already, the same in every column of the table; a row of no length is not worth the doubt.
+
+    Rows whose fingerprints are equal by chance differ in what is known of them.
+    """
+    order = np.argsort(columns[_ROW], kind="stable")
+    order = order[keep[order] & (columns["duration"][order] > 0)]
+    same = np.ones(max(order.size - 1, 0), dtype=bool)
+    for name in (_ROW, "rank", "step", "op", "start", "duration"):
+        values = columns[name][order]
+        same &= values[1:] == values[:-1]
+    again = np.zeros(keep.size, dtype=bool)
+    again[order[1:][same]] = True
+    return again

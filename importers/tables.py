@@ -1,14 +1,15 @@
 """Tables of rows, read piece by piece: CSV, JSON Lines or Parquet to columns.
 
-Rule of this file: bytes to columns of text or numbers, and no meaning. Only the columns that are asked for are kept.
+Rule of this file: bytes to columns of text or numbers, and no meaning. Only the columns that are asked for are kept; of
+the others there is a fingerprint of each whole row, by which a row that is there twice is known.
 """
 
 import contextlib
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,7 +19,17 @@ from .notes import Notes, SourceError
 
 #: Rows held as Python objects at a time.
 CHUNK = 65_536
-Piece = dict[str, list[Any] | NDArray[Any]]
+Column = list[Any] | NDArray[Any]
+
+
+class Piece(NamedTuple):
+    """Some rows: the columns that were asked for, and a number for each row that is another for another row.
+
+    Fingerprints are of all columns as the table has them; they compare within one run of Python only.
+    """
+
+    columns: dict[str, Column]
+    fingerprints: NDArray[np.int64]
 
 
 def columns_of(stream: IO[bytes], kind: str) -> list[str]:
@@ -51,15 +62,35 @@ def pieces(stream: IO[bytes], kind: str, columns: list[str], notes: Notes) -> It
     """
     if kind == "parquet":
         with _reading_parquet():
-            for batch in _parquet(stream).iter_batches(batch_size=CHUNK, columns=columns):
-                yield {name: _plain(batch.column(name)) for name in columns}
+            for batch in _parquet(stream).iter_batches(batch_size=CHUNK):
+                values = {name: _plain(batch.column(name)) for name in columns}
+                others = [_plain(batch.column(at)) for at, name in enumerate(batch.schema.names) if name not in values]
+                yield Piece(values, _fingerprints(zip(*map(_exact, [*values.values(), *others]), strict=True)))
     elif kind == "csv":
         yield from _csv(stream, columns, notes)
     else:
         yield from _json_lines(stream, columns, notes)
 
 
-def _plain(column: Any) -> list[Any] | NDArray[Any]:
+def _fingerprints(rows: Iterable[Any]) -> NDArray[np.int64]:
+    return np.fromiter(map(_fingerprint, rows), dtype=np.int64)
+
+
+def _fingerprint(row: Any) -> int:
+    try:
+        return hash(row)
+    except TypeError:  # Lists and mappings have no hash.
+        return hash(repr(row))
+
+
+def _exact(column: Column) -> list[Any]:
+    """A column whose equal values are equal: numbers as their bits, for NaN is not equal to itself."""
+    if isinstance(column, np.ndarray):
+        return list(column.view(f"i{column.dtype.itemsize}").tolist())
+    return column
+
+
+def _plain(column: Any) -> Column:
     try:
         values = column.to_numpy(zero_copy_only=False)
     except (ValueError, NotImplementedError):
@@ -81,13 +112,20 @@ def _csv(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator[Piece]
                 elif row:
                     notes.drop("lines with more or fewer values than the header")
                 if len(rows) >= CHUNK:
-                    yield {name: [row[place] for row in rows] for name, place in zip(columns, places, strict=True)}
+                    yield _texts(rows, columns, places)
                     rows = []
         except csv.Error as error:
             raise SourceError(f"not CSV: {error}") from error
-        yield {name: [row[place] for row in rows] for name, place in zip(columns, places, strict=True)}
+        yield _texts(rows, columns, places)
     finally:
         text.detach()
+
+
+def _texts(rows: list[list[str]], columns: list[str], places: list[int]) -> Piece:
+    values: dict[str, Column] = {
+        name: [row[place] for row in rows] for name, place in zip(columns, places, strict=True)
+    }
+    return Piece(values, _fingerprints(map(tuple, rows)))
 
 
 def _dialect(text: io.TextIOWrapper) -> type[csv.Dialect]:
@@ -103,16 +141,22 @@ def _dialect(text: io.TextIOWrapper) -> type[csv.Dialect]:
 
 def _json_lines(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator[Piece]:
     rows: list[dict[str, Any]] = []
+    lines: list[int] = []
     for line in stream:
         row = _object(line)
         if row is not None:
             rows.append(row)
+            lines.append(hash(line.strip()))
         elif line.strip():
             notes.drop("lines that are no JSON object")
         if len(rows) >= CHUNK:
-            yield {name: [row.get(name) for row in rows] for name in columns}
-            rows = []
-    yield {name: [row.get(name) for row in rows] for name in columns}
+            yield _values(rows, columns, lines)
+            rows, lines = [], []
+    yield _values(rows, columns, lines)
+
+
+def _values(rows: list[dict[str, Any]], columns: list[str], lines: list[int]) -> Piece:
+    return Piece({name: [row.get(name) for row in rows] for name in columns}, np.array(lines, dtype=np.int64))
 
 
 def _object(line: bytes) -> dict[str, Any] | None:

@@ -12,6 +12,9 @@ from paceline.sequences import Sequences
 
 #: Rank numbers beyond so many times what the world is believed to be are garbage.
 _SPARE = 4
+#: Where ranks are numbered with gaps, one of each tensor group, that is as far as nearly all that speak reach: all but
+#: one in so many, and but one at the least.
+_ODD_ONES = 10
 
 
 class CoverageTracker:
@@ -22,6 +25,7 @@ class CoverageTracker:
         self.worlds: dict[int, int] = {}
         self.odd: dict[str, int] = {}
         self._expected: int | None = None
+        self._reach: int | None = None
 
     def admit(self, producer: str, sequence: int) -> bool:
         """Whether this message is new."""
@@ -42,7 +46,7 @@ class CoverageTracker:
         for rank, world in zip(ranks, world_sizes, strict=True):
             if self.worlds.get(rank) != world:
                 self.worlds[rank] = world
-                self._expected = None
+                self._expected = self._reach = None
 
     def note(self, what: str, times: int = 1) -> None:
         """Count something odd, by name."""
@@ -67,7 +71,11 @@ class CoverageTracker:
     def plausible_ranks(self) -> int:
         """Ranks from this number on are garbage: tables are as long as the highest rank, and one absurd number must not
         make them a thousand times longer."""
-        return _SPARE * (_SPARE + max(self.expected, len(self.worlds)))
+        if self._reach is None:
+            speak = sorted(self.worlds)
+            odd_ones = max(1, len(speak) // _ODD_ONES)
+            self._reach = speak[-1 - odd_ones] + 1 if len(speak) > odd_ones else 0
+        return _SPARE * (_SPARE + max(self.expected, len(self.worlds), self._reach))
 
     @property
     def producers(self) -> int:
@@ -98,4 +106,4 @@ class CoverageTracker:
         """Take the state that ``snapshot`` described."""
         self.sequences = Sequences.restore(data)
         self.worlds, self.odd = dict(data["worlds"]), dict(data["odd"])
-        self._expected = None
+        self._expected = self._reach = None

@@ -246,7 +246,8 @@ def _bar(excess: Array, median: Array, steadiness: float, least: tuple[float, fl
             counts as no steadier than that.
         least: the least excess worth a word, and the least spread between healthy ranks.
     """
-    ticks, ranks = excess.shape
+    # Ranks may be numbered with gaps.
+    ticks, ranks = len(excess), int((~np.isnan(median)).sum())
     error = _DEPENDENCE * _MEDIAN_ERROR * np.fmax(_jitter(excess), steadiness) / np.sqrt(ticks)
     spread = np.sqrt(np.maximum(peers_spread(median), least[1]) ** 2 + error**2)
     return np.asarray(np.maximum(least[0], (config.sigmas + np.sqrt(2 * np.log(max(ranks, 2)))) * spread))
