@@ -70,7 +70,7 @@ def cells(rows: Rows) -> Cells:
 
 @dataclass(frozen=True)
 class ImportedJob:
-    """Whose rows they are. ``dp``, ``tp``, ``pp``: places of ranks, where known; ``nodes``: their hosts, where known."""
+    """Whose rows they are. Where known, ``dp``, ``tp``, ``pp`` are places of ranks and ``nodes`` their hosts."""
 
     name: str
     ranks: list[int]

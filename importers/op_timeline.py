@@ -172,10 +172,10 @@ class OpTimeline:
             self.notes.remark("no rank: the place in the data dimension is taken for the rank")
             return dp
         size = _size(dp)
-        place, words = np.asarray(stage * size + dp), f"stage x {size} + dp"
+        place, rule = np.asarray(stage * size + dp), f"stage x {size} + dp"
         if _size(tp) > 1:
-            place, words = place * _size(tp) + tp, f"({words}) x {_size(tp)} + tp"
-        self.notes.remark(f"no rank: it is taken to be {words}")
+            place, rule = place * _size(tp) + tp, f"({rule}) x {_size(tp)} + tp"
+        self.notes.remark(f"no rank: it is taken to be {rule}")
         return place
 
     def _ops(self, labels: Ints) -> Ints:

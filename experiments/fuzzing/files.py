@@ -113,7 +113,13 @@ def _csv() -> list[bytes]:
     head = list(_ROWS[0])
     rows = "\n".join(",".join(str(row[name]) for name in head) for row in _ROWS)
     iso = "stage;step;op;start;duration\n0;0;F;2026-11-22T00:00:00;1\n1;0;B;2026-11-22T00:00:01Z;2\n"
-    return [f"{','.join(head)}\n{rows}\n".encode(), iso.encode()]
+    # Starts from 0 on in every step, steps with gaps, and rows that differ in no column that is read.
+    restarts = "dp_rank,pp_rank,tp_rank,step,op type,start,duration,peer\n" + "".join(
+        f"{dp},{pp},0,{step},{op},0,{dp + pp},{peer}\n"
+        for step in (100, 350) for dp in range(2) for pp in range(2)
+        for peer, op in enumerate(("forward-send", "backward-recv", "gc"))
+    )  # fmt: skip
+    return [f"{','.join(head)}\n{rows}\n".encode(), iso.encode(), restarts.encode()]
 
 
 def _json_lines() -> list[bytes]:

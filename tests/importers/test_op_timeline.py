@@ -85,6 +85,120 @@ def test_communication_is_what_no_work_hides():
     assert dict(seconds[0, 0]) == pytest.approx({"forward": 4.0, "communication": 2.2, "optimizer": 1.0, "step": 7.2})
 
 
+def test_what_hides_communication_is_of_the_same_rank_and_step():
+    """Steps of a rank that lie on each other, and ranks that share a clock, hide nothing of each other."""
+    step = [("F", 0.0, 4.0), ("all-reduce", 3.0, 3.0), ("opt", 6.0, 1.0)]
+    one_step = [[0, 7, *row] for row in step]
+    want = dict(load(table(one_step))[0][0, 7])
+    assert want == pytest.approx({"forward": 4.0, "communication": 2.0, "optimizer": 1.0, "step": 7.0})
+    rows = [[rank, number, op, at + rank, took] for rank in (0, 4) for number in (7, 300, 450) for op, at, took in step]
+    seconds, _, notes = load(table(rows))
+    assert sorted(seconds) == [(rank, number) for rank in (0, 4) for number in (7, 300, 450)]
+    assert all(dict(parts) == pytest.approx(want) for parts in seconds.values())
+    assert notes.lines() == ["starts go back in 2 of 3 steps: every step is laid after the one before it"]
+
+
+def test_communication_is_counted_once_and_work_beside_work_twice():
+    """Sends that run at once are one stretch of communication; what runs inside other rows hides all the same."""
+    rows = [
+        [0, 0, "send", 0.0, 4.0],
+        [0, 0, "recv", 1.0, 1.0],
+        [0, 0, "F", 2.0, 4.0],
+        [0, 0, "B", 3.0, 1.0],
+        [0, 0, "recv", 5.0, 2.0],
+        [0, 0, "gc", 6.0, 1.0],
+    ]
+    seconds, *_ = load(table(rows))
+    want = {"forward": 4.0, "backward": 1.0, "communication": 3.0, "gc": 1.0, "step": 7.0}
+    assert dict(seconds[0, 0]) == pytest.approx(want)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_row_is_there_twice_where_all_its_columns_are_the_same(tmp_path, kind):
+    """Also columns that mean nothing here, and the op as the source calls it; rows of no length stay."""
+    head = [*HEAD, "peer"]
+    forward = [0, 0, "forward-compute", 0.0, 2.0, None]
+    once = [
+        [0, 0, "forward-send", 2.0, 1.0, 1],
+        [0, 0, "forward-send", 2.0, 1.0, 2],
+        [0, 0, "backward-recv", 2.0, 1.0, 1],
+    ]
+    rows = [
+        forward,
+        *once,
+        forward,
+        [0, 0, "fwd", 0.0, 2.0, None],
+        [0, 0, "gc", 3.0, 0.0, 5],
+        [0, 0, "gc", 3.0, 0.0, 5],
+    ]
+    seconds, _, notes = load(io.BytesIO(written(tmp_path, kind, head, rows)), kind)
+    assert notes.dropped == {"the same row twice": 1}
+    assert seconds[0, 0] == pytest.approx({"forward": 4.0, "communication": 1.0, "gc": 0.0, "step": 3.0})
+
+
+def written(folder, kind, head, rows):
+    """The table's bytes."""
+    if kind == "csv":
+        return table(rows, head).getvalue()
+    objects = [dict(zip(head, row, strict=True)) for row in rows]
+    if kind == "jsonl":
+        return b"".join(json.dumps(one).encode() + b"\n" for one in objects)
+    pyarrow = pytest.importorskip("pyarrow", reason="comes with the page's extra")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(objects), folder / "t")
+    return (folder / "t").read_bytes()
+
+
+def test_other_columns_may_hold_anything(tmp_path):
+    """Numbers that are none, lists and mappings are compared as they stand."""
+    pyarrow = pytest.importorskip("pyarrow", reason="comes with the page's extra")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {
+        **dict(zip(HEAD, ([0] * 3, [0] * 3, ["f"] * 3, [0.0] * 3, [1.0] * 3), strict=True)),
+        "loss": [float("nan")] * 3,
+        "shape": [[1, 2], [1, 2], [2, 1]],
+        "at": [datetime(2026, 1, 1, tzinfo=UTC)] * 3,
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t")
+    seconds, _, notes = load(io.BytesIO((tmp_path / "t").read_bytes()), "parquet")
+    assert notes.dropped == {"the same row twice": 1}
+    assert seconds[0, 0]["forward"] == 2.0
+
+
+def test_rows_without_starts_may_repeat():
+    """Where no start tells rows apart, each of them counts."""
+    seconds, _, notes = load(table([[0, 0, "f", 1.0]] * 3, ["rank", "step", "op", "duration"]))
+    assert seconds[0, 0]["forward"] == 3.0
+    assert not notes.dropped
+
+
+def test_a_start_of_another_day_is_left_out():
+    """A start that was lost and written as 0 does not make its step last for years."""
+    rows = [[0, s, op, 1.7e9 + s + at, 0.5] for s in range(3) for op, at in (("f", 0.0), ("b", 0.5))]
+    rows[3][3] = 0
+    seconds, _, notes = load(table(rows))
+    assert notes.dropped == {"start a day or more from the rest of the step": 1}
+    assert [parts["step"] for _, parts in sorted(seconds.items())] == pytest.approx([1.0, 0.5, 1.0])
+
+
+def test_steps_that_cannot_be_laid_on_one_clock_are_left_out():
+    """Starts that go back and forth by centuries, as no job's do, end in no time beyond what can be told."""
+    rows = [[0, s, "f", 9e10 * (s % 2), 1.0] for s in range(6)]
+    seconds, _, notes = load(table(rows))
+    assert notes.dropped == {"impossible start": 3}
+    assert len(seconds) == 3
+
+
+def test_rank_from_place_in_a_tensor_group():
+    """Where the tensor dimension has more than one place, ranks differ by it, too."""
+    rows = [[dp, stage, tp, 0, "f", 0.0, 1.0] for stage in range(2) for dp in range(3) for tp in range(4)]
+    seconds, found, notes = load(table(rows, ["dp rank", "ppRank", "tp-rank", *HEAD[1:]]))
+    assert sorted(rank for rank, _ in seconds) == list(range(24))
+    assert any("(stage x 3 + dp) x 4 + tp" in line for line in notes.lines())
+    (event,) = (message.event for message in found)
+    assert event.tp == [0, 1, 2, 3] * 6
+
+
 def test_every_form_of_table_gives_the_same(tmp_path):
     """CSV with semicolons, JSON Lines and Parquet of the same rows give the same messages."""
     pyarrow = pytest.importorskip("pyarrow", reason="comes with the page's extra")

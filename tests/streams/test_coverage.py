@@ -63,6 +63,27 @@ def test_more_ranks_than_the_world_is_no_silence(coverage):
     assert coverage.counts().ranks_heard == 3
 
 
+@pytest.mark.parametrize("gap", [1, 4, 8, 512])
+def test_ranks_numbered_with_gaps_are_plausible(coverage, gap):
+    """One of each tensor group speaks; a rank number that is absurd beside the others' is none."""
+    ranks = [gap * number for number in range(16)]
+    coverage.hear(ranks, [16] * 16)
+    assert coverage.plausible_ranks > ranks[-1]
+    before = coverage.plausible_ranks
+    coverage.hear([100_000 * gap], [16])
+    assert before <= coverage.plausible_ranks < 100_000 * gap
+    again = CoverageTracker()
+    again.load(coverage.snapshot())
+    assert again.plausible_ranks == coverage.plausible_ranks
+
+
+@pytest.mark.parametrize("ranks", [[], [0], [70_000], [0, 70_000]])
+def test_few_ranks_vouch_for_no_absurd_number(coverage, ranks):
+    """Of one or two that speak any may be the odd one."""
+    coverage.hear(ranks, [2] * len(ranks))
+    assert coverage.plausible_ranks == (24 if ranks else 16)
+
+
 def test_restored_it_counts_the_same(coverage):
     """State is data; what is derived of it is worked out again."""
     coverage.hear([0, 1], [4, 4])

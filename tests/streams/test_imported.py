@@ -1,90 +1,105 @@
-"""Tables of op timings as clusters keep them, imported and judged: sampled steps, hours between them, and pauses."""
-
-import csv
+"""Timelines of pipeline jobs as clusters publish them, imported and judged: what is wrong is found, nobody is accused
+wrongly, whatever the clocks, the numbers of ranks and the form of the table."""
 
 import msgspec
-import numpy as np
 import pytest
 
 from paceline.__main__ import main
 from streams.analyze import main as analyze
+from tests.timelines import CLOCKS, HEAD, PipelineJob, rows, write
 
-PIPELINES, STAGES, BATCHES = 4, 4, 8
-#: A few steps of each profiling window, hours apart.
-STEPS = [*range(16, 36, 2), *range(404, 420, 3), *range(1204, 1224, 2)]
-NAMES = {True: "backward-compute", False: "forward-compute"}
+SLOW = {"slow": {(2, 1): 2.3}}
 
 
-def table(path, slow=None, stages=(1.0, 1.0, 1.0, 1.0), spread=0.0, seed=0):
-    """One-forward-one-backward on every pipeline; receiving takes as long as it has to wait, zeros and all."""
-    dice, now = np.random.default_rng(seed), 1.7e9
-    with open(path, "w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(["dp_rank", "stage", "step", "optype", "start_ts", "duration", "mb_id"])
-        for before, step in zip([STEPS[0], *STEPS], STEPS, strict=False):
-            now += 40.0 * (step - before)
-            ends = []
-            for pipeline in range(PIPELINES):
-                long = np.exp(spread * dice.standard_normal(BATCHES))
-                ends.append(_pipeline(out, dice, pipeline, step, now, long, stages, slow))
-            now = max(ends) + 0.1
-            for pipeline, end in enumerate(ends):
-                for stage in range(STAGES):
-                    out.writerow([pipeline, stage, step, "grads-reduce-scatter", end, now - end, -1])
-                    out.writerow([pipeline, stage, step, "optimizer", now, 0.05, -1])
+@pytest.fixture
+def judged(tmp_path, capsys):
+    """The findings in tables, every revision, and what the import says."""
+
+    def judge(*tables, options=()):
+        recording = tmp_path / "run.jsonl.zst"
+        assert main(["import", "timeline", *map(str, tables), "-o", str(recording), *options]) == 0
+        said = capsys.readouterr().err
+        assert analyze([str(recording), "--json"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return [msgspec.json.decode(line) for line in lines if line.startswith("{")], said
+
+    return judge
 
 
-def _pipeline(out, dice, pipeline, step, now, long, stages, slow):
-    done, free = {}, [now] * STAGES
-    plans = [_plan(stage) for stage in range(STAGES)]
-    while any(plans):
-        for stage, plan in enumerate(plans):
-            while plan:
-                back, batch = plan[0]
-                source = (back, stage + 1 if back else stage - 1, batch)
-                if back and stage == STAGES - 1:
-                    source = (False, stage, batch)
-                if source[1] >= 0 and source not in done:
-                    break
-                ready = max(free[stage], done.get(source, now))
-                kind = "backward" if back else "forward"
-                out.writerow([pipeline, stage, step, f"{kind}-recv", free[stage], ready - free[stage], -1])
-                took = 0.1 * (1 + back) * stages[stage] * long[batch] * dice.normal(1, 0.01)
-                took *= 1.6 if slow == (pipeline, stage) else 1.0
-                out.writerow([pipeline, stage, step, NAMES[back], ready, took, batch])
-                free[stage] = done[back, stage, batch] = ready + took
-                plan.pop(0)
-    return max(free)
-
-
-def _plan(stage):
-    warm = min(STAGES - 1 - stage, BATCHES)
-    order = [(False, batch) for batch in range(warm)]
-    for batch in range(BATCHES):
-        order += [(False, warm + batch)] if warm + batch < BATCHES else []
-        order.append((True, batch))
-    return order
+def verdict(found):
+    """The kinds that are confirmed, and the ranks that any finding names."""
+    return {one["kind"] for one in found if one["state"] == "confirmed"}, {
+        rank for one in found for rank in one["ranks"]
+    }
 
 
 @pytest.mark.parametrize(
     ("what", "kinds", "ranks"),
     [
-        ({"slow": (2, 1)}, {"straggler"}, {6}),
+        (SLOW, {"straggler"}, {24}),
         ({"stages": (1.0, 1.0, 1.0, 1.35)}, {"stage_imbalance"}, set()),
         ({"spread": 0.4}, {"data_imbalance"}, set()),
-        ({"slow": (2, 1), "spread": 0.4}, {"straggler", "data_imbalance"}, {6}),
+        ({**SLOW, "spread": 0.4}, {"straggler", "data_imbalance"}, {24}),
         ({}, set(), set()),
     ],
     ids=["a slow worker", "a long last stage", "uneven sequences", "a slow worker with uneven sequences", "healthy"],
 )
-def test_sampled_steps_of_a_pipeline_are_judged(tmp_path, capsys, what, kinds, ranks):
-    """Only every few steps is there, hours apart: what is wrong is found, and nothing else."""
-    table(tmp_path / "ops.csv", **what)
-    recording = tmp_path / "run.jsonl.zst"
-    assert main(["import", "timeline", str(tmp_path / "ops.csv"), "-o", str(recording)]) == 0
-    capsys.readouterr()
-    assert analyze([str(recording), "--json"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    found = [msgspec.json.decode(line) for line in said if line.startswith("{")]
-    assert {one["kind"] for one in found if one["state"] == "confirmed"} == kinds
-    assert {rank for one in found for rank in one["ranks"]} == ranks
+def test_sampled_steps_whose_starts_restart_are_judged(tmp_path, judged, what, kinds, ranks):
+    """44 steps, hundreds apart, each from 0 on; one rank of each tensor group; nanoseconds, in no order."""
+    table = write(tmp_path / "ops.csv", PipelineJob(tensor=4, clock="per step", **what), unit_s=1e-9, shuffle=True)
+    found, said = judged(table, options=["--time-unit", "ns"])
+    assert verdict(found) == (kinds, ranks)
+    assert {one["cause"] for one in found if one["ranks"]} == ({"worker_compute"} if ranks else set())
+    assert "starts go back in 43 of 44 steps" in said
+    assert "left out" not in said
+
+
+@pytest.mark.parametrize("clock", CLOCKS[1:])
+def test_findings_do_not_depend_on_the_clock(tmp_path, judged, clock):
+    """Starts that restart, and clocks of ranks that are years apart, say what absolute starts say."""
+    job = {"steps": 16, "batches": 4, **SLOW}
+    want, _ = judged(write(tmp_path / "absolute.csv", PipelineJob(**job)))
+    found, _ = judged(write(tmp_path / "ops.csv", PipelineJob(clock=clock, **job)))
+    facts = ("kind", "state", "ranks", "cause", "first_step", "last_step", "revision")
+    assert [[one[fact] for fact in facts] for one in found] == [[one[fact] for fact in facts] for one in want]
+    assert verdict(found) == ({"straggler"}, {6})
+
+
+@pytest.mark.parametrize("tensor", [8, 64])
+def test_ranks_may_be_numbered_with_gaps(tmp_path, judged, tensor):
+    """The world is the ranks there are: nobody is missing, stages are known, and findings have the file's numbers."""
+    table = write(
+        tmp_path / "ops.csv", PipelineJob(steps=52, batches=4, tensor=tensor, stages=(1.0, 1.0, 1.0, 1.6), **SLOW)
+    )
+    found, _ = judged(table)
+    assert verdict(found) == ({"straggler", "stage_imbalance"}, {6 * tensor})
+    coverage = found[-1]["coverage"]
+    assert (coverage["ranks_expected"], coverage["ranks_heard"], coverage["events_missing"]) == (16, 16, 0)
+    assert [note for note in coverage["notes"] if "impossible" in note] == []
+
+
+def test_a_job_may_be_cut_into_files(tmp_path, judged):
+    """By step or by rank, and given in any order."""
+    job = PipelineJob(steps=16, clock="per step", **SLOW)
+    by_step = [write(tmp_path / f"{odd}.csv", job, keep=lambda row, odd=odd: row[0] % 2 == odd) for odd in (1, 0)]
+    by_rank = [write(tmp_path / f"dp{dp}.csv", job, keep=lambda row, dp=dp: row[1] == dp) for dp in (3, 1, 0, 2)]
+    want, _ = judged(write(tmp_path / "ops.csv", job))
+    assert verdict(want) == ({"straggler"}, {6})
+    assert judged(*by_step)[0] == judged(*by_rank)[0] == want
+
+
+def test_places_do_for_ranks(tmp_path, judged):
+    """Without a column for ranks, micro-batches or peers: dp and stage say who it is."""
+    job = PipelineJob(steps=16, tensor=4, clock="per step", **SLOW)
+    head = [name for name in HEAD if name not in ("rank", "mb_id", "peer")]
+    found, said = judged(write(tmp_path / "ops.csv", job, head=head))
+    assert verdict(found) == ({"straggler"}, {6})
+    assert "stage x 4 + dp" in said
+
+
+def test_a_rank_that_ends_early_holds_nobody_up(tmp_path, judged):
+    """One rank has the first three of the sampled steps alone: the others are judged by theirs."""
+    job = PipelineJob(clock="per step", batches=4, **SLOW)
+    first = sorted({row[0] for row in rows(job)})[:3]
+    table = write(tmp_path / "ops.csv", job, keep=lambda row: row[3] != 15 or row[0] in first)
+    assert verdict(judged(table)[0]) == ({"straggler"}, {6})

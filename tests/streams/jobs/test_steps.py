@@ -134,6 +134,17 @@ def test_a_rank_that_falls_silent_is_waited_for_no_longer_than_patience(make_row
     assert steps.coverage.odd["ranks that fell silent"] >= 1
 
 
+@pytest.mark.parametrize("number", [lambda at: 100_000 + at, lambda at: 100 + 350 * at], ids=["resumed", "sampled"])
+def test_how_long_to_wait_does_not_depend_on_step_numbers(make_rows, number):
+    """In a run that goes on from a checkpoint, or whose steps are sampled, a rank that stops is given up as soon."""
+    steps = made(3, patience_s=10.0)
+    count = FEW_STEPS + 3
+    told = [[(rank, number(at)) for rank in (0, 1, 2) if rank != 1 or at == 0] for at in range(count)]
+    handed_on = [numbers(steps.update(make_rows(*whole(*cells)))) for cells in told]
+    assert handed_on[FEW_STEPS] == []
+    assert handed_on[FEW_STEPS + 1] == [number(at) for at in range(1, FEW_STEPS + 2)]
+
+
 def test_a_rank_that_never_speaks_is_waited_for_once(make_rows):
     """Until the patience is over by the clock of those that speak; then each step goes on at once."""
     steps = made(3, patience_s=5.0)
