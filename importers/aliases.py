@@ -40,7 +40,7 @@ _PARTS = (
         "communication",
         {"allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "bcast", "reduce", "gather"},
     ),
-    ("communication", {"scatter", "a2a", "ar", "rs", "ag"}),
+    ("communication", {"scatter", "a2a", "ar", "rs", "ag", "isend", "irecv", "sendrecv", "bubble"}),
     ("gc", {"gc"}),
     ("checkpoint", {"checkpoint", "ckpt", "save"}),
     ("evaluation", {"eval", "evaluate", "evaluation", "validation", "validate"}),

@@ -8,7 +8,7 @@ import numpy as np
 
 from paceline.events import OP_INDEX
 
-from .op_rows import TOTAL, Cells, Floats, Ints, Rows, cells
+from .op_rows import TOTAL, Cells, Floats, Ints, Rows, cells, spans
 
 _COMMUNICATION = OP_INDEX["communication"]
 _OVERLAYS = (OP_INDEX["gc"], OP_INDEX["cpu_wait"])
@@ -57,8 +57,7 @@ def _covered(rows: Rows, there: Cells, which: np.ndarray[tuple[int], np.dtype[np
 
 def _closing(rows: Rows, there: Cells) -> Rows:
     """The row that closes each rank's step: the source's own, else from its first row's start to its last one's end."""
-    start = rows.start[there.begin]
-    end = np.maximum.reduceat(rows.start + rows.duration, there.begin)
+    start, end = spans(rows, there)
     own = np.flatnonzero(rows.op == TOTAL)
     closed, first = np.unique(there.of[own], return_index=True)
     made = np.ones(start.size, dtype=bool)

@@ -68,6 +68,20 @@ def cells(rows: Rows) -> Cells:
     return Cells(rows.rank[begin], rows.step[begin], begin, np.cumsum(fresh) - 1)
 
 
+def spans(rows: Rows, there: Cells) -> tuple[Floats, Floats]:
+    """When each cell begins and ends, by the rows that take time; by all of them where none does.
+
+    Args:
+        rows: as ``Rows.by_cell`` puts them, and ``there`` are their cells.
+    """
+    lasts = rows.duration > 0
+    lasts |= ~(np.bincount(there.of, weights=lasts) > 0)[there.of]
+    start, end = np.full(there.begin.size, np.inf), np.full(there.begin.size, -np.inf)
+    np.minimum.at(start, there.of[lasts], rows.start[lasts])
+    np.maximum.at(end, there.of[lasts], (rows.start + rows.duration)[lasts])
+    return start, end
+
+
 @dataclass(frozen=True)
 class ImportedJob:
     """Whose rows they are. Where known, ``dp``, ``tp``, ``pp`` are places of ranks and ``nodes`` their hosts."""

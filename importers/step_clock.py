@@ -8,7 +8,7 @@ import numpy as np
 
 from paceline.events import OP_INDEX
 
-from .op_rows import TOTAL, Cells, Ints, Rows, cells
+from .op_rows import TOTAL, Cells, Ints, Rows, cells, spans
 
 #: The middle row of a step begins this part of a step after that of the step before, at the least: a row that runs
 #: ahead, data read for the next step or a checkpoint that goes on beside it, makes steps overlap and moves no middle.
@@ -42,8 +42,7 @@ def one_after_another(rows: Rows) -> tuple[Rows, int]:
         rows: as ``Rows.by_cell`` puts them.
     """
     there = cells(rows)
-    start = rows.start[there.begin]
-    end = np.maximum.reduceat(rows.start + rows.duration, there.begin)
+    start, end = spans(rows, there)
     middle = rows.start[_middle(there, rows.rank.size)]
     span = end - start
     follows = there.rank[1:] == there.rank[:-1]

@@ -39,17 +39,17 @@ class Part:
 
 def part(open_steps: OpenSteps, steps: int, collectives: CollectiveTables) -> Part:
     """The first ``steps`` open steps of ``open_steps``, and what is known of the collectives before their last."""
-    step_s = open_steps.step_s[:steps]
+    step_s, last_step = open_steps.step_s[:steps], open_steps.last_of(steps)
     present = ~np.isnan(step_s)
     return Part(
-        first_step=open_steps.base,
-        last_step=open_steps.base + steps - 1,
+        first_step=int(open_steps.numbers[0]),
+        last_step=last_step,
         count=present.sum(axis=0).astype(np.int64),
         step_sum_s=np.where(present, step_s, 0.0).sum(axis=0),
         phase_sum_s=(open_steps.phase_s[:steps] * present[:, :, None]).sum(axis=0),
         medians_s=[median(step_s, axis=0)],
         per_step_s=median(step_s, axis=1),
-        collectives=collectives.take(open_steps.base + steps - 2),
+        collectives=collectives.take(last_step - 1),
     )
 
 

@@ -24,7 +24,7 @@ from .open_steps import OpenSteps
 
 LENGTHS_S = (1.0, 10.0, 60.0)
 PATIENCE_S = 10.0
-_LAYOUT = 5
+_LAYOUT = 6
 
 
 class JobWindows:
@@ -99,7 +99,7 @@ class JobWindows:
             return None
         steps = int(later[0])
         over_s = float(open_steps.newest_s[self.reference]) - float(second[0]) - LENGTHS_S[0]
-        if not self._all_told(open_steps.base + steps - 1, over_s > PATIENCE_S):
+        if not self._all_told(open_steps.last_of(steps), over_s > PATIENCE_S):
             return None
         return int(second[0]), steps
 
@@ -119,10 +119,10 @@ class JobWindows:
             return
         if self.reference < 0 or open_steps.closed < 0:
             self.reference = open_steps.slot[min(open_steps.slot)]
-        row = int(open_steps.last_step[self.reference]) + 1 - open_steps.base
+        row = int(np.searchsorted(open_steps.numbers, open_steps.last_step[self.reference], side="right"))
         if row >= open_steps.used:
             return
-        ahead = open_steps.newest_s - open_steps.start_s[max(row, 0)] > PATIENCE_S
+        ahead = open_steps.newest_s - open_steps.start_s[row] > PATIENCE_S
         if ahead.any():
             ranks = open_steps.ranks
             self.reference = min(np.flatnonzero(ahead).tolist(), key=lambda slot: ranks[slot])

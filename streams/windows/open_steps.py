@@ -1,7 +1,8 @@
 """The open steps of one job: seconds by step, rank and phase, in arrays that slide along with the steps.
 
 Rule of this file: it stores and never judges. Steps count upward on every rank alike, which is what ranks have in
-common; their clocks are not, so a start time is only ever compared with others of the same rank.
+common; their clocks are not, so a start time is only ever compared with others of the same rank. Only steps that were
+told take room: those of a profiler that looks at every thousandth are as many as there are.
 """
 
 from collections.abc import Sequence
@@ -32,9 +33,9 @@ class OpenSteps:
     """Seconds of each open step (rows), rank (slots, in order of appearance, and room for more) and phase."""
 
     def __init__(self) -> None:
-        self.base = -1
+        #: The step of each row in use, ascending.
+        self.numbers: Whole = np.empty(0, dtype=np.int64)
         self.closed = -1
-        self.used = 0
         self.dropped = 0
         self.beyond = 0
         self.slot: dict[int, int] = {}
@@ -53,9 +54,18 @@ class OpenSteps:
         self.start_s = np.full((steps, ranks), np.nan)
 
     @property
+    def used(self) -> int:
+        """How many steps are open."""
+        return self.numbers.size
+
+    @property
     def ranks(self) -> list[int]:
         """The ranks heard, by slot."""
         return list(self.slot)
+
+    def last_of(self, steps: int) -> int:
+        """The last of the first ``steps`` open steps; those that nobody told belong with the one before."""
+        return int(self.numbers[steps]) - 1 if steps < self.used else int(self.numbers[-1])
 
     @property
     def most_steps(self) -> int:
@@ -103,73 +113,81 @@ class OpenSteps:
             self._add(step, slot, np.where(seconds >= 0, seconds, np.nan), start)
 
     def _add(self, step: Whole, slot: Whole, seconds: Floats, start: Floats) -> None:
-        self._reserve(int(step.min()), int(step.max()))
-        index = step - self.base
-        fits = (index >= 0) & (index < len(self.step_s))
+        index = self._rows_of(step)
+        fits = index >= 0
         if not fits.all():
             self.dropped += int((~np.isnan(seconds[:, ~fits])).sum())
-            index, slot, seconds, start = index[fits], slot[fits], seconds[:, fits], start[fits]
+            index, step, slot, seconds, start = index[fits], step[fits], slot[fits], seconds[:, fits], start[fits]
         if not index.size:
             return
-        self.used = max(self.used, int(index.max()) + 1)
         phases, whole = seconds[: len(COLUMNS)].T, ~np.isnan(seconds[TOTAL])
         cells = (index * self.last_step.size + slot)[:, None] * len(COLUMNS) + np.arange(len(COLUMNS))
         np.add.at(self.phase_s.reshape(-1), cells.reshape(-1), known_or_zero(phases).reshape(-1))
         told, column = np.nonzero(~np.isnan(phases))
-        np.minimum.at(self.first_told, (slot[told], column), index[told] + self.base)
-        index, slot, start = index[whole], slot[whole], start[whole]
+        np.minimum.at(self.first_told, (slot[told], column), step[told])
+        index, step, slot, start = index[whole], step[whole], slot[whole], start[whole]
         self.step_s[index, slot] = seconds[TOTAL][whole]
         self.start_s[index, slot] = start
-        np.maximum.at(self.last_step, slot, index + self.base)
+        np.maximum.at(self.last_step, slot, step)
         np.maximum.at(self.newest_s, slot, start)
 
-    def _reserve(self, low: int, high: int) -> None:
-        """Make room for steps ``low`` to ``high``, as far as they are not closed and not too many."""
-        if self.base < 0:
-            self.base = low
-        low = max(low, self.closed + 1)
-        newest = self.base + self.used
-        if low < self.base and newest - low <= self.most_steps:
-            self._resize(self.base - low, 0)
-            self.base = low
-        if low <= newest + self.most_steps:
-            self.beyond = 0
-        elif self.beyond + 1 < JUMP_MESSAGES:  # One odd message must not silence all the others.
-            self.beyond += 1
-            return
-        else:  # A long gap: what is open will never be completed.
-            self.drop(self.used)
-            self.base = newest = low
-        length = min(max(high + 1, newest) - self.base, self.most_steps)
-        if length > len(self.step_s):
-            self._resize(0, max(length, min(2 * len(self.step_s), self.most_steps)) - len(self.step_s))
+    def _rows_of(self, step: Whole) -> Whole:
+        """The row of each step; -1 for one that is closed or finds no room. Steps that are new get theirs."""
+        told = np.unique(step[step > self.closed])
+        new = np.setdiff1d(told, self.numbers, assume_unique=True)
+        if new.size:
+            self._make_room(told.size == new.size)
+            self._open(new[: max(0, self.most_steps - self.used)])
+        row = np.searchsorted(self.numbers, step)
+        known = row < self.used
+        known[known] = self.numbers[row[known]] == step[known]
+        return np.where(known, row, -1)
 
-    def _resize(self, before: int, after: int) -> None:
-        self.phase_s = np.pad(self.phase_s, ((before, after), (0, 0), (0, 0)))
-        self.step_s = np.pad(self.step_s, ((before, after), (0, 0)), constant_values=np.nan)
-        self.start_s = np.pad(self.start_s, ((before, after), (0, 0)), constant_values=np.nan)
-        self.used += before
+    def _make_room(self, all_new: bool) -> None:
+        """Where all rows are in use and messages tell of none of their steps, these will never be completed."""
+        if self.used < self.most_steps or not all_new:
+            self.beyond = 0
+            return
+        self.beyond += 1
+        if self.beyond >= JUMP_MESSAGES:  # One odd message must not silence all the others.
+            self.beyond = 0
+            self.drop(self.used)
+
+    def _open(self, new: Whole) -> None:
+        """Put rows for the steps ``new`` among those in use."""
+        before, self.numbers = self.numbers, np.union1d(self.numbers, new)
+        if self.used > len(self.step_s):
+            room = max(self.used, min(2 * len(self.step_s), self.most_steps)) - len(self.step_s)
+            self.phase_s = np.pad(self.phase_s, ((0, room), (0, 0), (0, 0)))
+            self.step_s = np.pad(self.step_s, ((0, room), (0, 0)), constant_values=np.nan)
+            self.start_s = np.pad(self.start_s, ((0, room), (0, 0)), constant_values=np.nan)
+        if before.size and new.size and new[0] < before[-1]:
+            # A step from between or before those that are open: their rows move up, from the first that is empty.
+            order = np.argsort(np.concatenate([before, new]), kind="stable")
+            for table in (self.phase_s, self.step_s, self.start_s):
+                table[: self.used] = table[order]
 
     def drop(self, steps: int) -> None:
         """Close the first ``steps`` open steps."""
-        left = self.used - steps
+        if not steps:
+            return
+        left, used = self.used - steps, self.used
         room = left + min(max(16, 2 * left), max(0, self.most_steps - left))
         # What stays moves to the front of the same arrays: new ones of a large job take longer to fill than all else.
         for table, empty in ((self.phase_s, 0.0), (self.step_s, np.nan), (self.start_s, np.nan)):
-            table[:left] = table[steps : self.used]
-            table[left : self.used] = empty
+            table[:left] = table[steps:used]
+            table[left:used] = empty
         if len(self.step_s) > 2 * room:
             self.phase_s, self.step_s, self.start_s = (
                 table[:room].copy() for table in (self.phase_s, self.step_s, self.start_s)
             )
-        self.base += steps
-        self.used = left
-        self.closed = self.base - 1
+        self.closed = self.last_of(steps)
+        self.numbers = self.numbers[steps:]
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
         return {
-            "base": self.base,
+            "numbers": self.numbers,
             "closed": self.closed,
             "dropped": self.dropped,
             "beyond": self.beyond,
@@ -185,12 +203,11 @@ class OpenSteps:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self.base, self.closed = data["base"], data["closed"]
+        self.numbers, self.closed = data["numbers"], data["closed"]
         self.dropped, self.beyond = data["dropped"], data["beyond"]
         self.slot = {rank: slot for slot, rank in enumerate(data["ranks"])}
         self.nodes = list(data["nodes"])
         self.place_of = np.full(max(self.slot, default=-1) + 1, -1, dtype=np.int64)
         self.place_of[list(self.slot)] = list(self.slot.values())
         self.phase_s, self.step_s, self.start_s = data["phase_s"], data["step_s"], data["start_s"]
-        self.used = len(self.step_s)
         self.first_told, self.last_step, self.newest_s = data["first_told"], data["last_step"], data["newest_s"]

@@ -298,6 +298,14 @@ def test_zero_durations_and_pauses_stay():
     assert not notes.dropped
 
 
+def test_rows_of_no_length_do_not_stretch_the_step():
+    """A collection that took no time may stand anywhere; without any other, the step reaches from first to last."""
+    rows = [[0, 0, "f", 600.0, 1.0], [0, 0, "gc", 0.0, 0.0], [0, 0, "gc", 900.0, 0.0]]
+    seconds, *_ = load(table([*rows, [0, 1, "gc", 1000.0, 0.0], [0, 1, "recv", 1002.0, 0.0]]))
+    assert seconds[0, 0] == {"forward": 1.0, "gc": 0.0, "step": 1.0}
+    assert seconds[0, 1] == {"gc": 0.0, "communication": 0.0, "step": 2.0}
+
+
 @pytest.mark.parametrize(("unit", "scale", "likely"), [("s", 1e4, "us"), ("ns", 1.0, "s")])
 def test_a_wrong_unit_is_said(unit, scale, likely):
     """Steps of hours or nanoseconds bring a remark that names a likelier unit."""
@@ -363,6 +371,8 @@ def test_no_table_is_an_error(data):
         ("backward_recv", "communication"),
         ("params-all-gather", "communication"),
         ("AllReduce", "communication"),
+        ("fwd_irecv", "communication"),
+        ("pipeline bubble", "communication"),
         ("layernorm-grads-all-reduce", "communication"),
         ("optimizer-clip-main-grad", "optimizer"),
         ("B", "backward"),

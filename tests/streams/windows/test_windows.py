@@ -106,6 +106,30 @@ def test_a_long_gap_in_the_steps_is_survived(make_training):
     assert found[-1].first_step > 50_000
 
 
+def test_sampled_steps_are_whole_in_their_windows(make_training):
+    """Steps thousands apart, of which only each second one comes in order, take the room of those that there are."""
+    events = make_training(seconds=30)
+    usual = job_windows(said(JobWindows(), events))
+    sampled = [msgspec.structs.replace(event, step=[100 + 7000 * step for step in event.step]) for event in events]
+    found = job_windows(said(JobWindows(), sampled))
+    assert [(one.start_s, one.steps, one.ranks) for one in found] == [
+        (one.start_s, one.steps, one.ranks) for one in usual
+    ]
+    assert [one.first_step for one in found] == [100 + 7000 * one.first_step for one in usual]
+
+
+def test_odd_step_numbers_silence_nobody(make_training):
+    """A step of another age, or far ahead, now and then: the windows are those of the others."""
+    events = make_training(seconds=30)
+    odd = [
+        msgspec.structs.replace(event, step=[*event.step[:-1], event.step[-1] + far])
+        for event, far in zip(events, [0, 0, 2**40, 0, 0, 2**50, 0] * len(events), strict=False)
+    ]
+    found, usual = (job_windows(said(JobWindows(), some)) for some in (odd, events))
+    assert [one.start_s for one in found] == [one.start_s for one in usual]
+    assert sum(one.steps for one in found) == sum(one.steps for one in usual)
+
+
 def test_a_large_job_tells_only_its_worst_ranks_every_second(make_training):
     """At most a hundred rank windows a second; the job's window is over all ranks all the same."""
     found = said(JobWindows(), make_training(ranks=150, nodes=2, seconds=4, step_s=0.5, slow=149, slow_from_s=0))
