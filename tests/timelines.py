@@ -30,6 +30,8 @@ class PipelineJob:
     #: Of each tensor group there is one rank.
     tensor: int = 1
     clock: str = "absolute"
+    #: Communication is told from when everybody is there, without the waiting before it.
+    transfers: bool = False
     seed: int = 0
 
     def rank(self, dp, stage):
@@ -51,6 +53,8 @@ def rows(job):
                 first = min(one[3] for one in made if job.clock != "per rank and step" or one[:2] == (dp, stage))
                 shift = now - origins.setdefault(key[job.clock], now + first)
                 shift += 1e8 * rank if job.clock == "per rank" else 0.0
+            if job.transfers and name.split("-")[-1] in ("recv", "send", "scatter"):
+                start, duration = start + duration - min(duration, 1e-3), min(duration, 1e-3)
             yield [number, dp, stage, rank, name, round(start + shift, 6), round(duration, 6), batch, peer]
         number += int(dice.integers(2, 500))
         now += max(one[3] + one[4] for one in made) + float(dice.integers(0, 3000))

@@ -21,6 +21,8 @@ _WORK_ROWS = [OP_INDEX[name] for name in WORK]
 _PART_ROWS = [OP_INDEX[name] for name in PARTS]
 _WAIT = OP_INDEX["communication"]
 _STARVED = PARTS.index("cpu_wait")
+#: A step whose rows leave more than this share of it open tells of work and transfers, not of the waiting before them.
+_OPEN = 0.02
 #: Ticks of this length and more are steps of their own, in which a hiccup of the machine weighs little.
 LONG_TICK_S = 1.0
 
@@ -97,7 +99,7 @@ class Ticks:
         count = np.where(self.counts * 2 >= self.steps, self.counts, np.nan)
         mean = self.sums / count
         own = mean[_WORK_ROWS].sum(axis=0)
-        wait = mean[_WAIT]
+        wait = _stood_still(mean, own)
         rows = np.concatenate([own[None], wait[None], mean[_PART_ROWS]])
         usual, past = self.cohorts.peers(rows), self.cohorts.expect(rows)
         usual = np.where(np.isnan(usual), past, usual)
@@ -160,3 +162,15 @@ class Ticks:
         """Take the state that ``snapshot`` described."""
         self.first_step, self.steps, self.span_s = data["first_step"], data["steps"], data["span_s"]
         self.sums, self.counts = data["sums"], data["counts"]
+
+
+def _stood_still(mean: Array, own: Array) -> Array:
+    """Seconds a step that each rank stood still for others: in communication, and, in a table of ops whose transfers
+    begin when everybody is there, in what its rows leave open of the step.
+
+    Args:
+        mean: seconds a step by op, shape (len(OPS), ranks).
+        own: seconds at work, shape (ranks,).
+    """
+    wait, rest = mean[_WAIT], mean[TOTAL] - own
+    return np.where((wait > 0) & (rest - wait > _OPEN * mean[TOTAL]), rest, wait)

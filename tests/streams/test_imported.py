@@ -65,6 +65,14 @@ def test_findings_do_not_depend_on_the_clock(tmp_path, judged, clock):
     assert verdict(found) == ({"straggler"}, {6})
 
 
+@pytest.mark.parametrize(("what", "ranks"), [(SLOW, {6}), ({"spread": 0.4}, set()), ({}, set())])
+def test_waiting_need_not_be_told(tmp_path, judged, what, ranks):
+    """Where transfers are rows and the waiting before them is not, a rank stands still while its step is open."""
+    found, _ = judged(write(tmp_path / "ops.csv", PipelineJob(steps=16, batches=4, transfers=True, **what)))
+    assert {rank for one in found for rank in one["ranks"]} == ranks
+    assert verdict(found)[0] >= ({"straggler"} if ranks else set())
+
+
 @pytest.mark.parametrize("tensor", [8, 64])
 def test_ranks_may_be_numbered_with_gaps(tmp_path, judged, tensor):
     """The world is the ranks there are: nobody is missing, stages are known, and findings have the file's numbers."""

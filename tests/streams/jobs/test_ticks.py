@@ -42,6 +42,16 @@ def test_waiting_is_no_work(make_tick):
     assert tick.base[2] == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize(("transfer_s", "open_s", "wait_s"), [(0.01, 0.2, 0.21), (0.01, 0.002, 0.01), (0.0, 0.2, 0.0)])
+def test_a_step_that_stands_open_beside_transfers_is_waiting(ticks, make_step, transfer_s, open_s, wait_s):
+    """Where a rank has transfers, more than 2 % of its step that no row tells of; without any, nothing is known of it."""
+    step = make_step(0, forward=[0.3, 0.3], communication=[transfer_s] * 2)
+    step.seconds[-1] += [open_s, 0.0]
+    tick = ticks.update(step)
+    assert tick.wait == pytest.approx([wait_s, transfer_s])
+    assert tick.own == pytest.approx([0.3, 0.3])
+
+
 def test_only_waiting_for_a_processor_beyond_the_peers_rate_counts(make_tick):
     """Twice the work with twice the waiting is no starvation; the same work with twice the waiting is."""
     longer = make_tick(0, forward=[0.1, 0.1, 0.2], cpu_wait=[0.02, 0.02, 0.04])
