@@ -26,6 +26,8 @@ _ABSURD_S = 86_400.0
 _LIKELY_S = (1e-3, 1e3)
 _MOST_RANKS = 2**20
 _MOST_STEP = 2**53
+#: Of the rows of a table: what is odd about fewer is dirt.
+_NEARLY_ALL = 0.9
 #: Beside the fields of a row: its fingerprint.
 _ROW = "row"
 
@@ -163,8 +165,11 @@ class OpTimeline:
         if self._named_ranks and self._labels["rank"].words:
             words = [str(word) for word in self._labels["rank"].words]
             self.notes.remark(f"ranks are names ({words[0]}, …): numbered in the order in which they first come")
+        why = "no rank"
         if not np.isnan(rank).all():
-            return rank
+            if not _within_a_group(rank, dp, stage):
+                return rank
+            why = "ranks count within a group only"
         if np.isnan(dp).all():
             self.notes.remark("no rank: the stage is taken for the rank")
             return stage
@@ -175,7 +180,7 @@ class OpTimeline:
         place, rule = np.asarray(stage * size + dp), f"stage x {size} + dp"
         if _size(tp) > 1:
             place, rule = place * _size(tp) + tp, f"({rule}) x {_size(tp)} + tp"
-        self.notes.remark(f"no rank: it is taken to be {rule}")
+        self.notes.remark(f"{why}: it is taken to be {rule}")
         return place
 
     def _ops(self, labels: Ints) -> Ints:
@@ -266,6 +271,24 @@ class OpTimeline:
 def _size(places: Floats) -> int:
     """How long a dimension is, by the places in it."""
     return int(places[(places >= 0) & (places < _MOST_RANKS)].max(initial=0)) + 1
+
+
+def _within_a_group(rank: Floats, dp: Floats, stage: Floats) -> bool:
+    """Whether most ranks stand for several workers: at several places of the data dimension, or at every stage.
+
+    One worker may well have several stages, where these are virtual, but then others have its place in the data.
+    """
+    told = np.isfinite(rank) & np.isfinite(dp) & np.isfinite(stage) & (rank >= 0) & (rank < _MOST_RANKS)
+    if not told.any():
+        return False
+    number, place = rank[told].astype(np.int64), dp[told]
+    if (rank[told] == place).mean() > _NEARLY_ALL:
+        return bool(np.unique(stage[told]).size > 1)
+    low, high = np.full(number.max() + 1, np.inf), np.full(number.max() + 1, -np.inf)
+    np.minimum.at(low, number, place)
+    np.maximum.at(high, number, place)
+    there = np.isfinite(low)
+    return bool(2 * (low < high)[there].sum() > there.sum())
 
 
 def _again(columns: dict[str, NDArray[Any]], keep: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -173,4 +173,4 @@ def _stood_still(mean: Array, own: Array) -> Array:
         own: seconds at work, shape (ranks,).
     """
     wait, rest = mean[_WAIT], mean[TOTAL] - own
-    return np.where((wait > 0) & (rest - wait > _OPEN * mean[TOTAL]), rest, wait)
+    return np.asarray(np.where((wait > 0) & (rest - wait > _OPEN * mean[TOTAL]), rest, wait))

@@ -189,6 +189,25 @@ def test_steps_that_cannot_be_laid_on_one_clock_are_left_out():
     assert len(seconds) == 3
 
 
+@pytest.mark.parametrize("local", [lambda dp, stage: dp, lambda dp, stage: stage, lambda dp, stage: 0])
+def test_ranks_that_count_within_a_group_are_no_ranks_of_the_job(local):
+    """A rank that stands for several workers, as its places tell, is not taken for one; that is said."""
+    rows = [[dp, stage, local(dp, stage), s, "f", s, 1.0] for s in range(9) for stage in range(2) for dp in range(3)]
+    seconds, _, notes = load(table([*rows, ["", "", 0, 0, "f", 0, 1.0]], ["dp", "stage", *HEAD]))
+    assert {rank for rank, _ in seconds} == set(range(6))
+    assert all(parts["forward"] == 1.0 for parts in seconds.values())
+    assert any("ranks count within a group only" in line for line in notes.lines())
+
+
+@pytest.mark.parametrize("rank", [lambda dp, stage: 4 * dp, lambda dp, stage: 8 * stage + dp])
+def test_one_rank_may_have_several_stages(rank):
+    """Where stages are virtual, or one row is wrong about its place, the column is what it says it is."""
+    rows = [[dp, stage, rank(dp, stage % 2), s, "f", s, 1.0] for s in range(9) for stage in range(4) for dp in range(3)]
+    rows[0][0] = 2
+    seconds, *_ = load(table(rows, ["dp", "stage", *HEAD]))
+    assert {rank for rank, _ in seconds} == {rank(dp, stage) for stage in range(2) for dp in range(3)}
+
+
 def test_rank_from_place_in_a_tensor_group():
     """Where the tensor dimension has more than one place, ranks differ by it, too."""
     rows = [[dp, stage, tp, 0, "f", 0.0, 1.0] for stage in range(2) for dp in range(3) for tp in range(4)]

@@ -44,7 +44,7 @@ def test_waiting_is_no_work(make_tick):
 
 @pytest.mark.parametrize(("transfer_s", "open_s", "wait_s"), [(0.01, 0.2, 0.21), (0.01, 0.002, 0.01), (0.0, 0.2, 0.0)])
 def test_a_step_that_stands_open_beside_transfers_is_waiting(ticks, make_step, transfer_s, open_s, wait_s):
-    """Where a rank has transfers, more than 2 % of its step that no row tells of; without any, nothing is known of it."""
+    """Where a rank has transfers, more than 2 % of its step that no row tells of; without any, nothing is known."""
     step = make_step(0, forward=[0.3, 0.3], communication=[transfer_s] * 2)
     step.seconds[-1] += [open_s, 0.0]
     tick = ticks.update(step)
