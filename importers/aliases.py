@@ -71,16 +71,17 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
 
 
-#: Names under which a column is found when the user maps none; the first that is there.
+#: Names under which a column is found when the user maps none; the first that is there: one of the whole job's before
+#: one that may count within an epoch, a node or a pass.
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "rank": ("rank", "global_rank", "rank_id", "worker", "worker_id"),
+    "rank": ("global_rank", "rank", "rank_id", "worker", "worker_id"),
     "dp": ("dp", "dp_rank", "data_parallel_rank", "dp_id", "replica"),
     "tp": ("tp", "tp_rank", "tensor_parallel_rank", "tp_id"),
     "stage": (
-        "stage", "pp", "pp_rank", "pipeline_rank", "pipeline_parallel_rank", "pp_id", "pp_stage", "stage_id",
+        "pp", "pp_rank", "pipeline_rank", "pipeline_parallel_rank", "pp_id", "pp_stage", "stage", "stage_id",
         "pipeline_stage",
     ),
-    "step": ("step", "iteration", "iter", "global_step", "step_id", "step_num"),
+    "step": ("global_step", "step", "iteration", "iter", "step_id", "step_num"),
     "op": ("op", "optype", "op_type", "operation", "operation_type", "op_name", "phase", "name", "type"),
     "microbatch": ("microbatch", "micro_batch", "mb_id", "mbid", "microbatch_id", "micro_batch_id", "mb"),
     "start": (

@@ -262,6 +262,14 @@ def test_columns_are_mapped_and_times_scaled():
     assert seconds[3, 7]["forward"] == pytest.approx(0.25)
 
 
+def test_columns_of_the_whole_job_come_first():
+    """Beside a step of the epoch, a rank of the node and a stage of another kind."""
+    head = ["step", "global_step", "rank", "global rank", "stage", "pp_rank", *HEAD[2:]]
+    seconds, found, _ = load(table([[0, 70 + s, 1, 9, "warmup", 3, "f", s, 1.0] for s in range(2)], head))
+    assert sorted(seconds) == [(9, 70), (9, 71)]
+    assert found[0].event.pp == [3]
+
+
 def test_rank_from_place():
     """Without a rank it follows from stage and dp, and that is said."""
     rows = [[dp, stage, 0, "f", 0.0, 1.0] for stage in range(2) for dp in range(3)]
