@@ -23,7 +23,7 @@ from paceline.identity import node_of
 from paceline.settings import CLUSTER, NO_COMMANDS
 
 from .agent import Agent, Identity
-from .buffers import GpuBuffer, HostBuffer
+from .buffers import DeviceBuffer, GpuBuffer, HostBuffer
 from .gpu import Gpus
 from .host import Host
 from .logs import to_stderr
@@ -55,11 +55,10 @@ def main(argv: list[str] | None = None) -> int:
     obeys = not (options.no_commands or NO_COMMANDS.read(environ))
     publisher = _publisher(options, environ, identity, stop)
     commands = None if options.stdout or options.once else _commands(options, environ, identity, publisher, obeys)
-    gpus = Gpus(_loader(options))
     agent = Agent(
         identity,
         HostBuffer(Host()),
-        GpuBuffer(gpus, ProcessOwners()),
+        _devices(options),
         publisher,
         options.interval,
         (lambda: None) if commands is None else partial(commands.turn, {node_target(identity.node)}),
@@ -88,6 +87,14 @@ def _commands(
 
 def _not_heard(cause: str) -> None:
     log.warning("no commands are heard: %s", cause)
+
+
+def _devices(options: Namespace) -> DeviceBuffer:
+    if not options.dcgm:
+        return GpuBuffer(Gpus(_loader(options)), ProcessOwners())
+    from .exporter import SCRAPE_S, ExporterBuffer, fetch
+
+    return ExporterBuffer(partial(fetch, options.dcgm), 0.0 if options.once else max(SCRAPE_S, options.interval))
 
 
 def _loader(options: Namespace) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from paceline.events import NodeDescribed
 from paceline.topics import DEVICE, HOST, NODE, Topic
 
-from .buffers import GpuBuffer, HostBuffer
+from .buffers import DeviceBuffer, HostBuffer
 from .publishers import EventPublisher
 from .sampler import Sampler
 from .schedule import Schedule
@@ -40,7 +40,7 @@ class Agent:
         self,
         identity: Identity,
         host: HostBuffer,
-        gpus: GpuBuffer,
+        gpus: DeviceBuffer,
         publisher: EventPublisher,
         interval_s: float = 1.0,
         answer_commands: Callable[[], None] = lambda: None,

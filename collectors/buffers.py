@@ -5,15 +5,16 @@ Rule of this file: only sampling threads talk to NVML; a lock is held to hand ro
 
 import threading
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from paceline.events import DeviceSamples, HostSamples
+from paceline.gpu.sample_rows import device_samples
 
 from .gpu import Gpus
 from .host import Host
 from .inventory import describe
 from .processes import ProcessOwners, processes
-from .row_batch import RowBatch, device_samples, host_samples
+from .row_batch import RowBatch, host_samples
 
 #: Seconds between two looks at which process uses which GPU.
 PROCESSES_S = 5.0
@@ -42,6 +43,22 @@ class HostBuffer:
         if not rows:
             return None
         return host_samples(rows, self._host.network_errors(), self._host.not_measured(), **producer)
+
+
+class DeviceBuffer(Protocol):
+    """Where GPU samples come from: NVML, or an exporter."""
+
+    def sample(self) -> None:
+        """Add a row a device, if it is time."""
+
+    def cut(self, **producer: Any) -> DeviceSamples | None:
+        """The event of the rows since the last cut; None without any."""
+
+    def inventory(self) -> dict[str, Any] | None:
+        """The inventory, where there is one to say."""
+
+    def close(self) -> None:
+        """Give everything back."""
 
 
 class GpuBuffer:

@@ -7,13 +7,13 @@ from typing import Any
 
 from paceline.gpu.answers import Answers
 from paceline.gpu.queries import QUERIES, NvmlQuery
-from paceline.gpu.readings import Value
+from paceline.gpu.sample_rows import DEVICE_COLUMNS as COLUMNS
+from paceline.gpu.sample_rows import Row
 
 from . import gpm
 from .gpm import Gpm
 from .pcie import Throughput
 from .rates import Rate
-from .sample_columns import DEVICE_COLUMNS as COLUMNS
 from .xid_listener import XidListener
 
 #: Seconds until a lost device is tried again.
@@ -26,8 +26,6 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(gpm.COLUMNS, "NVML collector, from Hopper on"),
     **dict.fromkeys(_XID_COLUMNS, "NVML collector"),
 }
-
-Row = dict[str, Value]
 
 
 class Device:

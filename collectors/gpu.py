@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.gpu.driver import errors, is_lost, reason
+from paceline.gpu.sample_rows import Row
 
-from .device import Device, Row
+from .device import Device
 from .pcie import Throughput
 
 log = logging.getLogger("paceline.collect.gpu")

@@ -22,19 +22,25 @@ from .gpu import Gpus
 def describe(gpus: Gpus, time_s: float, proc: Path = Path("/proc")) -> dict[str, Any]:
     """The inventory of this node, with the GPUs that are open now: NodeDescribed's fields but the producer's."""
     why = gpus.missing if gpus.absent is None else {"devices": gpus.absent}
+    ask = _Asker(gpus.nvml, why)
+    return describe_host(time_s, why, proc) | {
+        "driver": ask.text("driver", lambda nvml: nvml.nvmlSystemGetDriverVersion()),
+        "cuda": ask.text("cuda", lambda nvml: _cuda(nvml.nvmlSystemGetCudaDriverVersion_v2())),
+        "devices": [_device(ask, device) for device in gpus.devices],
+    }
+
+
+def describe_host(time_s: float, why: dict[str, str], proc: Path = Path("/proc")) -> dict[str, Any]:
+    """The inventory without GPUs; ``why`` says what is not measured, and is added to."""
     cpu_model = _cpu_model(proc / "cpuinfo")
     if cpu_model is None:
         why["cpu_model"] = "/proc/cpuinfo does not name it"
-    ask = _Asker(gpus.nvml, why)
     return {
         "time_s": time_s,
         "cpu_model": cpu_model,
         "cpu_count": os.cpu_count() or 1,
         "memory_total_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
-        "driver": ask.text("driver", lambda nvml: nvml.nvmlSystemGetDriverVersion()),
-        "cuda": ask.text("cuda", lambda nvml: _cuda(nvml.nvmlSystemGetCudaDriverVersion_v2())),
-        "devices": [_device(ask, device) for device in gpus.devices],
         "not_measured": why,
     }
 

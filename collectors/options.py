@@ -6,6 +6,7 @@ Rule of this file: pure. A wrong option is one line that names it, its value and
 import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option
 from paceline.settings import COLLECT_INTERVAL_S, number, whole
@@ -16,6 +17,7 @@ examples:
   paceline collect --brokers kafka1:9092            the same for other brokers
   paceline collect --stdout --once                  one sample of everything, with no broker
   paceline collect --stdout --seconds 60 >node.jsonl    a recording, with no broker
+  paceline collect --dcgm http://localhost:9400     GPUs as this node's dcgm-exporter tells them, not by NVML
   paceline collect --simulate 8 --interval 0.1      eight simulated GPUs at 10 Hz, to try a dashboard out
 
 It needs no root. docs/collectors.md lists every column, where it comes from and what it needs.
@@ -37,6 +39,24 @@ def _kind(parse: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
     return read
 
 
+def metrics_url(raw: str) -> str:
+    """``raw`` as the address of an exporter's metrics; /metrics where it names no path.
+
+    >>> metrics_url("http://localhost:9400")
+    'http://localhost:9400/metrics'
+
+    Raises:
+        ValueError: no http or https address, or one with a password in it.
+    """
+    parts = urlsplit(raw)
+    if parts.scheme not in ("http", "https") or not parts.hostname or any(letter <= " " for letter in raw):
+        raise ValueError("not an address")
+    if "@" in parts.netloc:
+        raise ValueError("passwords in addresses end in logs")
+    _ = parts.port  # Raises what is no port.
+    return raw if parts.path not in ("", "/") else parts._replace(path="/metrics").geturl()
+
+
 def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
     """The options in ``argv``, defaults from ``environ``.
 
@@ -52,7 +72,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     allowed = COLLECT_INTERVAL_S.allowed
-    target, end = parser.add_mutually_exclusive_group(), parser.add_mutually_exclusive_group()
+    target, end, source = (parser.add_mutually_exclusive_group() for _ in range(3))
     add_brokers_option(target)
     parser.add_argument(
         "--interval",
@@ -67,7 +87,13 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
     add_no_commands_option(parser)
     end.add_argument("--once", action="store_true", help="one sample of everything, then end")
     end.add_argument("--seconds", metavar="N", type=_kind(number(0.1, 1e9), "0.1 and more"), help="end after N seconds")
-    parser.add_argument(
+    source.add_argument(
+        "--dcgm",
+        metavar="URL",
+        type=_kind(metrics_url, "http://HOST:PORT of a dcgm-exporter"),
+        help="the GPUs of a dcgm-exporter instead of NVML's, asked every 5 s",
+    )
+    source.add_argument(
         "--simulate", metavar="N", type=_kind(whole(1, 64), "1 to 64"), help="N simulated GPUs instead of NVML"
     )
     parser.add_argument("--verbose", action="store_true", help="log more on standard error")

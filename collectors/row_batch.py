@@ -6,11 +6,11 @@ Rule of this file: pure. Rows carry Unix times; an event says them as offsets fr
 from collections.abc import Iterable
 from typing import Any
 
-from paceline.events import DeviceProcess, DeviceSamples, HostSamples, NetworkErrors
+from paceline.events import HostSamples, NetworkErrors
+from paceline.gpu.sample_rows import offsets_s
 
-from .device import Row
 from .host import HostRow
-from .sample_columns import DEVICE_COLUMNS, HOST_COLUMNS
+from .sample_columns import HOST_COLUMNS
 
 #: Rows kept while nobody takes them, a minute at the fastest interval and 8 GPUs; then the oldest go.
 MOST_ROWS = 10_000
@@ -38,39 +38,6 @@ class RowBatch:
         return rows
 
 
-def _offsets(rows: list[tuple[float, str, Any]], start_s: float) -> list[float]:
-    return [round(time_s - start_s, 6) for time_s, _, _ in rows]
-
-
-def device_samples(
-    rows: list[tuple[float, str, Row]],
-    looked_s: float,
-    processes: list[DeviceProcess],
-    uuids: list[str],
-    not_measured: dict[str, str],
-    **producer: Any,
-) -> DeviceSamples:
-    """The event of ``rows``; without any, of what the last look, at ``looked_s``, did not find.
-
-    ``processes`` name devices by their place in ``uuids``.
-    """
-    start_s = rows[0][0] if rows else looked_s
-    # A device that has just gone still has rows.
-    names = [*uuids, *sorted({uuid for _, uuid, _ in rows} - set(uuids))]
-    place = {uuid: index for index, uuid in enumerate(names)}
-    columns: dict[str, Any] = {name: [row[name] for _, _, row in rows] for name in DEVICE_COLUMNS}
-    return DeviceSamples(
-        **producer,
-        **columns,
-        t0_s=start_s,
-        uuids=names,
-        device=[place[uuid] for _, uuid, _ in rows],
-        time_s=_offsets(rows, start_s),
-        processes=processes,
-        not_measured=not_measured,
-    )
-
-
 def host_samples(
     rows: list[tuple[float, str, HostRow]],
     network_errors: list[NetworkErrors],
@@ -84,7 +51,7 @@ def host_samples(
         **producer,
         **columns,
         t0_s=start_s,
-        time_s=_offsets(rows, start_s),
+        time_s=offsets_s(rows, start_s),
         network_errors=network_errors,
         not_measured=not_measured,
     )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from collectors.device import SOURCES
+from collectors.column_sources import SOURCES
 from paceline.schema import documents
 from streams.nodes.rules_page import page
 

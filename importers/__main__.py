@@ -1,4 +1,4 @@
-"""``paceline import``: profiler traces, NCCL Inspector logs and op timelines to a recording.
+"""``paceline import``: profiler traces, op timelines, NCCL's and dcgm-exporter's texts to a recording.
 
 Rule of this file: files, output and what is said about them. What a source means is the importers' business.
 """
@@ -32,9 +32,11 @@ EXAMPLES = """examples:
   paceline import nccl-inspector nccl-inspector-4711/*.log -o run.jsonl.zst
   paceline import timeline ops.parquet -o run.jsonl.zst
   paceline import timeline ops.csv --time-unit us --map stage=pp_rank --map op=kind --op FWD1=forward -o run.jsonl.zst
+  paceline import dcgm scrapes/*.prom -o run.jsonl.zst
   paceline analyze run.jsonl.zst
 
 kineto: PyTorch profiler traces (.json, .json.gz), one a rank.  nccl-inspector: its JSON files.
+dcgm: texts of a dcgm-exporter (also .gz), each one look at a node: its timestamps count, else when a file was modified.
 timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, and columns for step, op, duration and
 rank (or dp and stage), if there are any also for microbatch, start and node. Usual names are found without --map."""
 #: Fields that --map knows, and what ops may be called.
@@ -49,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("kind", choices=("kineto", "nccl-inspector", "timeline"))
+    made.add_argument("kind", choices=("kineto", "nccl-inspector", "timeline", "dcgm"))
     made.add_argument("files", nargs="+", metavar="FILE", help="files of one run; * is understood")
     made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
     made.add_argument("--job", default="imported", metavar="NAME", help="the job's name (default: imported)")
@@ -82,7 +84,7 @@ def main(argv: list[str]) -> int:
 def _import(options: argparse.Namespace) -> int:
     files = [path for pattern in options.files for path in (sorted(glob.glob(pattern)) or [pattern])]
     notes = Notes()
-    sources = {"kineto": _kineto, "nccl-inspector": _inspector, "timeline": _timeline}
+    sources = {"kineto": _kineto, "nccl-inspector": _inspector, "timeline": _timeline, "dcgm": _dcgm}
     imported = sources[options.kind](options, files, notes)
     # Nothing is written before the first message is there: a wrong file leaves an old recording as it was.
     first = next(imported, None)
@@ -95,7 +97,8 @@ def _import(options: argparse.Namespace) -> int:
             writer.write_event(message)
     for line in notes.lines():
         say(line)
-    say(f"{writer.messages} messages of job {options.job} in {options.output}")
+    of_job = "" if options.kind == "dcgm" else f" of job {options.job}"
+    say(f"{writer.messages} messages{of_job} in {options.output}")
     return 0
 
 
@@ -135,6 +138,18 @@ def _inspector(options: argparse.Namespace, files: list[str], notes: Notes) -> I
         with _open(path, options.most_unpacked) as stream:
             inspector.read(stream)
     yield from inspector.messages()
+
+
+def _dcgm(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
+    from .dcgm import DcgmTexts  # The Prometheus client's parser takes a while to import.
+
+    texts, progress = DcgmTexts(notes), Progress()
+    for path in files:
+        progress.tell(f"reading {path}")
+        with _open(path, options.most_unpacked) as stream:
+            texts.read(stream, path, Path(path).stat().st_mtime)
+    progress.end()
+    yield from texts.messages()
 
 
 @contextlib.contextmanager

@@ -25,6 +25,7 @@ _NOT_COLUMNS = {
     "processes",
     "network_errors",
     "not_measured",
+    "dcgm",
 }
 
 
@@ -130,6 +131,15 @@ def decode(topic: Topic, data: bytes) -> Any:
     if topic.encoding == "msgpack":
         _check_raw(event)
         return event
+    _check_lengths(event)
+    for column, words in _INDICES.get(type(event), ()):
+        if max(getattr(event, column), default=-1) >= len(getattr(event, words)):
+            raise WireError(f"{column}: an index beyond {words}, which has {len(getattr(event, words))}")
+    return event
+
+
+def _check_lengths(event: Any) -> None:
+    """Refuse an event whose columns are of unequal length."""
     for names in _COLUMNS.get(type(event), ()):
         lengths = {name: len(getattr(event, name)) for name in names}
         if len(set(lengths.values())) > 1:
@@ -137,10 +147,9 @@ def decode(topic: Topic, data: bytes) -> Any:
     for column, other in _OPTIONAL.get(type(event), ()):
         if getattr(event, column) and len(getattr(event, column)) != len(getattr(event, other)):
             raise WireError(f"{column} has {len(getattr(event, column))} entries, {other} {len(getattr(event, other))}")
-    for column, words in _INDICES.get(type(event), ()):
-        if max(getattr(event, column), default=-1) >= len(getattr(event, words)):
-            raise WireError(f"{column}: an index beyond {words}, which has {len(getattr(event, words))}")
-    return event
+    for name, entries in event.dcgm.items() if isinstance(event, events.DeviceSamples) else ():
+        if len(entries) != len(event.device):
+            raise WireError(f"dcgm: {name[:64]} has {len(entries)} entries, device {len(event.device)}")
 
 
 def untyped(topic: Topic, data: bytes) -> Any:

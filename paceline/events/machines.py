@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.events.base import Accounted, Index, Number, Produced, Seconds, Time, Whole
+from paceline.events.base import Accounted, Index, Number, Produced, Seconds, Time, Whole, Word
 
 
 class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,8 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     ``device`` indexes ``uuids``; every column has one entry a row, and a column that the card does not answer holds
     only ``None``. Where no GPU of the node opens there are no rows; ``not_measured`` says why, as ``device[N]`` by the
     driver's number. ``throttle_reasons`` is NVML's bit mask of clock-event reasons. Counters are as NVML gives them
-    (since driver load); rates are over the interval since the previous sample.
+    (since driver load); rates are over the interval since the previous sample. ``dcgm`` has, from a dcgm-exporter, the
+    columns that NVML has not: by DCGM's field name, in DCGM's unit, an entry a row.
     """
 
     node: str
@@ -92,6 +93,7 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     xid: list[Whole | None]
     processes: list[DeviceProcess] = []
     not_measured: dict[str, str] = {}
+    dcgm: dict[Word, list[Number | None]] = {}
 
 
 class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,6 +56,15 @@ ECC_DBE_VOLATILE = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
 ECC_SBE_AGGREGATE = "DCGM_FI_DEV_ECC_SBE_AGG_TOTAL"
 ECC_DBE_AGGREGATE = "DCGM_FI_DEV_ECC_DBE_AGG_TOTAL"
 GRAPHICS_ENGINE_ACTIVE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
+SM_OCCUPANCY = "DCGM_FI_PROF_SM_OCCUPANCY"
+FB_USED_SHARE = "DCGM_FI_DEV_FB_USED_PERCENT"
+MAX_SM_CLOCK = "DCGM_FI_DEV_MAX_SM_CLOCK"
+PCIE_MAX_GENERATION, PCIE_MAX_WIDTH = "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
+RETIRED_SBE, RETIRED_DBE = "DCGM_FI_DEV_RETIRED_SBE", "DCGM_FI_DEV_RETIRED_DBE"
+REMAPPED_UNCORRECTABLE = "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"
+REMAPPED_CORRECTABLE = "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS"
+#: Fields with a rule that NVML has no number for: our samples carry them by these names, in DCGM's unit.
+ONLY_DCGM = (FB_USED_SHARE, ECC_SBE_AGGREGATE, ECC_DBE_AGGREGATE, GRAPHICS_ENGINE_ACTIVE, SM_OCCUPANCY)
 
 FIELDS = (
     Field(100, "DCGM_FI_DEV_SM_CLOCK", "sm_clock_mhz", "MHz", dcgm_unit="MHz"),
@@ -69,6 +78,7 @@ FIELDS = (
         aliases=(Alias("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", 1.0),),
         note=legend(),
     ),
+    Field(113, MAX_SM_CLOCK, "", "MHz", dcgm_unit="MHz", listed="off by default", note="the card's highest"),
     Field(140, "DCGM_FI_DEV_MEMORY_TEMP", "memory_temperature_celsius", "°C", dcgm_unit="°C"),
     Field(
         150,
@@ -144,13 +154,17 @@ FIELDS = (
         aliases=(Alias("DCGM_FI_DEV_XID_ERROR", 1.0),),
         note="the last XID, not a count: see the table of codes",
     ),
+    Field(235, PCIE_MAX_GENERATION, "", "", listed="off by default", note="the card's highest, in its slot"),
+    Field(236, PCIE_MAX_WIDTH, "", "lanes", listed="off by default", note="the card's highest, in its slot"),
+    Field(237, "DCGM_FI_DEV_PCIE_LINK_GEN", "pcie_generation", "", listed="off by default"),
+    Field(238, "DCGM_FI_DEV_PCIE_LINK_WIDTH", "pcie_width", "lanes", listed="off by default"),
     Field(250, "DCGM_FI_DEV_FB_TOTAL", "fb_total_bytes", "bytes", factor=MIB, dcgm_unit="MiB", listed="never listed"),
     Field(251, "DCGM_FI_DEV_FB_FREE", "fb_free_bytes", "bytes", factor=MIB, dcgm_unit="MiB"),
     Field(252, "DCGM_FI_DEV_FB_USED", "fb_used_bytes", "bytes", factor=MIB, dcgm_unit="MiB"),
     Field(253, "DCGM_FI_DEV_FB_RESERVED", "", "bytes", factor=MIB, dcgm_unit="MiB"),
     Field(
         254,
-        "DCGM_FI_DEV_FB_USED_PERCENT",
+        FB_USED_SHARE,
         "memory_ratio",
         "ratio",
         listed="off by default",
@@ -160,6 +174,10 @@ FIELDS = (
     Field(311, ECC_DBE_VOLATILE, "ecc_uncorrected", "errors", listed="off by default"),
     Field(312, ECC_SBE_AGGREGATE, "", "errors", listed="off by default"),
     Field(313, ECC_DBE_AGGREGATE, "", "errors", listed="off by default"),
+    Field(390, RETIRED_SBE, "", "pages", listed="off by default", note="`retired_pages` is 390 + 391"),
+    Field(391, RETIRED_DBE, "", "pages", listed="off by default"),
+    Field(393, REMAPPED_UNCORRECTABLE, "", "rows", note="`remapped_rows` is 393 + 394"),
+    Field(394, REMAPPED_CORRECTABLE, "", "rows"),
     Field(
         449,
         "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
@@ -184,7 +202,7 @@ FIELDS = (
     ),
     Field(
         1003,
-        "DCGM_FI_PROF_SM_OCCUPANCY",
+        SM_OCCUPANCY,
         "sm_occupancy_ratio",
         "ratio",
         listed="off by default",
@@ -254,6 +272,17 @@ def measured(value: float | None) -> float | None:
     if not math.isfinite(number) or number < 0.0 or number >= FP64_BLANK:
         return None
     return number
+
+
+def rank_of_name(field: Field, name: str) -> tuple[bool, int, int]:
+    """Sorts names under which one column is exported: the one to believe first.
+
+    A wrong name comes last. The profiling fields, whose numbers are higher, replace deprecated ones, and a field's
+    first name is older than its aliases.
+    """
+    names = [field.name, *(alias.name for alias in field.aliases)]
+    wrong = any(alias.name == name and alias.wrong for alias in field.aliases)
+    return wrong, -field.field_id, names.index(name)
 
 
 def exported(column: str) -> Iterator[tuple[str, float]]:

@@ -23,8 +23,9 @@ by `make docs`. Names, ids and units are those of NVIDIA's field headers (DCGM 4
 default-counters.csv (May 2026). Many guides repeat wrong ones: `reading(name, value)` and `assess(sample)` in
 `streams/nodes/rules.py` accept them and put them right.
 
-- Paceline measures GPUs by NVML. It reads DCGM's metrics in one place, to fill the forecaster's history from a
-  Prometheus server; the rules below are fed by none of them. *Fed by* says of each rule what feeds it today.
+- Paceline measures GPUs by NVML, or reads what a dcgm-exporter tells of them (`paceline collect --dcgm URL`,
+  `paceline import dcgm`): the same facts, the same samples. *Fed by* says of each rule what feeds it, where the
+  exporter is told to export it.
 - A metric that is not exported is *not measured*: it has no reading, and it is never taken for 0.
 - Blanks are dropped: DCGM's begin at {FP64_BLANK:.0f} for fractions and at 0x7ffffffffffffff0 for whole numbers.
 - The table reads a number. Findings take more: how long it lasts, who uses the GPU, and what it was before
@@ -105,17 +106,14 @@ def fed_by(names: Iterable[str], sources: Mapping[str, str]) -> str:
     """What feeds a rule over the numbers ``names``: every column that they are made of must be filled.
 
     >>> fed_by(["power_ratio"], {"power_w": "a", "power_limit_w": "a"}), fed_by(["sm_occupancy_ratio"], {})
-    ('a', 'only from a DCGM source; not read yet')
+    ('a', 'nothing: no source tells `sm_occupancy_ratio`')
     """
     made_of = {quotient.name: quotient.columns for quotient in QUOTIENTS}
     columns = [column for name in names for column in made_of.get(name, (name,))]
     missing = [column for column in columns if column not in sources]
     if not missing:
         return " and ".join(dict.fromkeys(sources[column] for column in columns))
-    exported = {field.column or field.name for field in FIELDS}
-    if exported.issuperset(missing):
-        return "only from a DCGM source; not read yet"
-    return f"nothing: no source tells {', '.join(f'`{column}`' for column in missing if column not in exported)}"
+    return f"nothing: no source tells {', '.join(f'`{column}`' for column in missing)}"
 
 
 def _quotients() -> Iterable[tuple[object, ...]]:

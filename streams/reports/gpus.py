@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from paceline.events import DeviceSamples
-from paceline.gpu.dcgm import measured
+from paceline.gpu.dcgm import ECC_DBE_AGGREGATE, ECC_SBE_AGGREGATE, ONLY_DCGM, measured
 from paceline.visible import visible
 
 from ..nodes.node_config import MOST_DEVICES
@@ -21,6 +21,9 @@ MEANS = (
     *("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"),
 )
 HIGHEST = ("pcie_generation", "pcie_width", "ecc_corrected", "ecc_uncorrected")
+#: The same of the columns that only DCGM has, by its names.
+DCGM_HIGHEST = (ECC_SBE_AGGREGATE, ECC_DBE_AGGREGATE)
+DCGM_MEANS = tuple(name for name in ONLY_DCGM if name not in DCGM_HIGHEST)
 
 
 class GpuReport:
@@ -40,14 +43,14 @@ class GpuReport:
             if key not in self.samples and len(self.samples) >= MOST_DEVICES:
                 continue
             self.samples[key] = self.samples.get(key, 0) + 1
-            sums = self.sums.setdefault(key, np.zeros((2, len(MEANS))))
-            for place, name in enumerate(MEANS):
-                value = measured(getattr(event, name)[row])
+            sums = self.sums.setdefault(key, np.zeros((2, len(MEANS) + len(DCGM_MEANS))))
+            for place, name in enumerate((*MEANS, *DCGM_MEANS)):
+                value = _measured(event, name, row)
                 if value is not None:
                     sums[:, place] += (value, 1.0)
             most = self.most.setdefault(key, {})
-            for name in HIGHEST:
-                value = measured(getattr(event, name)[row])
+            for name in (*HIGHEST, *DCGM_HIGHEST):
+                value = _measured(event, name, row)
                 if value is not None:
                     most[name] = max(value, most.get(name, value))
 
@@ -55,7 +58,7 @@ class GpuReport:
         """(node, GPU) -> what the table says of its means."""
         assessed = {}
         for key, (sums, counts) in self.sums.items():
-            means = {name: sums[at] / counts[at] for at, name in enumerate(MEANS) if counts[at]}
+            means = {name: sums[at] / counts[at] for at, name in enumerate((*MEANS, *DCGM_MEANS)) if counts[at]}
             assessed[key] = assess(means | self.most[key])
         return assessed
 
@@ -68,6 +71,11 @@ class GpuReport:
             lines.append(f"{uuid} on {node}, {self.samples[node, uuid]} samples")
             lines += [_line(reading) for reading in readings] or ["  nothing measured that has a rule"]
         return "\n".join(map(visible, lines))
+
+
+def _measured(event: DeviceSamples, name: str, row: int) -> float | None:
+    column = event.dcgm.get(name) if name in ONLY_DCGM else getattr(event, name)
+    return measured(column[row]) if column else None
 
 
 def _line(reading: Reading) -> str:

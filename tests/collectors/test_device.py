@@ -4,9 +4,9 @@ import pytest
 from collectors.device import BLANK, LOST_RETRY_S, SOURCES
 from collectors.gpm import COLUMNS as ACTIVITY
 from collectors.gpu import Gpus
-from collectors.sample_columns import DEVICE_COLUMNS
 from paceline.gpu.queries import QUERIES, SELDOM_S
 from paceline.gpu.refusals import RETRY_S
+from paceline.gpu.sample_rows import DEVICE_COLUMNS
 
 NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 NO_PERMISSION = pynvml.NVML_ERROR_NO_PERMISSION

@@ -1,6 +1,7 @@
 from collectors.host import Host
-from collectors.row_batch import RowBatch, device_samples, host_samples
+from collectors.row_batch import RowBatch, host_samples
 from paceline import wire
+from paceline.gpu.sample_rows import device_samples
 from paceline.topics import DEVICE, HOST
 
 PRODUCER = {"cluster": "c", "producer": "p", "sequence": 0, "node": "n"}

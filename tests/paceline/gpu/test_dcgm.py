@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from collectors.sample_columns import DEVICE_COLUMNS
 from paceline.gpu import dcgm
 from paceline.gpu.dcgm import FIELDS, FP64_BLANK, INT64_BLANK, WRONG_IDS
+from paceline.gpu.sample_rows import DEVICE_COLUMNS
 
 #: Columns of an exporter's sample that our own samples do not have.
 EXPORTED_ONLY = {"fb_free_bytes", "memory_ratio", "sm_occupancy_ratio"}

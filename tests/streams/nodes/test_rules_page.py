@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.device import SOURCES
+from collectors.column_sources import SOURCES
 from paceline.gpu.dcgm import FIELDS
 from paceline.gpu.xids import XIDS
 from streams.nodes import rules_page
@@ -29,10 +29,10 @@ def test_every_metric_alias_and_code_is_on_the_page():
 @pytest.mark.parametrize(
     ("names", "fed"),
     [
-        (["temperature_celsius"], "NVML collector"),
-        (["sm_active_ratio"], "NVML collector, from Hopper on"),
-        (["pcie_ratio", "utilization_ratio"], "NVML collector"),
-        (["sm_occupancy_ratio"], "only from a DCGM source; not read yet"),
+        (["temperature_celsius"], "NVML collector, dcgm-exporter"),
+        (["sm_active_ratio"], "NVML collector, from Hopper on, dcgm-exporter"),
+        (["pcie_ratio", "utilization_ratio"], "NVML collector, dcgm-exporter"),
+        (["sm_occupancy_ratio"], "dcgm-exporter"),
         (["nvlink_ratio"], "nothing: no source tells `nvlink_rated_bytes_per_s`"),
         (["nvlink_ratio", "pcie_ratio"], "nothing: no source tells `nvlink_rated_bytes_per_s`"),
     ],

@@ -1,0 +1,300 @@
+"""What a dcgm-exporter says of a node's GPUs at one time, in the words of our samples.
+
+Rule of this file: pure, and the one place where DCGM's series become rows. What NVML would say of the same facts is
+said alike: units, ratios, sums of two counters, memory without the driver's reserve; a blank or a metric that is not
+exported is *not measured*, with the reason, and never 0.
+
+A GPU under MIG is one device here, as everywhere: what is told of its instances is added up where that gives the
+whole (memory), taken where all of them repeat the GPU's (temperature, power, counters), and else not measured.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from paceline.events import DeviceDescribed, DeviceProcess, DeviceSamples, Whole
+from paceline.gpu import dcgm
+from paceline.gpu.dcgm import measured
+from paceline.gpu.exporter_text import Series, read
+from paceline.gpu.readings import Value
+from paceline.gpu.sample_rows import DEVICE_COLUMNS, Row
+
+#: GPUs of one text: of a node, or of many where several exporters' texts were joined.
+MOST_GPUS = 4096
+_INDEX_DIGITS = 4
+NOT_EXPORTED, BLANK = "not exported", "DCGM gives no value"
+OF_INSTANCES = "told of MIG instances alone"
+UNATTRIBUTED = "no pod and no hpc_job in the labels"
+#: Columns of two counters that NVML's row adds up, too.
+_SUMS = {
+    "retired_pages": (dcgm.RETIRED_SBE, dcgm.RETIRED_DBE),
+    "remapped_rows": (dcgm.REMAPPED_UNCORRECTABLE, dcgm.REMAPPED_CORRECTABLE),
+}
+#: What a DeviceDescribed is made of, beside its labels.
+_RATED = {
+    "pcie_generation_max": dcgm.PCIE_MAX_GENERATION,
+    "pcie_width_max": dcgm.PCIE_MAX_WIDTH,
+    "sm_clock_max_mhz": dcgm.MAX_SM_CLOCK,
+}
+#: Columns that add up over the instances of a GPU, and endings of those that no sum or maximum makes whole.
+_OF_AN_INSTANCE = ("fb_used_bytes", "fb_free_bytes", "fb_total_bytes")
+_SHARES = ("_ratio", "_per_s", dcgm.GRAPHICS_ENGINE_ACTIVE, dcgm.SM_OCCUPANCY, dcgm.FB_USED_SHARE)
+_WHOLE = {field.name for field in msgspec.structs.fields(DeviceSamples) if field.type == list[Whole | None]}
+
+
+class _Source(NamedTuple):
+    """What fills ``column``: under one of several names, the smaller ``order`` first; ``factor`` to its unit."""
+
+    column: str
+    factor: float
+    order: tuple[bool, int, int]
+
+
+def _sources() -> dict[str, _Source]:
+    columns = {*DEVICE_COLUMNS, "fb_free_bytes"}
+    kept = {*dcgm.ONLY_DCGM, *(name for names in _SUMS.values() for name in names), *_RATED.values()}
+    sources = {}
+    for field in dcgm.FIELDS:
+        ours = field.column in columns
+        if not ours and field.name not in kept:
+            continue
+        column = field.column if ours else field.name
+        # What has no column keeps DCGM's unit: an alias with another factor is taken to that one.
+        for name, factor in ((field.name, field.factor), *((alias.name, alias.factor) for alias in field.aliases)):
+            scale = factor if ours else factor / field.factor
+            sources[name] = _Source(column, scale, dcgm.rank_of_name(field, name))
+    return sources
+
+
+#: Every name that is read -> what it fills.
+SOURCES = _sources()
+#: The columns that an exporter can fill, of samples and of rules.
+COLUMNS = frozenset({*(source.column for source in SOURCES.values()), *_SUMS, "fb_total_bytes"} - set(_RATED.values()))
+
+
+class ExportedGpu(NamedTuple):
+    """One GPU: its name and number, its row, which columns it does not measure and why, and who uses it.
+
+    ``owners`` are (job, name), None where the labels attribute no GPU to anyone.
+    """
+
+    uuid: str
+    number: int | None
+    row: Row
+    why: dict[str, str]
+    owners: tuple[tuple[str, str], ...] | None
+    described: DeviceDescribed
+
+
+class Scrape(NamedTuple):
+    """The GPUs of one node at one time, by the driver's index. ``node`` is "" and ``time_s`` None where not told."""
+
+    node: str
+    time_s: float | None
+    driver: str
+    gpus: list[ExportedGpu]
+
+
+class _Told:
+    """The series of one GPU at one time."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, str] = {}
+        self.owners: dict[tuple[str, str], None] = {}
+        self.attributed = False
+        #: column -> (order, MIG instance) -> value
+        self.cells: dict[str, dict[tuple[tuple[bool, int, int], str], float]] = {}
+
+
+def node_of_labels(labels: dict[str, str]) -> str:
+    """The node that ``labels`` name, or "": ``Hostname`` became ``hostname`` in May 2026; a Prometheus adds others."""
+    return labels.get("hostname") or labels.get("Hostname") or labels.get("node") or labels.get("instance") or ""
+
+
+def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
+    """What ``text`` says, a node and time each, by time. What cannot be used is counted in ``left_out``."""
+    told: dict[tuple[str, float | None], dict[str, _Told]] = {}
+    count = 0
+    for series in read(text, SOURCES, left_out):
+        uuid = series.labels.get("UUID") or (f"gpu {series.labels['gpu']}" if series.labels.get("gpu") else "")
+        if not uuid:
+            left_out["series that name no GPU"] += 1
+            continue
+        gpus = told.setdefault((node_of_labels(series.labels), series.time_s), {})
+        if uuid not in gpus:
+            count += 1
+            if count > MOST_GPUS:
+                left_out[f"series of GPUs beyond {MOST_GPUS:,}"] += 1
+                continue
+            gpus[uuid] = _Told()
+        _take(gpus[uuid], series, left_out)
+    found = [_scrape(node, time_s, gpus) for (node, time_s), gpus in told.items() if gpus]
+    return sorted(found, key=lambda one: (one.time_s or 0.0, one.node))
+
+
+def _take(gpu: _Told, series: Series, left_out: Counter[str]) -> None:
+    source, labels = SOURCES[series.name], series.labels
+    gpu.labels = {**labels, **gpu.labels}
+    gpu.attributed |= "pod" in labels or "hpc_job" in labels
+    owner = _owner(labels)
+    if owner is not None:
+        gpu.owners.setdefault(owner)
+    cell = gpu.cells.setdefault(source.column, {})
+    key = (source.order, labels.get("GPU_I_ID", ""))
+    value = series.value * source.factor if measured(series.value) is not None else -1.0
+    # A GPU that several pods share is told once for each of them, with the same numbers.
+    if cell.setdefault(key, value) != value:
+        left_out["series that are there twice, with different numbers: the first counts"] += 1
+
+
+def _owner(labels: dict[str, str]) -> tuple[str, str] | None:
+    """(job, name): Slurm's job by ``hpc_job``, else the pod, which is as much as Kubernetes' labels tell."""
+    pod, job = labels.get("pod", ""), labels.get("hpc_job", "")
+    if not pod and not job:
+        return None
+    namespace = labels.get("namespace", "")
+    return job or (f"{namespace}.{pod}" if namespace else pod), labels.get("container") or pod or job
+
+
+def _scrape(node: str, time_s: float | None, told: dict[str, _Told]) -> Scrape:
+    gpus = [_gpu(uuid, one) for uuid, one in told.items()]
+    gpus.sort(key=lambda gpu: (gpu.number is None, gpu.number or 0, gpu.uuid))
+    drivers = [one.labels.get("DCGM_FI_DRIVER_VERSION", "") for one in told.values()]
+    return Scrape(node, time_s, max(drivers, default=""), gpus)
+
+
+def _gpu(uuid: str, told: _Told) -> ExportedGpu:
+    cells = {column: _value(column, cell) for column, cell in told.cells.items()}
+    numbers = {column: number for column, number in cells.items() if isinstance(number, float)}
+    if "fb_used_bytes" in numbers and "fb_free_bytes" in numbers:
+        numbers["fb_total_bytes"] = numbers["fb_used_bytes"] + numbers["fb_free_bytes"]
+    for column, names in _SUMS.items():
+        if all(name in numbers for name in names):
+            numbers[column] = sum(numbers[name] for name in names)
+        elif all(name in cells for name in names):
+            cells[column] = BLANK
+    if numbers.get("memory_temperature_celsius") == 0.0:  # A sensor that is not there.
+        numbers["memory_temperature_celsius"], cells["memory_temperature_celsius"] = -1.0, BLANK
+    if cells.get("xid") == BLANK:  # There has been none.
+        numbers["xid"] = 0.0
+    row: Row = {column: _fit(column, numbers.get(column)) for column in (*DEVICE_COLUMNS, *dcgm.ONLY_DCGM)}
+    why = {}
+    for column in DEVICE_COLUMNS:
+        if row[column] is None:
+            reason = cells.get(column, NOT_EXPORTED)
+            why[column] = reason if isinstance(reason, str) else BLANK
+    owners = tuple(told.owners) if told.attributed else None
+    return ExportedGpu(uuid, _index(told.labels), row, why, owners, _described(uuid, told.labels, numbers))
+
+
+def _value(column: str, cell: dict[tuple[tuple[bool, int, int], str], float]) -> float | str:
+    """The number of a column, by the best of its names that has one; else why there is none."""
+    why = BLANK
+    for order in sorted({order for order, _ in cell}):
+        told = {at: value for (by, at), value in cell.items() if by == order and value >= 0.0}
+        if "" in told or not told:
+            if told:
+                return told[""]
+        elif column in _OF_AN_INSTANCE:
+            return sum(told.values())
+        elif column.endswith(_SHARES):
+            why = OF_INSTANCES
+        else:
+            return max(told.values())
+    return why
+
+
+def _fit(column: str, value: float | None) -> Value:
+    """``value`` as the events have it; ratios a hair over 1 are rounding, far over none."""
+    if value is None or measured(value) is None or (column.endswith("_ratio") and value > 1.05):
+        return None
+    if column in _WHOLE:
+        return int(value)
+    return round(min(value, 1.0) if column.endswith("_ratio") else value, 6)
+
+
+def _index(labels: dict[str, str]) -> int | None:
+    raw = labels.get("gpu", "")
+    return int(raw) if raw.isascii() and raw.isdigit() and len(raw) <= _INDEX_DIGITS else None
+
+
+def _described(uuid: str, labels: dict[str, str], numbers: dict[str, float]) -> DeviceDescribed:
+    rated = {field: int(numbers[name]) for field, name in _RATED.items() if measured(numbers.get(name)) is not None}
+    total = numbers.get("fb_total_bytes")
+    return DeviceDescribed(
+        index=_index(labels) or 0,
+        uuid=uuid,
+        name=labels.get("modelName") or "unknown GPU",
+        pci_bus_id=labels.get("pci_bus_id") or None,
+        memory_total_bytes=None if total is None else int(total),
+        mig=bool(labels.get("GPU_I_ID")) or None,
+        **rated,
+    )
+
+
+def uuids(scrape: Scrape) -> list[str]:
+    """The GPUs that rows speak of, in the order of the events."""
+    return [gpu.uuid for gpu in scrape.gpus]
+
+
+def processes(scrape: Scrape) -> list[DeviceProcess]:
+    """Who uses the GPUs, by pod or job; the process ids that no label tells are 0."""
+    return [
+        DeviceProcess(device=place, pid=0, name=name, job=job)
+        for place, gpu in enumerate(scrape.gpus)
+        for job, name in gpu.owners or ()
+    ]
+
+
+def not_measured(scrape: Scrape) -> dict[str, str]:
+    """Why, by column; ``column[N]`` where it holds for GPU N alone, ``device[N]`` for one that is not exported."""
+    why = {f"device[{index}]": NOT_EXPORTED for index in _gaps(gpu.number for gpu in scrape.gpus)}
+    for column in {column for gpu in scrape.gpus for column in gpu.why}:
+        said = [gpu.why.get(column) for gpu in scrape.gpus]
+        if len(set(said)) == 1 and said[0] is not None:
+            why[column] = said[0]
+            continue
+        for place, (gpu, one) in enumerate(zip(scrape.gpus, said, strict=True)):
+            if one is not None:
+                why[f"{column}[{place if gpu.number is None else gpu.number}]"] = one
+    if all(gpu.owners is None for gpu in scrape.gpus):
+        why["processes"] = UNATTRIBUTED
+    return dict(sorted(why.items()))
+
+
+def _gaps(indices: Iterable[int | None]) -> Iterator[int]:
+    """The numbers below the highest that none has: 64 at most, for no node has more GPUs than that."""
+    there = {index for index in indices if index is not None}
+    yield from (index for index in range(min(max(there, default=0), 64)) if index not in there)
+
+
+class LastXids:
+    """XIDs by the gauge that holds the last one: a new number is one that has just come.
+
+    What stands there at the first sight of a GPU came at a time that nobody knows, and the same XID twice in a row
+    cannot be seen.
+
+    >>> xids = LastXids()
+    >>> [xids.update({"GPU-a": code})["GPU-a"] for code in (31, 31, 79, 79)]
+    [None, 0, 79, 0]
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+
+    def update(self, codes: dict[str, int]) -> dict[str, int | None]:
+        """The XIDs that came since the last call, by GPU: 0 where none did, None where that is not known."""
+        new = {
+            uuid: (None if uuid not in self._last else 0 if code == self._last[uuid] else code)
+            for uuid, code in codes.items()
+        }
+        self._last = dict(codes)
+        return new
+
+    def rows(self, scrape: Scrape) -> list[tuple[str, Row]]:
+        """The rows of ``scrape``, (GPU, values): each XID in exactly one of them."""
+        told = [gpu for gpu in scrape.gpus if "xid" not in gpu.why]
+        new = self.update({gpu.uuid: int(gpu.row["xid"] or 0) for gpu in told})
+        return [(gpu.uuid, {**gpu.row, "xid": new.get(gpu.uuid)}) for gpu in scrape.gpus]

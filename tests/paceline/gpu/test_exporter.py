@@ -1,0 +1,182 @@
+"""From a dcgm-exporter's text to rows: units, blanks, names old and new, MIG, who uses a GPU."""
+
+from collections import Counter
+
+import pytest
+
+from paceline.gpu import exporter
+from paceline.gpu.dcgm import FIELDS, ONLY_DCGM
+from paceline.gpu.sample_rows import DEVICE_COLUMNS
+
+
+def line(name, value, gpu=0, **labels):
+    told = {"gpu": gpu, "UUID": f"GPU-{gpu}", "device": f"nvidia{gpu}", "modelName": "A100", "Hostname": "n1"} | labels
+    inside = ",".join(f'{key}="{text}"' for key, text in told.items() if text is not None)
+    return f"DCGM_FI_{name}{{{inside}}} {value}"
+
+
+def load(*lines):
+    left_out = Counter()
+    return exporter.scrapes("\n".join(lines), left_out), left_out
+
+
+def row(*lines):
+    (scrape,), _ = load(*lines)
+    return scrape.gpus[0].row
+
+
+def test_every_column_that_dcgm_has_is_filled():
+    """All fields at once, each by its own name: no column of ours but those of no DCGM field stays empty."""
+    names = [field.name.removeprefix("DCGM_FI_") for field in FIELDS]
+    filled = row(*(line(name, 1) for name in names))
+    assert {name for name in (*DEVICE_COLUMNS, *ONLY_DCGM) if filled[name] is None} == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "column", "ours"),
+    [
+        ("DEV_GPU_UTIL", 97, "utilization_ratio", 0.97),
+        ("DEV_GPU_UTIL_RATIO", 97, "utilization_ratio", 0.97),
+        ("DEV_GPU_TEMP_CELSIUS", 61, "temperature_celsius", 61.0),
+        ("DEV_BOARD_POWER_WATTS", 250.5, "power_w", 250.5),
+        ("PROF_TENSOR_UTIL_RATIO", 0.5, "tensor_active_ratio", 0.5),
+        ("DEV_TENSOR_ACTIVE", 50, "tensor_active_ratio", 0.5),
+        ("DEV_FB_USED", 1024, "fb_used_bytes", 2**30),
+        ("DEV_TOTAL_ENERGY_CONSUMPTION", 1500, "energy_j", 1.5),
+        ("DEV_SM_OCCUPANCY", 50, "DCGM_FI_PROF_SM_OCCUPANCY", 0.5),
+        ("PROF_SM_OCCUPANCY_RATIO", 0.5, "DCGM_FI_PROF_SM_OCCUPANCY", 0.5),
+        ("DEV_GPU_UTIL", 102, "utilization_ratio", 1.0),
+        ("DEV_GPU_UTIL", 300, "utilization_ratio", None),
+        ("DEV_MEMORY_TEMP", 0, "memory_temperature_celsius", None),
+    ],
+)
+def test_numbers_come_in_our_units(name, value, column, ours):
+    """Under the old names, those of 4.6, and those that only guides use."""
+    filled = row(line(name, value))
+    assert filled[column] == ours
+    assert type(filled[column]) is type(ours)
+
+
+@pytest.mark.parametrize("blank", ["9223372036854775794", "140737488355328", "NaN", "+Inf", "-1", "9" * 400])
+def test_a_blank_is_not_measured_and_why_is_said(blank):
+    """It is no number, and told apart from a metric that is not there."""
+    (scrape,), _ = load(line("DEV_POWER_USAGE", blank), line("DEV_GPU_UTIL", 5))
+    assert scrape.gpus[0].row["power_w"] is None
+    why = exporter.not_measured(scrape)
+    assert (why["power_w"], why["sm_clock_mhz"]) == (exporter.BLANK, exporter.NOT_EXPORTED)
+    assert "utilization_ratio" not in why
+
+
+def test_the_better_of_two_names_counts_where_it_has_a_number():
+    """The profiling field over the deprecated one, the real name over a guide's; a blank leaves it to the other."""
+    old, new = line("DEV_PCIE_TX_THROUGHPUT", 7), line("PROF_PCIE_TX_BYTES", 9000)
+    assert row(old, new)["pcie_tx_bytes_per_s"] == 9000.0
+    assert row(old, line("PROF_PCIE_TX_BYTES", "9223372036854775794"))["pcie_tx_bytes_per_s"] == 7000.0
+    assert row(line("DEV_TENSOR_ACTIVE", 90), line("PROF_PIPE_TENSOR_ACTIVE", 0.5))["tensor_active_ratio"] == 0.5
+
+
+def test_memory_is_used_and_free():
+    """The total without the driver's reserve, whatever FB_TOTAL says; without the free part, FB_TOTAL."""
+    used, total = line("DEV_FB_USED", 10), line("DEV_FB_TOTAL", 100)
+    assert row(used, line("DEV_FB_FREE", 30), total)["fb_total_bytes"] == 40 * 2**20
+    assert row(used, total)["fb_total_bytes"] == 100 * 2**20
+    assert row(used)["fb_total_bytes"] is None
+
+
+def test_a_sum_needs_both_of_its_counters():
+    """One alone would be too few."""
+    rows = ("DEV_UNCORRECTABLE_REMAPPED_ROWS", "DEV_CORRECTABLE_REMAPPED_ROWS")
+    assert row(*(line(name, 2) for name in rows))["remapped_rows"] == 4
+    assert row(line(rows[0], 2))["remapped_rows"] is None
+
+
+def test_a_series_that_is_there_twice_counts_once():
+    """The same number, told for each pod that shares the GPU, is no contradiction; another is counted."""
+    pods = [line("DEV_GPU_UTIL", 5, pod=pod, namespace="ml", container="c") for pod in ("a", "b")]
+    (scrape,), left_out = load(*pods)
+    assert scrape.gpus[0].owners == (("ml.a", "c"), ("ml.b", "c"))
+    assert not left_out
+    (scrape,), left_out = load(line("DEV_GPU_UTIL", 5), line("DEV_GPU_UTIL", 6))
+    assert (scrape.gpus[0].row["utilization_ratio"], sum(left_out.values())) == (0.05, 1)
+
+
+def test_a_gpu_under_mig_is_one_device():
+    """Memory adds up, what is the whole GPU's is taken, and shares of instances are not measured."""
+    lines = [
+        line(name, value, GPU_I_ID=instance, GPU_I_PROFILE="1g.10gb")
+        for instance in (1, 2)
+        for name, value in (("DEV_FB_USED", 10), ("DEV_FB_FREE", 20), ("DEV_GPU_TEMP", 60), ("PROF_SM_ACTIVE", 0.5))
+    ]
+    (scrape,), _ = load(*lines)
+    (gpu,) = scrape.gpus
+    assert (gpu.row["fb_used_bytes"], gpu.row["fb_total_bytes"]) == (20 * 2**20, 60 * 2**20)
+    assert gpu.row["temperature_celsius"] == 60.0
+    assert (gpu.row["sm_active_ratio"], gpu.why["sm_active_ratio"]) == (None, exporter.OF_INSTANCES)
+    assert gpu.described.mig
+
+
+def test_who_uses_a_gpu():
+    """Slurm's job where there is a mapping, else the pod; an empty label is a GPU that nobody has."""
+    (scrape,), _ = load(
+        line("DEV_GPU_UTIL", 5, 0, hpc_job="4711"),
+        line("DEV_GPU_UTIL", 5, 1, pod="p", namespace="ml", container="c"),
+        line("DEV_GPU_UTIL", 5, 2, pod="", namespace="", container=""),
+    )
+    assert [(one.device, one.job, one.name, one.pid) for one in exporter.processes(scrape)] == [
+        (0, "4711", "4711", 0),
+        (1, "ml.p", "c", 0),
+    ]
+    assert "processes" not in exporter.not_measured(scrape)
+    (bare,), _ = load(line("DEV_GPU_UTIL", 5))
+    assert exporter.not_measured(bare)["processes"] == exporter.UNATTRIBUTED
+
+
+def test_gpus_stand_by_the_drivers_number_and_gaps_are_named():
+    """A GPU that is not exported any more must not shift the others' numbers."""
+    (scrape,), _ = load(line("DEV_GPU_UTIL", 5, 10), line("DEV_GPU_UTIL", 5, 2), line("DEV_GPU_UTIL", 5, 0))
+    assert exporter.uuids(scrape) == ["GPU-0", "GPU-2", "GPU-10"]
+    missing = {f"device[{index}]" for index in (1, 3, 4, 5, 6, 7, 8, 9)}
+    assert {key for key in exporter.not_measured(scrape) if key.startswith("device[")} == missing
+
+
+@pytest.mark.parametrize("label", ["Hostname", "hostname", "node", "instance"])
+def test_nodes_and_times_are_kept_apart(label):
+    """Whatever the label is called, a text of two nodes or two times is as many looks, by time."""
+    names = {"Hostname": None}
+    told, _ = load(
+        line("DEV_GPU_UTIL", 5, **names | {label: "b"}) + " 2000",
+        line("DEV_GPU_UTIL", 5, **names | {label: "a"}) + " 2000",
+        line("DEV_GPU_UTIL", 5, **names | {label: "a"}) + " 1000",
+    )
+    assert [(one.node, one.time_s) for one in told] == [("a", 1.0), ("a", 2.0), ("b", 2.0)]
+
+
+def test_what_names_no_gpu_is_counted():
+    """A series without UUID and number cannot be placed; a number alone can."""
+    told, left_out = load(line("DEV_GPU_UTIL", 5, UUID=None, gpu=None))
+    assert (told, left_out) == ([], {"series that name no GPU": 1})
+    (scrape,), _ = load(line("DEV_GPU_UTIL", 5, UUID=None, gpu="3"))
+    assert exporter.uuids(scrape) == ["gpu 3"]
+
+
+def test_what_a_gpu_is_comes_from_labels_and_rated_values():
+    """For the inventory that the PCIe rule compares with."""
+    (scrape,), _ = load(
+        line("DEV_PCIE_MAX_LINK_GEN", 4, pci_bus_id="00000000:3B:00.0", DCGM_FI_DRIVER_VERSION="535.1"),
+        line("DEV_MAX_SM_CLOCK", 1410),
+    )
+    described = scrape.gpus[0].described
+    assert (described.name, described.pci_bus_id, scrape.driver) == ("A100", "00000000:3B:00.0", "535.1")
+    assert (described.pcie_generation_max, described.pcie_width_max, described.sm_clock_max_mhz) == (4, None, 1410)
+
+
+def test_an_xid_is_told_when_it_comes():
+    """Not the one that stood there before, and each once; a GPU that had none before has one now."""
+    xids = exporter.LastXids()
+    seen = []
+    for code in (31, 31, 79, "9223372036854775794", 48):
+        (scrape,), _ = load(line("DEV_XID_ERRORS", code), line("DEV_GPU_UTIL", 5))
+        seen += [filled["xid"] for _, filled in xids.rows(scrape)]
+    assert seen == [None, 0, 79, 0, 48]
+    (scrape,), _ = load(line("DEV_GPU_UTIL", 5))
+    assert xids.rows(scrape)[0][1]["xid"] is None
