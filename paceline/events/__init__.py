@@ -71,6 +71,7 @@ from paceline.events.training import (
     ProbeCost,
     RankBreakdown,
     RankCondition,
+    RankFact,
     RankFacts,
     RankPlace,
 )
@@ -136,6 +137,7 @@ __all__ = [
     "Rank",
     "RankBreakdown",
     "RankCondition",
+    "RankFact",
     "RankFacts",
     "RankPlace",
     "RankWindow",

@@ -1,5 +1,7 @@
 """Training as its ranks tell it: the words for phases, their timings, and where each rank of a job runs."""
 
+from typing import Literal
+
 import msgspec
 
 from paceline.events.base import Accounted, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole, Word
@@ -95,11 +97,24 @@ class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
     pp: Whole | None = None
 
 
+#: Facts that a rank may tell of itself; beside them, variables of NCCL's by their own names (``NCCL_ALGO``).
+RankFact = Literal[
+    "nccl_version",
+    "cuda_driver",
+    "network",
+    "net_plugin",
+    "transport_between",
+    "transport_inside",
+    "gpu_direct",
+    "channels",
+]
+
+
 class RankFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for ranks as long as they run: how each is set up, in words.
 
-    ``words`` has for each fact (``nccl_version``, ``transport``) one word a rank of ``ranks``, "" where it is not told.
-    A job's ranks should mostly say the same.
+    ``words`` has for each fact (``RankFact``, or a variable of NCCL's) one word a rank of ``ranks``, "" where it is not
+    told. A job's ranks should mostly say the same.
     """
 
     ranks: list[Rank]

@@ -18,11 +18,12 @@ from ..limits import MOST_RANKS
 from ..snapshots import described, pack, unpack
 from ..speakers import RankSpeakers, SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
-from . import data_bound, data_imbalance, pace, silence, stage_imbalance, straggler_evidence
+from . import configuration, data_bound, data_imbalance, pace, silence, stage_imbalance, straggler_evidence
 from .accused import AccusedRank
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
+from .configuration import Configuration
 from .pace import Pace
 from .rank_conditions import RankConditions, condition_rows
 from .silence import Silence
@@ -52,6 +53,7 @@ class Phases:
         self.structure = Structure(config.structure, self.cohorts)
         self.pace = Pace(config.pace)
         self.silence = Silence(config.silent_steps)
+        self.configuration = Configuration()
         self.has_loader = False
         #: The node and the device of each rank.
         self.places: dict[int, tuple[str, str]] = {}
@@ -68,8 +70,19 @@ class Phases:
             self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
         words = message.ops if isinstance(message, OpTimings) else message.phases
         self.has_loader = self.has_loader or "data" in words
+        told = self._facts(message) if isinstance(message, StepTimings) else []
         ready = self.gather.push(message, self.coverage.producers, backlog=self.rows.backlog)
-        return self._advance(ready) if ready else []
+        return told + self._advance(ready) if ready else told
+
+    def _facts(self, message: StepTimings) -> list[Finding]:
+        """What ranks say of themselves as a whole belongs to no step, and waits for none."""
+        if message.facts is None:
+            return []
+        odd = self.configuration.update(message.facts)
+        if odd is None:
+            return []
+        job = JobKey(message.cluster, message.job, message.attempt)
+        return [finding(odd, configuration.said(odd, self.places), job, self.coverage.counts())]
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
@@ -132,6 +145,7 @@ class Phases:
             "structure": self.structure.snapshot(),
             "pace": self.pace.snapshot(),
             "silence": self.silence.snapshot(),
+            "configuration": self.configuration.snapshot(),
             "has_loader": self.has_loader,
             "places": dict(self.places),
         }
@@ -148,6 +162,7 @@ class Phases:
         self.structure.load(data["structure"])
         self.pace.load(data["pace"])
         self.silence.load(data["silence"])
+        self.configuration.load(data["configuration"])
         self.has_loader = bool(data["has_loader"])
         self.places = {rank: (node, device) for rank, (node, device) in data["places"].items()}
 

@@ -42,7 +42,7 @@ def test_every_cause_is_in_the_table_and_no_other():
 @pytest.mark.parametrize("cause", [cause for cause, row in CAUSES.items() if not row.overlay and row.parts])
 def test_a_cause_is_told_by_its_phases(cause):
     """A phase that its cell names speaks for it, but for the one that only says when; the loader is ``data``."""
-    named = {phase for phase in PHASES if re.search(rf"\b{phase}\b", CAUSE_CELLS[cause])}
+    named = {phase for phase in (*PHASES, "idle") if re.search(rf"\b{phase}\b", CAUSE_CELLS[cause])}
     before = {"forward"} if "right before the forward" in CAUSE_CELLS[cause] else set()
     without_words = {"data", "prepare", "other"}
     assert named - before == set(CAUSES[cause].parts) - without_words
@@ -61,7 +61,7 @@ def test_a_cause_that_no_phase_tells_is_told_by_something_else():
             assert CAUSES[other].parts, f"{cause} is told as {other}"
             assert not CAUSES[cause].parts
     kinds = {word for cell in CAUSE_CELLS.values() for word in re.findall(r"`(\w+)`", cell)} - set(CAUSES)
-    assert kinds == {"stage_imbalance", "data_imbalance"}
+    assert kinds == {"stage_imbalance", "data_imbalance", "configuration_mismatch"}
 
 
 def test_the_share_that_a_cause_must_explain_is_the_bar():

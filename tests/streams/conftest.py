@@ -17,6 +17,7 @@ from paceline.events import (
     HostSamples,
     LinkSample,
     OpTimings,
+    RankFacts,
     Speakers,
     StepTimings,
 )
@@ -141,6 +142,37 @@ def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSam
     ]
 
 
+def facts(seconds: int = 24, ranks: int = 8, odd: int | None = None) -> list[StepTimings]:
+    """What the ranks of two nodes say of themselves, one a second, over and over; now and then ``odd`` has another NCCL."""
+    half = ranks // 2
+    made = []
+    for number in range(seconds):
+        own = list(range(half)) if number % 2 == 0 else list(range(half, ranks))
+        versions = ["2.19.3" if rank == odd and number // 4 % 2 else "2.27.5" for rank in own]
+        words = {"nccl_version": versions, "transport_inside": ["P2P/CUMEM" if rank % 2 else "SHM" for rank in own]}
+        made.append(
+            StepTimings(
+                cluster="c",
+                producer=f"sidecar-{number % 2}",
+                sequence=number // 2,
+                job="job",
+                attempt=0,
+                node=f"node-{number % 2}",
+                t0_s=1_700_000_000.0 + number,
+                speakers=Speakers(
+                    ranks=columns.whole(own), world_sizes=columns.whole([ranks] * half), devices=[""] * half
+                ),
+                rank=columns.whole([]),
+                step=columns.whole([]),
+                start_s=columns.encoded("f8", []),
+                step_s=columns.encoded("f8", []),
+                phases={},
+                facts=RankFacts(ranks=own, words=words),
+            )
+        )
+    return made
+
+
 def host_samples(seconds: int = 90, **columns: list[object]) -> list[HostSamples]:
     """One message a second of a host. What ``columns`` does not give was not measured."""
     lists = {name: [None] for name in sample_columns(HostSamples)}
@@ -218,6 +250,11 @@ def make_wide_training() -> Callable[..., list[StepTimings]]:
 @pytest.fixture
 def make_device_samples() -> Callable[..., list[DeviceSamples]]:
     return device_samples
+
+
+@pytest.fixture
+def make_facts() -> Callable[..., list[StepTimings]]:
+    return facts
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ CASES = {
     "JobWindows, wide rows": Case(JobWindows, "make_wide_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobDiagnosis": Case(JobDiagnosis, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
+    "JobDiagnosis, facts": Case(JobDiagnosis, "make_facts", {"odd": 5}, {}),
     "DeviceWindows": Case(DeviceWindows, "make_device_samples", {"power_w": [0.0, None]}, {}),
     "NodeDiagnosis": Case(NodeDiagnosis, "make_device_samples", {"throttle_reasons": [0x40, 0], "xid": [0, 79]}, {}),
     "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5]}, {}),

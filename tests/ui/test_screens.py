@@ -68,6 +68,10 @@ KINDS = {
     "hang": ({"ranks": [1], "cause": "unknown"}, "Hang: rank 1"),
     "slowdown": ({**NOBODY, "cause": "unknown"}, "The job has become slower: the whole job"),
     "insufficient_data": ({**NOBODY, "cause": "unknown"}, "Not enough data for a verdict: the whole job"),
+    "configuration_mismatch": (
+        {**NOBODY, "cause": "configuration"},
+        "Ranks set up differently: the whole job, ranks set up differently",
+    ),
     "device_fault": ({**OF_A_NODE, "ranks": [2], "cause": "throttling"}, "Device fault: rank 2, GPU throttling"),
     "idle_device": ({**OF_A_NODE, "ranks": [], "cause": "unknown"}, "Idle GPU: GPU-7"),
     "out_of_memory_risk": ({**OF_A_NODE, "cause": "memory_pressure"}, "Memory is filling up: rank 2, memory pressure"),
