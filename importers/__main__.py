@@ -22,6 +22,7 @@ from paceline.unpacking import MOST_HELD_GIB, add_option, unpacked
 
 from .kineto import read
 from .nccl_inspector import Inspector
+from .nccl_log import NcclLogs
 from .notes import Notes, SourceError
 from .op_rows import messages
 from .op_timeline import UNITS, OpTimeline, TimelineOptions
@@ -33,10 +34,12 @@ EXAMPLES = """examples:
   paceline import timeline ops.parquet -o run.jsonl.zst
   paceline import timeline ops.csv --time-unit us --map stage=pp_rank --map op=kind --op FWD1=forward -o run.jsonl.zst
   paceline import dcgm scrapes/*.prom -o run.jsonl.zst
+  paceline import nccl-log nccl.*.log -o run.jsonl.zst
   paceline analyze run.jsonl.zst
 
 kineto: PyTorch profiler traces (.json, .json.gz), one a rank.  nccl-inspector: its JSON files.
 dcgm: texts of a dcgm-exporter (also .gz), each one look at a node: its timestamps count, else when a file was modified.
+nccl-log: what NCCL writes with NCCL_DEBUG=INFO (also .gz), all ranks in one file or in many.
 timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, and columns for step, op, duration and
 rank (or dp and stage), if there are any also for microbatch, start and node. Usual names are found without --map."""
 #: Fields that --map knows, and what ops may be called.
@@ -51,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("kind", choices=("kineto", "nccl-inspector", "timeline", "dcgm"))
+    made.add_argument("kind", choices=tuple(SOURCES))
     made.add_argument("files", nargs="+", metavar="FILE", help="files of one run; * is understood")
     made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
     made.add_argument("--job", default="imported", metavar="NAME", help="the job's name (default: imported)")
@@ -84,7 +87,13 @@ def main(argv: list[str]) -> int:
 def _import(options: argparse.Namespace) -> int:
     files = [path for pattern in options.files for path in (sorted(glob.glob(pattern)) or [pattern])]
     notes = Notes()
-    sources = {"kineto": _kineto, "nccl-inspector": _inspector, "timeline": _timeline, "dcgm": _dcgm}
+    sources = {
+        "kineto": _kineto,
+        "nccl-inspector": _inspector,
+        "timeline": _timeline,
+        "dcgm": _dcgm,
+        "nccl-log": _nccl_log,
+    }
     imported = sources[options.kind](options, files, notes)
     # Nothing is written before the first message is there: a wrong file leaves an old recording as it was.
     first = next(imported, None)
@@ -150,6 +159,25 @@ def _dcgm(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterat
             texts.read(stream, path, Path(path).stat().st_mtime)
     progress.end()
     yield from texts.messages()
+
+
+def _nccl_log(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
+    logs, progress = NcclLogs(options.job, notes), Progress()
+    for path in files:
+        progress.tell(f"reading {path}")
+        with _open(path, options.most_unpacked) as stream:
+            logs.read(stream, Path(path).stat().st_mtime)
+    progress.end()
+    yield from logs.messages()
+
+
+SOURCES = {
+    "kineto": _kineto,
+    "nccl-inspector": _inspector,
+    "timeline": _timeline,
+    "dcgm": _dcgm,
+    "nccl-log": _nccl_log,
+}
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ time stood and the shortest is the late rank. The files hold no steps; only verb
 counted per communicator and function, so each such pair is a group of its own. Point to point operations are left out.
 
 Since format 4.3 an operation's line has no header of its own: it belongs to the last ``dump_stats`` line before it.
+Numbers may be whole or not, and lines have fields that other versions lack; who shares no communicator with the others,
+or ran at another time, is of another run.
 """
 
 from collections import defaultdict
@@ -13,7 +15,7 @@ from typing import IO, Annotated, Any, NamedTuple
 
 import msgspec
 
-from paceline.events import LATEST_S, CollectiveTimings, Count, Rank, Whole
+from paceline.events import LATEST_S, CollectiveTimings, Count, Number, Rank, Whole
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE_V1
 
@@ -35,30 +37,32 @@ _OPERATIONS = {
 }
 
 
+#: Seconds between the dumps of two processes: more, and they are of two runs.
+MOST_APART_S = 3600.0
+
+
 class _Header(msgspec.Struct):
     id: str
     rank: Rank
     n_ranks: Annotated[int, msgspec.Meta(ge=1, le=2**20)]
-    comm_name: str = ""
+    comm_name: str | None = None
 
 
 class _Metadata(msgspec.Struct):
-    dump_timestamp_us: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_US)]
-    hostname: str = "unknown"
+    dump_timestamp_us: Annotated[float, msgspec.Meta(ge=0, le=_LATEST_US)]
+    hostname: str | None = None
     pid: Whole = 0
-    inspector_output_format_version: str = ""
 
 
 class _Times(msgspec.Struct):
-    coll_start_ts: Whole | None = None
+    coll_start_ts: Number | None = None
 
 
 class _Collective(msgspec.Struct):
     coll: str
     coll_sn: Whole
-    coll_exec_time_us: Whole
-    coll_msg_size_bytes: Whole = 0
-    coll_timing_source: str = ""
+    coll_exec_time_us: Number
+    coll_msg_size_bytes: Number = 0.0
     event_trace_ts: _Times | None = None
 
 
@@ -77,6 +81,22 @@ class _Line(msgspec.Struct):
 class _Process(NamedTuple):
     host: str
     pid: int
+
+
+class _Life:
+    """What the headers say of one process: its rank in the largest communicator it is in, all of them, and when."""
+
+    def __init__(self) -> None:
+        self.rank, self.size = 0, 0
+        self.communicators: set[str] = set()
+        self.first_s, self.last_s = float("inf"), float("-inf")
+
+    def see(self, header: _Header, dumped_s: float) -> None:
+        """Another header."""
+        if header.n_ranks > self.size:
+            self.rank, self.size = header.rank, header.n_ranks
+        self.communicators.add(header.id)
+        self.first_s, self.last_s = min(self.first_s, dumped_s), max(self.last_s, dumped_s)
 
 
 class _Row(NamedTuple):
@@ -99,8 +119,7 @@ class Inspector:
     def __init__(self, job: str, notes: Notes) -> None:
         self.job = job
         self.notes = notes
-        #: By process: its rank in the largest communicator it is in, and how large that is.
-        self._ranks: dict[_Process, tuple[int, int]] = {}
+        self._lives: dict[_Process, _Life] = defaultdict(_Life)
         self._rows: dict[_Process, list[_Row]] = defaultdict(list)
         self._laid_out = False
 
@@ -110,9 +129,8 @@ class Inspector:
             parsed = _decode(line)
             if parsed is None or parsed.header is None or parsed.metadata is None:
                 continue
-            process = _Process(parsed.metadata.hostname, parsed.metadata.pid)
-            if parsed.header.n_ranks > self._ranks.get(process, (0, 0))[1]:
-                self._ranks[process] = (parsed.header.rank, parsed.header.n_ranks)
+            process = _process(parsed.metadata)
+            self._lives[process].see(parsed.header, parsed.metadata.dump_timestamp_us / 1e6)
 
     def read(self, stream: IO[bytes]) -> None:
         """Take in the collectives of one file."""
@@ -120,9 +138,8 @@ class Inspector:
         dumped: dict[_Process, float] = {}
         pending: list[tuple[_Header, _Collective]] = []
         for line in stream:
-            parsed = _decode(line)
+            parsed = _decode(line, self.notes)
             if parsed is None:
-                self.notes.drop("lines that are not NCCL Inspector's JSON", bool(line.strip()))
                 continue
             if parsed.header is not None and parsed.metadata is not None:
                 if metadata is not None and metadata.dump_timestamp_us != parsed.metadata.dump_timestamp_us:
@@ -132,6 +149,9 @@ class Inspector:
             self._count(parsed)
             if parsed.coll_perf is not None and header is not None:
                 pending.append((header, parsed.coll_perf))
+            self.notes.drop(
+                "collectives before the line that says whose they are", parsed.coll_perf is not None and header is None
+            )
         if metadata is not None:
             self._lay_out(metadata, pending, dumped)
 
@@ -140,12 +160,14 @@ class Inspector:
         if parsed.dump_stats is not None:
             self.notes.drop("overwritten in NCCL Inspector's ring", parsed.dump_stats.coll_dropped_since_last_dump)
         self.notes.drop("point to point operations", parsed.p2p_perf is not None)
+        told = (parsed.header, parsed.metadata, parsed.coll_perf, parsed.p2p_perf, parsed.dump_stats)
+        self.notes.drop("records of other kinds", all(one is None for one in told))
 
     def _lay_out(
         self, metadata: _Metadata, pending: list[tuple[_Header, _Collective]], dumped: dict[_Process, float]
     ) -> None:
         """Give every collective of one dump its start: its own, else evenly since the dump before."""
-        process = _Process(metadata.hostname, metadata.pid)
+        process = _process(metadata)
         end_s = metadata.dump_timestamp_us / 1e6
         spent_s = sum(collective.coll_exec_time_us for _, collective in pending) / 1e6
         begin_s = min(max(dumped.get(process, 0.0), end_s - max(10 * spent_s, 1e-3)), end_s)
@@ -158,17 +180,17 @@ class Inspector:
             self._laid_out |= not start_us
             start_s = start_us / 1e6 if start_us else begin_s + (end_s - begin_s) * index / len(pending)
             operation = _OPERATIONS.get(collective.coll, collective.coll.lower())
-            name = header.comm_name if header.comm_name not in ("", "unknown") else ""
+            name = header.comm_name if header.comm_name not in (None, "", "unknown") else ""
             group = f"{name} {header.id} {operation}".strip()[-64:]
             self._rows[process].append(
                 _Row(
                     start_s,
-                    self._ranks[process][0],
+                    self._lives[process].rank,
                     group,
                     header.n_ranks,
                     collective.coll_sn,
                     operation,
-                    collective.coll_msg_size_bytes,
+                    int(collective.coll_msg_size_bytes),
                     collective.coll_exec_time_us / 1e6,
                 )
             )
@@ -177,13 +199,13 @@ class Inspector:
         """All collectives, by time.
 
         Raises:
-            SourceError: there are none, or two processes say that they are the same rank.
+            SourceError: there are none, or they are of more than one run: two processes say that they are the same
+                rank, some share no communicator with the others, or ran at another time.
         """
         if not any(self._rows.values()):
             raise SourceError("no collective in it; NCCL Inspector writes them with NCCL_INSPECTOR_ENABLE=1")
-        ranks = [self._ranks[process][0] for process in self._rows]
-        if len(set(ranks)) < len(ranks):
-            raise SourceError("two processes are the same rank: these files are of more than one job or attempt")
+        world = max(self._lives[process].size for process in self._rows)
+        self._check_one_run()
         if self._laid_out:
             self.notes.remark(
                 "no times of day (NCCL_INSPECTOR_DUMP_VERBOSE=1 writes them): collectives are spread between dumps"
@@ -191,7 +213,11 @@ class Inspector:
         self.notes.remark(
             "NCCL Inspector knows no steps and no phases: lateness is told by collective, without a cause"
         )
-        world = max(self._ranks[process][1] for process in self._rows)
+        heard = {self._lives[process].rank for process in self._rows}
+        if len(heard) < world:
+            missing = [str(rank) for rank in range(world) if rank not in heard]
+            shown = ", ".join(missing[:8]) + (", …" if len(missing) > 8 else "")
+            self.notes.remark(f"{len(heard)} of {world} ranks: no collective of rank {shown}")
         parts = [part for process in self._rows for part in self._parts(process)]
         for sequences, (process, rows) in _numbered(sorted(parts, key=lambda part: part[1][-1].start_s)):
             yield TimedEvent(rows[-1].start_s, COLLECTIVE_V1, self._event(process, rows, sequences, world))
@@ -204,6 +230,30 @@ class Inspector:
                 yield process, rows[begin:index]
                 begin = index
         yield process, rows[begin:]
+
+    def _check_one_run(self) -> None:
+        """Refuse processes of which some cannot be compared with the others."""
+        lives = [self._lives[process] for process in self._rows]
+        if len({life.rank for life in lives}) < len(lives):
+            raise SourceError("two processes are the same rank: these files are of more than one job or attempt")
+        lives.sort(key=lambda life: life.first_s)
+        until_s = lives[0].last_s
+        for life in lives:
+            apart_s = life.first_s - until_s
+            if apart_s > MOST_APART_S:
+                days = f"{apart_s / 86_400:.0f} days" if apart_s >= 172_800 else f"{apart_s / 3600:.1f} hours"
+                raise SourceError(f"rank {life.rank} ran {days} after the others: import one run's files at a time")
+            until_s = max(until_s, life.last_s)
+        joined = set(lives[0].communicators)
+        apart = lives[1:]
+        while reached := [life for life in apart if life.communicators & joined]:
+            joined.update(*(life.communicators for life in reached))
+            apart = [life for life in apart if not life.communicators & joined]
+        if apart:
+            ranks = ", ".join(str(life.rank) for life in apart[:8]) + (", …" if len(apart) > 8 else "")
+            raise SourceError(
+                f"no communicator joins rank {lives[0].rank} with rank {ranks}: these files are of more than one job"
+            )
 
     def _event(self, process: _Process, rows: list[_Row], sequence: int, world: int) -> CollectiveTimings:
         groups = {row.group: row.size for row in rows}
@@ -237,6 +287,10 @@ class Inspector:
         )
 
 
+def _process(metadata: _Metadata) -> _Process:
+    return _Process(metadata.hostname or "unknown", metadata.pid)
+
+
 def _numbered(
     parts: list[tuple[_Process, list[_Row]]],
 ) -> Iterator[tuple[int, tuple[_Process, list[_Row]]]]:
@@ -247,14 +301,22 @@ def _numbered(
         count[part[0]] += 1
 
 
-def _possible(collective: _Collective, start_us: int) -> bool:
+def _possible(collective: _Collective, start_us: float) -> bool:
     """Whether an event may hold these numbers."""
     times_us, counts = (collective.coll_exec_time_us, start_us), (collective.coll_sn, collective.coll_msg_size_bytes)
     return all(0 <= one <= _LATEST_US for one in times_us) and all(0 <= one <= _MOST for one in counts)
 
 
-def _decode(line: bytes) -> _Line | None:
+def _decode(line: bytes, notes: Notes | None = None) -> _Line | None:
+    """What a line says; None where it is none, which is counted in ``notes``."""
     try:
         return _decoder.decode(line)
+    except msgspec.ValidationError as error:
+        # Which field, for a version that writes another type there; not which value.
+        place = str(error).rpartition(" - at `")[2].rstrip("`") if " - at `" in str(error) else "its top"
+        reason = f"lines of NCCL Inspector with another type at {place[:60]}"
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        reason = "lines that are not NCCL Inspector's JSON"
+    if notes is not None:
+        notes.drop(reason, bool(line.strip()))
+    return None

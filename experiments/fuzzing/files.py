@@ -3,6 +3,7 @@
 Rule of this file: what is imported must be events that a worker reads.
 """
 
+import contextlib
 import gzip
 import io
 import json
@@ -15,7 +16,9 @@ import zstandard
 
 from forecaster.models import network
 from importers import kineto
+from importers.dcgm import DcgmTexts
 from importers.nccl_inspector import Inspector
+from importers.nccl_log import NcclLogs
 from importers.notes import Notes, SourceError
 from importers.op_rows import messages
 from importers.op_timeline import OpTimeline, TimelineOptions
@@ -23,6 +26,7 @@ from importers.traces import Traces
 from paceline import recording, wire
 from paceline.delivery import segment
 from paceline.delivery.outbox import Message
+from paceline.gpu import exporter
 from paceline.recording import Line
 from paceline.timed_event import TimedEvent
 
@@ -80,6 +84,21 @@ def _inspector(data: bytes) -> None:
     inspector.survey(io.BytesIO(data))
     inspector.read(io.BytesIO(data))
     _events(inspector.messages())
+
+
+def _dcgm(data: bytes) -> None:
+    """The text and, as the next look, its second half."""
+    texts = DcgmTexts(Notes())
+    texts.read(io.BytesIO(data), "a.prom", 1_795_000_000.0)
+    with contextlib.suppress(SourceError):
+        texts.read(io.BytesIO(data[len(data) // 2 :]), "b.prom", 1_795_000_030.0)
+    _events(texts.messages())
+
+
+def _nccl_log(data: bytes) -> None:
+    logs = NcclLogs("job", Notes())
+    logs.read(io.BytesIO(data), 1_795_000_000.0)
+    _events(logs.messages())
 
 
 def _timeline(kind: str) -> Callable[[bytes], None]:
@@ -148,6 +167,42 @@ def _inspected() -> list[bytes]:
     return [b"\n".join(json.dumps(line).encode() for line in lines)]
 
 
+def _scraped() -> list[bytes]:
+    """Two GPUs, one of them under MIG, with blanks and attribution; and OpenMetrics with times."""
+    lines = ["# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).", "# TYPE DCGM_FI_DEV_GPU_UTIL gauge"]
+    values = ("97", "9223372036854775794", "0.5", "NaN", "140737488355328", "40000", "+Inf", "1e9")
+    for number, name in enumerate(sorted(exporter.SOURCES)):
+        for gpu in range(2):
+            labels = f'gpu="{gpu}",UUID="GPU-{gpu}",modelName="A \\"100\\"",Hostname="n1",pod="p{gpu}",namespace="ml"'
+            labels += ',GPU_I_ID="3",GPU_I_PROFILE="1g.10gb"' if gpu else ',hpc_job="4711"'
+            lines.append(f"{name}{{{labels}}} {values[(number + gpu) % len(values)]}")
+    timed = [f'{line} {1_795_000_000 + number} # {{a="b"}} 1' for number, line in enumerate(lines[2:12])]
+    return ["\n".join(lines).encode(), "\n".join([*timed, "# EOF"]).encode()]
+
+
+def _logged() -> list[bytes]:
+    """Two ranks of NCCL in the words of several versions."""
+    lines = []
+    for rank in range(2):
+        said = f"[1,{rank}]<stdout>:node-{rank}:7:{9 + rank} [{rank}]"
+        comm = f"comm 0x5 rank {rank} nranks 2 cudaDev {rank} nvmlDev {rank} busId 1 commId 0x2"
+        for text in (
+            "cudaDriverVersion 12040",
+            "NCCL version 2.21.5+cuda12.4",
+            "NET/Plugin: Loaded net plugin AWS Libfabric (v8)",
+            "NCCL_ALGO set by environment to Ring.",
+            "Using network AWS Libfabric",
+            f"ncclCommInitRankConfig {comm} - Init START",
+            "Channel 00/0 : 0[0] -> 1[1] [send] via NET/AWS Libfabric/0(2)/GDRDMA/Shared",
+            "Channel 01/0 : 1[1] -> 0[0] via P2P/CUMEM/read",
+            "16 coll channels, 0 collnet channels, 16 nvls channels, 16 p2p channels, 1 p2p channels per peer",
+            f"{comm} - Init COMPLETE",
+        ):
+            lines.append(f"{said} NCCL INFO {text}")
+        lines.append(f"{said} misc/socket.cc:4 NCCL WARN Connection closed")
+    return ["\n".join(["NCCL version 2.19.3+cuda12.3", *lines]).encode()]
+
+
 def _weights(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "weights.npz"
@@ -169,6 +224,8 @@ TARGETS = (
     ),
     Target("files.kineto", _kineto, _traces, (SourceError,), "json", 65_536, 3.0),
     Target("files.nccl-inspector", _inspector, _inspected, (SourceError,), "json lines", 8192, 2.0),
+    Target("files.dcgm", _dcgm, _scraped, (SourceError,), longest=16_384, share=2.0),
+    Target("files.nccl-log", _nccl_log, _logged, (SourceError,), longest=8192, share=2.0),
     Target("files.timeline-csv", _timeline("csv"), _csv, (SourceError,), longest=4096, share=2.0),
     Target("files.timeline-jsonl", _timeline("jsonl"), _json_lines, (SourceError,), "json lines", 8192, 2.0),
     Target("files.timeline-parquet", _timeline("parquet"), _parquet, (SourceError,), longest=8192),

@@ -70,7 +70,11 @@ def test_operations_belong_to_the_marker_before_them():
     assert rows == [(2, 5, 0.0009), (2, 6, 0.0008)]
     assert {event.node for event in events} == {"node-a"}
     assert not any(event.phases for event in events)
-    assert notes.dropped == {"overwritten in NCCL Inspector's ring": 7, "point to point operations": 1}
+    assert notes.dropped == {
+        "overwritten in NCCL Inspector's ring": 7,
+        "point to point operations": 1,
+        "records of other kinds": 1,
+    }
 
 
 def test_every_record_may_carry_its_own_header():
@@ -106,3 +110,70 @@ def test_files_without_collectives_or_of_two_jobs_are_refused():
         load(stream({"a": 1}))
     with pytest.raises(SourceError, match="same rank"):
         load(*(stream(context(0, 10**7, pid=pid) | collective(1, 5)) for pid in (1, 2)))
+
+
+def test_numbers_may_be_fractions():
+    """Of times, of sizes and of when it was dumped: versions differ."""
+    performed = collective(1, 900.5, 8_000_000.25) | {}
+    performed["coll_perf"]["coll_msg_size_bytes"] = 1048576.0
+    events, notes = load(stream(context(0, 10_000_000.75), performed))
+    assert [(event.bytes, event.duration_s) for event in events] == [([1 << 20], [0.0009005])]
+    assert not notes.dropped
+
+
+def test_fields_that_other_versions_have_or_lack_do_no_harm():
+    """New ones are passed over, a missing or empty name is none."""
+    first = context(0, 10**7)
+    first["header"] |= {"comm_name": None, "new_id": [1], "nnodes": None}
+    first["metadata"] |= {"hostname": None, "new": {"deep": 1}}
+    performed = collective(1, 5)
+    performed["coll_perf"] |= {"coll_new_field": {"a": 1}, "coll_algo": None}
+    events, notes = load(stream(first, performed))
+    assert [event.node for event in events] == ["unknown"]
+    assert not notes.dropped
+
+
+def test_another_type_is_counted_by_where_it_stands():
+    """So that who reads it knows what this version writes otherwise."""
+    odd = collective(2, 5)
+    odd["coll_perf"]["coll_sn"] = "two"
+    _, notes = load(stream(context(0, 10**7), collective(1, 5), odd))
+    assert notes.dropped == {"lines of NCCL Inspector with another type at $.coll_perf.coll_sn": 1}
+
+
+def test_a_collective_of_nobody_is_counted():
+    """A file that begins in the middle."""
+    _, notes = load(stream(collective(1, 5), context(0, 10**7), collective(2, 5)))
+    assert notes.dropped == {"collectives before the line that says whose they are": 1}
+
+
+def test_ranks_of_different_communicators_are_not_compared():
+    """Two jobs have ranks of their own; a group in common, of whatever size, makes one job."""
+    files = [stream(context(rank, 10**7, comm=f"0x{rank}"), collective(1, 5)) for rank in range(2)]
+    with pytest.raises(SourceError, match="no communicator joins rank 0 with rank 1"):
+        load(*files)
+    joined = [
+        stream(
+            context(rank, 10**7, comm=f"0x{rank}"),
+            collective(1, 5),
+            context(rank, 10**7 + 1, 2, comm="0xall"),
+            collective(1, 5),
+        )
+        for rank in range(2)
+    ]
+    assert load(*joined)[0]
+
+
+@pytest.mark.parametrize(("apart_s", "words"), [(56 * 86_400, "56 days"), (7200, "2.0 hours")])
+def test_runs_apart_are_not_compared(apart_s, words):
+    """The same communicator by name, and another day."""
+    files = [stream(context(rank, 10**13 + rank * apart_s * 10**6), collective(1, 5)) for rank in range(2)]
+    with pytest.raises(SourceError, match=words):
+        load(*files)
+
+
+def test_how_many_ranks_there_are_is_what_the_headers_say():
+    """Not how many files there are."""
+    events, notes = load(stream(context(2, 10**7, 64), collective(1, 5)))
+    assert [event.world_sizes for event in events] == [[64]]
+    assert any(remark.startswith("1 of 64 ranks: no collective of rank 0, 1, 3") for remark in notes.remarks)

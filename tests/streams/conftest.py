@@ -143,7 +143,7 @@ def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSam
 
 
 def facts(seconds: int = 24, ranks: int = 8, odd: int | None = None) -> list[StepTimings]:
-    """What the ranks of two nodes say of themselves, one a second, over and over; now and then ``odd`` has another NCCL."""
+    """What the ranks of two nodes say of themselves, one a second; now and then ``odd`` has another NCCL."""
     half = ranks // 2
     made = []
     for number in range(seconds):
