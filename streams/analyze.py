@@ -170,7 +170,7 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
             told.add(finding.id)
             terminal.say(finding.summary)
         elif finding and not args.json and not args.panel:
-            where = f"step {finding.last_step}" if finding.last_step >= 0 else "node"
+            where = f"step {finding.last_step}" if finding.last_step >= 0 else "node" if finding.nodes else "job"
             print(visible(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"))
 
     told: set[str] = set()

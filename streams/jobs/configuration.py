@@ -165,11 +165,12 @@ def said(episode: ConfigurationEpisode, places: dict[int, tuple[str, str]]) -> S
     """What is said of ranks that are set up differently; ``places``: the node and the device of each rank."""
     seen = episode.measured
     evidence = [one for odd in seen.odd[:_MOST_TOLD] for one in _numbers(odd)]
-    nodes = tuple(sorted({places[rank][0] for rank in seen.ranks if places.get(rank, ("", ""))[0]}))
-    subject = Subject("configuration_mismatch", _JOB, ranks=seen.ranks, nodes=nodes, has_steps=False)
+    # Without nodes: a finding that has some, and no steps, is one of a node's samples.
+    subject = Subject("configuration_mismatch", _JOB, ranks=seen.ranks, has_steps=False)
     more = len(seen.odd) - _MOST_TOLD
     summary = (
-        "; ".join(_sentence(odd) for odd in seen.odd[:_MOST_TOLD])
+        "Ranks are set up differently: "
+        + "; ".join(_sentence(odd, places) for odd in seen.odd[:_MOST_TOLD])
         + (f"; and {more} more facts" if more > 0 else "")
         + ". Set the same versions and variables on every node, and start the job again; no device is to blame."
     )
@@ -178,15 +179,15 @@ def said(episode: ConfigurationEpisode, places: dict[int, tuple[str, str]]) -> S
     return Said(subject, evidence, summary, cleared, over=over, severity="warning", confidence=_SURE)
 
 
-def _sentence(odd: Odd) -> str:
+def _sentence(odd: Odd, places: dict[int, tuple[str, str]]) -> str:
     if not odd.clear:
         words = sorted({odd.word, *(word for _, word in odd.others)})
-        return f"Ranks differ in {odd.fact}: {' or '.join(words[:_MOST_NAMED])}, and none is the rule"
-    named = ", ".join(f"rank {rank} has {word}" for rank, word in odd.others)
+        return f"ranks differ in {odd.fact}: {' or '.join(words[:_MOST_NAMED])}, and none is the rule"
+    on = {rank: f" on {places[rank][0]}" for rank, _ in odd.others if places.get(rank, ("", ""))[0]}
+    named = ", ".join(f"rank {rank}{on.get(rank, '')} has {word}" for rank, word in odd.others)
     more = odd.differing - len(odd.others)
-    return (
-        f"Of {odd.fact}, {named}{f' and {more} more differ' if more else ''}, where {odd.count} ranks have {odd.word}"
-    )
+    named += f" and {more} more differ" if more else ""
+    return f"{odd.fact}: {named}, where {odd.count} ranks have {odd.word}"
 
 
 def _numbers(odd: Odd) -> Iterator[Evidence]:
