@@ -169,7 +169,7 @@ def _inspected() -> list[bytes]:
 
 def _scraped() -> list[bytes]:
     """Two GPUs, one of them under MIG, with blanks and attribution; and OpenMetrics with times."""
-    lines = ["# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).", "# TYPE DCGM_FI_DEV_GPU_UTIL gauge"]
+    lines = ["# HELP some_metric Of a GPU (in %).", "# TYPE some_metric gauge"]
     values = ("97", "9223372036854775794", "0.5", "NaN", "140737488355328", "40000", "+Inf", "1e9")
     for number, name in enumerate(sorted(exporter.SOURCES)):
         for gpu in range(2):

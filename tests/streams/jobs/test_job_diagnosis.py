@@ -372,14 +372,15 @@ def test_that_a_job_reads_through_a_loader_is_kept_once():
     assert str(unpack(7, JobDiagnosis().snapshot())).count("has_loader") == 1
 
 
-def test_every_part_of_the_state_is_read_back(job, collective_batches):
-    """Of a job with stages, conditions, open steps and a missing rank: stored again it is the same, to a byte."""
+def test_every_part_of_the_state_is_read_back(job, collective_batches, make_facts):
+    """Of a job with stages, conditions, facts, open steps and a missing rank: stored again, the same to a byte."""
     events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())
     events = placed(events, pp=[0, 0, 1, 1], dp=[0, 1, 0, 1], tp=[0, 0, 0, 0])
     events = [replace(event, conditions=heated(event)) for event in events]
     diagnosis, empty = JobDiagnosis(), unpack(7, JobDiagnosis().snapshot())
     calls = collective_batches(4, 150, {1: 0.04})
     judged([*events[:-1], *calls[:-1], *crowd(events[0], 26), *crowd(calls[0], 26), events[-1], calls[-1]], diagnosis)
+    judged([replace(event, producer=f"told-{event.producer}") for event in make_facts(seconds=6, odd=5)], diagnosis)
     data = diagnosis.snapshot()
     state = unpack(7, data)
     blank = {name for line in ("phases", "collectives") for name in empty[line] if alike(state, empty, line, name)}
