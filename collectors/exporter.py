@@ -121,7 +121,13 @@ class ExporterBuffer:
 
     def _scrape(self) -> list[exporter.Scrape]:
         left_out: Counter[str] = Counter()
-        scrapes = exporter.scrapes(self._get(), left_out)
+        told = exporter.scrapes(self._get(), left_out)
+        # This node is one: others' GPUs would be taken for its own.
+        scrapes = [scrape for scrape in told if scrape.node == told[0].node]
+        if len(scrapes) < len(told):
+            left_out["GPUs of other nodes than the first that it names"] += sum(
+                len(scrape.gpus) for scrape in told if scrape.node != told[0].node
+            )
         for reason in left_out.keys() - self._told_left_out:
             log.warning("left out %d of an answer: %s; not said again", left_out[reason], reason)
             self._told_left_out.add(reason)

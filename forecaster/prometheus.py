@@ -14,6 +14,7 @@ import msgspec
 
 from paceline.events import Time
 from paceline.gpu.dcgm import FP64_BLANK, exported, measured
+from paceline.gpu.exporter import node_of_labels
 from paceline.schema import unit_of
 from paceline.visible import visible
 
@@ -105,7 +106,7 @@ def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesS
         job = labels.get("training_job")
         key = f"{cluster}/job/{job}/{metric.field}"
         return SeriesSubject(key, metric.unit, metric.interval_s, cluster, job=job, high=metric.high) if job else None
-    node = labels.get("hostname") or labels.get("Hostname") or labels.get("node") or labels.get("instance")
+    node = node_of_labels(labels)
     device = labels.get("UUID") or labels.get("gpu")
     if not node or not device:
         return None

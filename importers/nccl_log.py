@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from paceline import columns
-from paceline.events import RankFacts, Speakers, StepTimings
+from paceline.events import RankFact, RankFacts, Speakers, StepTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import OP
 
@@ -23,7 +23,15 @@ _MOST_RANKS = 2**20
 #: What a thread says for itself, and not for its process.
 _OF_A_RANK = ("channels", "transport_between", "transport_inside", "gpu_direct")
 #: What is said of ranks that agree, in this order.
-_TOLD = ("nccl_version", "cuda_driver", "network", "net_plugin", "transport_inside", "transport_between", "channels")
+_TOLD: dict[RankFact, str] = {
+    "nccl_version": "NCCL {}",
+    "cuda_driver": "CUDA driver {}",
+    "network": "network {}",
+    "net_plugin": "network plugin {}",
+    "transport_inside": "{} inside nodes",
+    "transport_between": "{} between them",
+    "channels": "channels {}",
+}
 
 
 class _Process(NamedTuple):
@@ -219,13 +227,13 @@ class NcclLogs:
     def _remark(self, world: int, facts: dict[int, dict[str, str]]) -> None:
         """What the ranks say, and who says something else."""
         agreed = []
-        for fact in _TOLD:
+        for fact, wording in _TOLD.items():
             words: dict[str, list[int]] = defaultdict(list)
             for rank, told in sorted(facts.items()):
                 if fact in told:
                     words[told[fact]].append(rank)
             if len(words) == 1:
-                agreed.append(f"{fact} {next(iter(words))}")
+                agreed.append(wording.format(next(iter(words))))
             elif words:
                 said = sorted(words.items(), key=lambda item: (-len(item[1]), item[0]))
                 parts = (f"{word} ({_named(own)})" for word, own in said[:_MOST_NAMED])

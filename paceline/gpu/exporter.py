@@ -9,7 +9,7 @@ whole (memory), taken where all of them repeat the GPU's (temperature, power, co
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -108,7 +108,7 @@ class _Told:
         self.cells: dict[str, dict[tuple[tuple[bool, int, int], str], float]] = {}
 
 
-def node_of_labels(labels: dict[str, str]) -> str:
+def node_of_labels(labels: Mapping[str, str]) -> str:
     """The node that ``labels`` name, or "": ``Hostname`` became ``hostname`` in May 2026; a Prometheus adds others."""
     return labels.get("hostname") or labels.get("Hostname") or labels.get("node") or labels.get("instance") or ""
 

@@ -199,6 +199,18 @@ def test_a_bad_answer_costs_a_line(served, monkeypatch, answer, why):
     assert time.monotonic() - began < 10.0
 
 
+def test_an_answer_of_many_nodes_is_not_taken_for_one(caplog):
+    """A federating server behind the address: the first node's GPUs alone, and that is said once."""
+    many = text() + text().replace("dcgm-pod-x", "dcgm-pod-y").replace("GPU-", "GPU-y")
+    buffer = buffer_of(lambda: many)
+    for _ in range(3):
+        buffer.sample()
+    assert buffer.cut(**PRODUCER).uuids == ["GPU-0", "GPU-1"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "left out 2 of an answer: GPUs of other nodes than the first that it names; not said again"
+    ]
+
+
 def test_nobody_there_and_no_metrics_are_told_alike(served, caplog):
     """A page that is none of an exporter is as good as no answer."""
     served.answer = "<html>welcome</html>"

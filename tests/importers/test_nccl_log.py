@@ -83,7 +83,10 @@ def test_ranks_say_the_same_in_one_file_or_in_many(files):
     }
     assert [(event.node, event.facts.ranks) for event in events] == [("node-0", [0, 1, 2, 3]), ("node-1", [4, 5, 6, 7])]
     (remark,) = notes.remarks
-    assert remark.startswith("8 ranks: nccl_version 2.21.5+cuda12.4, ")
+    assert remark == (
+        "8 ranks: NCCL 2.21.5+cuda12.4, CUDA driver 12.4, network IB, network plugin internal, P2P/CUMEM inside nodes, "
+        "NET/IB between them, channels 16 coll, 16 p2p"
+    )
     assert not notes.dropped
 
 
