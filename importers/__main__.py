@@ -18,7 +18,7 @@ from paceline.events import OP_INDEX
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
 from paceline.timed_event import TimedEvent
-from paceline.unpacking import MOST_HELD_GIB, add_option, unpacked
+from paceline.unpacking import MOST_HELD_GIB, TooLargeError, add_option, unpacked
 
 from .kineto import read
 from .nccl_inspector import Inspector
@@ -129,13 +129,30 @@ def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> It
 
 
 def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
-    traces, progress = Traces(options.job, notes), Progress()
+    """One run's traces. A broken one among several is left out and told; two runs' are refused."""
+    traces, progress, broken = Traces(options.job, notes), Progress(), 0
     for path in files:
         progress.tell(f"reading {path}")
-        with _open(path, options.most_unpacked) as stream:
-            traces.update(read(stream, Path(path).name, notes), path)
+        try:
+            with _open(path, options.most_unpacked) as stream:
+                trace = read(stream, path, notes, alone=len(files) == 1)
+        except (SourceError, OSError, EOFError) as error:
+            if len(files) == 1 or isinstance(error, FileNotFoundError | PermissionError | TooLargeError):
+                raise
+            broken += 1
+            notes.remark(f"left out, for it is broken: {_named(error, path)}")
+            continue
+        traces.update(trace, path)
     progress.end()
+    if broken == len(files):
+        raise SourceError(f"import: none of {broken} files could be read; the first: {notes.lines()[0]}")
     yield from traces.messages()
+
+
+def _named(error: Exception, path: str) -> str:
+    """What is wrong, on one line that begins with the file."""
+    text = str(getattr(error, "strerror", None) or error)
+    return text if text.startswith(path) else f"{path}: {text}"
 
 
 def _inspector(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
@@ -187,6 +204,10 @@ def _open(path: str, most_unpacked: int) -> Iterator[IO[bytes]]:
     with unpacked(gzip.open(path, "rb"), path, most_unpacked) if packed else Path(path).open("rb") as stream:
         try:
             yield stream
+        except EOFError as error:
+            raise OSError(errno.EIO, "it breaks off: the compressed data has no end", path) from error
+        except gzip.BadGzipFile as error:
+            raise OSError(errno.EIO, f"damaged: {error}", path) from error
         except MemoryError:
             raise SourceError(f"{path}: too large for the memory there is") from None
         except zlib.error as error:

@@ -1,18 +1,16 @@
-"""One trace's steps: work and collectives of a rank, cut into phases that do not overlap.
+"""One trace's steps on the host: work and collectives of a rank, cut into phases that do not overlap.
 
 Rule of this file: pure arithmetic on stretches of time. A step's time goes to the phase whose operators span it, to
-communication where only a collective was under way, and on the host what is left to ``prepare`` and ``other``.
+communication where only a collective was under way, and what is left to ``prepare`` and ``other``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from paceline.events import OP_INDEX
-
 from .notes import Notes
-from .op_rows import TOTAL, Floats, Ints, Rows
+from .op_rows import Floats, Ints
 
 #: Step, phase, micro-batch, start, seconds.
 _Row = tuple[int, str, int, float, float]
@@ -36,19 +34,27 @@ class Collective(NamedTuple):
     sequence: int | None
 
 
+class StepRow(NamedTuple):
+    """One step of a rank: its start in Unix time, its length, its seconds by phase; by micro-batch those in forward and
+    backward, where there are several."""
+
+    step: int
+    start_s: float
+    step_s: float
+    phases: dict[str, float]
+    microbatches: dict[int, tuple[float, float]]
+
+
 def rows_of(
-    rank: int,
     steps: list[tuple[int, Span]],
     work: list[tuple[Span, str]],
     collectives: list[Collective],
     notes: Notes,
-    *,
-    on_host: bool,
-) -> tuple[Rows, list[int], list[float]]:
-    """Rows of every step; for each collective the step it began in (-1 none) and the seconds that it was stood for."""
+) -> tuple[list[StepRow], list[int], list[float]]:
+    """Every step; for each collective the step it began in (-1 none) and the seconds that it was stood for."""
     begins = np.array([span.start for _, span in steps])
     ends = np.array([span.end for _, span in steps])
-    columns: list[_Row] = []
+    made: list[StepRow] = []
     of_work = _within([span for span, _ in work], begins, ends)
     of_collectives = _within([collective.span for collective in collectives], begins, ends)
     notes.drop("operators outside of every step", int((of_work < 0).sum()))
@@ -61,21 +67,24 @@ def rows_of(
             stood[index] = _overlap(collectives[index].span, idle)
         together = _merged([collectives[index].span for index in in_step])
         waited = np.array(sorted(_shared(together, idle)), dtype=np.float64).reshape(-1, 2)
-        columns += _step_rows(number, span, mine, waited, on_host=on_host)
+        rows = _step_rows(number, span, mine, waited)
         if together:
             seconds = float((waited[:, 1] - waited[:, 0]).sum())
-            columns.append((number, "communication", -1, together[0].start, seconds))
-        columns.append((number, "step", -1, span.start, span.end - span.start))
-    rows = Rows(
-        np.full(len(columns), rank, dtype=np.int64),
-        np.array([row[0] for row in columns], dtype=np.int64),
-        np.array([TOTAL if row[1] == "step" else OP_INDEX[row[1]] for row in columns], dtype=np.int64),
-        np.array([row[2] for row in columns], dtype=np.int64),
-        np.array([row[3] for row in columns], dtype=np.float64),
-        np.array([row[4] for row in columns], dtype=np.float64),
-    )
+            rows.append((number, "communication", -1, together[0].start, seconds))
+        made.append(_wide(number, span, rows))
     numbers = [steps[place][0] if place >= 0 else -1 for place in of_collectives.tolist()]
-    return rows, numbers, stood
+    return made, numbers, stood
+
+
+def _wide(number: int, span: Span, rows: list[_Row]) -> StepRow:
+    phases: dict[str, float] = {}
+    microbatches: dict[int, tuple[float, float]] = {}
+    for _, phase, batch, _, seconds in rows:
+        phases[phase] = phases.get(phase, 0.0) + seconds
+        if batch >= 0:
+            forward, backward = microbatches.get(batch, (np.nan, np.nan))
+            microbatches[batch] = (seconds, backward) if phase == "forward" else (forward, seconds)
+    return StepRow(number, span.start, span.end - span.start, phases, microbatches)
 
 
 def _within(spans: list[Span], begins: Any, ends: Any) -> Ints:
@@ -85,34 +94,46 @@ def _within(spans: list[Span], begins: Any, ends: Any) -> Ints:
     return np.where((place >= 0) & (starts < ends[np.maximum(place, 0)]), place, -1)
 
 
-def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Floats, *, on_host: bool) -> list[_Row]:
-    """One row a phase, forward and backward by micro-batch; a run of operators counts from its first to its last.
+def passes(phases: Sequence[str]) -> list[tuple[str, int]]:
+    """The phase and micro-batch of each stretch of work of one step, by what comes before and after it.
 
-    The host's time between two operators of a phase belongs to it, unless it was ``waited``; what runs after a backward
-    and before the optimizer (clipping, say) is other, unless another backward follows.
+    A forward after a backward begins the next micro-batch; with one alone, and outside of forward and backward, it is
+    -1. What runs after the last backward (clipping, say) is no forward.
+
+    >>> passes(["forward", "backward", "forward", "backward", "forward"])
+    [('forward', 0), ('backward', 0), ('forward', 1), ('backward', 1), ('other', -1)]
     """
-    runs: list[tuple[str, list[Span]]] = []
-    for busy, phase in work:
-        if not runs or runs[-1][0] != phase:
-            runs.append((phase, []))
-        runs[-1][1].append(busy)
-    last_backward = max((index for index, (phase, _) in enumerate(runs) if phase == "backward"), default=len(runs))
-    sums: dict[tuple[str, int], list[float]] = {}
+    last_backward = max((index for index, phase in enumerate(phases) if phase == "backward"), default=len(phases))
+    out: list[tuple[str, int]] = []
     microbatch, forward_next = 0, False
-    for index, (phase, spans) in enumerate(runs):
+    for index, phase in enumerate(phases):
         if phase == "forward":
             phase = "other" if index > last_backward else phase
             microbatch += phase == "forward" and forward_next
             forward_next = False if phase == "forward" else forward_next
         elif phase == "backward":
             forward_next = True
-        key = (phase, microbatch if phase in ("forward", "backward") else -1)
+        out.append((phase, microbatch if phase in ("forward", "backward") else -1))
+    return out if microbatch else [(phase, -1) for phase, _ in out]
+
+
+def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Floats) -> list[_Row]:
+    """One row a phase, forward and backward by micro-batch; a run of operators counts from its first to its last.
+
+    The host's time between two operators of a phase belongs to it, unless it was ``waited``.
+    """
+    runs: list[tuple[str, list[Span]]] = []
+    for busy, phase in work:
+        if not runs or runs[-1][0] != phase:
+            runs.append((phase, []))
+        runs[-1][1].append(busy)
+    sums: dict[tuple[str, int], list[float]] = {}
+    for key, (_, spans) in zip(passes([phase for phase, _ in runs]), runs, strict=True):
         total = sums.setdefault(key, [spans[0].start, 0.0])
         hull = Span(spans[0].start, min(max(one.end for one in spans), span.end))
         total[1] += hull.end - hull.start - _overlap(hull, waited)
-    single = microbatch == 0
-    rows = [(number, phase, -1 if single else batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
-    return rows + _unseen(number, span, rows, waited) if on_host else rows
+    rows = [(number, phase, batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
+    return rows + _unseen(number, span, rows, waited)
 
 
 def _unseen(number: int, span: Span, rows: list[_Row], waited: Floats) -> list[_Row]:

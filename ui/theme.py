@@ -28,6 +28,7 @@ PHASE_COLOURS = {
     "evaluation": "#cc79a7",
     "checkpoint": "#d55e00",
     "other": "#b9a9d9",
+    "idle": "#f3e9d2",
     "communication": "#4a5667",
 }
 

@@ -6,9 +6,11 @@ import msgspec
 
 from paceline.events.base import Accounted, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole, Word
 
-#: Phases of a training iteration. The first nine are disjoint and add up to the step; the last two overlay them.
+#: Phases of a training iteration: disjoint, and they add up to the step.
 #: ``prepare`` is the time right before a forward that no loader accounts for: hand-made batches, collation, copies to
 #: the device. ``communication`` is time in which the training thread (or CUDA stream) stood waiting for other ranks.
+#: ``idle`` is time in which the rank's device had no kernel, though its data was there: it waited for its host. Only
+#: what tells of a device's time has it, as a profiler's trace does.
 PHASES = (
     "data",
     "prepare",
@@ -19,6 +21,7 @@ PHASES = (
     "evaluation",
     "checkpoint",
     "other",
+    "idle",
 )
 #: Time inside the phases above: Python's collector running, and the thread runnable but without a processor.
 OVERLAYS = ("gc", "cpu_wait")

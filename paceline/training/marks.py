@@ -2,14 +2,16 @@
 
 The sidecar reads them too; why they stand here is told in ``messages``.
 
-Rule of this file: constants only, for it is read on the hot path. A mark is ``(time_ns, kind, payload)``, with a device
+Rule of this file: constants only, for it is read on the hot path. No mark tells of a device's ``idle`` time. A mark is ``(time_ns, kind, payload)``, with a device
 event as a fourth entry where the time has still to be read from a device. A kind below ``LEAVE`` opens the span of that
 phase and ``LEAVE + kind`` closes it; the rest are instants.
 """
 
 from paceline.events import PHASES
 
-DATA, PREPARE, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOINT, OTHER = range(len(PHASES))
+DATA, PREPARE, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOINT, OTHER = range(
+    PHASES.index("idle")
+)
 #: Time at the top level that no span accounts for; what follows decides which phase it was.
 GAP = -1
 

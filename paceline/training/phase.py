@@ -13,13 +13,13 @@ from paceline.training.activation import current
 class phase:  # noqa: N801
     """``with phase("data"): …`` counts the time inside as that phase, one of ``paceline.events.PHASES``.
 
-    A word that is none of them counts as ``other``.
+    A word that is none of them counts as ``other``, and so does ``idle``: no host tells when its device had no work.
     """
 
     __slots__ = ("_kind", "_probe")
 
     def __init__(self, name: str) -> None:
-        self._kind = PHASES.index(name) if name in PHASES else marks.OTHER
+        self._kind = min(PHASES.index(name), marks.OTHER) if name in PHASES else marks.OTHER
 
     def __enter__(self) -> None:
         session = current()

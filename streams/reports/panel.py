@@ -17,7 +17,7 @@ _WIDTH = 9
 #: The longest windows with the probe on or off hold 640 steps, and have to last half a second.
 _LEAST_STEP_S = 1e-3
 _SHOWN = 3
-_WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading"}
+_WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading", "idle": "device idle"}
 
 
 def panel(summary: Summary) -> str:

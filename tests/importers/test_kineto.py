@@ -11,18 +11,12 @@ from importers.kineto import read
 from importers.notes import Notes, SourceError
 from importers.traces import Traces
 from paceline import wire
-from paceline.events import OPS, PHASES
+from paceline.events import PHASES
 
 
 def seconds(rank):
-    """Seconds by step and op."""
-    found = {}
-    for step, op, duration in zip(
-        rank.rows.step.tolist(), rank.rows.op.tolist(), rank.rows.duration.tolist(), strict=True
-    ):
-        found.setdefault(step, {}).setdefault(OPS[op], 0.0)
-        found[step][OPS[op]] += duration
-    return found
+    """Seconds by step and phase, and of the whole step."""
+    return {row.step: row.phases | {"step": row.step_s} for row in rank.rows}
 
 
 def real(number):
@@ -122,7 +116,7 @@ def test_ranks_meet_in_one_recording():
     with pytest.raises(SourceError, match="rank 1"):
         traces.update(read(trace(*HOST, rank=1), "c", notes), "c")
     events = [wire.decode(m.topic, wire.encode(m.event)) for m in traces.messages()]
-    assert {type(event).__name__ for event in events} == {"OpTimings", "CollectiveTimings"}
+    assert {type(event).__name__ for event in events} == {"StepTimings", "CollectiveTimings"}
     assert any("no trace of rank 0" in line for line in notes.lines())
 
 

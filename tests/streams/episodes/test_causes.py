@@ -40,6 +40,8 @@ def test_a_row_is_complete_and_names_what_is_there(cause):
         ({"backward": 0.1, "gc": 0.08}, True, "garbage_collection"),
         ({"backward": 0.1, "cpu_wait": 0.06, "gc": 0.06}, True, "garbage_collection"),
         ({"backward": 0.1, "cpu_wait": 0.04}, True, "worker_compute"),
+        ({"idle": 0.08, "forward": 0.02}, True, "host_bound"),
+        ({"idle": 0.04, "forward": 0.06}, True, "worker_compute"),
         ({"checkpoint": 0.1}, True, "unknown"),
         ({"forward": -0.1}, True, "unknown"),
         ({}, True, "unknown"),

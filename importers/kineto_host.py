@@ -1,0 +1,149 @@
+"""What a rank's host did in a PyTorch profiler trace: its steps, and what it worked on.
+
+Rule of this file: pure, and by the names that PyTorch gives. Steps are ``ProfilerStep#N``, else what lies between two
+optimizer steps, else an annotation that comes again and again, else the trace is one step. The data loader, the
+optimizer, autograd's functions and everything else that ran on top are data, optimizer, backward and forward.
+"""
+
+import re
+from bisect import bisect_left
+from collections import defaultdict
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from .kineto_events import Events
+from .notes import Notes
+from .op_rows import Floats, Ints
+
+#: No job takes so many steps that their number has more digits.
+_STEP = re.compile(r"ProfilerStep\s*#(\d{1,15})$")
+#: A collective on the host, as its backend names it.
+COLLECTIVE = re.compile(r"(?:gloo:|nccl:|ncclKernel_|ncclDevKernel_|mpi:|ucc:|xccl:)(.*)")
+_NOT_WORK = re.compile(rf"{_STEP.pattern}|{COLLECTIVE.pattern}|PyTorch Profiler")
+_DIGITS = re.compile(r"\d+")
+#: An annotation marks iterations if it covers so much of the time between its first and its last.
+_MARKS_ITERATIONS = 0.5
+
+
+class Step(NamedTuple):
+    """One step on the host, in microseconds of the trace's own time."""
+
+    number: int
+    start: float
+    end: float
+
+
+class Work(NamedTuple):
+    """The outermost operators of every thread, by start, in microseconds, each with its phase."""
+
+    start: Floats
+    end: Floats
+    thread: Ints
+    phase: list[str]
+
+
+def steps_of(events: Events, notes: Notes) -> list[Step]:
+    """The steps, in order."""
+    host, names = events.host, events.names
+    numbers = {index: int(mark[1]) for index, name in enumerate(names) if (mark := _STEP.match(name))}
+    rows = np.flatnonzero(np.isin(host.name, list(numbers))).tolist()
+    if rows:
+        # The first of a number is the host's own.
+        marked = {numbers[int(host.name[row])]: row for row in reversed(rows)}
+        return [Step(number, float(host.start[row]), float(host.end[row])) for number, row in sorted(marked.items())]
+    optimizers = [index for index, name in enumerate(names) if name.startswith("Optimizer.step#")]
+    ends = np.sort(host.end[np.isin(host.name, optimizers)]).tolist()
+    if len(ends) >= 2:
+        notes.remark("no ProfilerStep marks: a step is what lies between the ends of two optimizer steps")
+        return [Step(number, *pair) for number, pair in enumerate(pairwise(ends))]
+    columns = (host, events.device, events.launches)
+    first = min((float(column.start.min()) for column in columns if column.start.size), default=0.0)
+    last = max((float(column.end.max()) for column in columns[:2] if column.start.size), default=first)
+    begins = _iterations(events)
+    if begins:
+        notes.remark("no ProfilerStep marks: a step is what lies between two annotations of the same name")
+        return [Step(number, *pair) for number, pair in enumerate(pairwise([*begins, last]))]
+    notes.remark("no ProfilerStep marks: the whole trace is taken as one step")
+    return [Step(0, first, last)]
+
+
+def _iterations(events: Events) -> list[float]:
+    """When each iteration begins, by the annotation that comes again and again and covers most; none without one."""
+    host, names = events.host, events.names
+    by_name: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for row in np.flatnonzero(host.annotation).tolist():
+        name = names[host.name[row]]
+        if not _NOT_WORK.match(name) and _told_phase(name) is None:
+            by_name[_DIGITS.sub("#", name), int(host.thread[row])].append(row)
+    best, covered = [], 0.0
+    for rows in by_name.values():
+        start, end = host.start[rows], host.end[rows]
+        total = float((end - start).sum())
+        apart = len(rows) >= 2 and bool((start[1:] >= end[:-1]).all())
+        if apart and total > covered and total >= _MARKS_ITERATIONS * float(end[-1] - start[0]):
+            best, covered = start.tolist(), total
+    return best
+
+
+def work_of(events: Events) -> Work:
+    """Outermost operators by thread, each with its phase."""
+    host = events.host
+    told = [_told_phase(name) for name in events.names]
+    work = np.array([not _NOT_WORK.match(name) for name in events.names], dtype=bool)
+    telling = np.array([phase is not None for phase in told], dtype=bool)
+    if not host.name.size:
+        return Work(host.start, host.end, host.thread, [])
+    kept = work[host.name]
+    # An annotation around whole iterations says nothing of a phase, and must not hide those that it spans.
+    starts = host.start[telling[host.name] & kept]
+    around = (host.annotation == 1) & ~telling[host.name]
+    around &= np.searchsorted(starts, host.end, side="left") > np.searchsorted(starts, host.start, side="left")
+    rows = np.flatnonzero(kept & ~around)
+    outermost: list[int] = []
+    reach: dict[int, float] = {}
+    for row, thread, start, end in zip(
+        rows.tolist(), host.thread[rows].tolist(), host.start[rows].tolist(), host.end[rows].tolist(), strict=True
+    ):
+        if start >= reach.get(thread, -np.inf):
+            reach[thread] = end
+            outermost.append(row)
+    phases = [told[name] or "forward" for name in host.name[outermost].tolist()]
+    start, end = host.start[outermost], host.end[outermost]
+    return Work(start, end, host.thread[outermost], _settled(start.tolist(), end.tolist(), phases, events.links))
+
+
+def _told_phase(name: str) -> str | None:
+    """The phase that a name tells; None where it tells none, which is forward if anything."""
+    if name.startswith("enumerate(DataLoader)"):
+        return "data"
+    if name.startswith("Optimizer."):
+        return "optimizer"
+    small = name.lower()
+    if name.startswith("autograd::engine") or ("distributed" in name and "reducer" in name):
+        return "backward"
+    return "backward" if "backward" in small and "forward" not in small else None
+
+
+def _settled(start: list[float], end: list[float], phases: list[str], links: Floats) -> list[str]:
+    """Operators among a backward's functions belong to it, unless a forward that has a backward begins with them."""
+    if not links.size:
+        return phases
+    linked = links.tolist()
+    out = list(phases)
+    run: list[int] = []
+    inside = False
+    for index, phase in enumerate(phases):
+        if phase == "forward" and inside:
+            run.append(index)
+            if bisect_left(linked, end[index]) > bisect_left(linked, start[index]):
+                run, inside = [], False
+            continue
+        for one in run:
+            out[one] = "backward" if phase == "backward" else "other"
+        run = []
+        inside = phase == "backward" or (inside and phase != "optimizer")
+    for one in run:
+        out[one] = "other"
+    return out
