@@ -101,7 +101,9 @@ def _shares(events: Events, collective: Ints, copy: Ints, computing: Union, data
     # Before a kernel the device was idle from the end of all that started earlier.
     reach = np.concatenate([start[:1], np.maximum.accumulate(end)[:-1]])
     idle = np.maximum(start - reach, 0.0)
-    return Shares(np.where(idle > 0, reach, begin), own.clip(min=0.0), idle, np.minimum(data.within(reach, start), idle))
+    return Shares(
+        np.where(idle > 0, reach, begin), own.clip(min=0.0), idle, np.minimum(data.within(reach, start), idle)
+    )
 
 
 def _launched(events: Events, steps: list[Step], work: Work) -> Launched:

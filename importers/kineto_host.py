@@ -7,13 +7,13 @@ optimizer, autograd's functions and everything else that ran on top are data, op
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from .kineto_events import Events
+from .kineto_events import TELLS_COLLECTIVE, Events
 from .notes import Notes
 from .op_rows import Floats, Ints
 
@@ -91,7 +91,11 @@ def work_of(events: Events) -> Work:
     """Outermost operators by thread, each with its phase."""
     host = events.host
     told = [_told_phase(name) for name in events.names]
-    work = np.array([not _NOT_WORK.match(name) for name in events.names], dtype=bool)
+    # What only begins a collective has no kernel but the collective's own; without a device it takes the host's time.
+    asked = bool(events.device.start.size)
+    work = np.array(
+        [not (_NOT_WORK.match(name) or (asked and TELLS_COLLECTIVE.match(name))) for name in events.names], dtype=bool
+    )
     telling = np.array([phase is not None for phase in told], dtype=bool)
     if not host.name.size:
         return Work(host.start, host.end, host.thread, [])
@@ -109,9 +113,22 @@ def work_of(events: Events) -> Work:
         if start >= reach.get(thread, -np.inf):
             reach[thread] = end
             outermost.append(row)
-    phases = [told[name] or "forward" for name in host.name[outermost].tolist()]
-    start, end = host.start[outermost], host.end[outermost]
-    return Work(start, end, host.thread[outermost], _settled(start.tolist(), end.tolist(), phases, events.links))
+    start, end, thread = host.start[outermost], host.end[outermost], host.thread[outermost]
+    phases = _by_thread([told[name] for name in host.name[outermost].tolist()], thread.tolist())
+    return Work(start, end, thread, _settled(start.tolist(), end.tolist(), phases, events.links))
+
+
+def _by_thread(told: list[str | None], threads: list[int]) -> list[str]:
+    """The phase of each operator, by what it tells or, where it tells nothing, by its thread: on one that is autograd's
+    own, for a device, hooks and the like belong to the backward."""
+    counts = Counter(zip(threads, told, strict=True))
+    own = {
+        thread
+        for thread in set(threads)
+        if counts[thread, "backward"] > counts[thread, None]
+        and not counts[thread, "optimizer"] + counts[thread, "data"]
+    }
+    return [phase or ("backward" if thread in own else "forward") for thread, phase in zip(threads, told, strict=True)]
 
 
 def _told_phase(name: str) -> str | None:

@@ -72,7 +72,9 @@ def _by_node(told: Sequence[tuple[int, Any]], job: ImportedJob) -> Iterator[tupl
 
 def _speakers(ranks: Sequence[int], job: ImportedJob) -> Speakers:
     members = sorted(set(ranks))
-    return Speakers(ranks=whole(members), world_sizes=whole([len(job.ranks)] * len(members)), devices=[""] * len(members))
+    return Speakers(
+        ranks=whole(members), world_sizes=whole([len(job.ranks)] * len(members)), devices=[""] * len(members)
+    )
 
 
 def _steps(rows: list[_RankRow], job: ImportedJob, node: str, sequence: int) -> StepTimings:

@@ -9,9 +9,7 @@ phase and ``LEAVE + kind`` closes it; the rest are instants.
 
 from paceline.events import PHASES
 
-DATA, PREPARE, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOINT, OTHER = range(
-    PHASES.index("idle")
-)
+DATA, PREPARE, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOINT, OTHER = range(PHASES.index("idle"))
 #: Time at the top level that no span accounts for; what follows decides which phase it was.
 GAP = -1
 

@@ -1,0 +1,193 @@
+"""Where a device's time goes: by the steps and phases that launched its kernels, every moment once."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from experiments.breakdown.traces import Made, document
+from importers.kineto import read
+from importers.notes import Notes
+from paceline.events import PHASES
+
+ASYNCHRONOUS = Made()
+HOST_BOUND = Made(kernel_us=300, launch_us=1500)
+AMD = Made(behind_us=200_000, rccl=True, steps=2)
+ONE_STEP = Made(steps=1)
+INFERENCE = Made(marks=False, training=False, annotation="execute_model")
+NO_MARKS = Made(marks=False, training=False)
+OLD = Made(before_2022=True, launch_us=700)
+LOADING = Made(data_us=30_000)
+EVERY = [ASYNCHRONOUS, HOST_BOUND, AMD, ONE_STEP, INFERENCE, NO_MARKS, OLD, LOADING]
+NAMES = ["asynchronous", "host_bound", "amd", "one_step", "inference", "no_marks", "old", "loading"]
+every = pytest.mark.parametrize("made", EVERY, ids=NAMES)
+
+
+def imported(made_or_events, **about):
+    """The trace of ``made``, or of these events, of rank 0."""
+    if isinstance(made_or_events, Made):
+        content = document(made_or_events)
+    else:
+        content = {"distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 2}, "traceEvents": made_or_events}
+    return read(io.BytesIO(json.dumps(content | about).encode()), "t.json", Notes(), alone=True)
+
+
+def masks(made):
+    """Microsecond by microsecond from the first kernel to the last: whether a kernel of each kind runs."""
+    events = [event for event in document(made)["traceEvents"] if event["args"].get("stream") is not None]
+    first = min(event["ts"] for event in events)
+    length = max(event["ts"] + event["dur"] for event in events) - first
+    kinds = {name: np.zeros(length, dtype=bool) for name in ("compute", "communication", "copy")}
+    for event in events:
+        name = event["name"]
+        kind = "communication" if name.startswith("nccl") else "copy" if name.startswith("Mem") else "compute"
+        kinds[kind][event["ts"] - first : event["ts"] + event["dur"] - first] = True
+    return kinds
+
+
+@every
+def test_the_breakdown_is_what_counting_microseconds_gives(made):
+    """Computation covers communication, which covers copies; the rest is idle; together they are the span."""
+    told, count = imported(made).breakdown, masks(made)
+    compute, communication, copy = count["compute"], count["communication"], count["copy"]
+    want = {
+        "span_s": compute.size,
+        "compute_s": compute.sum(),
+        "exposed_communication_s": (communication & ~compute).sum(),
+        "exposed_copy_s": (copy & ~communication & ~compute).sum(),
+        "idle_s": (~(copy | communication | compute)).sum(),
+    }
+    assert {name: getattr(told, name) * 1e6 for name in want} == pytest.approx(want, abs=0.5)
+    parts = told.compute_s + told.exposed_communication_s + told.exposed_copy_s + told.idle_s
+    assert parts == pytest.approx(told.span_s)
+    assert told.on_device
+
+
+@every
+def test_phases_are_disjoint_and_steps_make_up_the_whole(made):
+    """A step's phases add up to it, none is negative, and all steps to the time from first kernel to last."""
+    trace = imported(made)
+    for row in trace.rows:
+        assert set(row.phases) <= set(PHASES)
+        assert min(row.phases.values()) >= 0
+        assert sum(row.phases.values()) == pytest.approx(row.step_s)
+    assert sum(row.step_s for row in trace.rows) == pytest.approx(trace.breakdown.span_s)
+    waiting = sum(row.phases["communication"] for row in trace.rows)
+    assert waiting == pytest.approx(trace.breakdown.exposed_communication_s)
+
+
+@pytest.mark.parametrize("made", [ASYNCHRONOUS, AMD], ids=["asynchronous", "amd"])
+def test_a_kernel_belongs_to_the_step_that_launched_it(made):
+    """However far behind its host the device is: every step has its own kernels, and as long a step as they take."""
+    events = document(made)["traceEvents"]
+    marks = {e["name"]: (e["ts"], e["ts"] + e["dur"]) for e in events if e["name"].startswith("ProfilerStep")}
+    launches = {e["args"]["correlation"]: e["ts"] for e in events if e["cat"] == "cuda_runtime"}
+    gemms = [e for e in events if e["name"].startswith("gemm_") and "backward" not in e["name"]]
+    elsewhere = 0
+    trace = imported(made)
+    for row in trace.rows:
+        begin, end = marks[f"ProfilerStep#{row.step}"]
+        mine = [e for e in gemms if begin <= launches[e["args"]["correlation"]] < end]
+        assert row.phases["forward"] >= sum(e["dur"] for e in mine) / 1e6
+        elsewhere += sum(e["dur"] for e in mine if not begin <= e["ts"] < end)
+    assert elsewhere >= 0.29 * sum(e["dur"] for e in gemms)
+
+
+def test_a_device_that_waits_for_its_host_is_idle():
+    """Its kernels start at once and take as long as its peers'; what it lacks is work. A busy device's start late."""
+    starved, busy = imported(Made(kernel_us=300, launch_us=900)), imported(Made(kernel_us=300, launch_us=150))
+    assert starved.breakdown.compute_s == pytest.approx(busy.breakdown.compute_s, rel=0.05)
+    assert starved.breakdown.idle_s > 5 * busy.breakdown.idle_s
+    assert starved.breakdown.launch_delay_s < 1e-4 < busy.breakdown.launch_delay_s
+    assert all(row.phases["idle"] > row.phases["forward"] for row in starved.rows)
+
+
+def test_idle_time_in_which_the_host_waits_for_data_is_data():
+    """And only that: a loader beside which kernels run costs nothing."""
+    loading, hidden = imported(LOADING), imported(ASYNCHRONOUS)
+    assert all(row.phases["data"] > 0.005 for row in loading.rows[1:])
+    assert all(row.phases.get("data", 0.0) == 0.0 for row in hidden.rows[1:])
+
+
+def test_the_sizes_that_an_operator_tells_are_its_kernels():
+    """``record_param_comms`` around the launch tells operation, group and size; RCCL's kernels tell them themselves."""
+    for made, operation in ((ASYNCHRONOUS, "all_reduce"), (AMD, "all_reduce"), (Made(all_to_all=True), "all_to_all")):
+        found = imported(made).collectives
+        assert {(one.operation, one.group, one.size, one.bytes) for one in found} == {(operation, "0", 2, 2048)}
+
+
+@pytest.mark.parametrize(
+    ("made", "steps"), [(INFERENCE, [0, 1, 2]), (NO_MARKS, [0]), (Made(marks=False), [0, 1]), (ONE_STEP, [5])]
+)
+def test_steps_without_marks(made, steps):
+    """Annotations that come again mark iterations, as optimizer steps do; else the whole trace is one."""
+    assert [row.step for row in imported(made).rows] == steps
+
+
+def kernel(start, length, correlation, name="gemm", cat="kernel", tid=7, **args):
+    return {
+        "ph": "X", "cat": cat, "name": name, "ts": start, "dur": length, "tid": tid, "pid": 0,
+        "args": {"correlation": correlation, "stream": tid, **args},
+    }  # fmt: skip
+
+
+def on_host(name, start, length, tid=1, cat="cpu_op", **args):
+    return {"ph": "X", "cat": cat, "name": name, "ts": start, "dur": length, "tid": tid, "pid": 1, "args": args}
+
+
+def launch(start, correlation, tid=1):
+    return on_host("cudaLaunchKernel", start, 2, tid, "cuda_runtime", correlation=correlation)
+
+
+STEP = on_host("ProfilerStep#0", 0, 100, cat="user_annotation")
+FORWARD = on_host("aten::linear", 0, 30)
+OPTIMIZER = on_host("Optimizer.step#SGD.step", 60, 30, cat="user_annotation")
+
+
+def milliseconds(events):
+    """Phases of the only step, its microseconds as milliseconds."""
+    (row,) = imported([STEP, *events]).rows
+    return {name: value * 1e6 for name, value in row.phases.items() if value}
+
+
+def test_overlapping_streams_count_once():
+    """Of two kernels that run together the first has the time."""
+    events = [FORWARD, OPTIMIZER, launch(10, 1), launch(70, 2), kernel(20, 40, 1), kernel(30, 50, 2, tid=8)]
+    assert milliseconds(events) == pytest.approx({"forward": 40, "optimizer": 20})
+
+
+def test_a_kernel_whose_launch_is_not_in_the_trace_follows_the_one_before_it():
+    """Its own correlation is unknown, or 0 as many have it; before all others, it is of no step."""
+    events = [FORWARD, launch(10, 1), kernel(5, 10, 77), kernel(20, 10, 1), kernel(30, 10, 0), kernel(40, 10, 0)]
+    assert milliseconds(events) == pytest.approx({"forward": 30, "idle": 5})
+
+
+def test_an_operator_that_a_kernel_names_stands_for_its_launch():
+    """Where runtime calls were not recorded."""
+    operators = [on_host("aten::linear", 0, 30, **{"External id": 3}), OPTIMIZER]
+    assert milliseconds([*operators, kernel(65, 10, 9, **{"External id": 3})]) == pytest.approx({"forward": 10})
+
+
+def test_launches_on_two_threads_are_told_apart():
+    """A backward's thread launches while the main thread is in an operator."""
+    backward = on_host("autograd::engine::evaluate_function: MmBackward0", 5, 90, tid=2)
+    events = [on_host("aten::linear", 0, 80), backward, launch(10, 1), launch(20, 2, tid=2)]
+    found = milliseconds([*events, kernel(30, 10, 1), kernel(40, 20, 2)])
+    assert found == pytest.approx({"forward": 10, "backward": 20})
+
+
+def test_an_annotation_around_an_iteration_hides_no_phase():
+    """One that spans backward and optimizer tells nothing of what runs in it."""
+    events = [on_host("train_step", 0, 99, cat="user_annotation"), FORWARD, OPTIMIZER, launch(10, 1), launch(70, 2)]
+    assert milliseconds([*events, kernel(20, 10, 1), kernel(80, 10, 2)]) == pytest.approx(
+        {"forward": 10, "optimizer": 10, "idle": 50}
+    )
+
+
+def test_arguments_of_another_kind_cost_what_they_tell_and_no_more():
+    """A correlation that is a word, or has too many bits, is none: without any, a kernel's own time counts."""
+    events = [FORWARD, launch(10, "one"), kernel(20, 10, 2**64), kernel(40, 10, None)]
+    assert milliseconds(events) == pytest.approx({"forward": 20, "idle": 10})
+    odd = kernel(20, 10, 1, "ncclDevKernel_AllReduce_Sum_f32(x)", dtype=7, **{"In msg nelems": 4})
+    assert [one.bytes for one in imported([STEP, FORWARD, launch(10, 1), odd]).collectives] == [0]
