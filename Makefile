@@ -108,6 +108,10 @@ bench-streams: bench-env  ## rows per second and delay through broker and Faust,
 bench-forecasting: env  ## forecasts, cycles and kinds of job on recorded data (DATA=FOLDER, ARGS='--write')
 	@$(BIN)/python -m experiments.forecasting $(if $(DATA),--data $(DATA)) $(ARGS)
 
+.PHONY: bench-breakdown
+bench-breakdown: bench-env  ## where a device's time went in made-up profiler traces, beside HolisticTraceAnalysis
+	@$(BIN)/python -m experiments.breakdown $(ARGS)
+
 .PHONY: bench-overhead
 bench-overhead: env  ## what `paceline run` costs a training run
 	@$(BIN)/python -m experiments.overhead $(ARGS)

@@ -32,11 +32,11 @@ class Union(NamedTuple):
             return np.zeros(np.shape(when))
         covered = np.concatenate([[0.0], np.cumsum(self.end - self.start)])
         edges = np.stack([self.start, self.end], axis=1).ravel()
-        return np.interp(when, edges, np.stack([covered[:-1], covered[1:]], axis=1).ravel())
+        return np.asarray(np.interp(when, edges, np.stack([covered[:-1], covered[1:]], axis=1).ravel()))
 
     def within(self, start: Floats, end: Floats) -> Floats:
         """The time covered between each ``start`` and ``end``; 0 where the end comes first."""
-        return np.where(end > start, self.until(end) - self.until(start), 0.0).clip(min=0.0)
+        return np.maximum(np.where(end > start, self.until(end) - self.until(start), 0.0), 0.0)
 
 
 def union(start: object, end: object) -> Union:
@@ -64,4 +64,4 @@ def new_time(start: Floats, end: Floats) -> Floats:
     if not start.size:
         return start
     reach = np.concatenate([[-np.inf], np.maximum.accumulate(end)[:-1]])
-    return np.minimum(np.maximum(start, reach), end)
+    return np.asarray(np.minimum(np.maximum(start, reach), end))

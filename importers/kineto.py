@@ -14,11 +14,13 @@ from paceline.events import RankBreakdown
 from .intervals import union
 from .kineto_collectives import Told, told
 from .kineto_device import device_times
-from .kineto_events import TELLS_COLLECTIVE, Events, read_events
-from .kineto_host import COLLECTIVE, Step, Work, steps_of, work_of
+from .kineto_events import Events, read_events
+from .kineto_host import COLLECTIVE, Step, Work, is_operator, steps_of, work_of
 from .kineto_phases import Collective, Span, StepRow, rows_of
 from .kineto_ranks import rank_in
 from .notes import Notes, SourceError
+
+_MOST_WORD = 64
 
 
 class RankTrace(NamedTuple):
@@ -58,7 +60,7 @@ def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> 
         parts = (made.rows, made.collectives, made.steps, made.stood, made.breakdown)
     else:
         parts = _on_host(rank, events, steps, work, notes)
-    backend = events.about.backend if events.about else ""
+    backend = events.about.backend[:_MOST_WORD] if events.about else ""
     return RankTrace(rank, world, backend, events.host_name or "imported", *parts, _span(events))
 
 
@@ -106,7 +108,7 @@ def _collectives(events: Events) -> list[Collective]:
 def _breakdown(rank: int, events: Events, collectives: list[Collective], steps: int) -> RankBreakdown:
     """Operators in place of kernels, those that only begin a collective left out."""
     host = events.host
-    work = np.array([not (TELLS_COLLECTIVE.match(name) or COLLECTIVE.match(name)) for name in events.names], dtype=bool)
+    work = np.array([is_operator(name) for name in events.names], dtype=bool)
     operators = np.flatnonzero((host.annotation == 0) & work[host.name])
     computing = union(host.start[operators] / 1e6 + events.base_s, host.end[operators] / 1e6 + events.base_s)
     waiting = union([one.span.start for one in collectives], [one.span.end for one in collectives])

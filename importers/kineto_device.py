@@ -11,9 +11,11 @@ are microseconds.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.events import PHASES, RankBreakdown
 
@@ -27,6 +29,7 @@ from .op_rows import Floats, Ints
 
 _AT = {phase: index for index, phase in enumerate(PHASES)}
 _PASSES = (_AT["forward"], _AT["backward"])
+Flags = NDArray[np.bool_]
 #: Operators that lie around each other at a launch, at most.
 _MOST_AROUND = 32
 
@@ -43,9 +46,8 @@ class Launched(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What each kernel takes of the device's time: the time it runs that counts as its own, and the idle time before it,
-    in all and while the host waited for data. ``begin`` is where all of this begins. Collectives' kernels and copies
-    have what others do not cover."""
+    """What each kernel takes of the device's time: ``own``, in which it runs and no other has the time; ``idle``, the
+    idle time before it; and ``data``, what of this the host waited for data. ``begin`` is where all of it begins."""
 
     begin: Floats
     own: Floats
@@ -54,8 +56,8 @@ class Shares(NamedTuple):
 
 
 class DeviceTimes(NamedTuple):
-    """A rank's steps on the device, its collectives, for each of them its step and the seconds that only it ran, and the
-    whole."""
+    """A rank's steps on the device, its collectives, of each the step and the seconds that no computation covers, and
+    the whole."""
 
     rows: list[StepRow]
     collectives: list[Collective]
@@ -85,11 +87,11 @@ def device_times(rank: int, events: Events, steps: list[Step], work: Work, notes
     return DeviceTimes(rows, _collectives(events, launched, places), numbers, (stood / 1e6).tolist(), breakdown)
 
 
-def _of(start: Floats, end: Floats, which: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> tuple[Floats, Floats]:
+def _of(start: Floats, end: Floats, which: Flags) -> tuple[Floats, Floats]:
     return start[which], end[which]
 
 
-def _shares(events: Events, collective: Ints, copy: Ints, computing: Union, data: Union) -> Shares:
+def _shares(events: Events, collective: Flags, copy: Flags, computing: Union, data: Union) -> Shares:
     start, end = events.device.start, events.device.end
     busier = union(*_of(start, end, ~copy))
     begin, own = np.empty_like(start), np.empty_like(start)
@@ -116,10 +118,7 @@ def _launched(events: Events, steps: list[Step], work: Work) -> Launched:
     of_thread = np.where(last >= 0, thread[last], -1)
     starts = np.array([step.start for step in steps])
     # The host is between two marks only for a moment.
-    ends = [
-        later.start if later.number == step.number + 1 else step.end
-        for step, later in zip(steps, steps[1:], strict=False)
-    ]
+    ends = [later.start if later.number == step.number + 1 else step.end for step, later in pairwise(steps)]
     place = np.searchsorted(starts, asked, side="right") - 1
     inside = (place >= 0) & (asked <= np.array([*ends, steps[-1].end])[np.maximum(place, 0)])
     phases, microbatches = _labels(steps, work)
@@ -159,7 +158,9 @@ def _labels(steps: list[Step], work: Work) -> tuple[Ints, Ints]:
     phases = np.array([*(_AT[phase] for phase in work.phase), _AT["other"]], dtype=np.int64)
     microbatches = np.full(phases.size, -1)
     begins = np.searchsorted(work.start, [step.start for step in steps]).tolist()
-    ends = np.searchsorted(work.start, [step.end for step in steps]).tolist()
+    ends = np.minimum(
+        np.searchsorted(work.start, [step.end for step in steps]), [*begins[1:], work.start.size]
+    ).tolist()
     for begin, end in zip(begins, ends, strict=True):
         for index, (phase, microbatch) in enumerate(passes(work.phase[begin:end]), begin):
             phases[index], microbatches[index] = _AT[phase], microbatch
@@ -167,7 +168,7 @@ def _labels(steps: list[Step], work: Work) -> tuple[Ints, Ints]:
 
 
 def _operators(work: Work, when: Floats, thread: Ints) -> Ints:
-    """The outermost operator in which each launch lies on its own thread, else the last that began anywhere; -1 none."""
+    """The outermost operator around each launch on its own thread, else the last that began anywhere; -1 for none."""
     latest = np.searchsorted(work.start, when, side="right") - 1
     for one in np.unique(thread[thread >= 0]).tolist():
         rows = np.flatnonzero(work.thread == one)
@@ -183,40 +184,41 @@ def _rows(events: Events, steps: list[Step], launched: Launched, shares: Shares)
     mine = np.flatnonzero(launched.step >= 0)
     step, phase = launched.step[mine], launched.phase[mine]
     own, idle, data = shares.own[mine], shares.idle[mine], shares.data[mine]
-    seconds = np.zeros((len(steps), len(PHASES)))
-    np.add.at(seconds, (step, phase), own)
-    np.add.at(seconds, (step, _AT["idle"]), idle - data)
-    np.add.at(seconds, (step, _AT["data"]), data)
+    parts = ((phase, own), (np.full_like(phase, _AT["idle"]), idle - data), (np.full_like(phase, _AT["data"]), data))
+    cells = np.concatenate([step * len(PHASES) + which for which, _ in parts])
+    spent = np.concatenate([values for _, values in parts])
+    seconds = np.bincount(cells, weights=spent, minlength=len(steps) * len(PHASES)).reshape(-1, len(PHASES)) / 1e6
     begin = np.full(len(steps), np.inf)
     np.minimum.at(begin, step, shares.begin[mine])
-    passes_of: dict[int, dict[int, list[float]]] = {}
-    split = (launched.microbatch[mine] >= 0) & np.isin(phase, _PASSES)
-    cells = np.stack([step[split], launched.microbatch[mine][split], phase[split]])
-    for (place, batch, which), spent in zip(*_sums(cells, own[split]), strict=True):
-        passes_of.setdefault(place, {}).setdefault(batch, [0.0, 0.0])[_PASSES.index(which)] = spent / 1e6
-    seconds /= 1e6
-    there = seconds.any(axis=0)
-    there[[_AT["communication"], _AT["idle"]]] = True
+    passes_of = _passes(step, launched.microbatch[mine], phase, own)
+    words = {"communication", "idle", *(name for name, index in _AT.items() if bool(seconds[:, index].any()))}
     return [
         StepRow(
             steps[place].number,
             events.base_s + float(begin[place]) / 1e6,
             float(seconds[place].sum()),
-            {name: float(seconds[place, index]) for name, index in _AT.items() if there[index]},
-            {batch: (pair[0], pair[1]) for batch, pair in passes_of.get(place, {}).items()},
+            {name: float(seconds[place, index]) for name, index in _AT.items() if name in words},
+            passes_of.get(place, {}),
         )
         for place in np.unique(step).tolist()
     ]
 
 
-def _sums(cells: Ints, values: Floats) -> tuple[list[list[int]], list[float]]:
-    """The different columns of ``cells``, and the sum of the values of each."""
-    which, place = np.unique(cells, axis=1, return_inverse=True)
-    return which.T.tolist(), np.bincount(place.ravel(), weights=values, minlength=which.shape[1]).tolist()
+def _passes(step: Ints, microbatch: Ints, phase: Ints, own: Floats) -> dict[int, dict[int, tuple[float, float]]]:
+    """By step and micro-batch the seconds in forward and backward, where there are several."""
+    split = (microbatch >= 0) & np.isin(phase, _PASSES)
+    cells, place = np.unique(np.stack([step[split], microbatch[split]]), axis=1, return_inverse=True)
+    backward = phase[split] == _AT["backward"]
+    spent = [np.where(which, own[split], 0.0) for which in (~backward, backward)]
+    both = [(np.bincount(place.ravel(), weights=one, minlength=cells.shape[1]) / 1e6).tolist() for one in spent]
+    out: dict[int, dict[int, tuple[float, float]]] = {}
+    for (number, batch), *pair in zip(cells.T.tolist(), *both, strict=True):
+        out.setdefault(number, {})[batch] = (pair[0], pair[1])
+    return out
 
 
 def _breakdown(
-    rank: int, events: Events, launched: Launched, shares: Shares, collective: Ints, copy: Ints, steps: int
+    rank: int, events: Events, launched: Launched, shares: Shares, collective: Flags, copy: Flags, steps: int
 ) -> RankBreakdown:
     device = events.device
     delay = (device.start - launched.when)[~np.isnan(launched.when)]
@@ -234,6 +236,7 @@ def _breakdown(
 
 def _collectives(events: Events, launched: Launched, places: Ints) -> list[Collective]:
     device, made = events.device, []
+    world = (events.about.world_size if events.about else None) or 0
     around = _Around(events)
     for place in places.tolist():
         when = float(launched.when[place])
@@ -241,7 +244,7 @@ def _collectives(events: Events, launched: Launched, places: Ints) -> list[Colle
             events.names[device.name[place]], events.device_told[place], around.at(when, int(launched.thread[place]))
         )
         span = Span(events.base_s + float(device.start[place]) / 1e6, events.base_s + float(device.end[place]) / 1e6)
-        made.append(Collective(span, *about))
+        made.append(Collective(span, *about._replace(size=about.size or world)))
     return made
 
 

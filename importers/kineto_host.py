@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,10 @@ _STEP = re.compile(r"ProfilerStep\s*#(\d{1,15})$")
 #: A collective on the host, as its backend names it.
 COLLECTIVE = re.compile(r"(?:gloo:|nccl:|ncclKernel_|ncclDevKernel_|mpi:|ucc:|xccl:)(.*)")
 _NOT_WORK = re.compile(rf"{_STEP.pattern}|{COLLECTIVE.pattern}|PyTorch Profiler")
+_OPERATORS = ("aten::", "autograd::", "torch::", "c10d::", "prims::")
 _DIGITS = re.compile(r"\d+")
+#: What a host waits in, or what lies around operators; none of it is an operator.
+_AROUND = ("enumerate(DataLoader)", "Optimizer.")
 #: An annotation marks iterations if it covers so much of the time between its first and its last.
 _MARKS_ITERATIONS = 0.5
 
@@ -45,14 +48,15 @@ class Work(NamedTuple):
 
 
 def steps_of(events: Events, notes: Notes) -> list[Step]:
-    """The steps, in order."""
+    """The steps, by time."""
     host, names = events.host, events.names
     numbers = {index: int(mark[1]) for index, name in enumerate(names) if (mark := _STEP.match(name))}
     rows = np.flatnonzero(np.isin(host.name, list(numbers))).tolist()
     if rows:
         # The first of a number is the host's own.
         marked = {numbers[int(host.name[row])]: row for row in reversed(rows)}
-        return [Step(number, float(host.start[row]), float(host.end[row])) for number, row in sorted(marked.items())]
+        steps = [Step(number, float(host.start[row]), float(host.end[row])) for number, row in marked.items()]
+        return sorted(steps, key=lambda step: step.start)
     optimizers = [index for index, name in enumerate(names) if name.startswith("Optimizer.step#")]
     ends = np.sort(host.end[np.isin(host.name, optimizers)]).tolist()
     if len(ends) >= 2:
@@ -73,7 +77,7 @@ def _iterations(events: Events) -> list[float]:
     """When each iteration begins, by the annotation that comes again and again and covers most; none without one."""
     host, names = events.host, events.names
     by_name: dict[tuple[str, int], list[int]] = defaultdict(list)
-    for row in np.flatnonzero(host.annotation).tolist():
+    for row in np.flatnonzero(_annotations(events)).tolist():
         name = names[host.name[row]]
         if not _NOT_WORK.match(name) and _told_phase(name) is None:
             by_name[_DIGITS.sub("#", name), int(host.thread[row])].append(row)
@@ -102,7 +106,7 @@ def work_of(events: Events) -> Work:
     kept = work[host.name]
     # An annotation around whole iterations says nothing of a phase, and must not hide those that it spans.
     starts = host.start[telling[host.name] & kept]
-    around = (host.annotation == 1) & ~telling[host.name]
+    around = _annotations(events) & ~telling[host.name]
     around &= np.searchsorted(starts, host.end, side="left") > np.searchsorted(starts, host.start, side="left")
     rows = np.flatnonzero(kept & ~around)
     outermost: list[int] = []
@@ -118,6 +122,13 @@ def work_of(events: Events) -> Work:
     return Work(start, end, thread, _settled(start.tolist(), end.tolist(), phases, events.links))
 
 
+def _annotations(events: Events) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Which host events are the user's own marks. Before 2022 they had the category of operators."""
+    annotation = events.host.annotation == 1
+    plain = np.array([name.startswith(_OPERATORS) for name in events.names], dtype=bool)
+    return annotation if annotation.any() else ~plain[events.host.name]
+
+
 def _by_thread(told: list[str | None], threads: list[int]) -> list[str]:
     """The phase of each operator, by what it tells or, where it tells nothing, by its thread: on one that is autograd's
     own, for a device, hooks and the like belong to the backward."""
@@ -129,6 +140,11 @@ def _by_thread(told: list[str | None], threads: list[int]) -> list[str]:
         and not counts[thread, "optimizer"] + counts[thread, "data"]
     }
     return [phase or ("backward" if thread in own else "forward") for thread, phase in zip(threads, told, strict=True)]
+
+
+def is_operator(name: str) -> bool:
+    """Whether an event of this name computes: neither a mark, nor the loader, nor what begins a collective."""
+    return not (_NOT_WORK.match(name) or TELLS_COLLECTIVE.match(name) or name.startswith(_AROUND))
 
 
 def _told_phase(name: str) -> str | None:

@@ -120,7 +120,8 @@ def passes(phases: Sequence[str]) -> list[tuple[str, int]]:
 def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Floats) -> list[_Row]:
     """One row a phase, forward and backward by micro-batch; a run of operators counts from its first to its last.
 
-    The host's time between two operators of a phase belongs to it, unless it was ``waited``.
+    The host's time between two operators of a phase belongs to it, unless it was ``waited``; what several threads do at
+    once, to what began first.
     """
     runs: list[tuple[str, list[Span]]] = []
     for busy, phase in work:
@@ -128,19 +129,25 @@ def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Fl
             runs.append((phase, []))
         runs[-1][1].append(busy)
     sums: dict[tuple[str, int], list[float]] = {}
+    hulls: list[Span] = []
+    reach = span.start
     for key, (_, spans) in zip(passes([phase for phase, _ in runs]), runs, strict=True):
         total = sums.setdefault(key, [spans[0].start, 0.0])
-        hull = Span(spans[0].start, min(max(one.end for one in spans), span.end))
-        total[1] += hull.end - hull.start - _overlap(hull, waited)
+        hull = Span(max(spans[0].start, reach), max(min(max(one.end for one in spans), span.end), reach))
+        if hull.end > hull.start:
+            total[1] += hull.end - hull.start - _overlap(hull, waited)
+            hulls.append(hull)
+            reach = hull.end
     rows = [(number, phase, batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
-    return rows + _unseen(number, span, rows, waited)
+    return rows + _unseen(number, span, rows, hulls, waited)
 
 
-def _unseen(number: int, span: Span, rows: list[_Row], waited: Floats) -> list[_Row]:
+def _unseen(number: int, span: Span, rows: list[_Row], hulls: list[Span], waited: Floats) -> list[_Row]:
     """The host's time outside of operators: before the first forward it prepares it, elsewhere it is other."""
     begin = min((start for _, phase, _, start, _ in rows if phase == "forward"), default=span.start)
-    data = sum(seconds for _, phase, _, start, seconds in rows if phase == "data" and start < begin)
-    prepare = max(begin - span.start - data - _overlap(Span(span.start, begin), waited), 0.0)
+    before = [Span(hull.start, min(hull.end, begin)) for hull in hulls if hull.start < begin]
+    worked = sum(hull.end - hull.start - _overlap(hull, waited) for hull in before)
+    prepare = max(begin - span.start - worked - _overlap(Span(span.start, begin), waited), 0.0)
     rest = span.end - span.start - prepare - sum(row[4] for row in rows) - _overlap(span, waited)
     return [(number, "prepare", -1, span.start, prepare), (number, "other", -1, span.start, max(rest, 0.0))]
 

@@ -17,7 +17,8 @@ _NAMED = (
 def rank_in(path: str) -> int | None:
     """The rank that a path tells, the file's name before its folders'; None where none does.
 
-    >>> [rank_in(path) for path in ("run/worker3.17.pt.trace.json", "rank_12/trace.json.gz", "rank0/rank-4.json", "a.json")]
+    >>> paths = ("run/worker3.17.pt.trace.json", "rank_12/trace.json.gz", "rank0/rank-4.json", "a.json")
+    >>> [rank_in(path) for path in paths]
     [3, 12, 4, None]
     """
     for part in reversed(PurePath(path).parts[-3:]):

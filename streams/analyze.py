@@ -10,14 +10,16 @@ import sys
 from collections.abc import Callable
 
 from paceline import recording, terminal, topics, wire
-from paceline.events import DeviceSamples, Event, Finding
+from paceline.events import DeviceSamples, Event, Finding, StepTimings
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
-from paceline.unpacking import MOST_STREAMED_GIB, add_option
+from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
 from paceline.visible import visible
 
 from .garbage import collect_seldom
 from .processor import Processor
+from .profiler_traces import NotImportedError, imported, is_trace
+from .reports.breakdown import BreakdownReport
 from .reports.gpus import GpuReport
 from .reports.panel import panel
 from .reports.summary import Summary
@@ -29,6 +31,7 @@ examples:
   paceline analyze run.jsonl --json         every finding and revision, one JSON object a line
   paceline analyze run.jsonl --panel        the verdict in ten lines
   paceline analyze node.jsonl --gpus        how each GPU's numbers read, by docs/gpu-rules.md
+  paceline analyze rank*.pt.trace.json.gz --breakdown   PyTorch profiler traces: compute, exposed communication, idle
   paceline record --job resnet-7 -o - | paceline analyze - --panel
 """
 #: Beyond so many bad lines only their number is told.
@@ -99,7 +102,11 @@ def main(argv: list[str] | None = None) -> int:
     """Analyze one recording; the exit status is 2 where there was nothing to judge."""
     args = _parse(sys.argv[1:] if argv is None else argv)
     try:
-        return _analyze(args)
+        return _dispatch(args)
+    except NotImportedError as error:
+        if str(error):
+            _complain(str(error))
+        return error.status
     except recording.RecordingError as error:
         _complain(str(error))
         return 2
@@ -116,14 +123,62 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("file", help="a recording (.jsonl, .jsonl.gz, .jsonl.zst), or - for standard input")
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="file",
+        help="a recording (.jsonl, .jsonl.gz, .jsonl.zst), - for standard input, or PyTorch profiler traces of one run",
+    )
     parser.add_argument("--json", action="store_true", help="every finding and revision, one JSON object a line")
     parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
     parser.add_argument("--gpus", action="store_true", help="end with how each GPU's numbers read")
     parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
+    parser.add_argument(
+        "--breakdown",
+        action="store_true",
+        help="in place of findings: where each rank's device spent its time, of profiler traces; with --json an object "
+        "a rank",
+    )
     add_option(parser, MOST_STREAMED_GIB)
     parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: nothing before it")
     return parser.parse_args(argv)
+
+
+def _dispatch(args: argparse.Namespace) -> int:
+    """Traces by way of a recording, a recording as it is."""
+    act = _break_down if args.breakdown else _analyze
+    if any(map(is_trace, args.files)):  # a broken one among several is left out by whoever reads them
+        bound = [] if args.most_unpacked == int(MOST_STREAMED_GIB * GIB) else [OPTION, str(args.most_unpacked / GIB)]
+        with imported(args.files, bound) as args.file:
+            return act(args)
+    if len(args.files) > 1:
+        _complain("one recording at a time; several files must be one run's PyTorch profiler traces")
+        return 2
+    (args.file,) = args.files
+    return act(args)
+
+
+def _break_down(args: argparse.Namespace) -> int:
+    """Where the time of each rank's device went, as far as the recording says."""
+    report = BreakdownReport()
+    for item in recording.read(args.file, args.most_unpacked):
+        if isinstance(item, recording.Bad) or item.topic != topics.OP.name:
+            continue
+        try:
+            event = wire.decode(topics.OP, item.value)
+        except wire.WireError:
+            continue
+        if isinstance(event, StepTimings):
+            report.update(event)
+    if not report.ranks:
+        _complain(f"{args.file} has no breakdown: only PyTorch profiler traces tell when a device computes and idles")
+        return 2
+    if args.json:
+        sys.stdout.buffer.write(b"".join(line + b"\n" for line in report.lines()))
+    else:
+        print(report.page())
+    sys.stdout.flush()
+    return 0
 
 
 def _analyze(args: argparse.Namespace) -> int:

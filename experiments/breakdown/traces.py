@@ -1,9 +1,9 @@
 """Made-up PyTorch profiler traces of jobs on GPUs, with the properties of real ones.
 
-Rule of this file: a host that launches and a device that follows, in whole microseconds, from a seed. Kernels run in the
-order of their launches on each stream, when the device comes to them: with much to do it falls behind its host, and runs
-a step's kernels while the host is steps ahead; with little it waits for launches. Collectives run on a stream of their
-own beside the backward, copies on a third.
+Rule of this file: a host that launches and a device that follows, in whole microseconds, from a seed. Kernels run in
+the order of their launches on each stream, when the device comes to them: with much to do it falls behind its host, and
+runs a step's kernels while the host is steps ahead; with little it waits for launches. Collectives run on a stream of
+their own beside the backward, copies on a third.
 """
 
 import random

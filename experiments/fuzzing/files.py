@@ -14,6 +14,7 @@ from pathlib import Path
 
 import zstandard
 
+from experiments.breakdown.traces import Made, document
 from forecaster.models import network
 from importers import kineto
 from importers.dcgm import DcgmTexts
@@ -111,13 +112,19 @@ def _timeline(kind: str) -> Callable[[bytes], None]:
 
 
 def _traces() -> list[bytes]:
-    """A real trace, cut to its first events and one whole."""
+    """A real trace, cut to its first events, and made-up ones of devices."""
     path = ROOT / "tests" / "importers" / "traces" / "rank0.json.gz"
     whole = json.loads(gzip.decompress(path.read_bytes()))
     events = whole["traceEvents"]
     marks = [event for event in events if str(event.get("name", "")).startswith(("ProfilerStep", "gloo:", "Optimizer"))]
     short = {**whole, "traceEvents": (marks[:20] + events[:40])}
-    return [json.dumps(short).encode()]
+    made = (
+        Made(steps=2, layers=2),
+        Made(steps=1, layers=4, rccl=True, all_to_all=True),
+        Made(steps=2, layers=2, before_2022=True),
+        Made(steps=2, layers=4, marks=False, training=False, annotation="execute"),
+    )
+    return [json.dumps(one).encode() for one in (short, *map(document, made))]
 
 
 _ROWS = [

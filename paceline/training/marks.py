@@ -2,7 +2,7 @@
 
 The sidecar reads them too; why they stand here is told in ``messages``.
 
-Rule of this file: constants only, for it is read on the hot path. No mark tells of a device's ``idle`` time. A mark is ``(time_ns, kind, payload)``, with a device
+Rule of this file: constants only, for it is read on the hot path. A mark is ``(time_ns, kind, payload)``, with a device
 event as a fourth entry where the time has still to be read from a device. A kind below ``LEAVE`` opens the span of that
 phase and ``LEAVE + kind`` closes it; the rest are instants.
 """

@@ -185,6 +185,45 @@ def test_an_annotation_around_an_iteration_hides_no_phase():
     )
 
 
+def test_annotations_of_old_traces_hide_nothing_either():
+    """Before 2022 they had the category of operators."""
+    spans = [on_host("train_step", 0, 99), FORWARD, on_host("Optimizer.step#SGD.step", 60, 30)]
+    events = [event | {"cat": "Operator"} for event in (STEP, *spans)] + [launch(10, 1), launch(70, 2)]
+    (row,) = imported([*events, kernel(20, 10, 1), kernel(80, 10, 2)]).rows
+    assert {name: value * 1e6 for name, value in row.phases.items() if value} == pytest.approx(
+        {"forward": 10, "optimizer": 10, "idle": 50}
+    )
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_without_a_device_operators_stand_for_kernels(old):
+    """The union of operators; of collectives what they leave; neither marks nor the loader compute."""
+    events = [
+        STEP,
+        on_host("enumerate(DataLoader)#x.__next__", 0, 10, cat="user_annotation"),
+        on_host("aten::linear", 20, 20),
+        on_host("aten::addmm", 25, 10),
+        on_host("aten::mm", 30, 20, tid=2),
+        on_host("c10d::allreduce_", 50, 5),
+        on_host("gloo:all_reduce", 45, 25, tid=3, cat="user_annotation"),
+        on_host("Optimizer.step#SGD.step", 75, 25, cat="user_annotation"),
+        on_host("aten::add_", 80, 10),
+    ]
+    told = imported([event | ({"cat": "Operator"} if old else {}) for event in events]).breakdown
+    got = {name: getattr(told, f"{name}_s") * 1e6 for name in ("span", "compute", "exposed_communication", "idle")}
+    assert got == pytest.approx({"span": 70, "compute": 40, "exposed_communication": 20, "idle": 10})
+    assert not told.on_device
+
+
+def test_threads_that_work_at_once_count_once_on_a_host():
+    """Phases of a trace without a device are disjoint, too."""
+    backward = on_host("autograd::engine::evaluate_function: MmBackward0", 30, 40, tid=2)
+    loader = on_host("enumerate(DataLoader)#x.__next__", 0, 20, cat="user_annotation")
+    (row,) = imported([STEP, loader, on_host("aten::linear", 10, 50), backward, OPTIMIZER]).rows
+    assert sum(row.phases.values()) == pytest.approx(row.step_s)
+    assert row.phases["data"] * 1e6 == pytest.approx(20)
+
+
 def test_arguments_of_another_kind_cost_what_they_tell_and_no_more():
     """A correlation that is a word, or has too many bits, is none: without any, a kernel's own time counts."""
     events = [FORWARD, launch(10, "one"), kernel(20, 10, 2**64), kernel(40, 10, None)]

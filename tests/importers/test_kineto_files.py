@@ -157,8 +157,8 @@ def test_a_trace_is_the_same_however_it_is_written_and_read(monkeypatch, piece):
     whole["traceEvents"][3]["args"]["words"] = "}, {"
     whole["traceEvents"][4]["args"]["nested"] = [{"a": 1}, {"b": [{}, {}]}]
     want = columns(whole)
-    monkeypatch.setattr("importers.kineto_events._PIECE", piece)
-    monkeypatch.setattr("importers.kineto_events._TAIL", piece // 2)
+    monkeypatch.setattr("importers.kineto_pieces._PIECE", piece)
+    monkeypatch.setattr("importers.kineto_pieces._TAIL", piece // 2)
     after = {"traceEvents": whole["traceEvents"], **whole, "more": [{"x": 1}, {"y": 2}]}
     deeper = {"before": {"traceEvents": [1]}, **whole}
     for form in (whole, json.dumps(whole, indent=2).encode(), after, deeper):

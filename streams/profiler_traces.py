@@ -1,0 +1,75 @@
+"""PyTorch profiler traces where a recording was expected: what they are told by, and how they become one.
+
+Rule of this file: a door. Nothing is known here of what a trace means: the command ``import``, which another package
+may offer, makes the recording.
+"""
+
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from paceline import terminal
+from paceline.__main__ import GROUP
+
+#: What is looked at of a file, and what no recording begins with.
+_HEAD = 1 << 18
+_SIGNS = (b'"traceEvents"', b'"distributedInfo"', b'"deviceProperties"', b'"baseTimeNanoseconds"')
+
+
+class NotImportedError(Exception):
+    """The traces were not imported; why has been told, or is the message. ``status`` is the command's own."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def is_trace(path: str) -> bool:
+    """Whether the file is a profiler's trace and no recording; False where it cannot be read."""
+    if path == "-":
+        return False
+    try:
+        with Path(path).open("rb") as stream:
+            head = stream.read(_HEAD)
+        if path.endswith(".gz"):  # what there is of it, for it may break off
+            head = zlib.decompressobj(wbits=31).decompress(head, _HEAD)
+    except (OSError, zlib.error):
+        return False
+    first = head.lstrip().partition(b"\n")[0]
+    return head.lstrip().startswith(b"{") and b'"topic"' not in first and any(sign in head for sign in _SIGNS)
+
+
+@contextmanager
+def imported(files: Sequence[str], options: Sequence[str]) -> Iterator[str]:
+    """A recording of the traces ``files``, as long as it is needed.
+
+    Raises:
+        NotImportedError: there is none.
+    """
+    command = _command()
+    if command is None:
+        reason = f"{files[0]}: a PyTorch profiler trace; pip install 'paceline[importers]', then paceline import kineto"
+        raise NotImportedError(reason, 2)
+    terminal.say(
+        f"{files[0]}{f' and {len(files) - 1} more' if len(files) > 1 else ''}: PyTorch profiler traces, imported as "
+        "`paceline import kineto` does",
+        "paceline analyze",
+    )
+    with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+        recording = str(Path(folder) / "imported.jsonl.zst")
+        status = command(["kineto", *files, "-o", recording, *options])
+        if status:
+            raise NotImportedError("", status)
+        yield recording
+
+
+def _command() -> Callable[[list[str]], int] | None:
+    for entry in entry_points(group=GROUP, name="import"):
+        try:
+            return entry.load()  # type: ignore[no-any-return]
+        except ModuleNotFoundError:
+            return None
+    return None

@@ -1,0 +1,68 @@
+"""Where the time of each rank's device went over a profiler's trace: what a recording says, for people and as JSON.
+
+Rule of this file: pure; it shows what was told and derives nothing. Only a trace that holds kernels (or, on CPUs,
+operators) can tell it: the phases of a live run do not say when a device was idle.
+"""
+
+import msgspec
+
+from paceline.events import RankBreakdown, StepTimings
+from paceline.visible import visible
+
+#: Ranks of all jobs together.
+MOST_RANKS = 2**20
+_COLUMNS = ("rank", "steps", "span", "compute", "communication", "copies", "idle", "launch delay")
+_PARTS = ("compute_s", "exposed_communication_s", "exposed_copy_s", "idle_s")
+
+
+class BreakdownReport:
+    """Takes in events, then shows the last word on each rank."""
+
+    def __init__(self) -> None:
+        self.ranks: dict[tuple[str, str, int, int], RankBreakdown] = {}
+
+    def update(self, event: StepTimings) -> None:
+        """Take in what one message says."""
+        for told in event.breakdowns:
+            key = (event.cluster, event.job, event.attempt, told.rank)
+            if key in self.ranks or len(self.ranks) < MOST_RANKS:
+                self.ranks[key] = told
+
+    def lines(self) -> list[bytes]:
+        """A JSON object a rank, by job and rank."""
+        return [
+            visible(msgspec.json.encode({"job": job, **msgspec.structs.asdict(told)}).decode()).encode()
+            for (_, job, _, _), told in sorted(self.ranks.items(), key=_key)
+        ]
+
+    def page(self) -> str:
+        """A table a job."""
+        jobs: dict[tuple[str, str, int], list[RankBreakdown]] = {}
+        for (*job, _), told in sorted(self.ranks.items(), key=_key):
+            jobs.setdefault(tuple(job), []).append(told)  # type: ignore[arg-type]
+        return "\n".join(line for (_, job, _), ranks in jobs.items() for line in _table(job, ranks))
+
+
+def _key(item: tuple[tuple[str, str, int, int], RankBreakdown]) -> tuple[str, str, int, int]:
+    return item[0]
+
+
+def _table(job: str, ranks: list[RankBreakdown]) -> list[str]:
+    rows = [_COLUMNS, *(_row(told) for told in ranks)]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(_COLUMNS))]
+    table = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    head = f"job {visible(job)}: where each rank's device spent its time; what computation covers counts as computation"
+    on_host = [str(told.rank) for told in ranks if not told.on_device]
+    shown = ", ".join(on_host[:8]) + (", …" if len(on_host) > 8 else "")
+    return [head, *table, *([f"no kernels in the trace of rank {shown}: operators stand for them"] if on_host else [])]
+
+
+def _row(told: RankBreakdown) -> tuple[str, ...]:
+    parts = [getattr(told, name) for name in _PARTS]
+    shares = [f"{_time(part)} {part / told.span_s:4.0%}" if told.span_s > 0 else _time(part) for part in parts]
+    delay = "-" if told.launch_delay_s is None else _time(told.launch_delay_s)
+    return (str(told.rank), str(told.steps), _time(told.span_s), *shares, delay)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
