@@ -13,7 +13,7 @@ import numpy as np
 
 from paceline.events import LATEST_S, Whole
 
-from .kineto_pieces import FAULTS, Distributed, Event, Head, pieces
+from .kineto_pieces import FAULTS, ODD, Distributed, Event, Head, pieces
 from .notes import Notes, SourceError
 from .op_rows import Floats, Ints
 
@@ -139,18 +139,20 @@ class _Collected:
         self._device_told: dict[int, CollectiveArgs] = {}
         self._host_told: dict[int, CollectiveArgs] = {}
         self._links = array("d")
-        self._negative = 0
+        self._negative = self._odd = 0
 
     def add(self, head: Head) -> None:
         """One piece."""
+        self.seen += len(head.traceEvents)
         self.about = head.distributedInfo or self.about
         self.base_ns = head.baseTimeNanoseconds or self.base_ns
         self.host_name = head.host_name or self.host_name
         events = head.traceEvents
-        self.seen += len(events)
         device, launches, host = [], [], []
         for event in events:
-            if event.ph == "X":
+            if event is ODD:
+                self._odd += 1
+            elif event.ph == "X":
                 if (wanted := self._tables.get(event.cat, self)) is self:
                     wanted = self._tables[event.cat] = _wanted(event.cat)
                 if event.dur < 0:
@@ -217,6 +219,7 @@ class _Collected:
         """All of it, in order."""
         base_s = self.base_ns / 1e9
         notes.drop("operators of negative length", self._negative)
+        notes.drop("events of another form than events have", self._odd)
         tables = []
         for columns, told in ((self._device, self._device_told), (self._host, self._host_told)):
             arrays = [np.asarray(column) for column in columns]

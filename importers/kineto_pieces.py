@@ -44,17 +44,30 @@ class Distributed(msgspec.Struct):
     backend: str = ""
 
 
-class Head(msgspec.Struct):
-    """A whole trace, or what stands around its events."""
+class _Around(msgspec.Struct, kw_only=True):
+    """What stands around the events."""
 
-    traceEvents: list[Event] = []  # noqa: N815 - the file's own name
-    distributedInfo: Distributed | None = None  # noqa: N815
+    distributedInfo: Distributed | None = None  # noqa: N815 - the file's own name
     baseTimeNanoseconds: Whole | None = None  # noqa: N815
     host_name: str | None = None
 
 
-_pieces = msgspec.json.Decoder(list[Event], strict=False)
+class Head(_Around):
+    """A whole trace, or a piece of one. An event of another form is ``ODD``."""
+
+    traceEvents: list[Event] = []  # noqa: N815
+
+
+class _RawHead(_Around):
+    traceEvents: list[msgspec.Raw] = []  # noqa: N815
+
+
+ODD = Event(ph="odd")
+_events = msgspec.json.Decoder(list[Event], strict=False)
+_event = msgspec.json.Decoder(Event, strict=False)
+_raw_events = msgspec.json.Decoder(list[msgspec.Raw])
 _heads = msgspec.json.Decoder(Head, strict=False)
+_raw_heads = msgspec.json.Decoder(_RawHead, strict=False)
 
 
 def pieces(stream: IO[bytes]) -> Iterator[Head]:
@@ -70,7 +83,7 @@ def pieces(stream: IO[bytes]) -> Iterator[Head]:
         raise msgspec.DecodeError("it is empty")
     head = _head(data[: begin.start()]) if begin is not None else None
     if begin is None or head is None:
-        yield _heads.decode(data + stream.read())
+        yield _whole(data + stream.read())
         return
     yield head
     rest, size, done = data[begin.end() :], _PIECE, len(data) < _PIECE
@@ -86,7 +99,7 @@ def pieces(stream: IO[bytes]) -> Iterator[Head]:
             rest, size = rest[used:], _PIECE
         else:
             size = 2 * size
-    yield _heads.decode(b'{"traceEvents":[' + rest + stream.read())
+    yield _whole(b'{"traceEvents":[' + rest + stream.read())
 
 
 def _head(data: bytes) -> Head | None:
@@ -99,6 +112,33 @@ def _head(data: bytes) -> Head | None:
         return None
 
 
+def _whole(data: bytes) -> Head:
+    try:
+        return _heads.decode(data)
+    except msgspec.ValidationError:
+        raw = _raw_heads.decode(data)
+        around = {name: getattr(raw, name) for name in _Around.__struct_fields__}
+        return Head(_one_by_one(raw.traceEvents), **around)
+
+
+def _one_by_one(raw: list[msgspec.Raw]) -> list[Event]:
+    """The events where one of them has another form than events have."""
+    out = []
+    for one in raw:
+        try:
+            out.append(_event.decode(one))
+        except FAULTS:
+            out.append(ODD)
+    return out
+
+
+def _array(data: bytes) -> list[Event]:
+    try:
+        return _events.decode(data)
+    except msgspec.ValidationError:
+        return _one_by_one(_raw_events.decode(data))
+
+
 def _piece(data: bytes) -> tuple[list[Event], int, bool]:
     """The events at the beginning of ``data`` up to one of its last borders, how many bytes they are, and whether the
     end of the array lies before it; no bytes where no border can be told yet.
@@ -109,9 +149,7 @@ def _piece(data: bytes) -> tuple[list[Event], int, bool]:
     borders = list(_BORDER.finditer(data, max(len(data) - _TAIL, 0)))
     for border in reversed(borders[-_TRIES:]):
         try:
-            return _pieces.decode(b"[" + data[: border.start() + 1] + b"]"), border.end(1), False
-        except msgspec.ValidationError:
-            raise
+            return _array(b"[" + data[: border.start() + 1] + b"]"), border.end(1), False
         except msgspec.DecodeError as error:
             where = _BYTE.search(str(error))
             if "trailing characters" in str(error):

@@ -103,6 +103,21 @@ def test_a_device_that_waits_for_its_host_is_idle():
     assert all(row.phases["idle"] > row.phases["forward"] for row in starved.rows)
 
 
+def test_two_starved_ranks_of_eight_are_seen_in_one_step():
+    """All compute as long; ranks 0 and 6 idle, and their kernels start at once."""
+    launches = [900 if rank in (0, 6) else 150 for rank in range(8)]
+    told = [
+        imported(Made(rank=rank, world=8, steps=1, kernel_us=300, launch_us=us)) for rank, us in enumerate(launches)
+    ]
+    breakdowns = [trace.breakdown for trace in told]
+    assert max(one.compute_s for one in breakdowns) < 1.15 * min(one.compute_s for one in breakdowns)
+    idlest = sorted(breakdowns, key=lambda one: -one.idle_s)[:3]
+    assert {one.rank for one in idlest[:2]} == {0, 6}
+    assert idlest[1].idle_s > 3 * idlest[2].idle_s
+    assert max(breakdowns[rank].launch_delay_s for rank in (0, 6)) < min(breakdowns[1].launch_delay_s, 1e-4)
+    assert all(trace.rows[0].phases["idle"] == pytest.approx(trace.breakdown.idle_s) for trace in told)
+
+
 def test_idle_time_in_which_the_host_waits_for_data_is_data():
     """And only that: a loader beside which kernels run costs nothing."""
     loading, hidden = imported(LOADING), imported(ASYNCHRONOUS)
@@ -230,3 +245,15 @@ def test_arguments_of_another_kind_cost_what_they_tell_and_no_more():
     assert milliseconds(events) == pytest.approx({"forward": 20, "idle": 10})
     odd = kernel(20, 10, 1, "ncclDevKernel_AllReduce_Sum_f32(x)", dtype=7, **{"In msg nelems": 4})
     assert [one.bytes for one in imported([STEP, FORWARD, launch(10, 1), odd]).collectives] == [0]
+
+
+@pytest.mark.parametrize("odd", [{"ts": None}, {"name": 7}, {"dur": "long"}, {"args": None}])
+def test_an_event_of_another_form_is_left_out_and_counted(odd):
+    """And no other with it. One without arguments is an event all the same."""
+    events = [STEP, FORWARD, launch(10, 1), kernel(20, 10, 1), kernel(40, 10, 1) | odd]
+    notes = Notes()
+    content = {"traceEvents": events}
+    trace = read(io.BytesIO(json.dumps(content).encode()), "t.json", notes, alone=True)
+    whole = "args" in odd
+    assert trace.breakdown.span_s * 1e6 == pytest.approx(30 if whole else 10)
+    assert any("another form" in line for line in notes.lines()) is not whole
