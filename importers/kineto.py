@@ -19,6 +19,7 @@ from .kineto_host import COLLECTIVE, Step, Work, is_operator, steps_of, work_of
 from .kineto_phases import Collective, Span, StepRow, rows_of
 from .kineto_ranks import rank_in
 from .notes import Notes, SourceError
+from .op_rows import Ints
 
 _MOST_WORD = 64
 
@@ -90,37 +91,43 @@ def _on_host(
     busy = [(Span(start, end), phase) for start, end, phase in zip(starts, ends, work.phase, strict=True)]
     collectives = sorted(_collectives(events))
     rows, numbers, stood = rows_of(spans, sorted(busy), collectives, notes)
-    return rows, collectives, numbers, stood, _breakdown(rank, events, collectives, len(steps))
+    return rows, collectives, numbers, stood, _breakdown(rank, events, len(steps))
 
 
 def _collectives(events: Events) -> list[Collective]:
     """The backend's own spans: gloo's, say."""
     host, world = events.host, (events.about.world_size if events.about else None) or 0
-    named = {index for index, name in enumerate(events.names) if COLLECTIVE.match(name)}
     made = []
-    for row in np.flatnonzero(np.isin(host.name, list(named))).tolist():
+    for row in _backend_spans(events).tolist():
         about: Told = told(events.names[host.name[row]], events.host_told.get(row), ())
         span = Span(events.base_s + float(host.start[row]) / 1e6, events.base_s + float(host.end[row]) / 1e6)
         made.append(Collective(span, *about._replace(size=about.size or world)))
     return made
 
 
-def _breakdown(rank: int, events: Events, collectives: list[Collective], steps: int) -> RankBreakdown:
+def _backend_spans(events: Events) -> Ints:
+    """The rows of the host's events that are collectives."""
+    named = [index for index, name in enumerate(events.names) if COLLECTIVE.match(name)]
+    return np.flatnonzero(np.isin(events.host.name, named))
+
+
+def _breakdown(rank: int, events: Events, steps: int) -> RankBreakdown:
     """Operators in place of kernels, those that only begin a collective left out."""
     host = events.host
     work = np.array([is_operator(name) for name in events.names], dtype=bool)
     operators = np.flatnonzero((host.annotation == 0) & work[host.name])
-    computing = union(host.start[operators] / 1e6 + events.base_s, host.end[operators] / 1e6 + events.base_s)
-    waiting = union([one.span.start for one in collectives], [one.span.end for one in collectives])
+    waits = _backend_spans(events)
+    computing = union(host.start[operators], host.end[operators])
+    waiting = union(host.start[waits], host.end[waits])
     both = union(np.concatenate([computing.start, waiting.start]), np.concatenate([computing.end, waiting.end]))
     span = float(both.end[-1] - both.start[0]) if both.start.size else 0.0
     return RankBreakdown(
         rank=rank,
         steps=steps,
-        span_s=span,
-        compute_s=computing.length,
-        exposed_communication_s=max(both.length - computing.length, 0.0),
+        span_s=span / 1e6,
+        compute_s=computing.length / 1e6,
+        exposed_communication_s=max(both.length - computing.length, 0.0) / 1e6,
         exposed_copy_s=0.0,
-        idle_s=max(span - both.length, 0.0),
+        idle_s=max(span - both.length, 0.0) / 1e6,
         on_device=False,
     )

@@ -53,11 +53,8 @@ def imported(files: Sequence[str], options: Sequence[str]) -> Iterator[str]:
     if command is None:
         reason = f"{files[0]}: a PyTorch profiler trace; pip install 'paceline[importers]', then paceline import kineto"
         raise NotImportedError(reason, 2)
-    terminal.say(
-        f"{files[0]}{f' and {len(files) - 1} more' if len(files) > 1 else ''}: PyTorch profiler traces, imported as "
-        "`paceline import kineto` does",
-        "paceline analyze",
-    )
+    which = f"{files[0]}: a PyTorch profiler trace" if len(files) == 1 else f"{len(files)} PyTorch profiler traces"
+    terminal.say(f"{which}, imported as by `paceline import kineto`", "paceline analyze")
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
         recording = str(Path(folder) / "imported.jsonl.zst")
         status = command(["kineto", *files, "-o", recording, *options])
