@@ -27,7 +27,7 @@ _MOST_WORD = 64
 class RankTrace(NamedTuple):
     """What one trace says: whose it is, its steps, its collectives, of each the step (-1 none) and the seconds that it
     was stood for, and where the time went as a whole. ``world_size`` is 0 where the trace does not tell it; ``span`` is
-    when it begins and ends, in Unix time, if it has one."""
+    when it begins and ends, in Unix time if it has such a one; ``nccl_version`` is "" where it is not told."""
 
     rank: int
     world_size: int
@@ -39,6 +39,7 @@ class RankTrace(NamedTuple):
     stood: list[float]
     breakdown: RankBreakdown
     span: Span
+    nccl_version: str
 
 
 def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> RankTrace:
@@ -62,7 +63,9 @@ def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> 
     else:
         parts = _on_host(rank, events, steps, work, notes)
     backend = events.about.backend[:_MOST_WORD] if events.about else ""
-    return RankTrace(rank, world, backend, events.host_name or "imported", *parts, _span(events))
+    named = events.about.nccl_version if events.about else None
+    version = named[:_MOST_WORD] if isinstance(named, str) else ""
+    return RankTrace(rank, world, backend, events.host_name or "imported", *parts, _span(events), version)
 
 
 def _rank(events: Events, name: str, *, alone: bool) -> int:

@@ -42,6 +42,7 @@ class Distributed(msgspec.Struct):
     rank: Rank | None = None
     world_size: Rank | None = None
     backend: str = ""
+    nccl_version: Any = None
 
 
 class _Around(msgspec.Struct, kw_only=True):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from paceline.columns import durations, offsets, whole
-from paceline.events import PHASES, Microbatches, RankBreakdown, Speakers, StepTimings
+from paceline.events import PHASES, Microbatches, RankBreakdown, RankFacts, Speakers, StepTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import OP
 
@@ -23,9 +23,13 @@ _ROWLESS: dict[str, Any] = {"rank": _NONE, "step": _NONE, "start_s": _NONE, "ste
 
 
 def step_messages(
-    rows: Mapping[int, Sequence[StepRow]], breakdowns: Sequence[RankBreakdown], job: ImportedJob
+    rows: Mapping[int, Sequence[StepRow]],
+    breakdowns: Sequence[RankBreakdown],
+    versions: Mapping[int, str],
+    job: ImportedJob,
 ) -> Iterator[TimedEvent]:
-    """The rows of every rank, by step, and at the end a message a node with its ranks' ``breakdowns``."""
+    """The rows of every rank, by step, and at the end a message a node with its ranks' ``breakdowns``, and their
+    ``versions`` of NCCL, "" where not told."""
     everything = sorted(((rank, row) for rank, mine in rows.items() for row in mine), key=lambda one: _order(*one))
     sequences: dict[str, int] = {}
     clock_s = 0.0
@@ -37,8 +41,20 @@ def step_messages(
         about = job.about(node, _next(sequences, node))
         speakers = _speakers([rank for rank, _ in told], job)
         whole_job = [breakdown for _, breakdown in told]
-        event = StepTimings(**about, t0_s=round(clock_s, 3), speakers=speakers, **_ROWLESS, breakdowns=whole_job)
+        event = StepTimings(
+            **about,
+            t0_s=round(clock_s, 3),
+            speakers=speakers,
+            **_ROWLESS,
+            breakdowns=whole_job,
+            facts=_facts([rank for rank, _ in told], versions),
+        )
         yield TimedEvent(clock_s, OP, event)
+
+
+def _facts(ranks: list[int], versions: Mapping[int, str]) -> RankFacts | None:
+    words = [versions.get(rank, "") for rank in ranks]
+    return RankFacts(ranks=ranks, words={"nccl_version": words}) if any(words) else None
 
 
 def _order(rank: int, row: StepRow) -> tuple[int, int]:

@@ -64,7 +64,8 @@ class Traces:
         job = ImportedJob(self.job, list(range(world)), {}, {}, nodes)
         rows = {number: rank.rows for number, rank in sorted(self.ranks.items())}
         breakdowns = [rank.breakdown for _, rank in sorted(self.ranks.items())]
-        everything = [*step_messages(rows, breakdowns, job), *self._collectives(job)]
+        versions = {number: rank.nccl_version for number, rank in self.ranks.items()}
+        everything = [*step_messages(rows, breakdowns, versions, job), *self._collectives(job)]
         yield from sorted(everything, key=lambda message: message.timestamp_ms)
 
     def _collectives(self, job: ImportedJob) -> Iterator[TimedEvent]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from paceline import terminal
 from paceline.__main__ import GROUP
 
-#: What is looked at of a file, and what no recording begins with.
+#: What is looked at of a file, and what stands in a trace before anything is called a topic, as a recording's lines do.
 _HEAD = 1 << 18
 _SIGNS = (b'"traceEvents"', b'"distributedInfo"', b'"deviceProperties"', b'"baseTimeNanoseconds"')
 
@@ -28,8 +28,8 @@ class NotImportedError(Exception):
 
 
 def is_trace(path: str) -> bool:
-    """Whether the file is a profiler's trace and no recording; False where it cannot be read."""
-    if path == "-":
+    """Whether the file is a profiler's trace and no recording; False where it cannot be read, or only once."""
+    if not Path(path).is_file():  # a pipe can be read once
         return False
     try:
         with Path(path).open("rb") as stream:
@@ -38,8 +38,9 @@ def is_trace(path: str) -> bool:
             head = zlib.decompressobj(wbits=31).decompress(head, _HEAD)
     except (OSError, zlib.error):
         return False
-    first = head.lstrip().partition(b"\n")[0]
-    return head.lstrip().startswith(b"{") and b'"topic"' not in first and any(sign in head for sign in _SIGNS)
+    signs = [place for sign in _SIGNS if (place := head.find(sign)) >= 0]
+    topic = head.find(b'"topic"')
+    return head.lstrip().startswith(b"{") and bool(signs) and (topic < 0 or min(signs) < topic)
 
 
 @contextmanager

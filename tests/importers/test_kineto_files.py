@@ -138,6 +138,20 @@ def test_only_broken_traces_are_an_error(tmp_path, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_what_a_trace_says_of_nccl_is_a_fact_of_its_rank(tmp_path):
+    """Its version, where it is a word."""
+    files = []
+    for rank, version in enumerate(("2.21.5", 7)):
+        about = {"backend": "nccl", "rank": rank, "world_size": 2, "nccl_version": version}
+        files.append(write(tmp_path / f"{rank}.json", content(Made(rank=rank), distributedInfo=about)))
+    assert run(tmp_path, *files)[0] == 0
+    events = [
+        wire.decode(topics.resolve(line.topic), line.value) for line in recording.read(str(tmp_path / "out.jsonl"))
+    ]
+    (facts,) = [event.facts for event in events if getattr(event, "facts", None) is not None]
+    assert (facts.ranks, facts.words) == ([0, 1], {"nccl_version": ["2.21.5", ""]})
+
+
 def columns(document_or_bytes):
     """What is read of a trace, in plain words."""
     data = document_or_bytes if isinstance(document_or_bytes, bytes) else json.dumps(document_or_bytes).encode()

@@ -27,7 +27,7 @@ def found(starved):
     """The last word on each finding."""
     dice, processor, said = random.Random(4), Processor(), {}
     job = ImportedJob("job", list(RANKS), {}, {}, {})
-    for message in step_messages({rank: steps(rank, starved, dice) for rank in RANKS}, [], job):
+    for message in step_messages({rank: steps(rank, starved, dice) for rank in RANKS}, [], {}, job):
         for _, answer in processor.update(message.topic, message.event):
             if isinstance(answer, Finding):
                 said[answer.id] = answer

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import pytest
 
@@ -11,6 +12,7 @@ from paceline.columns import whole
 from paceline.events import RankBreakdown, Speakers, StepTimings
 from paceline.topics import OP
 from streams.analyze import main
+from streams.profiler_traces import is_trace
 
 NONE = whole([])
 FIELDS = {
@@ -96,6 +98,30 @@ def test_traces_are_analyzed_as_they_are(tmp_path, capsys):
     broken.write_bytes((tmp_path / "rank0.json.gz").read_bytes()[:500])
     assert main([str(broken), *files, "--panel"]) in (0, 2)
     assert "rank2.json.gz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b'{"traceEvents": []}', True),
+        (b' {"schemaVersion": 1, "deviceProperties": [], "topic": 1}', True),
+        (b'{"topic": "op", "value": {"x": "\\"traceEvents\\""}}', False),
+        (b"[1]", False),
+        (b"", False),
+    ],
+)
+def test_a_trace_is_told_from_a_recording(tmp_path, content, found):
+    """By what stands in it before anything is called a topic; packed, too, and broken off."""
+    plain, packed = tmp_path / "a.json", tmp_path / "a.json.gz"
+    plain.write_bytes(content)
+    packed.write_bytes(gzip.compress(content)[:-4])
+    assert is_trace(str(plain)) is is_trace(str(packed)) is found
+
+
+def test_a_pipe_is_read_once(tmp_path):
+    """It is a recording, whatever is in it."""
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_trace(str(tmp_path / "pipe"))
 
 
 def test_a_broken_trace_is_named(tmp_path, capsys):
