@@ -38,6 +38,24 @@ class Union(NamedTuple):
         """The time covered between each ``start`` and ``end``; 0 where the end comes first."""
         return np.maximum(np.where(end > start, self.until(end) - self.until(start), 0.0), 0.0)
 
+    def holds(self, when: Floats) -> NDArray[np.bool_]:
+        """Whether each of ``when`` is covered."""
+        place = np.searchsorted(self.start, when, side="right") - 1
+        if not self.start.size:
+            return np.zeros(np.shape(when), dtype=bool)
+        return np.asarray((place >= 0) & (when < self.end[np.maximum(place, 0)]))
+
+    def without(self, other: "Union") -> "Union":
+        """The time that this covers and ``other`` does not.
+
+        >>> union([0.0, 5.0], [4.0, 6.0]).without(union([1.0, 3.0], [2.0, 9.0]))
+        Union(start=array([0., 2.]), end=array([1., 3.]))
+        """
+        edges = np.unique(np.concatenate([*self, *other]))
+        middle = (edges[1:] + edges[:-1]) / 2
+        kept = self.holds(middle) & ~other.holds(middle)
+        return union(edges[:-1][kept], edges[1:][kept])
+
 
 def union(start: object, end: object) -> Union:
     """The union of stretches in any order.

@@ -4,11 +4,12 @@ Rule of this file: pure arithmetic on stretches of time. A step's time goes to t
 communication where only a collective was under way, and what is left to ``prepare`` and ``other``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .intervals import Union, union
 from .notes import Notes
 from .op_rows import Floats, Ints
 
@@ -58,22 +59,26 @@ def rows_of(
     of_work = _within([span for span, _ in work], begins, ends)
     of_collectives = _within([collective.span for collective in collectives], begins, ends)
     notes.drop("operators outside of every step", int((of_work < 0).sum()))
-    stood = [0.0] * len(collectives)
+    stood = np.zeros(len(collectives))
     for place, (number, span) in enumerate(steps):
         mine = [work[index] for index in np.flatnonzero(of_work == place).tolist()]
-        in_step = np.flatnonzero(of_collectives == place).tolist()
-        idle = _gaps([busy for busy, _ in mine], span)
-        for index in in_step:
-            stood[index] = _overlap(collectives[index].span, idle)
-        together = _merged([collectives[index].span for index in in_step])
-        waited = np.array(sorted(_shared(together, idle)), dtype=np.float64).reshape(-1, 2)
+        in_step = np.flatnonzero(of_collectives == place)
+        busy = union(*_edges([one for one, _ in mine], span))
+        begin, end = _edges([collectives[index].span for index in in_step.tolist()], span)
+        stood[in_step] = np.maximum(end - begin - busy.within(begin, end), 0.0)
+        waited = union(begin, end).without(busy)
         rows = _step_rows(number, span, mine, waited)
-        if together:
-            seconds = float((waited[:, 1] - waited[:, 0]).sum())
-            rows.append((number, "communication", -1, together[0].start, seconds))
+        if in_step.size:
+            rows.append((number, "communication", -1, collectives[int(in_step[0])].span.start, waited.length))
         made.append(_wide(number, span, rows))
     numbers = [steps[place][0] if place >= 0 else -1 for place in of_collectives.tolist()]
-    return made, numbers, stood
+    return made, numbers, stood.tolist()
+
+
+def _edges(spans: list[Span], step: Span) -> tuple[Floats, Floats]:
+    """Where ``spans`` begin and end, in seconds since the begin of ``step``, and not beyond its end."""
+    both = np.array(spans, dtype=np.float64).reshape(-1, 2).clip(step.start, step.end) - step.start
+    return both[:, 0], both[:, 1]
 
 
 def _wide(number: int, span: Span, rows: list[_Row]) -> StepRow:
@@ -117,72 +122,32 @@ def passes(phases: Sequence[str]) -> list[tuple[str, int]]:
     return out if microbatch else [(phase, -1) for phase, _ in out]
 
 
-def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Floats) -> list[_Row]:
+def _step_rows(number: int, span: Span, work: list[tuple[Span, str]], waited: Union) -> list[_Row]:
     """One row a phase, forward and backward by micro-batch; a run of operators counts from its first to its last.
 
     The host's time between two operators of a phase belongs to it, unless it was ``waited``; what several threads do at
     once, to what began first.
     """
-    runs: list[tuple[str, list[Span]]] = []
-    for busy, phase in work:
-        if not runs or runs[-1][0] != phase:
-            runs.append((phase, []))
-        runs[-1][1].append(busy)
+    phases = [phase for _, phase in work]
+    first = [index for index, phase in enumerate(phases) if not index or phase != phases[index - 1]]
+    start, end = _edges([one for one, _ in work], span)
+    begins = start[first]
+    ends = np.maximum.accumulate(np.maximum.reduceat(end, first)) if first else begins
+    # Each run has the time that those before it leave.
+    begins = np.maximum(begins, np.concatenate([[0.0], ends[:-1]])) if first else begins
+    spent = np.maximum(ends - begins, 0.0) - waited.within(begins, ends)
     sums: dict[tuple[str, int], list[float]] = {}
-    hulls: list[Span] = []
-    reach = span.start
-    for key, (_, spans) in zip(passes([phase for phase, _ in runs]), runs, strict=True):
-        total = sums.setdefault(key, [spans[0].start, 0.0])
-        hull = Span(max(spans[0].start, reach), max(min(max(one.end for one in spans), span.end), reach))
-        if hull.end > hull.start:
-            total[1] += hull.end - hull.start - _overlap(hull, waited)
-            hulls.append(hull)
-            reach = hull.end
-    rows = [(number, phase, batch, start, spent) for (phase, batch), (start, spent) in sums.items()]
-    return rows + _unseen(number, span, rows, hulls, waited)
+    for key, place, took in zip(passes([phases[index] for index in first]), first, spent.tolist(), strict=True):
+        sums.setdefault(key, [work[place][0].start, 0.0])[1] += took
+    rows = [(number, phase, batch, begin, took) for (phase, batch), (begin, took) in sums.items()]
+    return rows + _unseen(number, span, rows, (begins, ends), waited)
 
 
-def _unseen(number: int, span: Span, rows: list[_Row], hulls: list[Span], waited: Floats) -> list[_Row]:
+def _unseen(number: int, span: Span, rows: list[_Row], hulls: tuple[Floats, Floats], waited: Union) -> list[_Row]:
     """The host's time outside of operators: before the first forward it prepares it, elsewhere it is other."""
-    begin = min((start for _, phase, _, start, _ in rows if phase == "forward"), default=span.start)
-    before = [Span(hull.start, min(hull.end, begin)) for hull in hulls if hull.start < begin]
-    worked = sum(hull.end - hull.start - _overlap(hull, waited) for hull in before)
-    prepare = max(begin - span.start - worked - _overlap(Span(span.start, begin), waited), 0.0)
-    rest = span.end - span.start - prepare - sum(row[4] for row in rows) - _overlap(span, waited)
+    begin = min((start for _, phase, _, start, _ in rows if phase == "forward"), default=span.start) - span.start
+    begins, ends = np.minimum(hulls[0], begin), np.minimum(hulls[1], begin)
+    worked = float((np.maximum(ends - begins, 0.0) - waited.within(begins, ends)).sum())
+    prepare = max(begin - worked - float(waited.until(np.array(begin))), 0.0)
+    rest = span.end - span.start - prepare - sum(row[4] for row in rows) - waited.length
     return [(number, "prepare", -1, span.start, prepare), (number, "other", -1, span.start, max(rest, 0.0))]
-
-
-def _merged(spans: list[Span]) -> list[Span]:
-    out: list[Span] = []
-    for one in sorted(spans):
-        if out and one.start <= out[-1].end:
-            out[-1] = Span(out[-1].start, max(out[-1].end, one.end))
-        else:
-            out.append(one)
-    return out
-
-
-def _gaps(busy: list[Span], step: Span) -> Floats:
-    """The times of ``step`` in which nothing of ``busy`` ran, (gaps, 2)."""
-    out, last = [], step.start
-    for one in _merged(busy):
-        if one.start > last:
-            out.append((last, one.start))
-        last = max(last, one.end)
-    if last < step.end:
-        out.append((last, step.end))
-    return np.array(out, dtype=np.float64).reshape(-1, 2)
-
-
-def _overlap(span: Span, others: Floats) -> float:
-    """Seconds that ``span`` shares with ``others``, (n, 2)."""
-    shared = np.minimum(others[:, 1], span.end) - np.maximum(others[:, 0], span.start)
-    return float(shared.clip(min=0.0).sum())
-
-
-def _shared(spans: list[Span], others: Floats) -> Iterator[tuple[float, float]]:
-    """The stretches that ``spans`` share with ``others``."""
-    for span in spans:
-        begins, ends = np.maximum(others[:, 0], span.start), np.minimum(others[:, 1], span.end)
-        some = ends > begins
-        yield from zip(begins[some].tolist(), ends[some].tolist(), strict=True)
