@@ -6,7 +6,7 @@ Rule of this file: pure arithmetic on arrays, in whatever unit the caller has; n
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 
@@ -57,7 +57,7 @@ class Union(NamedTuple):
         return union(edges[:-1][kept], edges[1:][kept])
 
 
-def union(start: object, end: object) -> Union:
+def union(start: ArrayLike, end: ArrayLike) -> Union:
     """The union of stretches in any order.
 
     >>> union([5.0, 0.0, 1.0], [6.0, 2.0, 4.0])
