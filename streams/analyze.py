@@ -5,18 +5,20 @@ with its line number, and the rest is analyzed all the same.
 """
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable
 
 from paceline import recording, terminal, topics, wire
-from paceline.events import DeviceSamples, Event, Finding, StepTimings
+from paceline.events import DeviceSamples, Event, Finding, HostSamples, StepTimings
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
 from paceline.visible import visible
 
 from .garbage import collect_seldom
+from .nodes.node_config import NodeConfig
 from .processor import Processor
 from .profiler_traces import NotImportedError, imported, is_trace
 from .reports.breakdown import BreakdownReport
@@ -34,6 +36,8 @@ examples:
   paceline analyze rank*.pt.trace.json.gz --breakdown   PyTorch profiler traces: compute, exposed communication, idle
   paceline record --job resnet-7 -o - | paceline analyze - --panel
 """
+#: Samples of nodes over less time than this do not show that nothing is wrong.
+LEAST_SAMPLED_S = NodeConfig().throttled.confirm_s
 #: Beyond so many bad lines only their number is told.
 MOST_COMPLAINTS = 20
 
@@ -51,6 +55,12 @@ class Analysis:
         self.lines = 0
         self.judged = 0
         self.bad = 0
+        self._sampled = (math.inf, -math.inf)
+
+    @property
+    def sampled_s(self) -> float:
+        """How long the samples of nodes last, from the first message to the last."""
+        return max(self._sampled[1] - self._sampled[0], 0.0)
 
     def update(self, item: recording.Line | recording.Bad) -> None:
         """Take in one line of the recording."""
@@ -78,6 +88,8 @@ class Analysis:
         self.summary.update(event)
         if isinstance(event, DeviceSamples):
             self.gpus.update(event)
+        if isinstance(event, DeviceSamples | HostSamples):
+            self._sampled = min(event.t0_s, self._sampled[0]), max(event.t0_s, self._sampled[1])
         if topic.name not in ROUTES:
             return
         self.judged += 1
@@ -196,10 +208,20 @@ def _analyze(args: argparse.Namespace) -> int:
     if args.panel:
         print(panel(analysis.summary), file=sys.stderr if args.json else sys.stdout, flush=True)
     elif not args.json and not args.gpus and not analysis.summary.found:
-        print(f"nothing found in {analysis.judged} messages of {len(analysis.summary.jobs)} jobs")
+        print(_nothing(analysis))
     if args.gpus:
         print(analysis.gpus.page(), file=sys.stderr if args.json else sys.stdout, flush=True)
     return 0
+
+
+def _nothing(analysis: Analysis) -> str:
+    """What is said where nothing was found: jobs say themselves that they were too short to judge."""
+    if analysis.summary.jobs or analysis.sampled_s >= LEAST_SAMPLED_S:
+        return f"nothing found in {analysis.judged} messages of {len(analysis.summary.jobs)} jobs"
+    return (
+        f"not enough to judge: {analysis.judged} messages with {analysis.sampled_s:.0f} s of samples of nodes; most of "
+        f"what may be wrong there is confirmed after {LEAST_SAMPLED_S:.0f} s"
+    )
 
 
 def _why(file: str, analysis: Analysis) -> str:

@@ -12,7 +12,7 @@ from paceline.events import Event
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
-from .routes import ROUTES, BoundsRanks, Decision, Patient, ReadsRows, Routes
+from .routes import ROUTES, BoundsRanks, Concludes, Decision, Patient, ReadsRows, Routes
 from .step_rows import SharedRows
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,11 @@ class KeyedState:
         """What the decisions have still to say, now that nothing more comes."""
         patient = [decision for decision in self.decisions.values() if isinstance(decision, Patient)]
         return [event for decision in patient for event in decision.finish()]
+
+    def conclude(self) -> list[Event]:
+        """The last word of the decisions, at the end of all events."""
+        last = [decision for decision in self.decisions.values() if isinstance(decision, Concludes)]
+        return self.finish() + [event for decision in last for event in decision.conclude()]
 
     def snapshot(self) -> bytes:
         """The state of every decision."""

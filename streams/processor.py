@@ -49,8 +49,8 @@ class Processor:
         return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
 
     def finish(self) -> list[tuple[Topic, Event]]:
-        """What the decisions have still to say, now that nothing more comes."""
-        return [(topic_of(answer), answer) for state, _ in self.states.values() for answer in state.finish()]
+        """The last word of all decisions: no event follows."""
+        return [(topic_of(answer), answer) for state, _ in self.states.values() for answer in state.conclude()]
 
     def flush(self, key: Key) -> list[tuple[Topic, Event]]:
         """What the messages that still wait in the state of ``key`` bring to light."""

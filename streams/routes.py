@@ -39,6 +39,14 @@ class Patient(Protocol):
 
 
 @runtime_checkable
+class Concludes(Protocol):
+    """A decision that has a last word once it is certain that no event follows."""
+
+    def conclude(self) -> list[Any]:
+        """What is said at the end of all events."""
+
+
+@runtime_checkable
 class ReadsRows(Protocol):
     """A decision that reads the rows of phases, which others read as well."""
 

@@ -24,6 +24,7 @@ from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
 from .config import JobConfig
 from .hang import Hang
+from .short_run import ShortRun
 from .slow_links import SlowLinks
 from .straggler import Straggler
 from .traffic import Traffic
@@ -35,8 +36,9 @@ _MOST_GROUPS = 4096
 class Collectives:
     """What is told of the collectives of one job, to findings."""
 
-    def __init__(self, config: JobConfig) -> None:
+    def __init__(self, config: JobConfig, short: ShortRun) -> None:
         self.config = config
+        self.short = short
         self.coverage = CoverageTracker()
         self.rows = SharedRows()
         self.speakers = SpeakersHeard()
@@ -77,6 +79,7 @@ class Collectives:
 
     def _advance(self, messages: list[CollectiveMessage]) -> list[Finding]:
         batch, newest = collective_batch(messages, self.coverage), messages[-1]
+        self.short.update_collectives(batch)
         findings = [
             self._finding(episode, slow_links.said(episode, self._rank(episode.subject)), newest)
             for episode in self.links.update(batch)

@@ -18,7 +18,16 @@ from ..limits import MOST_RANKS
 from ..snapshots import described, pack, unpack
 from ..speakers import RankSpeakers, SpeakersHeard
 from ..step_rows import PhaseTimings, SharedRows
-from . import configuration, data_bound, data_imbalance, pace, silence, stage_imbalance, straggler_evidence
+from . import (
+    configuration,
+    data_bound,
+    data_imbalance,
+    pace,
+    short_run,
+    silence,
+    stage_imbalance,
+    straggler_evidence,
+)
 from .accused import AccusedRank
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
@@ -26,6 +35,7 @@ from .config import JobConfig, changed
 from .configuration import Configuration
 from .pace import Pace
 from .rank_conditions import RankConditions, condition_rows
+from .short_run import ShortRun
 from .silence import Silence
 from .steps import Steps
 from .straggler import Straggler
@@ -39,8 +49,9 @@ _LAYOUT = 7
 class Phases:
     """The verdict from phases: the steps of the ranks to findings."""
 
-    def __init__(self, config: JobConfig) -> None:
+    def __init__(self, config: JobConfig, short: ShortRun) -> None:
         self.config = config
+        self.short = short
         self.coverage = CoverageTracker()
         self.speakers = SpeakersHeard()
         self.gather: Gather[PhaseTimings] = Gather()
@@ -68,6 +79,8 @@ class Phases:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.cohorts.place(who.ranks, who.pp, _pipelines(who))
             self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
+        if isinstance(message, StepTimings):
+            self.short.update_breakdowns(message.breakdowns)
         words = message.ops if isinstance(message, OpTimings) else message.phases
         self.has_loader = self.has_loader or "data" in words
         told = self._facts(message) if isinstance(message, StepTimings) else []
@@ -92,7 +105,9 @@ class Phases:
         job = JobKey(messages[-1].cluster, messages[-1].job, messages[-1].attempt)
         findings = []
         self.conditions.update(condition_rows(messages), self.coverage.plausible_ranks)
-        for step in self.steps.update(self.rows.of(messages)):
+        rows = self.rows.of(messages)
+        self.short.update_steps(rows, self.coverage.plausible_ranks)
+        for step in self.steps.update(rows):
             self.silence.count_step()
             # The probe was off, or messages were lost: the steps around are judged as if they were neighbours.
             self.coverage.note("steps that no rank told", step.skipped)
@@ -191,8 +206,11 @@ class JobDiagnosis:
     def __init__(self, config: JobConfig | None = None) -> None:
         self.config = config or JobConfig()
         self.values: dict[str, float] = {}
-        self.phases = Phases(self.config)
-        self.collectives = Collectives(self.config)
+        self.short = ShortRun()
+        self.phases = Phases(self.config, self.short)
+        self.collectives = Collectives(self.config, self.short)
+        #: Whose findings they are, once an event came.
+        self.job: JobKey | None = None
 
     def update(
         self, event: StepTimings | CollectiveCalls | OpTimings | CollectiveTimings | Thresholds
@@ -201,20 +219,41 @@ class JobDiagnosis:
         if isinstance(event, Thresholds):
             self.configure(event.values)
             return []
+        self.job = JobKey(event.cluster, event.job, event.attempt)
         if isinstance(event, StepTimings):
-            return self.phases.update(event) + self.collectives.update(event)
-        return self.phases.update(event) if isinstance(event, OpTimings) else self.collectives.update(event)
+            found = self.phases.update(event) + self.collectives.update(event)
+        else:
+            found = self.phases.update(event) if isinstance(event, OpTimings) else self.collectives.update(event)
+        if not self.short.enough and self._looks() >= self.config.straggler.confirm_ticks:
+            self.short.forget()
+        return found
 
     def finish(self) -> list[Finding]:
-        """What follows from all that was taken in, now that nothing more comes."""
+        """What follows from all that was taken in, now that nothing more comes for a while."""
         return self.phases.finish() + self.collectives.finish()
+
+    def conclude(self) -> list[Finding]:
+        """What is said of a job that has ended before there was enough to judge."""
+        config, job = self.config, self.job
+        if job is None or not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
+            return []
+        looks, warm_up = config.straggler.confirm_ticks, config.warmup_steps
+        needed = f"{looks} looks of a step and {config.tick_s:g} s at least, after {warm_up} steps of warm-up"
+        told = short_run.said(self.short, self.phases.cohorts.peers, needed)
+        coverage = (self.phases if self.short.steps.any() else self.collectives).coverage.counts()
+        return [finding(short_run.episode(self.short), told, job, coverage)]
+
+    def _looks(self) -> int:
+        """How often the ranks were compared: by their phases, or in the group in which it was most often."""
+        groups = [straggler.ticks for _, straggler in self.collectives.groups.values()]
+        return max([self.phases.straggler.ticks, *groups])
 
     def configure(self, values: dict[str, float]) -> None:
         """Judge by the default thresholds with ``values`` from now on; what is known stays."""
         self.values = dict(values)
         phases, collectives, rows = self.phases.snapshot(), self.collectives.snapshot(), self.phases.rows
         self.config = replace(changed(values), most_ranks=self.config.most_ranks)
-        self.phases, self.collectives = Phases(self.config), Collectives(self.config)
+        self.phases, self.collectives = Phases(self.config, self.short), Collectives(self.config, self.short)
         self.phases.load(phases)
         self.collectives.load(collectives)
         self.share_rows(rows)
@@ -229,8 +268,12 @@ class JobDiagnosis:
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
-        parts = {"phases": self.phases.snapshot(), "collectives": self.collectives.snapshot()}
-        return pack(_LAYOUT, {"values": self.values, **parts})
+        parts = {
+            "phases": self.phases.snapshot(),
+            "collectives": self.collectives.snapshot(),
+            "short": self.short.snapshot(),
+        }
+        return pack(_LAYOUT, {"values": self.values, "job": self.job, **parts})
 
     @classmethod
     def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobDiagnosis":
@@ -244,6 +287,8 @@ class JobDiagnosis:
             values = {str(name): float(value) for name, value in state["values"].items()}
             diagnosis = cls(config or changed(values))
             diagnosis.values = values
+            diagnosis.job = None if state["job"] is None else JobKey(*state["job"])
             diagnosis.phases.load(state["phases"])
             diagnosis.collectives.load(state["collectives"])
+            diagnosis.short.load(state["short"])
         return diagnosis

@@ -10,7 +10,7 @@ from paceline.paired import LEAST_PAIRS
 from paceline.visible import visible
 
 from ..episodes.causes import ADVICE
-from ..jobs.config import JobConfig
+from ..jobs.short_run import is_short_run
 from .summary import JobSummary, Summary
 
 _WIDTH = 9
@@ -59,6 +59,8 @@ def _job(job: JobSummary) -> list[str]:
     body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
     if any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes):
         body = []  # a job that stands still is held back by that
+    if not ranks_named and any(is_short_run(finding) for finding in wholes):
+        body = []  # nobody was compared
     body += [_row("Also" if body else "Verdict", _sentence(finding)) for finding in wholes[:_SHOWN]]
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
@@ -127,13 +129,8 @@ def _nobody(job: JobSummary) -> list[str]:
 
 def _too_little(job: JobSummary) -> str | None:
     """What a verdict would need more of."""
-    config = JobConfig()
     if len(job.nodes) < 2:
         return f"{len(job.nodes)} rank heard, comparing takes 2"
-    least = config.warmup_steps + config.straggler.confirm_ticks
-    if job.rank_steps and job.steps < least:
-        length = config.straggler.confirm_ticks * config.tick_s
-        return f"{job.steps} steps heard, a verdict takes {least} and {length:g} s of training"
     if not job.rank_steps and not job.collectives:
         return "no steps and no collectives were heard"
     return None

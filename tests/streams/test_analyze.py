@@ -125,3 +125,25 @@ def test_a_jobs_name_does_nothing_to_the_terminal(make_training, options):
     assert not any(line.startswith("Verdict forged") for line in said.splitlines())
     if "--json" in options:
         assert {json.loads(line)["job"] for line in done.stdout.splitlines()} == {hostile}
+
+
+def test_a_few_steps_are_not_enough_to_find_nothing(make_training, tmp_path):
+    """It says so, with what can be said, and accuses nobody."""
+    path = tmp_path / "short.jsonl"
+    events = make_training(slow=2, seconds=3, slow_from_s=0, step_s=1.0)
+    path.write_bytes(b"".join(recording.render(topics.OP_V1.name, one.job, 0, wire.encode(one)) for one in events))
+    said = analyze(str(path)).stdout.decode()
+    assert "Not enough to judge: 3 steps of 4 ranks were heard" in said
+    assert "nothing found" not in said
+    (found,) = [json.loads(line) for line in analyze(str(path), "--json").stdout.splitlines()]
+    assert (found["kind"], found["ranks"]) == ("insufficient_data", [])
+    assert {one["rank"] for one in found["evidence"] if one["name"] == "compute_s"} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(10, "not enough to judge: "), (150, "nothing found in ")])
+def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(make_device_samples, tmp_path, seconds, said):
+    """What is wrong with a GPU shows over minutes."""
+    path = tmp_path / "node.jsonl"
+    events = make_device_samples(seconds=seconds)
+    path.write_bytes(b"".join(recording.render(topics.DEVICE.name, one.node, 0, wire.encode(one)) for one in events))
+    assert analyze(str(path)).stdout.decode().startswith(said)
