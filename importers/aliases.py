@@ -29,6 +29,8 @@ _EXACT = {
     "h2d": "prepare",
     "garbage-collection": "gc",
     **{name.replace("_", "-"): name for name in OPS},
+    # A table that has rows for it means the time between a rank's ops, in which it waits for others.
+    "idle": "communication",
 }
 #: Parts of a name, the first that is found; the order matters.
 _PARTS = (
@@ -40,7 +42,7 @@ _PARTS = (
         "communication",
         {"allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "bcast", "reduce", "gather"},
     ),
-    ("communication", {"scatter", "a2a", "ar", "rs", "ag", "isend", "irecv", "sendrecv", "bubble"}),
+    ("communication", {"scatter", "a2a", "ar", "rs", "ag", "isend", "irecv", "sendrecv", "bubble", "idle"}),
     ("gc", {"gc"}),
     ("checkpoint", {"checkpoint", "ckpt", "save"}),
     ("evaluation", {"eval", "evaluate", "evaluation", "validation", "validate"}),

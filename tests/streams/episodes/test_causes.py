@@ -24,8 +24,7 @@ def test_a_row_is_complete_and_names_what_is_there(cause):
     row = CAUSES[cause]
     assert row.words
     assert row.advice
-    # Idle time of a device is no phase: a profiler's trace tells it.
-    assert {*row.parts, *(row.parts_with_loader or ())} <= {*PHASES, *OVERLAYS, "idle"}
+    assert {*row.parts, *(row.parts_with_loader or ())} <= {*PHASES, *OVERLAYS}
     assert row.overlay is bool(set(row.parts) & set(OVERLAYS))
     assert row.stands_out in ("", *JUDGED[1:])
 
