@@ -21,7 +21,7 @@ MOST_LINE, MOST_LABEL = 4096, 200
 NO_TEXT = "lines that are not Prometheus text"
 _NAME = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)[ \t{]", re.ASCII)
 #: What OpenMetrics writes behind a value: an exemplar, after a " # " outside of any label.
-_EXEMPLAR = re.compile(r"""((?:[^"#]|"(?:\\.|[^"\\])*"|(?<! )#|#(?! ))*) # """)
+_EXEMPLAR = re.compile(r"""((?:[^"#]|"(?:\\.|[^"\\])*"|(?<! )#|(?<= )#(?! ))*) # """)
 
 
 class Series(NamedTuple):

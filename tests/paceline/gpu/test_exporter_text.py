@@ -83,3 +83,12 @@ def test_an_impossible_time_costs_its_line(time):
     series, left_out = load(f"{UTIL} 5 {time}", f"{UTIL} 6")
     assert [one.value for one in series] == [6.0]
     assert sum(left_out.values()) == 1
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("filler", ["#", " #", '"#', "\\", '"\\', "{", ",", '{a="', "e"])
+def test_a_hostile_line_costs_no_more_than_its_length(filler):
+    """Whatever it is filled with: a reader that tries all ways to cut it would be at it for years."""
+    series, left_out = load(f"DCGM_FI_DEV_GPU_UTIL {filler * MOST_LINE}"[:MOST_LINE], f"{UTIL} 5")
+    assert [one.value for one in series] == [5.0]
+    assert left_out == {NO_TEXT: 1}
