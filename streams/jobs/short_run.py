@@ -131,7 +131,9 @@ class ShortRun:
         self.calls_left_out += max(0, calls.rank.size - room)
         if room <= 0:
             return
-        numbers = np.array([self.groups.setdefault(name, len(self.groups)) for name in batch.groups], dtype=np.int64)
+        numbers = np.full(len(batch.groups), -1, dtype=np.int64)
+        for group in np.unique(calls.group[:room]).tolist():  # a name without a call would be kept without bound
+            numbers[group] = self.groups.setdefault(batch.groups[group], len(self.groups))
         columns = (calls.rank, numbers[calls.group], calls.seq, calls.duration_s)
         self.calls.append(tuple(column[:room].copy() for column in columns))  # type: ignore[arg-type]
         self.calls_heard += min(room, calls.rank.size)
@@ -202,7 +204,10 @@ class ShortRun:
         """Take the state that ``snapshot`` described."""
         self.enough, self.seconds, self.steps = bool(data["enough"]), data["seconds"], data["steps"]
         self.first_step, self.last_step = data["first_step"], data["last_step"]
-        told = msgspec.convert(data["breakdowns"], list[RankBreakdown])
+        try:
+            told = msgspec.convert(data["breakdowns"], list[RankBreakdown])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"not a snapshot: {error}") from error
         self.breakdowns = {one.rank: one for one in told}
         self.groups = {name: index for index, name in enumerate(data["groups"])}
         self.calls = [(rank, group, seq, seconds) for rank, group, seq, seconds in data["calls"]]

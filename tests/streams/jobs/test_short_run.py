@@ -178,7 +178,11 @@ def test_what_is_kept_is_bounded(monkeypatch):
     diagnosis = JobDiagnosis()
     diagnosis.update(collectives([1] * 50))
     assert diagnosis.short.calls_heard == 100
-    assert diagnosis.short.calls_left_out == 300
+    names = [f"group-{number}" for number in range(1000)]
+    named = msgspec.structs.replace(collectives([1]), producer="names", groups=names, group_sizes=[8] * 1000)
+    diagnosis.update(named)
+    assert list(diagnosis.short.groups) == ["tp"]
+    assert diagnosis.short.calls_left_out == 308
     diagnosis.short.forget()
     diagnosis.update(msgspec.structs.replace(collectives([1] * 50), producer="other"))
     assert (diagnosis.short.calls, diagnosis.short.heard) == ([], False)
