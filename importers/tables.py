@@ -189,7 +189,7 @@ def _reading_parquet() -> Iterator[None]:
 
 def numbers(values: list[Any] | NDArray[Any]) -> NDArray[np.float64]:
     """The column as numbers; NaN for what is missing or none."""
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, OverflowError):
         column = np.asarray(values, dtype=np.float64)
         if column.ndim == 1:  # Where every value is a list, numpy takes it for a table.
             return column
