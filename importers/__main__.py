@@ -57,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("kind", choices=tuple(SOURCES))
     made.add_argument("files", nargs="+", metavar="FILE", help="files of one run; * is understood")
     made.add_argument("-o", "--output", required=True, metavar="FILE", help=".jsonl, .jsonl.gz, .jsonl.zst, or -")
+    made.add_argument("--quiet", action="store_true", help="do not say how much was written")
     made.add_argument("--job", default="imported", metavar="NAME", help="the job's name (default: imported)")
     made.add_argument(
         "--map", action="append", default=[], metavar="FIELD=COLUMN", help=f"timeline: {', '.join(FIELDS)}"
@@ -107,7 +108,8 @@ def _import(options: argparse.Namespace) -> int:
     for line in notes.lines():
         say(line)
     of_job = "" if options.kind == "dcgm" else f" of job {options.job}"
-    say(f"{writer.messages} messages{of_job} in {options.output}")
+    if not options.quiet:
+        say(f"{writer.messages} messages{of_job} in {options.output}")
     return 0
 
 

@@ -58,7 +58,7 @@ def imported(files: Sequence[str], options: Sequence[str]) -> Iterator[str]:
     terminal.say(f"{which}, imported as by `paceline import kineto`", "paceline analyze")
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
         recording = str(Path(folder) / "imported.jsonl.zst")
-        status = command(["kineto", *files, "-o", recording, *options])
+        status = command(["kineto", *files, "-o", recording, "--quiet", *options])
         if status:
             raise NotImportedError("", status)
         yield recording

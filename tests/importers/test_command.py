@@ -103,3 +103,12 @@ def test_damaged_compression_costs_one_line(tmp_path, capsys):
     assert main(["timeline", str(table), "-o", str(tmp_path / "out.jsonl")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "t.csv.gz" in line
+
+
+def test_quiet_says_nothing_of_what_was_written(tmp_path, capfd):
+    """Whoever imports into a file of his own for a moment has nothing to say of it."""
+    table, recording = tmp_path / "ops.csv", tmp_path / "run.jsonl"
+    table.write_text("rank,step,op,start,duration\n0,0,forward,0,1\n1,0,forward,0,1\n")
+    for options, says in (([], True), (["--quiet"], False)):
+        assert main(["timeline", str(table), "-o", str(recording), *options]) == 0
+        assert (str(recording) in capfd.readouterr().err) is says
