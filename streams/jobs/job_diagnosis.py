@@ -23,7 +23,7 @@ from . import (
     data_bound,
     data_imbalance,
     pace,
-    short_run,
+    short_run_evidence,
     silence,
     stage_imbalance,
     straggler_evidence,
@@ -239,9 +239,9 @@ class JobDiagnosis:
             return []
         looks, warm_up = config.straggler.confirm_ticks, config.warmup_steps
         needed = f"{looks} looks of a step and {config.tick_s:g} s at least, after {warm_up} steps of warm-up"
-        told = short_run.said(self.short, self.phases.cohorts.peers, needed)
+        told = short_run_evidence.said(self.short, self.phases.cohorts.peers, needed)
         coverage = (self.phases if self.short.steps.any() else self.collectives).coverage.counts()
-        return [finding(short_run.episode(self.short), told, job, coverage)]
+        return [finding(short_run_evidence.episode(self.short), told, job, coverage)]
 
     def _looks(self) -> int:
         """How often the ranks were compared: by their phases, or in the group in which it was most often."""

@@ -10,7 +10,7 @@ from paceline.paired import LEAST_PAIRS
 from paceline.visible import visible
 
 from ..episodes.causes import ADVICE
-from ..jobs.short_run import is_short_run
+from ..jobs.short_run_evidence import is_short_run
 from .summary import JobSummary, Summary
 
 _WIDTH = 9

@@ -6,9 +6,10 @@ import pytest
 
 from paceline import topics
 from paceline.events import CollectiveTimings, Finding, RankBreakdown
-from streams.jobs import short_run
+from streams.jobs import short_run, short_run_evidence
 from streams.jobs.job_diagnosis import JobDiagnosis
-from streams.jobs.short_run import MOST_CALLS, MOST_TOLD, ShortRun
+from streams.jobs.short_run import MOST_CALLS, ShortRun
+from streams.jobs.short_run_evidence import MOST_TOLD
 from streams.processor import Processor
 from streams.robust import peers_median
 
@@ -121,7 +122,7 @@ def test_a_step_of_a_real_job_names_who_waits_for_its_host():
     """Devices compute alike; the idle ones start kernels as soon as they are launched."""
     run = ShortRun()
     run.update_breakdowns([breakdown(rank, told) for rank, told in enumerate(DEVICES)])
-    said = short_run.said(run, peers_median, "ten looks")
+    said = short_run_evidence.said(run, peers_median, "ten looks")
     assert "rank 0 was idle for 222 ms (its peers 20 ms), rank 6 was idle for 209 ms (its peers 20 ms)" in said.summary
     assert "the device waits for its host: rank 0 after 0.6 ms, rank 6 after 2 ms (its peers' 15 ms)" in said.summary
     assert "computed" not in said.summary
@@ -166,7 +167,7 @@ def test_of_many_ranks_those_that_stand_out_are_told():
     slow = {700, 3}
     told = [(150 if rank in slow else 100, 0, 0, 0 if rank in slow else 50, 10) for rank in range(1000)]
     run.update_breakdowns([breakdown(rank, one) for rank, one in enumerate(told)])
-    said = short_run.said(run, peers_median, "ten looks")
+    said = short_run_evidence.said(run, peers_median, "ten looks")
     ranks = {one.rank for one in said.evidence[1:]}
     assert slow < ranks
     assert len(ranks) == MOST_TOLD
@@ -193,6 +194,6 @@ def test_a_breakdown_of_no_time_divides_nothing():
     """A trace of a single kernel of no length is a trace."""
     run = ShortRun()
     run.update_breakdowns([breakdown(rank, (0, 0, 0, 0, 0)) for rank in range(2)])
-    said = short_run.said(run, peers_median, "ten looks")
+    said = short_run_evidence.said(run, peers_median, "ten looks")
     assert said.summary.endswith("no rank stands out.")
     assert np.isfinite([one.value for one in said.evidence]).all()
