@@ -131,7 +131,7 @@ def _too_little(job: JobSummary) -> str | None:
     """What a verdict would need more of."""
     if len(job.nodes) < 2:
         return f"{len(job.nodes)} rank heard, comparing takes 2"
-    if not job.rank_steps and not job.collectives:
+    if not job.steps and not job.collectives:
         return "no steps and no collectives were heard"
     return None
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from paceline import topics
+from paceline import columns, topics
 from paceline.events import JobDescribed, ProbeCost
 from streams.processor import Processor
 from streams.reports.panel import panel
@@ -136,3 +136,13 @@ def test_steps_too_short_for_its_windows_are_named(panel_of, make_training):
     none = {"pairs": 0, "short_pairs": 80, "added_s": None}
     text = panel_of(*make_training(ranks=4, seconds=5, step_s=0.0005), described(**none))
     assert "steps of less than 1 ms are too short" in text
+
+
+def test_ranks_that_only_tell_how_they_are_set_up_were_not_compared(panel_of, make_wide_training):
+    """A log of NCCL has no step: nobody is cleared by it."""
+    (event,) = make_wide_training(ranks=2, nodes=1, seconds=1)
+    none = columns.whole([])
+    rows = {"rank": none, "step": none, "start_s": none, "step_s": none, "phases": {}}
+    text = panel_of(msgspec.structs.replace(event, **rows))
+    assert "not enough to judge: no steps and no collectives were heard" in text
+    assert "nobody holds this job back" not in text
