@@ -14,15 +14,16 @@ _COMMUNICATION = OP_INDEX["communication"]
 _OVERLAYS = (OP_INDEX["gc"], OP_INDEX["cpu_wait"])
 
 
-def phases(rows: Rows) -> Rows:
+def phases(rows: Rows, ends: Floats) -> Rows:
     """``rows`` with communication reduced to what no work hides, one row a rank and step, and every step closed.
 
     Args:
         rows: as ``Rows.by_cell`` puts them.
+        ends: when the step of each cell is over.
     """
     there = cells(rows)
     kept = rows.only((rows.op != _COMMUNICATION) & (rows.op != TOTAL))
-    parts = [kept, _exposed(rows, there), _closing(rows, there)]
+    parts = [kept, _exposed(rows, there), _closing(rows, there, ends)]
     return Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -55,9 +56,9 @@ def _covered(rows: Rows, there: Cells, which: np.ndarray[tuple[int], np.dtype[np
     return np.bincount(of, weights=ran, minlength=seconds.size).astype(np.float64)
 
 
-def _closing(rows: Rows, there: Cells) -> Rows:
-    """The row that closes each rank's step: the source's own, else from its first row's start to its last one's end."""
-    start, end = spans(rows, there)
+def _closing(rows: Rows, there: Cells, end: Floats) -> Rows:
+    """The row that closes each rank's step: the source's own, else from its first row's start to the step's end."""
+    start, _ = spans(rows, there)
     own = np.flatnonzero(rows.op == TOTAL)
     closed, first = np.unique(there.of[own], return_index=True)
     made = np.ones(start.size, dtype=bool)

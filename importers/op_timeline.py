@@ -17,7 +17,7 @@ from .aliases import COLUMNS, find_columns, op_of
 from .exposed_communication import phases
 from .notes import Notes, SourceError
 from .op_rows import TOTAL, Floats, ImportedJob, Ints, Rows
-from .step_clock import astray, laid_out, one_after_another
+from .step_clock import astray, ends, laid_out, one_after_another
 from .tables import Piece, columns_of, moments, numbers, pieces
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -141,7 +141,7 @@ class OpTimeline:
         rows = self._rows(columns)
         job = self._job(columns, rows)
         rows = self._timed(rows.by_cell()) if np.isfinite(rows.start).all() else laid_out(rows.by_cell())
-        out = phases(rows)
+        out = phases(rows, ends(rows))
         self._judge_unit(out)
         return out, job
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from paceline.events import OP_INDEX
 
-from .op_rows import TOTAL, Cells, Ints, Rows, cells, spans
+from .op_rows import TOTAL, Cells, Floats, Ints, Rows, cells, spans
 
 #: The middle row of a step begins this part of a step after that of the step before, at the least: a row that runs
 #: ahead, data read for the next step or a checkpoint that goes on beside it, makes steps overlap and moves no middle.
@@ -60,6 +60,35 @@ def one_after_another(rows: Rows) -> tuple[Rows, int]:
 def _middle(there: Cells, size: int) -> Ints:
     """The middle row of each cell."""
     return np.asarray((there.begin + np.append(there.begin[1:], size) - 1) // 2)
+
+
+def ends(rows: Rows) -> Floats:
+    """When each cell's step is over: for all ranks when the last has ended, where their clocks agree.
+
+    A rank that is done sooner stands still until then, which a table may have no row for. Clocks agree where all ranks
+    are in the step at some moment. A rank that has begun its next step by then has waited for nobody.
+
+    >>> none = np.zeros(4, dtype=np.int64)
+    >>> start, took = np.array([0.0, 10.0, 0.0, 10.0]), np.array([2.0, 2.0, 7.0, 7.0])
+    >>> ends(Rows(np.array([0, 0, 1, 1]), np.array([1, 2, 1, 2]), none, none, start, took)).tolist()
+    [7.0, 17.0, 7.0, 17.0]
+
+    Args:
+        rows: as ``Rows.by_cell`` puts them.
+    """
+    there = cells(rows)
+    start, own = spans(rows, there)
+    steps, number = np.unique(there.step, return_inverse=True)
+    first_end, last_start = np.full(steps.size, np.inf), np.full(steps.size, -np.inf)
+    last_end = np.full(steps.size, -np.inf)
+    np.minimum.at(first_end, number, own)
+    np.maximum.at(last_end, number, own)
+    np.maximum.at(last_start, number, start)
+    following = np.full(start.size, np.inf)
+    follows = there.rank[1:] == there.rank[:-1]
+    following[:-1][follows] = start[1:][follows]
+    together = np.where(last_start < first_end, last_end, -np.inf)[number]
+    return np.asarray(np.maximum(own, np.minimum(together, following)))
 
 
 def laid_out(rows: Rows) -> Rows:

@@ -91,11 +91,33 @@ def test_what_hides_communication_is_of_the_same_rank_and_step():
     one_step = [[0, 7, *row] for row in step]
     want = dict(load(table(one_step))[0][0, 7])
     assert want == pytest.approx({"forward": 4.0, "communication": 2.0, "optimizer": 1.0, "step": 7.0})
-    rows = [[rank, number, op, at + rank, took] for rank in (0, 4) for number in (7, 300, 450) for op, at, took in step]
+    rows = [[rank, number, op, at, took] for rank in (0, 4) for number in (7, 300, 450) for op, at, took in step]
     seconds, _, notes = load(table(rows))
     assert sorted(seconds) == [(rank, number) for rank in (0, 4) for number in (7, 300, 450)]
     assert all(dict(parts) == pytest.approx(want) for parts in seconds.values())
     assert notes.lines() == ["starts go back in 2 of 3 steps: every step is laid after the one before it"]
+
+
+@pytest.mark.parametrize(
+    ("second", "ends"),
+    [
+        ([1, 0, "F", 0.0, 5.0], 5.0),  # The step is over when the last rank is done.
+        ([1, 0, "F", 9000.0, 5.0], 2.0),  # Clocks that are hours apart say nothing of that,
+        ([1, 1, "F", 0.0, 5.0], 2.0),  # nor does another step.
+        ([0, 1, "F", 3.0, 5.0], 2.0),
+    ],
+)
+def test_a_step_is_over_when_the_last_rank_is_done(second, ends):
+    """A rank that is done sooner stands still until then, with or without a row for it."""
+    seconds, *_ = load(table([[0, 0, "F", 0.0, 2.0], second]))
+    assert seconds[0, 0]["step"] == pytest.approx(ends)
+
+
+def test_a_rank_that_goes_on_has_waited_for_nobody():
+    """In a job that does not meet at each step, a step ends where the next begins."""
+    rows = [[0, 0, "F", 0.0, 2.0], [0, 1, "F", 3.0, 2.0], [1, 0, "F", 0.0, 7.0], [1, 1, "F", 7.0, 7.0]]
+    seconds, *_ = load(table(rows))
+    assert [seconds[0, step]["step"] for step in (0, 1)] == pytest.approx([3.0, 2.0])
 
 
 def test_communication_is_counted_once_and_work_beside_work_twice():
@@ -282,8 +304,7 @@ def test_without_starts_the_order_of_the_file_counts():
     """Without starts, rows of a rank follow each other, ranks meet at each step, and that is said."""
     rows = [[r, s, op, d] for r in range(2) for s in range(2) for op, d in (("f", 1.0 + r), ("b", 2.0))]
     seconds, found, notes = load(table(rows, ["rank", "step", "op", "duration"]))
-    assert seconds[0, 0]["step"] == pytest.approx(3.0)
-    assert seconds[1, 1]["step"] == pytest.approx(4.0)
+    assert seconds[0, 0]["step"] == seconds[1, 1]["step"] == pytest.approx(4.0)
     starts = {
         (event.rank[i], event.step[i]): event.t0_s + event.start_s[i]
         for event in (message.event for message in found)
