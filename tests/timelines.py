@@ -32,6 +32,8 @@ class PipelineJob:
     clock: str = "absolute"
     #: Communication is told from when everybody is there, without the waiting before it.
     transfers: bool = False
+    #: Whether rows of the gradients' communication last until all ranks are there, or only as long as they transfer.
+    meets: bool = True
     seed: int = 0
 
     def rank(self, dp, stage):
@@ -81,8 +83,9 @@ def _step(job, dice):
     for dp in range(job.data):
         long = np.exp(job.spread * dice.standard_normal(job.batches))
         yield from _pipeline(job, dice, dp, long, ends)
-    over = max(ends.values()) + 0.05
+    last = max(ends.values())
     for (dp, stage), end in ends.items():
+        over = (last if job.meets else end) + 0.05
         yield dp, stage, "grads-reduce-scatter", end, over - end, -1, ""
         yield dp, stage, "optimizer-step", over, 0.04 * dice.normal(1, 0.01), -1, ""
         yield dp, stage, "gc", over + 0.05, 0.0, -1, ""

@@ -73,6 +73,16 @@ def test_waiting_need_not_be_told(tmp_path, judged, what, ranks):
     assert verdict(found)[0] >= ({"straggler"} if ranks else set())
 
 
+@pytest.mark.parametrize("clock", CLOCKS[:2])
+@pytest.mark.parametrize(("what", "ranks"), [(SLOW, {6}), ({"spread": 0.4}, set()), ({}, set())])
+def test_nobody_need_be_seen_to_wait_at_the_end_of_a_step(tmp_path, judged, what, ranks, clock):
+    """Where ranks that are done sooner have no row until the others are, the step is over for all with the last."""
+    job = PipelineJob(steps=16, batches=4, transfers=True, meets=False, clock=clock, **what)
+    found, _ = judged(write(tmp_path / "ops.csv", job))
+    assert {rank for one in found for rank in one["ranks"]} == ranks
+    assert verdict(found)[0] >= ({"straggler"} if ranks else set())
+
+
 @pytest.mark.parametrize("tensor", [8, 64])
 def test_ranks_may_be_numbered_with_gaps(tmp_path, judged, tensor):
     """The world is the ranks there are: nobody is missing, stages are known, and findings have the file's numbers."""
