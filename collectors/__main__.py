@@ -92,7 +92,7 @@ def _not_heard(cause: str) -> None:
 def _devices(options: Namespace) -> DeviceBuffer:
     if not options.dcgm:
         return GpuBuffer(Gpus(_loader(options)), ProcessOwners())
-    from .exporter import SCRAPE_S, ExporterBuffer, fetch
+    from .scraper import SCRAPE_S, ExporterBuffer, fetch
 
     return ExporterBuffer(partial(fetch, options.dcgm), 0.0 if options.once else max(SCRAPE_S, options.interval))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from paceline.events import OP_INDEX
 
+from .intervals import new_time
 from .op_rows import TOTAL, Cells, Floats, Ints, Rows, cells, spans
 
 _COMMUNICATION = OP_INDEX["communication"]
@@ -51,9 +52,7 @@ def _covered(rows: Rows, there: Cells, which: np.ndarray[tuple[int], np.dtype[np
     np.maximum.at(seconds, of, end)
     before = (np.cumsum(seconds) - seconds)[of]
     start, end = start + before, end + before
-    reached = np.concatenate([[0.0], np.maximum.accumulate(end)[:-1]])
-    ran = np.maximum(end - np.maximum(start, reached), 0.0)
-    return np.bincount(of, weights=ran, minlength=seconds.size).astype(np.float64)
+    return np.bincount(of, weights=end - new_time(start, end), minlength=seconds.size).astype(np.float64)
 
 
 def _closing(rows: Rows, there: Cells, end: Floats) -> Rows:

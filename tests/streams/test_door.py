@@ -402,12 +402,10 @@ class Unstorable:
         return made
 
 
-def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
-    """Its job starts again, everybody else goes on, nothing is read again, and a dead letter says which and why."""
-    odd = [wire.encode(event) for event in make_training(job="odd", ranks=4, nodes=1, seconds=3)]
-    sound = [wire.encode(event) for event in make_training(job="sound", ranks=2, nodes=1, seconds=3)]
-    broker, clock = Broker([*odd, *sound]), Clock()
-    processor = Processor({topics.OP_V1.name: (Unstorable,)})
+def taken(messages, decision):
+    """The broker and the door of ``decision``, once all ``messages`` went through and are stored."""
+    broker, clock = Broker(messages), Clock()
+    processor = Processor({topics.OP_V1.name: (decision,)})
     door = Door(processor, Store(broker.table, broker.delivered), broker.publish, broker, clock, clock)
 
     async def run():
@@ -416,6 +414,14 @@ def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
         await door.checkpoint(everything=True)
 
     asyncio.run(run())
+    return broker, door
+
+
+def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
+    """Its job starts again, everybody else goes on, nothing is read again, and a dead letter says which and why."""
+    odd = [wire.encode(event) for event in make_training(job="odd", ranks=4, nodes=1, seconds=3)]
+    sound = [wire.encode(event) for event in make_training(job="sound", ranks=2, nodes=1, seconds=3)]
+    broker, door = taken([*odd, *sound], Unstorable)
     (letter,) = [json.loads(value) for topic, value in broker.published if topic == topics.DEADLETTER.name]
     assert "odd" in letter["reason"]
     assert "OverflowError" in letter["reason"]
@@ -423,7 +429,7 @@ def test_a_state_that_cannot_be_stored_is_dropped_and_told(make_training):
     assert door.counts.states_dropped == 1
     assert door.counts.refused == {("op-v1", "unstorable"): 1}
     assert broker.committed == 6
-    assert [key.name for key in processor.states] == ["sound"]
+    assert [key.name for key in door.processor.states] == ["sound"]
 
 
 class Waiting:
@@ -442,23 +448,14 @@ class Waiting:
 def test_what_waited_and_cannot_be_judged_is_told(make_training):
     """It is gone: a dead letter says whose it was and why, it is counted, and the state goes on."""
     sent = [wire.encode(event) for event in make_training(job="odd", ranks=2, nodes=1, seconds=3)]
-    broker, clock = Broker(sent), Clock()
-    processor = Processor({topics.OP_V1.name: (Waiting,)})
-    door = Door(processor, Store(broker.table, broker.delivered), broker.publish, broker, clock, clock)
-
-    async def run():
-        for offset, message in enumerate(broker.messages):
-            await door.take(topics.OP_V1, AT, offset, message)
-        await door.checkpoint(everything=True)
-
-    asyncio.run(run())
+    broker, door = taken(sent, Waiting)
     letters = [json.loads(value) for topic, value in broker.published if topic == topics.DEADLETTER.name]
     assert [(one["topic"], one["partition"], one["offset"]) for one in letters] == [(*AT, len(sent) - 1)]
     assert "odd" in letters[0]["reason"]
     assert "ArithmeticError: no number" in letters[0]["reason"]
     assert door.counts.refused == {("op-v1", "unjudgeable"): 1}
     assert broker.committed == len(sent)
-    assert [key.name for key in processor.states] == ["odd"]
+    assert [key.name for key in door.processor.states] == ["odd"]
 
 
 def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):

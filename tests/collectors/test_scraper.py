@@ -12,12 +12,12 @@ from random import Random
 
 import pytest
 
-from collectors import exporter
+from collectors import scraper
 from collectors.agent import Agent, Identity
 from collectors.buffers import HostBuffer
-from collectors.exporter import MOST_RETRY_S, ExporterBuffer, ExporterError, fetch
 from collectors.host import Host
 from collectors.options import metrics_url, parse
+from collectors.scraper import MOST_RETRY_S, ExporterBuffer, ExporterError, fetch
 from paceline import recording, topics, wire
 from streams.nodes.node_diagnosis import NodeDiagnosis
 
@@ -191,7 +191,7 @@ def garbage(handler):
 )
 def test_a_bad_answer_costs_a_line(served, monkeypatch, answer, why):
     """Whatever it does, it is over in time, and says why."""
-    monkeypatch.setattr(exporter, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(scraper, "MOST_BYTES", 2**20)
     served.answer = answer
     began = time.monotonic()
     with pytest.raises(ExporterError, match=why):
@@ -266,7 +266,7 @@ def test_the_whole_way_to_a_finding(served, clock, monkeypatch):
     """A GPU that throttles behind an exporter is told as one behind NVML is, with its job."""
     served.answer = text(throttle=0x40)
     buffer = buffer_of(partial(fetch, served.url), clock, every_s=5.0)
-    monkeypatch.setattr(exporter.time, "time", clock)
+    monkeypatch.setattr(scraper.time, "time", clock)
     judge = Judge()
     agent = Agent(Identity("c", "n", "p-1"), HostBuffer(Host()), buffer, judge)
     for _ in range(40):
