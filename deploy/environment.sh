@@ -19,7 +19,7 @@ private_uv() {
   if [ ! -x "$folder/bin/uv" ]; then
     command -v "$python" >/dev/null || die "$python is missing; mend: install Python 3.11 or newer, or uv"
     echo "environment.sh: fetching uv into $folder" >&2
-    "$python" -m pip install --quiet --disable-pip-version-check --target "$folder" "uv==$uv_version" >&2 ||
+    PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --target "$folder" "uv==$uv_version" >&2 ||
       die "neither uv nor pip works here; mend: sudo apt-get install python3-pip"
   fi
   echo "$folder/bin/uv"

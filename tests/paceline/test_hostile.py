@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline import topics
-from paceline.wire import WireError, decode
+from paceline.wire import WireError, decode, encode_untyped, untyped
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
 
@@ -68,3 +68,26 @@ def test_a_window_of_unknown_kind_is_refused() -> None:
     """The window topic carries four kinds; a fifth is named in the reason."""
     with pytest.raises(WireError, match="galaxy"):
         decode(topics.WINDOW, changed("RankWindow", window="galaxy"))
+
+
+@pytest.mark.parametrize(
+    ("part", "changed"),
+    [
+        ("facts", {"ranks": [3, 5], "words": {"nccl_version": ["2.27.5"]}}),
+        ("facts", {"ranks": [3], "words": {"nccl_version": ["2.27.5", "2.19.3"]}}),
+        ("facts", {"ranks": [-1], "words": {}}),
+        ("facts", {"ranks": [3], "words": {"nccl_version": [2.27]}}),
+        ("breakdowns", [{"rank": 2**20}]),
+        ("breakdowns", [{"span_s": float("nan")}]),
+        ("breakdowns", [{"idle_s": float("inf")}]),
+        ("breakdowns", [{"steps": 2**63}]),
+    ],
+)
+def test_what_holds_for_ranks_as_a_whole_is_bounded(part: str, changed: Any) -> None:
+    """Facts have a word a rank, and every number of a breakdown is one."""
+    golden = (GOLDEN.parent / "v2.1" / "StepTimings.msgpack").read_bytes()
+    message = untyped(topics.OP, golden)
+    if part == "breakdowns":
+        changed = [message[part][0] | one for one in changed]
+    with pytest.raises(WireError):
+        decode(topics.OP, encode_untyped(topics.OP, message | {part: changed}))
