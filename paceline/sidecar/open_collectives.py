@@ -7,7 +7,7 @@ and it is closed when the step after its own ends.
 """
 
 from paceline.sidecar.rank_rows import Collective, RankRows
-from paceline.training.marks import FUNCTIONAL, NATIVE
+from paceline.training.marks import FUNCTIONAL, NATIVE, REDUCED, stream_of
 from paceline.training.messages import Issued
 
 #: More collectives than this open at once means that nobody waits for them.
@@ -55,11 +55,10 @@ class OpenCollectives:
 
     def waited(self, start: int, end: int, work: int | None) -> None:
         """The rank stood in a synchronous call, or waiting for ``work``, from ``start`` to ``end``."""
-        for collective in self._call:
-            collective.start = min(collective.start, max(start, 0))
         if self._call:
             self._call[-1].wait = end - start
             for collective in self._call:
+                collective.start = max(start, 0)  # the call's own: on a device, who issues it is far ahead of it
                 self._rows.append_collective(collective, max(end - collective.start, 0))
             self._call = []
             return
@@ -68,10 +67,31 @@ class OpenCollectives:
             functional.wait = end - start
             self._rows.append_collective(functional, max(end - functional.start, 0))
             return
+        if work == REDUCED:
+            self._reduced(start, end)
+            return
+        self._close_before(work, end)
         awaited = self._works.pop(work, None) if work is not None else None
         if awaited is not None and awaited in self._open:
             awaited.wait += end - start
             self._close(awaited, end)
+
+    def _reduced(self, start: int, end: int) -> None:
+        """The stream that computes stood behind the bucket issued last, from when it got there."""
+        if self._backward:
+            bucket = self._backward.pop()
+            bucket.start, bucket.wait = max(start, 0), end - start
+            self._rows.append_collective(bucket, end - bucket.start)
+
+    def _close_before(self, work: int | None, end: int) -> None:
+        """What a stream did before ``work`` on it is over as well."""
+        stream = stream_of(work) if work is not None else None
+        if stream is None or work is None:
+            return
+        for earlier in [name for name in self._works if name > work and stream_of(name) == stream]:
+            collective = self._works.pop(earlier)
+            if collective in self._open:
+                self._close(collective, end)
 
     def moved_on(self, t: int) -> None:
         """Python is heard again at ``t``: what native code issued before is done."""

@@ -85,14 +85,30 @@ def _install(name: str) -> None:
         collectives.install_functional(probe, torch, module)
 
 
+def _always() -> int:
+    """A PyTorch that cannot be asked: whatever runs during a backward is taken to be a part of it."""
+    return 0
+
+
 def _install_core(torch: Any, session: Session) -> None:
-    from paceline.training.hooks import autograd, checkpoint, collectives, forward, graphs, groups, loader, optimizer
+    from paceline.training.hooks import (
+        autograd,
+        checkpoint,
+        collectives,
+        forward,
+        graphs,
+        groups,
+        loader,
+        optimizer,
+        streams,
+    )
 
     session.learn(torch)
     probe = session.probe
     for hot in (Probe, DeviceClock, Session, Alternation):
         skip_frame(hot)
-    for hook in (autograd, optimizer, loader, checkpoint, graphs):
+    probe.graph_task = getattr(torch._C, "_current_graph_task_id", _always)
+    for hook in (autograd, optimizer, loader, checkpoint, graphs, streams):
         hook.install(probe, torch)
     if not torch.distributed.is_available():
         return

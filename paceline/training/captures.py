@@ -12,11 +12,16 @@ from typing import Any
 
 
 class Captures:
-    """Graphs being captured, by identity. One that is dropped counts as ended."""
+    """Graphs being captured, by identity. One that is dropped counts as ended.
+
+    ``kinds`` are those of the marks made meanwhile, and ``held`` those that a graph holds: what a replay does.
+    """
 
     def __init__(self) -> None:
         self.asking = threading.Lock()
         self.graphs: dict[int, weakref.ref[Any]] = {}
+        self.kinds: set[int] = set()
+        self.held: weakref.WeakKeyDictionary[Any, frozenset[int]] = weakref.WeakKeyDictionary()
 
     def begins(self, graph: Any) -> bool:
         """``graph`` is about to be captured; whether that is news."""
@@ -26,8 +31,10 @@ class Captures:
         reference = weakref.ref(graph, lambda _: graphs.pop(key, None))
         with self.asking:
             graphs[key] = reference
+        self.kinds.clear()
         return True
 
     def ended(self, graph: Any) -> None:
         """``graph`` is captured, or its capture has failed."""
-        self.graphs.pop(id(graph), None)
+        if self.graphs.pop(id(graph), None) is not None:
+            self.held[graph] = frozenset(self.kinds)

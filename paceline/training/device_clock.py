@@ -5,6 +5,9 @@ event has been reached, never while a graph is being captured, and leaves those 
 time becomes host time by two bounds: an event is reached no earlier than it was recorded and no later than it was seen
 reached. Elapsed times are taken from event to event, for CUDA tells them as 32-bit floats, which an hour would make
 coarse.
+
+A mark is recorded on the current stream of the device trained on, whichever device the thread stands on. The stream on
+which forward, backward and optimizer run is the one that computes; time on another one is nobody's waiting.
 """
 
 from collections import deque
@@ -12,28 +15,40 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+from paceline.training import marks
+from paceline.training.accelerator import Accelerator
 from paceline.training.probe import Mark, Probe
 
 #: Elapsed device time is taken this much short, so that the lower bound, not a drift, decides in the long run.
 LEAK = 1 - 2e-5
 #: Events on their way; more means that the device hangs, and the oldest are given up.
 MOST_HELD = 50_000
+#: What begins on the stream that computes.
+_COMPUTES = frozenset((marks.FORWARD, marks.BACKWARD, marks.OPTIMIZER))
 
 
 class DeviceClock:
-    """Stamps marks with events made by ``new_event``, and by the host's clock alone while a graph is being captured."""
+    """Stamps marks with events of ``accelerator``, and by the host's clock alone while a graph is being captured.
+
+    ``arrivals`` says whether an event also tells when a collective is reached. With one hardware queue
+    (CUDA_DEVICE_MAX_CONNECTIONS=1) it would stand between communication and computing and put one behind the other.
+    """
 
     def __init__(
         self,
         probe: Probe,
-        new_event: Callable[[], Any],
-        capturing: Callable[[], bool],
+        accelerator: Accelerator,
+        *,
+        arrivals: bool = True,
         now: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self._probe = probe
-        self._new_event = new_event
-        self._capturing = capturing
+        self._accelerator = accelerator
+        self._arrivals = arrivals
         self._now = now
+        self._adopted = False
+        #: The stream that computes, once anything has.
+        self._computes: Any = None
         self._pool: list[Any] = []
         self._held: deque[Mark] = deque()
         self._reached: Any = None
@@ -41,17 +56,61 @@ class DeviceClock:
 
     def mark(self, kind: int, payload: Any = None) -> None:
         """Write down that the device's current stream gets to ``kind``."""
+        stamped = self.stamp(kind, payload)
+        if stamped is not None:
+            self._probe.ring.append(stamped)
+
+    def stamp(self, kind: int, payload: Any = None) -> "Mark | None":
+        """The mark that ``mark`` would write down; None where the device is lost."""
         probe = self._probe
         try:
-            if probe.captures.graphs or self._capturing():
-                probe.ring.append((self._now(), kind, payload))
-                return
-            event = self._pool.pop() if self._pool else self._new_event()
-            event.record()
-        except RuntimeError as error:  # the device is lost: the script will hear of it by itself
+            if probe.captures.graphs:
+                probe.captures.kinds.add(kind)
+                return (self._now(), kind, payload)
+            if self._accelerator.capturing():
+                return (self._now(), kind, payload)
+            stream = self._accelerator.current_stream()
+            if kind in _COMPUTES:
+                self._computes = stream
+            try:
+                event = self._pool.pop()
+            except IndexError:
+                event = self._accelerator.new_event()
+            event.record(stream)
+        except Exception as error:  # the device is lost: the script will hear of it by itself
             probe.fail(error)
-            return
-        probe.ring.append((self._now(), kind, payload, event))
+            return None
+        return (self._now(), kind, payload, event)
+
+    def arrival(self, payload: Any) -> None:
+        """Write down that a collective is issued, and when the stream that issues it gets there."""
+        if self._arrivals:
+            self.mark(marks.ISSUED, payload)
+        else:
+            self._probe.ring.append((self._now(), marks.ISSUED, payload))
+
+    def side(self) -> "int | None":
+        """The calling thread's current stream by its number, where it is another than the one that computes."""
+        if self._computes is None or self._probe.captures.graphs:
+            return None
+        stream = self._accelerator.current_stream()
+        return None if stream == self._computes else int(stream.stream_id)
+
+    def computes_on(self, stream: Any) -> bool:
+        """Whether ``stream`` (None: the current one) is the calling thread's current one and the one that computes."""
+        if self._computes is None or self._probe.captures.graphs:
+            return False
+        current = self._accelerator.current_stream()
+        return bool(current == self._computes and (stream is None or stream == current))
+
+    def adopt_thread(self) -> None:
+        """The calling thread will ask after events. Until no graph is being captured it must not."""
+        captures = self._probe.captures
+        if not self._adopted:
+            with captures.asking:
+                if not captures.graphs:
+                    self._accelerator.adopt_thread()
+                    self._adopted = True
 
     @property
     def waiting(self) -> bool:

@@ -2,9 +2,9 @@
 
 The sidecar reads them too; why they stand here is told in ``messages``.
 
-Rule of this file: constants only, for it is read on the hot path. A mark is ``(time_ns, kind, payload)``, with a device
-event as a fourth entry where the time has still to be read from a device. A kind below ``LEAVE`` opens the span of that
-phase and ``LEAVE + kind`` closes it; the rest are instants.
+Rule of this file: constants and how they are packed, for it is read on the hot path. A mark is ``(time_ns, kind,
+payload)``, with a device event as a fourth entry where the time has still to be read from a device. A kind below
+``LEAVE`` opens the span of that phase and ``LEAVE + kind`` closes it; the rest are instants.
 """
 
 from paceline.events import PHASES
@@ -24,6 +24,12 @@ QUEUED = 38  # payload: nanoseconds the training thread has been runnable withou
 
 #: Payload of a communication span that waits for a functional collective, whose work has no handle.
 FUNCTIONAL = -1
+#: ... and of one that waits for the bucket that a gradient reducer has issued last.
+REDUCED = -2
+#: ... and of one that waits for a stream beside the one that computes; see ``behind``.
+_FIRST_BEHIND = -3
+#: Streams told apart; PyTorch makes 32 of a priority on a device.
+STREAMS = 1024
 COMPILED = 39  # an optimizer's step has been compiled: it will not be heard of
 #: While the probe's own cost is measured: a window of steps begins, with the probe off or on; payload: steps before it.
 WINDOW_OFF = 40
@@ -33,3 +39,17 @@ STANDING = 43  # no step ends any more in a window that is off; payload: the col
 
 #: Who issued a collective: a function of ``torch.distributed``, DDP's gradient reducer, or other native code.
 PYTHON, REDUCER, NATIVE = range(3)
+
+
+def behind(stream: int, collective: int) -> int:
+    """What the work of a collective goes by that was issued, and not waited for, on another stream: both by number.
+
+    >>> [stream_of(behind(3, number)) for number in (0, 1, 2)], behind(3, 1) < behind(3, 0) < REDUCED
+    ([3, 3, 3], True)
+    """
+    return _FIRST_BEHIND - stream % STREAMS - STREAMS * collective
+
+
+def stream_of(work: int) -> "int | None":
+    """The stream that ``work`` stands behind, None where it is a work of its own."""
+    return (_FIRST_BEHIND - work) % STREAMS if work <= _FIRST_BEHIND else None

@@ -33,10 +33,14 @@ class Probe:
         self.off = self.stopped = False
         #: The code of the hooks in which a rank waits for others.
         self.waits: set[CodeType] = set()
+        #: The backward pass that the calling thread is a part of, negative where it is part of none.
+        self.graph_task: Callable[[], int] = _none
         self.begin: Callable[[], None] = _nothing
         self.device_found: Callable[[], None] = _nothing
         #: What to tell of a gradient reducer's exchange where no hook hears it.
         self.expect: Callable[[Any], None] | None = None
+        #: Told of the model whose reducer takes part in the next backward.
+        self.reduces: Callable[[Any], None] = _ignore
         self.reset()
 
     def reset(self) -> None:
@@ -49,7 +53,7 @@ class Probe:
         #: Whether no session has begun, so that an optimizer step may begin one.
         self.idle = True
         self.adopt_thread()
-        self.mark: Callable[..., None] = self.host_mark
+        self.use_host()
         self.in_forward: Any = None
         self.in_backward = False
         self.waiting = False
@@ -71,10 +75,52 @@ class Probe:
         """Write down that ``kind`` happened now."""
         self.ring.append((perf_counter_ns(), kind, payload))
 
+    def host_stamp(self, kind: int, payload: Any = None) -> Mark:
+        """What ``host_mark`` would write down."""
+        return perf_counter_ns(), kind, payload
+
+    def host_arrival(self, payload: Any) -> None:
+        """Write down that a collective is issued now."""
+        self.ring.append((perf_counter_ns(), marks.ISSUED, payload))
+
+    def issued(self, payload: Any) -> None:
+        """Write down that a collective is issued. The one that is waited for at once arrives where its wait begins."""
+        (self.host_arrival if self.waiting else self.arrival)(payload)
+
+    def use_host(self) -> None:
+        """Marks are timed by the host's clock."""
+        self.clock: Any = None
+        self.mark: Callable[..., None] = self.host_mark
+        self.stamp: Callable[..., Mark | None] = self.host_stamp
+        self.arrival: Callable[[Any], None] = self.host_arrival
+        self.side: Callable[[], int | None] = _nowhere
+        #: Streams beside the one that computes on which collectives are issued, and what the latest one answers to.
+        self.sides: dict[int, int] = {}
+        self._behind = 0
+
+    def use(self, clock: Any) -> None:
+        """Marks are timed on a device, by ``clock``."""
+        self.clock, self.mark, self.stamp = clock, clock.mark, clock.stamp
+        self.arrival, self.side = clock.arrival, clock.side
+
+    def computes_on(self, stream: Any) -> bool:
+        """Whether ``stream`` (None: the current one) is the calling thread's current one and the one that computes."""
+        return self.clock is not None and self.clock.computes_on(stream)
+
+    def behind(self, stream: int, work: "int | None" = None) -> None:
+        """The collective issued last on ``stream``, one beside the one that computes, answers to ``work`` or a name."""
+        if work is None:
+            self._behind += 1
+            work = marks.behind(stream, self._behind)
+            self.host_mark(marks.BOUND, work)
+        self.sides[stream] = work
+        if len(self.sides) > marks.STREAMS:
+            self.sides.pop(next(iter(self.sides)))
+
     @property
     def on_host(self) -> bool:
         """Whether marks are timed by the host's clock."""
-        return self.device is None or self.device.type != "cuda"
+        return self.clock is None
 
     def trim(self) -> None:
         """Keep the ring bounded: called once a step, for a step has few marks."""
@@ -82,6 +128,13 @@ class Probe:
         while len(ring) > self.most:
             ring.popleft()
             self.lost += 1
+
+    def optimizer_stepped(self) -> None:
+        """The outermost optimizer of the training thread has finished."""
+        if not self.off:
+            self.trim()
+        if self.alternation is not None:
+            self.alternation.optimizer_stepped()
 
     def adopt_thread(self) -> None:
         """The calling thread is the one that trains."""
@@ -91,7 +144,9 @@ class Probe:
 
     def foreign(self) -> bool:
         """Whether what happens now is none of the training thread's business (or timing is off)."""
-        return self.off or (threading.get_ident() != self.thread and not self.in_backward)
+        if self.off or threading.get_ident() == self.thread:
+            return self.off
+        return not (self.in_backward and self.graph_task() >= 0)  # autograd's own threads work for the training thread
 
     def waits_in(self, hook: Any) -> None:
         """In the function ``hook`` a rank waits for others."""
@@ -137,6 +192,18 @@ class Probe:
 
 def _nothing() -> None:
     pass
+
+
+def _ignore(_: Any) -> None:
+    pass
+
+
+def _none() -> int:
+    return -1
+
+
+def _nowhere() -> None:
+    return None
 
 
 def skip_frame(function: Any) -> None:

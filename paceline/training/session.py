@@ -17,6 +17,7 @@ from typing import Any
 
 from paceline.identity import attempt_of, job_of, labels_of
 from paceline.training import marks
+from paceline.training.accelerator import accelerator_of
 from paceline.training.alternation import Alternation
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
@@ -59,7 +60,7 @@ class Session:
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
         links = TcpLinks(ports)
         self._shipping = Shipping(self.probe, path, self._hello, links, patience_s=self.patience_s)
-        self.probe.mark = self.probe.host_mark
+        self.probe.use_host()
         if os.environ.get(MEASURE_VARIABLE):
             self.probe.alternation = Alternation(self.probe, self._shipping.wake, self._standing)
         self._device_found()
@@ -88,12 +89,16 @@ class Session:
 
     def _device_found(self) -> None:
         """The first backward has shown where the model is."""
-        shipping, device = self._shipping, self.probe.device
-        if shipping is not None and device is not None and device.type == "cuda":
-            cuda = self._torch.cuda
-            clock = DeviceClock(self.probe, lambda: cuda.Event(enable_timing=True), cuda.is_current_stream_capturing)
+        shipping, probe = self._shipping, self.probe
+        if shipping is None or probe.device is None:
+            return
+        accelerator = accelerator_of(self._torch, probe.device)
+        if accelerator is not None:
+            probe.device = accelerator.device
+            one_queue = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
+            clock = DeviceClock(probe, accelerator, arrivals=not one_queue)
             shipping.use(clock)
-            self.probe.mark = clock.mark
+            probe.use(clock)
 
     def _standing(self) -> Issued | None:
         """The collective that the training thread is in, by its stack: the next that the whole world would count."""
@@ -130,7 +135,7 @@ class Session:
     def _forked(self) -> None:
         """Nothing of the parent's is the child's, its events least of all: a child that frees one is aborted."""
         shipping, self._shipping, self._exit_registered = self._shipping, None, False
-        _keep((self.probe.ring, self.probe.mark, shipping.clock if shipping is not None else None))
+        _keep((self.probe.ring, self.probe.clock, shipping.clock if shipping is not None else None))
         if shipping is not None:
             shipping.leave_child()
         if self.probe.collected in gc.callbacks:
@@ -165,11 +170,10 @@ class Session:
         if device is None or device.type != "cuda" or not self._torch.cuda.is_initialized():
             return str(device) if device is not None else "cpu"
         cuda = self._torch.cuda
-        index = device.index if device.index is not None else cuda.current_device()
         if self.probe.captures.graphs:
-            return f"cuda:{index}"
-        uuid = getattr(cuda.get_device_properties(index), "uuid", None)
-        return f"GPU-{uuid}" if uuid else f"cuda:{index}"
+            return str(device)
+        uuid = getattr(cuda.get_device_properties(device), "uuid", None)
+        return f"GPU-{uuid}" if uuid else str(device)
 
 
 def follow_process_groups(session: Session, groups: Any, torch: Any, replace: Any) -> None:

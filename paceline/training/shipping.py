@@ -223,6 +223,8 @@ class Shipping:
         drift = time.time_ns() - time.perf_counter_ns() - self._offset_ns
         if abs(drift) > CLOCK_SET_NS:
             self._offset_ns += drift
+        if self.clock is not None:
+            self.clock.adopt_thread()
         ring = self._probe.ring
         left = len(ring)
         while True:

@@ -63,8 +63,15 @@ def install(probe: Probe, groups: Groups, torch: Any) -> None:
 
 
 def install_functional(probe: Probe, torch: Any, module: Any) -> None:
-    """Time the waits for functional collectives (``module``)."""
+    """Time the waits for functional collectives (``module``), also those of code that torch.compile has generated.
+
+    Such code calls the operator itself, whose identity must stay: so what it calls in turn is replaced. PyTorch before
+    2.15 takes an operator's hash from that, and keeps its own; there these waits count as the pass around them.
+    """
     module.wait_tensor = _blocking(probe, torch, module.wait_tensor, marks.FUNCTIONAL)
+    operator = torch.ops._c10d_functional.wait_tensor.default
+    if hasattr(operator, "_cpp_dispatch_handle"):
+        operator._op = _blocking(probe, torch, operator._op, marks.FUNCTIONAL)
 
 
 def replace(name: str, original: Any, wrapped: Any) -> None:
@@ -88,7 +95,8 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
     def collective(*args: Any, **kwargs: Any) -> Any:
         if tracing() or probe.waiting or probe.foreign():
             return original(*args, **kwargs)
-        if always or kwargs.get("async_op") or (len(args) > async_place and args[async_place]):
+        side = probe.side()
+        if side is not None or always or kwargs.get("async_op") or (len(args) > async_place and args[async_place]):
             probe.issuing = True
             try:
                 if groups.tell:
@@ -97,7 +105,9 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
             finally:
                 probe.issuing = False
             if work is not None:
-                probe.mark(marks.BOUND, id(work))
+                probe.host_mark(marks.BOUND, id(work))
+            elif side is not None:
+                probe.behind(side)
             return work
         probe.waiting = True
         probe.mark(marks.COMMUNICATION)
@@ -138,6 +148,10 @@ def _waiting(probe: Probe, original: Any) -> Any:
     @functools.wraps(original)
     def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
         if probe.waiting or probe.foreign():
+            return original(self, *args, **kwargs)
+        side = probe.side()
+        if side is not None:  # a stream that delays nobody waits: who computes waits for that stream
+            probe.behind(side, id(self))
             return original(self, *args, **kwargs)
         probe.waiting = True
         probe.mark(marks.COMMUNICATION, id(self))

@@ -63,6 +63,7 @@ def install_ddp(probe: Probe, torch: Any) -> None:
         result = end(self, output)
         if self.require_backward_grad_sync and training():
             probe.reducing, probe.reducer = True, self
+            probe.reduces(self)
         forward.leave(self)
         return result
 

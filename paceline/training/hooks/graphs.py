@@ -1,8 +1,14 @@
-"""Captures of CUDA graphs, by way of the classes that every one of PyTorch's own ways to capture goes through."""
+"""Captures and replays of CUDA graphs, by way of the classes that every one of PyTorch's own ways goes through.
+
+A graph with a whole backward pass in it is a training step, or most of one: nothing in it is heard when it is replayed.
+It counts as a backward pass as a whole, and ends the step where an optimizer is in it. Graphs of a part (a compiled
+function's, ``make_graphed_callables``) are replayed inside a pass that is heard, and count as part of that.
+"""
 
 import functools
 from typing import Any
 
+from paceline.training import marks
 from paceline.training.probe import Probe, skip_frame
 
 #: What ends a capture; PyTorch 2.15 has its end in two halves, of which the first ends it. ``reset`` gives one up.
@@ -15,6 +21,8 @@ def install(probe: Probe, torch: Any) -> None:
         if graph is None or not hasattr(graph, "capture_begin"):
             continue
         graph.capture_begin = _beginning(probe, graph.capture_begin)
+        if hasattr(graph, "replay"):
+            graph.replay = _replaying(probe, graph.replay)
         for name in ENDS:
             if hasattr(graph, name):
                 setattr(graph, name, _ending(probe, getattr(graph, name)))
@@ -45,3 +53,27 @@ def _ending(probe: Probe, original: Any) -> Any:
 
     skip_frame(ending)
     return ending
+
+
+def _replaying(probe: Probe, original: Any) -> Any:
+    @functools.wraps(original)
+    def replay(self: Any) -> Any:
+        held = probe.captures.held
+        if not held or probe.foreign() or probe.in_backward or probe.in_forward is not None:
+            return original(self)
+        kinds = held.get(self, frozenset())
+        if marks.BACKWARD not in kinds:
+            return original(self)
+        probe.worked = True
+        probe.mark(marks.BACKWARD)
+        try:
+            return original(self)
+        finally:
+            probe.mark(marks.LEAVE + marks.BACKWARD)
+            if marks.OPTIMIZER in kinds:
+                probe.mark(marks.OPTIMIZER)
+                probe.mark(marks.LEAVE + marks.OPTIMIZER)
+                probe.optimizer_stepped()
+
+    skip_frame(replay)
+    return replay

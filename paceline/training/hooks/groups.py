@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 from paceline.training import marks
 from paceline.training.hooks.autograd import Ready
+from paceline.training.hooks.reducer_waits import WAITS_AT_ISSUE, ReducerWaits
 from paceline.training.probe import Probe, skip_frame
 
 #: Our place among the hooks of a process group.
@@ -40,6 +41,8 @@ class Group:
 
     def __init__(self, name: str, size: int, rank: int) -> None:
         self.name, self.size, self.rank = name, size, rank
+        #: Whether its works make the stream that issues them wait at once.
+        self.waits_at_issue = False
         self.count = 0
         self.pairs: dict[str, int] = {}
 
@@ -72,10 +75,12 @@ class Groups:
         self._torch = torch
         self._groups: dict[Any, Group] = {}
         self._ready = Ready(probe, torch)
+        self._waits = ReducerWaits(probe, torch)
         self.hooked = hasattr(torch.distributed.ProcessGroup, "register_pre_hook")
         self.tell: Any = None if self.hooked else self._tell
         self._gradients: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         probe.expect = None if self.hooked else self._expect
+        probe.reduces = self.reduces
 
     def join(self, process_group: Any) -> None:
         """Count ``process_group``'s collectives from now on."""
@@ -86,7 +91,17 @@ class Groups:
         group = Group(name, process_group.size(), process_group.rank())
         self._groups[process_group] = group
         if self.hooked:
+            group.waits_at_issue = _waits_at_issue(process_group, self._torch)
             process_group.register_pre_hook(HOOK_ID, self._listener(group))
+
+    def reduces(self, ddp: Any) -> None:
+        """The reducer of ``ddp`` takes part in the next backward."""
+        group = self._groups.get(getattr(ddp, "process_group", None))
+        if group is not None and group.waits_at_issue:
+            try:
+                self._waits.follow(ddp)
+            except Exception as error:
+                self._probe.fail(error)
 
     def world(self) -> Group | None:
         """The group of all ranks."""
@@ -111,21 +126,20 @@ class Groups:
             if probe.off:
                 return
             try:
-                now = perf_counter_ns()
                 if not (probe.reducing and probe.in_backward) or probe.waiting:
                     call = _told(args, words)
                     origin = marks.PYTHON if probe.issuing or probe.waiting else marks.NATIVE
-                    probe.ring.append((now, marks.ISSUED, (*group.next(call[0], args.root), *call, origin)))
+                    probe.issued((*group.next(call[0], args.root), *call, origin))
                     return
                 place = probe.reduced
-                probe.reduced, probe.reduced_at = place + 1, now
+                probe.reduced, probe.reduced_at = place + 1, perf_counter_ns()
                 if place == 0:
                     ready.queue()
-                reduced(args, now, place)
+                reduced(args, place)
             except Exception as error:
                 probe.fail(error)
 
-        def reduced(args: Any, now: int, place: int) -> None:
+        def reduced(args: Any, place: int) -> None:
             """A reducer that has settled has the same buckets in every backward: looked at rarely, they cost less."""
             nonlocal buckets
             if place == 0:
@@ -137,12 +151,18 @@ class Groups:
                 told.append(_told(args, words))
             number = group.count
             group.count = number + 1
-            payload = (group.name, group.size, number, *told[place], marks.REDUCER)
-            probe.ring.append((now, marks.ISSUED, payload))
+            self._bucket(group, (group.name, group.size, number, *told[place], marks.REDUCER))
 
-        for function in (issued, reduced, _told, Group):
+        for function in (issued, reduced, _told, Group, Groups._bucket):
             skip_frame(function)
         return issued
+
+    def _bucket(self, group: Group, payload: tuple[Any, ...]) -> None:
+        if group.waits_at_issue:  # the stamps around the wait tell when it is reached
+            self._waits.issues()
+            self._probe.host_arrival(payload)
+        else:
+            self._probe.arrival(payload)
 
     def _expect(self, loss: Any) -> None:
         """A reducer takes part in the backward of ``loss``, and no hook will tell: its exchange is one collective."""
@@ -183,7 +203,7 @@ class Groups:
             peer = _argument("dst", places, args, kwargs)
             peer = _argument("src", places, args, kwargs) if peer is None else peer
             place = group.next(operation, -1 if peer is None else int(peer))
-            self._probe.mark(marks.ISSUED, (*place, operation, size, marks.PYTHON))
+            self._probe.issued((*place, operation, size, marks.PYTHON))
         except Exception as error:
             self._probe.fail(error)
 
@@ -198,6 +218,14 @@ def install(probe: Probe, groups: Groups, torch: Any, replace: Any) -> None:
     helper = getattr(c10d, "_new_process_group_helper", None)
     if helper is not None:
         replace("_new_process_group_helper", helper, _joining(probe, groups, helper))
+
+
+def _waits_at_issue(process_group: Any, torch: Any) -> bool:
+    """Whether ``process_group`` talks between GPUs by a back end of ``WAITS_AT_ISSUE``."""
+    try:
+        return type(process_group._get_backend(torch.device("cuda"))).__name__ in WAITS_AT_ISSUE
+    except (AttributeError, RuntimeError):  # no back end for GPUs, or a PyTorch that cannot be asked
+        return False
 
 
 def _told(args: Any, words: dict[int, str]) -> tuple[str, int]:

@@ -63,10 +63,7 @@ def _after(probe: Probe, torch: Any, depth: list[int]) -> Any:
             if depth[0]:
                 return
             probe.mark(marks.LEAVE + marks.OPTIMIZER)
-            probe.trim()
-        alternation = probe.alternation
-        if alternation is not None:
-            alternation.optimizer_stepped()
+        probe.optimizer_stepped()
 
     skip_frame(after)
     return after

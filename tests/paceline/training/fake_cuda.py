@@ -11,10 +11,14 @@ until ``advance``. What it obeys, and where that is written:
 - An event recorded into a graph may not be asked after, and the legacy default stream cannot be captured.
 - A child forked after initialisation has no CUDA: each call fails there, and an event that was made in the parent
   aborts the child from its destructor, which is not allowed to throw.
+- Each thread has a current device, 0 at first; what is asked without a device makes that one's context, some hundreds
+  of megabytes on it (CUDA Runtime API, Device Management; Interactions with the Driver API). An event belongs to the
+  device of the stream it was recorded on first, and a stream of another device cannot record it (Event Management).
 
 The names are those of ``torch.cuda``; ``install`` puts them in their place.
 """
 
+import itertools
 import os
 import threading
 from collections.abc import Iterator
@@ -30,8 +34,9 @@ INVALIDATED = "CUDA error: operation failed due to a previous error during captu
 class Stream:
     """Work in order; ``done_ms`` is when the device will have done all of it."""
 
-    def __init__(self, cuda: "FakeCuda", *, legacy: bool = False) -> None:
-        self.cuda, self.legacy = cuda, legacy
+    def __init__(self, cuda: "FakeCuda", *, legacy: bool = False, device: int = 0) -> None:
+        self.cuda, self.legacy, self.device_index = cuda, legacy, device
+        self.stream_id = 0 if legacy else next(cuda.stream_ids)
         self.done_ms = 0.0
         self.capture: Capture | None = None
 
@@ -44,10 +49,18 @@ class Stream:
             self.capture.work_ms += milliseconds
 
     def wait_event(self, event: "Event") -> None:
-        """What is launched from now on waits for ``event``."""
-        self.cuda.call()
-        if self.capture is None and event.at_ms is not None:
-            self.done_ms = max(self.done_ms, event.at_ms)
+        """What is launched from now on waits for ``event``. As PyTorch's, by way of the event."""
+        event.wait(self)
+
+    def wait_stream(self, stream: "Stream") -> None:
+        """What is launched from now on waits for all that ``stream`` has to do."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event: "Event | None" = None) -> "Event":
+        """An event behind all that there is to do."""
+        event = event if event is not None else self.cuda.Event()
+        event.record(self)
+        return event
 
 
 class Capture:
@@ -63,7 +76,13 @@ class FakeCuda:
 
     def __init__(self) -> None:
         self.now_ms = 0.0
+        self.stream_ids = itertools.count(1)
         self.default = Stream(self, legacy=True)
+        #: The default stream of each device, and the devices that this process has a context on.
+        self.defaults = {0: self.default}
+        self.contexts: set[int] = set()
+        #: The class of its events, so that each device's can be wrapped alone.
+        self.events = type("Event", (Event,), {})
         self.captures: list[Capture] = []
         self.events_made = 0
         self.asked = 0
@@ -76,7 +95,7 @@ class FakeCuda:
 
     def Event(self, *, enable_timing: bool = False) -> "Event":  # noqa: N802 - torch's name
         """An event; CUDA makes it when it is first recorded."""
-        return Event(self, timed=enable_timing)
+        return self.events(self, timed=enable_timing)
 
     def CUDAGraph(self) -> "CUDAGraph":  # noqa: N802 - torch's name
         """A graph with nothing in it yet."""
@@ -92,6 +111,11 @@ class FakeCuda:
             raise RuntimeError("CUDA error: initialization error")
         self._initialised = True
 
+    def on_device(self, index: int) -> None:
+        """A call that means the device ``index``, and makes its context."""
+        self.call()
+        self.contexts.add(index)
+
     @property
     def in_bad_fork(self) -> bool:
         """Whether this is a forked child of a process that had initialised CUDA."""
@@ -105,14 +129,24 @@ class FakeCuda:
 
     def current_device(self) -> int:
         self.call()
-        return 0
+        return getattr(self._thread, "device", 0)
 
-    def get_device_properties(self, index: int) -> SimpleNamespace:
+    def set_device(self, device: Any) -> None:
+        index = getattr(device, "index", device)
+        self.on_device(index)
+        self._thread.device = index
+
+    def get_device_properties(self, device: Any) -> SimpleNamespace:
         self.call()
-        return SimpleNamespace(uuid=f"00000000-fake-{index}")
+        return SimpleNamespace(uuid=f"00000000-fake-{getattr(device, 'index', device)}")
 
-    def current_stream(self) -> Stream:
-        return getattr(self._thread, "stream", self.default)
+    def current_stream(self, device: Any = None) -> Stream:
+        index = getattr(device, "index", device)
+        index = self.current_device() if index is None else index
+        default = self.defaults.setdefault(index, None) or Stream(self, legacy=True, device=index)
+        self.defaults[index] = default
+        current = getattr(self._thread, "stream", default)
+        return current if current.device_index == index else default
 
     @contextmanager
     def stream(self, stream: Stream) -> Iterator[None]:
@@ -134,7 +168,7 @@ class FakeCuda:
 
     def unsafe_call(self) -> None:
         """A call that captures may forbid: it fails and invalidates those that forbid it."""
-        self.call()
+        self.on_device(self.current_device())
         with self._lock:
             self.asked += 1
             self.askers.add(threading.current_thread().name)
@@ -181,9 +215,17 @@ class FakeCuda:
 
     def install(self, torch: Any) -> None:
         """Be ``torch.cuda`` in what is offered here. Graphs get a class of their own, as torch's cannot be made."""
-        for name in ("Event", "is_current_stream_capturing", "is_initialized", "current_device"):
+        names = ("is_current_stream_capturing", "is_initialized", "current_device", "current_stream", "set_device")
+        for name in (*names, "get_device_properties", "stream"):
             setattr(torch.cuda, name, getattr(self, name))
-        torch.cuda.get_device_properties, torch.cuda.CUDAGraph = self.get_device_properties, CUDAGraph
+        cuda = self
+
+        class Mine(self.events):  # type: ignore[name-defined,misc]
+            def __init__(self, enable_timing: bool = False) -> None:
+                super().__init__(cuda, timed=enable_timing)
+
+        self.Event = torch.cuda.Event = Mine  # type: ignore[method-assign,assignment]
+        torch.cuda.CUDAGraph = CUDAGraph
 
 
 class Event:
@@ -192,16 +234,26 @@ class Event:
     def __init__(self, cuda: FakeCuda, *, timed: bool) -> None:
         self.cuda, self.timed = cuda, timed
         self.at_ms: float | None = None
+        self.device_index = -1
         self.made = self.captured = False
 
     def record(self, stream: Stream | None = None) -> None:
-        self.cuda.call()
-        if not self.made:
-            self.made = True
-            self.cuda.events_made += 1
         stream = stream if stream is not None else self.cuda.current_stream()
+        self.cuda.on_device(stream.device_index)
+        if not self.made:
+            self.made, self.device_index = True, stream.device_index
+            self.cuda.events_made += 1
+        if self.device_index != stream.device_index:
+            raise RuntimeError(f"Event device {self.device_index} does not match recording stream's device")
         self.captured = stream.capture is not None
         self.at_ms = None if self.captured else max(stream.done_ms, self.cuda.now_ms)
+
+    def wait(self, stream: Stream | None = None) -> None:
+        """What is launched on ``stream`` from now on waits for this."""
+        self.cuda.call()
+        stream = stream if stream is not None else self.cuda.current_stream()
+        if stream.capture is None and self.at_ms is not None:
+            stream.done_ms = max(stream.done_ms, self.at_ms)
 
     def query(self) -> bool:
         self._ask()

@@ -1,6 +1,7 @@
 """Device time: events recorded now, read later, never waited for. The device here is simulated."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,11 +18,18 @@ class Device:
     def __init__(self) -> None:
         self.recorded: list[Event] = []
         self.made = 0
+        self.stream = SimpleNamespace(stream_id=0)
         self.lost = False
 
-    def event(self) -> "Event":
+    def new_event(self) -> "Event":
         self.made += 1
         return Event(self)
+
+    def current_stream(self) -> SimpleNamespace:
+        return self.stream
+
+    def capturing(self) -> bool:
+        return False
 
     def reach(self, count: int, every_ms: float, start_ms: float = 0.0) -> None:
         for index, event in enumerate(self.recorded[:count]):
@@ -33,7 +41,7 @@ class Event:
     def __init__(self, device: Device) -> None:
         self.device, self.at_ms = device, None
 
-    def record(self) -> None:
+    def record(self, stream: SimpleNamespace) -> None:
         if self.device.lost:
             raise RuntimeError("CUDA error: unspecified launch failure")
         self.at_ms = None
@@ -51,7 +59,8 @@ class Event:
 
 def clock(capturing: Callable[[], bool] = lambda: False) -> tuple[Probe, Device, DeviceClock]:
     probe, device = Probe(), Device()
-    return probe, device, DeviceClock(probe, device.event, capturing)
+    device.capturing = capturing
+    return probe, device, DeviceClock(probe, device)
 
 
 def drain(probe: Probe) -> list[tuple]:
@@ -78,7 +87,7 @@ def test_marks_wait_until_the_device_gets_there() -> None:
 def test_spans_last_as_long_as_the_device_took() -> None:
     """The host records ahead in no time; the rows show the device's time, from when it was recorded."""
     host, probe, device = [1_000], Probe(), Device()
-    under_test = DeviceClock(probe, device.event, lambda: False, lambda: host[0])
+    under_test = DeviceClock(probe, device, now=lambda: host[0])
     for _ in range(3):
         under_test.mark(marks.FORWARD)
     device.reach(3, 10.0)
@@ -90,7 +99,7 @@ def test_spans_last_as_long_as_the_device_took() -> None:
 def test_device_times_keep_within_what_the_host_saw() -> None:
     """A device clock that drifts is held between when a mark was recorded and when it was seen reached."""
     host, probe, device = [0], Probe(), Device()
-    under_test = DeviceClock(probe, device.event, lambda: False, lambda: host[0])
+    under_test = DeviceClock(probe, device, now=lambda: host[0])
     times = []
     for index in range(6):
         under_test.mark(marks.FORWARD)

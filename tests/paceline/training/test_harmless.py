@@ -35,7 +35,12 @@ class Shipped:
 
     def turn(self) -> None:
         new = [self._probe.ring.popleft() for _ in range(len(self._probe.ring))]
-        thread = threading.Thread(target=lambda: self.kinds.extend(m[1] for m in self.clock.translate(new)))
+
+        def ask() -> None:
+            self.clock.adopt_thread()
+            self.kinds.extend(mark[1] for mark in self.clock.translate(new))
+
+        thread = threading.Thread(target=ask)
         thread.start()
         thread.join()
 
@@ -43,7 +48,13 @@ class Shipped:
 def on_device(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeCuda, Probe, Session, Shipped]:
     """A session whose marks are timed on a fake device."""
     cuda, probe = FakeCuda(), Probe()
-    for name in ("capture_begin", "capture_end", "capture_end_pre", "reset"):  # wrapped below, and put back after
+    for name in (
+        "capture_begin",
+        "capture_end",
+        "capture_end_pre",
+        "replay",
+        "reset",
+    ):  # wrapped below, and put back after
         monkeypatch.setattr(CUDAGraph, name, vars(CUDAGraph)[name])
     graphs.install(probe, SimpleNamespace(cuda=SimpleNamespace(CUDAGraph=CUDAGraph), accelerator=None))
     session = Session(probe, SimpleNamespace(cuda=cuda))
