@@ -21,6 +21,8 @@ class OpenCollectives:
         self._rows = rows
         self._open: dict[Collective, None] = {}
         self._works: dict[int, Collective] = {}
+        #: Of those on another stream than the one that computes: when they were over, whoever waited for that.
+        self._ends: dict[Collective, int] = {}
         self._call: list[Collective] = []
         self._backward: list[Collective] = []
         self.native: list[Collective] = []
@@ -47,11 +49,14 @@ class OpenCollectives:
         """Those whose result is not there yet, oldest first."""
         return sorted([*self._call, *self._backward, *self.native, *self._open], key=lambda one: one.start)
 
-    def bind(self, work: int) -> None:
-        """The one issued last is the work with this id."""
-        if self._latest is not None:
-            self._works[work] = self._latest
-            self._latest = None
+    def bind(self, t: int, work: int) -> None:
+        """The one issued last is the work with this id; beside the stream that computes, it ends at ``t``."""
+        if self._latest is None:
+            return
+        self._works[work] = self._latest
+        if stream_of(work) is not None and t > self._latest.start:
+            self._ends[self._latest] = t
+        self._latest = None
 
     def waited(self, start: int, end: int, work: int | None) -> None:
         """The rank stood in a synchronous call, or waiting for ``work``, from ``start`` to ``end``."""
@@ -116,9 +121,10 @@ class OpenCollectives:
 
     def forget(self) -> None:
         """Nothing more will be heard of those that are open."""
-        self._open, self._works, self._latest = {}, {}, None
+        self._open, self._works, self._ends, self._latest = {}, {}, {}, None
         self._call, self._backward, self.native = [], [], []
 
     def _close(self, collective: Collective, end: int) -> None:
         del self._open[collective]
+        end = self._ends.pop(collective, end)
         self._rows.append_collective(collective, max(end - collective.start, 0))

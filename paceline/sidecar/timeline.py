@@ -43,6 +43,8 @@ _SAME_STEP = (OPTIMIZER, COMMUNICATION)
 _HEARD_OFF = (marks.WINDOW_ON, marks.STEPPED, marks.STANDING, marks.QUEUED)
 #: Spans within each other beyond this were never closed.
 _DEEPEST = 64
+#: Stretches at the top level that wait for their names; beyond, those of one kind are taken together.
+_MOST_PENDING = 10_000
 #: Places kept for a sidecar after this one: many more than steps wait for their sums.
 _MOST_PLACES = 10_000
 
@@ -94,7 +96,7 @@ class Timeline:
         self._instants: dict[int, Callable[[int, Any], None]] = {
             marks.READY: self._ready,
             marks.ISSUED: self._issued,
-            marks.BOUND: lambda t, payload: self._collectives.bind(payload),
+            marks.BOUND: self._collectives.bind,
             marks.STEP: self._step_called,
             marks.GC_START: self._gc_started,
             marks.GC_STOP: self._gc_stopped,
@@ -239,11 +241,21 @@ class Timeline:
         if label != COMMUNICATION:
             self._closed.worked(t - start)
         if base in (GAP, DATA, COMMUNICATION):
-            self._pending.append((t - start, label))
+            self._waits_for_name(t - start, label)
         elif label == BACKWARD and self._late is not None:
             self._late.append(t - start)
         else:
             self._add(label, t - start)
+
+    def _waits_for_name(self, duration: int, label: int) -> None:
+        """Time at the top level gets its name from what comes next, which may never come: kept in bounded room."""
+        pending = self._pending
+        pending.append((duration, label))
+        if len(pending) > _MOST_PENDING:
+            folded = dict.fromkeys((name for _, name in pending), 0)
+            for took, name in pending:
+                folded[name] += took
+            self._pending = [(took, name) for name, took in folded.items()]
 
     def _settle(self, op: int) -> None:
         """Now that ``op`` begins, the time before it has a name."""

@@ -89,6 +89,13 @@ class DeviceClock:
         else:
             self._probe.ring.append((self._now(), marks.ISSUED, payload))
 
+    def ended(self, work: int) -> None:
+        """Write down that the collective issued last answers to ``work``, and when the current stream is through it."""
+        if self._arrivals:
+            self.mark(marks.BOUND, work)
+        else:
+            self._probe.ring.append((self._now(), marks.BOUND, work))
+
     def side(self) -> "int | None":
         """The calling thread's current stream by its number, where it is another than the one that computes."""
         if self._computes is None or self._probe.captures.graphs:

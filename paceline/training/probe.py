@@ -93,6 +93,7 @@ class Probe:
         self.mark: Callable[..., None] = self.host_mark
         self.stamp: Callable[..., Mark | None] = self.host_stamp
         self.arrival: Callable[[Any], None] = self.host_arrival
+        self.ended: Callable[[int], None] = _ignore
         self.side: Callable[[], int | None] = _nowhere
         #: Streams beside the one that computes on which collectives are issued, and what the latest one answers to.
         self.sides: dict[int, int] = {}
@@ -101,7 +102,7 @@ class Probe:
     def use(self, clock: Any) -> None:
         """Marks are timed on a device, by ``clock``."""
         self.clock, self.mark, self.stamp = clock, clock.mark, clock.stamp
-        self.arrival, self.side = clock.arrival, clock.side
+        self.arrival, self.ended, self.side = clock.arrival, clock.ended, clock.side
 
     def computes_on(self, stream: Any) -> bool:
         """Whether ``stream`` (None: the current one) is the calling thread's current one and the one that computes."""
@@ -112,7 +113,7 @@ class Probe:
         if work is None:
             self._behind += 1
             work = marks.behind(stream, self._behind)
-            self.host_mark(marks.BOUND, work)
+            self.ended(work)
         self.sides[stream] = work
         if len(self.sides) > marks.STREAMS:
             self.sides.pop(next(iter(self.sides)))

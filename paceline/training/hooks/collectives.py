@@ -93,7 +93,7 @@ def _timed(probe: Probe, groups: Groups, torch: Any, original: Any, name: str, t
 
     @functools.wraps(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
-        if tracing() or probe.waiting or probe.foreign():
+        if tracing() or probe.waiting or probe.issuing or probe.foreign():
             return original(*args, **kwargs)
         side = probe.side()
         if side is not None or always or kwargs.get("async_op") or (len(args) > async_place and args[async_place]):

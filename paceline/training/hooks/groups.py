@@ -127,9 +127,7 @@ class Groups:
                 return
             try:
                 if not (probe.reducing and probe.in_backward) or probe.waiting:
-                    call = _told(args, words)
-                    origin = marks.PYTHON if probe.issuing or probe.waiting else marks.NATIVE
-                    probe.issued((*group.next(call[0], args.root), *call, origin))
+                    self._called(group, args.root, *_told(args, words))
                     return
                 place = probe.reduced
                 probe.reduced, probe.reduced_at = place + 1, perf_counter_ns()
@@ -153,9 +151,16 @@ class Groups:
             group.count = number + 1
             self._bucket(group, (group.name, group.size, number, *told[place], marks.REDUCER))
 
-        for function in (issued, reduced, _told, Group, Groups._bucket):
+        for function in (issued, reduced, _told, Group, Groups._called, Groups._bucket):
             skip_frame(function)
         return issued
+
+    def _called(self, group: Group, root: int, operation: str, size: int) -> None:
+        probe = self._probe
+        place = group.next(operation, root)
+        if not probe.foreign():  # another thread's, a saver's say, is counted as on the other ranks, and not told
+            origin = marks.PYTHON if probe.issuing or probe.waiting else marks.NATIVE
+            probe.issued((*place, operation, size, origin))
 
     def _bucket(self, group: Group, payload: tuple[Any, ...]) -> None:
         if group.waits_at_issue:  # the stamps around the wait tell when it is reached

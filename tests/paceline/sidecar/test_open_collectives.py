@@ -35,7 +35,7 @@ def test_a_work_ends_when_it_has_been_waited_for() -> None:
     collectives = OpenCollectives(rows)
     for seq, work in ((0, 11), (1, 12)):
         collectives.issue(100 + seq, 3, issued(seq), call=False, backward=False)
-        collectives.bind(work)
+        collectives.bind(0, work)
     collectives.waited(180, 190, 12)
     collectives.waited(190, 191, 11)
     assert told(rows) == [(1, 101, 89, 10), (0, 100, 91, 1)]

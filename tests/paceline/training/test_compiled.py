@@ -27,7 +27,15 @@ def seen(new_listener: Callable[[], Any], scripts: Path) -> Seen:
 
 
 @pytest.mark.parametrize(
-    "way", ["compile(ddp)", "ddp(compile), one graph", "ddp.compile()", "whole step", "all_reduce, one graph"]
+    "way",
+    [
+        "compile(ddp)",
+        "ddp(compile), one graph",
+        "ddp.compile()",
+        "whole step",
+        "all_reduce, one graph",
+        "all_reduce within a model",
+    ],
 )
 def test_graphs_breaks_and_results_are_the_same(seen: Seen, way: str) -> None:
     """However DDP and torch.compile are combined."""
@@ -36,6 +44,11 @@ def test_graphs_breaks_and_results_are_the_same(seen: Seen, way: str) -> None:
 
 
 def test_compiled_steps_are_seen_with_their_phases(seen: Seen) -> None:
-    """Three steps a way, each with its phases; a compiled optimizer is seen by what follows it, so not the last."""
-    assert len(seen.steps) == 12
-    assert [sorted({"forward", "backward", "optimizer"} - set(step)) for step in seen.steps[:-1]] == [[]] * 11
+    """Three steps a way, each with its phases; one whose optimizer is compiled ends where the next way begins."""
+    assert len(seen.steps) == 14
+    assert [sorted({"forward", "backward", "optimizer"} - set(step)) for step in seen.steps[:11]] == [[]] * 11
+
+
+def test_generated_code_that_waits_for_other_ranks_is_communication(seen: Seen) -> None:
+    """Not the forward pass that it stands in."""
+    assert [step["communication"] > 0 for step in seen.steps[-2:]] == [True, True]

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ class Shipped:
         self.clock: Any = None
         self.kinds: list[int] = []
         self._probe = probe
+        self._thread = ThreadPoolExecutor(1)
 
     def use(self, clock: Any) -> None:
         self.clock = clock
@@ -40,12 +42,10 @@ class Shipped:
             self.clock.adopt_thread()
             self.kinds.extend(mark[1] for mark in self.clock.translate(new))
 
-        thread = threading.Thread(target=ask)
-        thread.start()
-        thread.join()
+        self._thread.submit(ask).result()
 
 
-def on_device(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeCuda, Probe, Session, Shipped]:
+def on_device(monkeypatch: pytest.MonkeyPatch, device: int = 0) -> tuple[FakeCuda, Probe, Session, Shipped]:
     """A session whose marks are timed on a fake device."""
     cuda, probe = FakeCuda(), Probe()
     for name in (
@@ -59,7 +59,7 @@ def on_device(monkeypatch: pytest.MonkeyPatch) -> tuple[FakeCuda, Probe, Session
     graphs.install(probe, SimpleNamespace(cuda=SimpleNamespace(CUDAGraph=CUDAGraph), accelerator=None))
     session = Session(probe, SimpleNamespace(cuda=cuda))
     shipped = session._shipping = Shipped(probe)
-    probe.device = SimpleNamespace(type="cuda", index=0)
+    probe.device = SimpleNamespace(type="cuda", index=device)
     probe.device_found()
     return cuda, probe, session, shipped
 
@@ -201,6 +201,62 @@ def test_a_forked_child_touches_no_event_of_its_parent(monkeypatch: pytest.Monke
     cuda.advance(100.0)
     shipped.turn()
     assert len(shipped.kinds) == 5
+
+
+def test_a_script_that_never_says_its_device_gets_no_context_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight ranks of a node would else hold eight contexts on the first GPU; and events of one device time no other."""
+    cuda, probe, _, shipped = on_device(monkeypatch, 3)
+    for kind in (marks.FORWARD, marks.LEAVE + marks.FORWARD):
+        probe.mark(kind)
+        cuda.current_stream(3).launch(2.0)
+    shipped.turn()
+    cuda.advance(10.0)
+    shipped.turn()
+    assert shipped.kinds == [marks.FORWARD, marks.LEAVE + marks.FORWARD]
+    assert cuda.contexts == {3}
+    assert cuda.current_device() == 0
+    assert not probe.off
+
+
+@pytest.mark.parametrize(("connections", "events"), [("1", 0), ("8", 1), ("", 1)])
+def test_no_event_stands_between_communication_and_computing(
+    monkeypatch: pytest.MonkeyPatch, connections: str, events: int
+) -> None:
+    """With one hardware queue an event at the issue of a collective would put what follows behind it."""
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", connections)
+    cuda, probe, _, _ = on_device(monkeypatch)
+    probe.issued(("default", 2, 0, "all_reduce", 64, marks.PYTHON))
+    assert [len(mark) - 3 for mark in probe.ring] == [events]
+    assert cuda.events_made == events
+
+
+def test_an_event_that_fails_in_any_way_ends_the_timing_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever PyTorch raises there, nothing of it reaches the script."""
+    cuda, probe, _, _ = on_device(monkeypatch)
+
+    def broken(device: Any = None) -> Any:
+        raise AttributeError("no such stream")
+
+    monkeypatch.setattr(cuda, "current_stream", broken)
+    probe.mark(marks.FORWARD)
+    assert probe.off
+    assert capsys.readouterr().err.count("training goes on") == 1
+
+
+def test_marks_of_two_threads_share_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Autograd's thread and the script's may both find the pool with one event left."""
+    cuda, probe, _, shipped = on_device(monkeypatch)
+
+    class Emptied(list):
+        def __bool__(self) -> bool:
+            return True
+
+    shipped.clock._pool = Emptied()
+    probe.mark(marks.FORWARD)
+    assert not probe.off
+    assert cuda.events_made == 1
 
 
 def test_the_fake_device_aborts_a_child_that_frees_an_event() -> None:

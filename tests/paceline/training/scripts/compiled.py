@@ -10,6 +10,7 @@ import sys
 import torch
 import torch._dynamo.utils
 import torch.distributed as dist
+import torch.distributed._functional_collectives as funcol
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -72,8 +73,32 @@ def exchanged() -> list:
     return torch.compile(exchange, backend=BACKEND, fullgraph=True)(torch.ones(2)).tolist()
 
 
+def exchanged_within(model: nn.Module) -> list:
+    """A model whose graph holds a collective: code that is generated waits for it."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model.load_state_dict(Model().state_dict())
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return funcol.all_reduce(model(x), "sum", dist.group.WORLD) * 1
+
+    run = torch.compile(forward, backend=BACKEND, fullgraph=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    seen = []
+    for _ in range(2):
+        loss = run(torch.ones(4, 16)).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        seen.append(loss.item())
+    return seen
+
+
 def everything() -> dict:
-    return {way: measure(way) for way in WAYS} | {"all_reduce, one graph": exchanged()}
+    return {way: measure(way) for way in WAYS} | {
+        "all_reduce, one graph": exchanged(),
+        "all_reduce within a model": exchanged_within(Model()),
+    }
 
 
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
