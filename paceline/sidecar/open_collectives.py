@@ -1,9 +1,10 @@
 """Open collectives: from the moment one is issued until its result is there, with the time stood waiting.
 
-Rule of this file: pure; times are integer nanoseconds. A collective ends in one of five ways: the synchronous call that
-issued it returns; its work, or a functional collective, has been waited for; the backward pass in which the gradient
-reducer issued it returns; native code issued it and saw to it, by the next thing that is heard; or nobody ever waits,
-and it is closed when the step after its own ends.
+Rule of this file: pure; times are integer nanoseconds. A collective ends in one of five ways: the synchronous call
+that issued it returns; its work, or a functional collective, has been waited for (on another stream than the one that
+computes, when that stream was through it); the backward pass in which the gradient reducer issued it returns, or the
+stream that computes has stood behind this very bucket; native code issued it and saw to it, by the next thing that is
+heard; or nobody ever waits, and it is closed when the step after its own ends.
 """
 
 from paceline.sidecar.rank_rows import Collective, RankRows
@@ -57,6 +58,7 @@ class OpenCollectives:
         if stream_of(work) is not None and t > self._latest.start:
             self._ends[self._latest] = t
         self._latest = None
+        self._forget_works()
 
     def waited(self, start: int, end: int, work: int | None) -> None:
         """The rank stood in a synchronous call, or waiting for ``work``, from ``start`` to ``end``."""
@@ -116,7 +118,10 @@ class OpenCollectives:
         """``step`` has ended: what an earlier one issued and nobody has waited for ends here."""
         for collective in [collective for collective in self._open if collective.step < step]:
             self._close(collective, end)
-        if len(self._works) > MOST_OPEN:
+
+    def _forget_works(self) -> None:
+        """Of those whose names nobody has asked for: those that have ended."""
+        if len(self._works) > 2 * MOST_OPEN:
             self._works = {work: collective for work, collective in self._works.items() if collective in self._open}
 
     def forget(self) -> None:

@@ -3,7 +3,7 @@
 from paceline.events import OP_INDEX
 from paceline.sidecar.open_collectives import MOST_OPEN, OpenCollectives
 from paceline.sidecar.rank_rows import PARTS, Phase, RankRows
-from paceline.training.marks import FUNCTIONAL, NATIVE, PYTHON, REDUCER
+from paceline.training.marks import FUNCTIONAL, NATIVE, PYTHON, REDUCED, REDUCER, behind
 from paceline.training.messages import LinkReport
 
 
@@ -111,3 +111,51 @@ def test_times_become_unix_seconds() -> None:
 def test_nothing_to_say_is_no_report() -> None:
     """Silence costs no message."""
     assert RankRows().drain() is None
+
+
+def test_a_collective_beside_computing_ends_where_its_stream_was_through_it() -> None:
+    """Whoever waits for it later waits for less, or nothing; what that stream did before is over as well."""
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    for seq, start, end in ((0, 100, 120), (1, 120, 145)):
+        collectives.issue(start, 3, issued(seq), call=False, backward=False)
+        collectives.bind(end, behind(5, seq))
+    collectives.issue(130, 3, issued(2), call=False, backward=False)
+    collectives.bind(150, behind(6, 0))
+    collectives.waited(140, 146, behind(5, 1))
+    assert told(rows) == [(0, 100, 20, 0), (1, 120, 25, 6)]
+    collectives.step_ended(4, 400)
+    assert told(rows) == [(2, 130, 20, 0)]
+
+
+def test_an_end_that_is_not_known_is_where_it_was_waited_for() -> None:
+    """A rank that may record no event beside computing tells the host's time, which is before the device began."""
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.issue(100, 3, issued(0), call=False, backward=False)
+    collectives.bind(40, behind(5, 1))
+    collectives.waited(140, 150, behind(5, 1))
+    assert told(rows) == [(0, 100, 50, 10)]
+
+
+def test_a_bucket_that_computing_stood_behind_has_its_own_wait() -> None:
+    """It begins where computing got to it; those that it did not stand behind end with backward."""
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.waited(90, 95, REDUCED)
+    collectives.issue(100, 3, issued(0, REDUCER), call=False, backward=True)
+    collectives.issue(110, 3, issued(1, REDUCER), call=False, backward=True)
+    collectives.waited(150, 170, REDUCED)
+    assert told(rows) == [(1, 150, 20, 20)]
+    collectives.backward_ended(200, 5)
+    assert told(rows) == [(0, 100, 100, 5)]
+
+
+def test_works_that_nobody_waits_for_take_bounded_room() -> None:
+    """A rank may name works for ever, and end no step."""
+    collectives = OpenCollectives(RankRows())
+    for number in range(5 * MOST_OPEN):
+        collectives.issue(number, 0, issued(number), call=False, backward=False)
+        collectives.bind(number + 1, behind(1, number))
+    assert len(collectives._works) <= 2 * MOST_OPEN
+    assert len(collectives._ends) <= MOST_OPEN

@@ -364,3 +364,13 @@ def test_a_rank_that_turns_its_probe_on_twice_or_counts_backwards_is_heard_on() 
     for start in (20, 30, 40):
         plain(run, start)
     assert numbers(run) == [2]
+
+
+def test_loops_that_never_end_a_step_take_bounded_room() -> None:
+    """Serving from a graph that holds no backward, with a loader: nothing ever names this time."""
+    timeline = Timeline(RankRows(), OpenCollectives(RankRows()))
+    for number in range(15_000):
+        timeline.feed(3 * number, DATA)
+        timeline.feed(3 * number + 1, LEAVE + DATA)
+    assert len(timeline._pending) <= 10_000
+    assert sum(took for took, _ in timeline._pending) == 3 * 15_000 - 2

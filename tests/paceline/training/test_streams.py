@@ -47,6 +47,11 @@ def test_an_exchange_on_its_own_stream_lasts_as_long_as_it_took_there(cases: dic
     assert len(case["collectives"]) == 36
 
 
+def test_waiting_for_a_whole_stream_is_communication(cases: dict[str, dict[str, Any]]) -> None:
+    """What computing had not covered of an exchange on another stream."""
+    assert phases(cases["reduced_beside"], "communication", "backward") == [pytest.approx([5.0, 30.0], **CLOSE)]
+
+
 def test_waiting_for_a_copy_is_no_communication(cases: dict[str, dict[str, Any]]) -> None:
     """Only streams on which collectives were issued have other ranks behind them."""
     assert phases(cases["copies_beside"], "communication", "forward") == [pytest.approx([0.0, 12.0], **CLOSE)]
