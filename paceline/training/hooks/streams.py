@@ -30,10 +30,11 @@ def _recording(probe: Probe, torch: Any, original: Any) -> Any:
 
     @functools.wraps(original)
     def record(self: Any, stream: Any = None) -> Any:
-        if tracing() or not probe.sides or stream is None:
-            return original(self, stream)
         result = original(self, stream)
-        behind = probe.sides.get(getattr(stream, "stream_id", -1))
+        if not probe.sides or tracing():
+            return result
+        on = stream if stream is not None else torch.cuda.current_stream()
+        behind = probe.sides.get(getattr(on, "stream_id", -1))
         if behind is not None:
             setattr(self, _BEHIND, behind)
         elif hasattr(self, _BEHIND):
@@ -49,7 +50,7 @@ def _waiting(probe: Probe, torch: Any, original: Any) -> Any:
 
     @functools.wraps(original)
     def wait(self: Any, stream: Any = None) -> Any:
-        if tracing() or not probe.sides:
+        if not probe.sides or tracing():
             return original(self, stream)
         behind = getattr(self, _BEHIND, None)
         if behind is None or probe.waiting or probe.foreign() or not probe.computes_on(stream):

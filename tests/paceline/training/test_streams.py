@@ -47,8 +47,8 @@ def test_an_exchange_on_its_own_stream_lasts_as_long_as_it_took_there(cases: dic
     assert len(case["collectives"]) == 36
 
 
-def test_waiting_for_a_whole_stream_is_communication(cases: dict[str, dict[str, Any]]) -> None:
-    """What computing had not covered of an exchange on another stream."""
+def test_waiting_for_a_stream_that_nobody_names_is_communication(cases: dict[str, dict[str, Any]]) -> None:
+    """Events are recorded on the current stream and waited for on it; what computing had not covered is told."""
     assert phases(cases["reduced_beside"], "communication", "backward") == [pytest.approx([5.0, 30.0], **CLOSE)]
 
 
