@@ -130,7 +130,7 @@ def sharded() -> dict[str, float]:
 
 
 def reduced_beside() -> dict[str, float]:
-    """DeepSpeed's way: gradients are reduced on a stream of its own, and computing waits for an event of that stream, neither of them named."""
+    """DeepSpeed's way: gradients are reduced on a stream of its own; computing waits for it, neither named."""
     for _ in range(3):
         loss = weights.sum()
         handle = loss.grad_fn.register_prehook(lambda _: compute.launch(30.0))
