@@ -15,14 +15,16 @@ from paceline.training import marks
 from paceline.training.messages import MOST_STEPS, Marks, Place, Settled
 
 _SPANS = frozenset(range(marks.OTHER + 1)) | frozenset(range(marks.LEAVE, marks.LEAVE + marks.OTHER + 1))
-_INSTANTS = frozenset(range(marks.READY, marks.STANDING + 1))
+_INSTANTS = frozenset(range(marks.READY, marks.STANDING + 1)) | {marks.BATCH, marks.BATCHED}
 #: Kinds whose payload is needed, and its type.
 _PAYLOADS = {
     **dict.fromkeys((marks.ISSUED, marks.STANDING), tuple),
     **dict.fromkeys((marks.BOUND, marks.WINDOW_OFF, marks.WINDOW_ON), int),
 }
 #: Kinds that may come with a number.
-_NUMBERED = frozenset((marks.COMMUNICATION, marks.QUEUED, marks.BOUND))
+_NUMBERED = frozenset((marks.COMMUNICATION, marks.QUEUED, marks.BOUND, marks.BATCHED))
+#: Kinds that may come with the number of a micro-batch.
+_PASSES = (marks.FORWARD, marks.BACKWARD)
 _WINDOWS = (marks.WINDOW_OFF, marks.WINDOW_ON)
 
 
@@ -36,6 +38,10 @@ def fault_in(message: Marks) -> str | None:
             return f"a mark of kind {kind} without its payload"
         if kind in _WINDOWS and not 0 <= payload <= MOST_STEPS:  # type: ignore[operator]  # a number, as seen above
             return f"a mark of kind {kind} at step {payload}"
+        if kind in _PASSES and isinstance(payload, int):
+            if not 0 <= payload < marks.MOST_MICROBATCHES:
+                return f"a mark of kind {kind} of micro-batch {payload}"
+            continue
         if wanted is None and payload is not None and not (kind in _NUMBERED and isinstance(payload, int)):
             return f"a mark of kind {kind} with a payload"
     return None

@@ -4,7 +4,8 @@ Rule of this file: pure; times are integer nanoseconds. A collective ends in one
 that issued it returns; its work, or a functional collective, has been waited for (on another stream than the one that
 computes, when that stream was through it); the backward pass in which the gradient reducer issued it returns, or the
 stream that computes has stood behind this very bucket; native code issued it and saw to it, by the next thing that is
-heard; or nobody ever waits, and it is closed when the step after its own ends.
+heard; or nobody ever waits, and it is closed when the step after its own ends. Those of a batch answer to one work:
+they end together, and the wait for it is that of the last which receives.
 """
 
 from paceline.sidecar.rank_rows import Collective, RankRows
@@ -21,7 +22,8 @@ class OpenCollectives:
     def __init__(self, rows: RankRows) -> None:
         self._rows = rows
         self._open: dict[Collective, None] = {}
-        self._works: dict[int, Collective] = {}
+        self._works: dict[int, list[Collective]] = {}
+        self._batch: list[Collective] | None = None
         #: Of those on another stream than the one that computes: when they were over, whoever waited for that.
         self._ends: dict[Collective, int] = {}
         self._call: list[Collective] = []
@@ -38,7 +40,9 @@ class OpenCollectives:
         if backward:
             self._backward.append(collective)
             return
-        if collective.origin == NATIVE:
+        if self._batch is not None:
+            self._batch.append(collective)
+        elif collective.origin == NATIVE:
             self.native.append(collective)
             return
         self._latest = collective
@@ -52,13 +56,26 @@ class OpenCollectives:
 
     def bind(self, t: int, work: int) -> None:
         """The one issued last is the work with this id; beside the stream that computes, it ends at ``t``."""
-        if self._latest is None:
+        if self._latest is None or self._batch is not None:
             return
-        self._works[work] = self._latest
+        self._works[work] = [self._latest]
         if stream_of(work) is not None and t > self._latest.start:
             self._ends[self._latest] = t
         self._latest = None
         self._forget_works()
+
+    def begin_batch(self) -> None:
+        """From here on collectives are issued together."""
+        self._batch = []
+
+    def bind_batch(self, t: int, work: int | None) -> None:
+        """The batch ends at ``t``: it answers to the work with this id, or to none, and is done."""
+        batch, self._batch = self._batch or [], None
+        if work is not None:
+            self._works[work] = batch
+            self._forget_works()
+            return
+        self._close_all(batch, t)
 
     def waited(self, start: int, end: int, work: int | None) -> None:
         """The rank stood in a synchronous call, or waiting for ``work``, from ``start`` to ``end``."""
@@ -79,9 +96,13 @@ class OpenCollectives:
             return
         self._close_before(work, end)
         awaited = self._works.pop(work, None) if work is not None else None
-        if awaited is not None and awaited in self._open:
-            awaited.wait += end - start
-            self._close(awaited, end)
+        if awaited is None and work is not None:  # a batch that waits for itself has no other name
+            awaited, self._batch = self._batch, None
+        still = [collective for collective in awaited or () if collective in self._open]
+        if still:
+            received = [collective for collective in still if collective.operation == "recv"]
+            (received or still)[-1].wait += end - start
+        self._close_all(still, end)
 
     def _reduced(self, start: int, end: int) -> None:
         """The stream that computes stood behind the bucket issued last, from when it got there."""
@@ -96,9 +117,7 @@ class OpenCollectives:
         if stream is None or work is None:
             return
         for earlier in [name for name in self._works if name > work and stream_of(name) == stream]:
-            collective = self._works.pop(earlier)
-            if collective in self._open:
-                self._close(collective, end)
+            self._close_all(self._works.pop(earlier), end)
 
     def moved_on(self, t: int) -> None:
         """Python is heard again at ``t``: what native code issued before is done."""
@@ -122,12 +141,17 @@ class OpenCollectives:
     def _forget_works(self) -> None:
         """Of those whose names nobody has asked for: those that have ended."""
         if len(self._works) > 2 * MOST_OPEN:
-            self._works = {work: collective for work, collective in self._works.items() if collective in self._open}
+            self._works = {work: all_ for work, all_ in self._works.items() if any(one in self._open for one in all_)}
 
     def forget(self) -> None:
         """Nothing more will be heard of those that are open."""
-        self._open, self._works, self._ends, self._latest = {}, {}, {}, None
+        self._open, self._works, self._ends, self._latest, self._batch = {}, {}, {}, None, None
         self._call, self._backward, self.native = [], [], []
+
+    def _close_all(self, collectives: list[Collective], end: int) -> None:
+        for collective in collectives:
+            if collective in self._open:
+                self._close(collective, end)
 
     def _close(self, collective: Collective, end: int) -> None:
         del self._open[collective]

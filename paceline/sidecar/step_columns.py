@@ -11,9 +11,7 @@ from paceline import columns
 from paceline.events import LATEST_S, Microbatches
 from paceline.sidecar.columns import LARGEST, MOST_ROWS
 from paceline.sidecar.rank_rows import PARTS, StepRow
-
-#: Micro-batches of one step that are told one by one; their sums are told of all.
-MOST_MICROBATCHES = 512
+from paceline.training.marks import MOST_MICROBATCHES
 
 
 class StepColumns:

@@ -97,6 +97,8 @@ class Timeline:
             marks.READY: self._ready,
             marks.ISSUED: self._issued,
             marks.BOUND: self._collectives.bind,
+            marks.BATCH: lambda t, payload: self._collectives.begin_batch(),
+            marks.BATCHED: self._collectives.bind_batch,
             marks.STEP: self._step_called,
             marks.GC_START: self._gc_started,
             marks.GC_STOP: self._gc_stopped,
@@ -110,7 +112,7 @@ class Timeline:
 
     def _clear(self) -> None:
         self._sums: dict[tuple[int, int], int] = {}
-        self._microbatch = 0
+        self._microbatch = self._last_microbatch = 0
         self._backward_done = False
         self._forward_seen = False
 
@@ -150,6 +152,8 @@ class Timeline:
             self._begin_work(t, op)
         self._segment(t)
         label = op
+        numbered = payload if op in _PER_MICROBATCH else None
+        self._forward_seen |= numbered is not None
         if not self._stack:
             self._settle(op)
         elif op in (FORWARD, EVALUATION) and self._stack[-1][1] in (BACKWARD, EVALUATION):
@@ -159,10 +163,16 @@ class Timeline:
         elif op == BACKWARD:
             self._late_is(BACKWARD)
             self._reduced = self._exchanged = False
-        if label == FORWARD:
+        self._begin_pass(label, numbered)
+        self._stack.append((op, label))
+
+    def _begin_pass(self, label: int, numbered: int | None) -> None:
+        if numbered is not None:
+            self._microbatch = numbered
+        elif label == FORWARD:
             self._next_microbatch()
             self._forward_seen = True
-        self._stack.append((op, label))
+        self._last_microbatch = max(self._last_microbatch, self._microbatch)
 
     def _begin_work(self, t: int, op: int) -> None:
         self._resumed &= op in _SAME_STEP
@@ -289,7 +299,7 @@ class Timeline:
         """The step ends at ``end``, with ``fed`` marks before it; what is pending came after it."""
         if self._start is None:
             return
-        single = self._microbatch == 0
+        single = self._last_microbatch == 0
         phases = [
             Phase(op, -1 if single else microbatch, duration) for (op, microbatch), duration in self._sums.items()
         ]

@@ -19,6 +19,7 @@ MODULES = (
     "torch.distributed.fsdp",
     "torch.distributed.checkpoint",
     "torch.distributed._functional_collectives",
+    "torch.distributed.pipelining.stage",
 )
 
 
@@ -72,7 +73,7 @@ def _install(name: str) -> None:
         return
     _state.done.add(name)
     torch, module, probe = sys.modules["torch"], sys.modules[name], session().probe
-    from paceline.training.hooks import checkpoint, collectives, forward
+    from paceline.training.hooks import checkpoint, collectives, forward, pipelines
 
     if name == "torch":
         _install_core(torch, session())
@@ -81,25 +82,24 @@ def _install(name: str) -> None:
         forward.install_fsdp(probe, torch, module)
     elif name == "torch.distributed.checkpoint":
         checkpoint.install_distributed(probe, torch, module)
+    elif name == "torch.distributed.pipelining.stage":
+        pipelines.install(probe, torch, module)
     else:
         collectives.install_functional(probe, torch, module)
-
-
-def _always() -> int:
-    """A PyTorch that cannot be asked: whatever runs during a backward is taken to be a part of it."""
-    return 0
 
 
 def _install_core(torch: Any, session: Session) -> None:
     from paceline.training.hooks import (
         autograd,
         checkpoint,
+        coalescing,
         collectives,
         forward,
         graphs,
         groups,
         loader,
         optimizer,
+        scaler,
         streams,
     )
 
@@ -107,13 +107,14 @@ def _install_core(torch: Any, session: Session) -> None:
     probe = session.probe
     for hot in (Probe, DeviceClock, Session, Alternation):
         skip_frame(hot)
-    probe.graph_task = getattr(torch._C, "_current_graph_task_id", _always)
-    for hook in (autograd, optimizer, loader, checkpoint, graphs, streams):
+    probe.graph_task = torch._C._current_graph_task_id
+    for hook in (autograd, optimizer, scaler, loader, checkpoint, graphs, streams):
         hook.install(probe, torch)
     if not torch.distributed.is_available():
         return
     followed = session.groups = groups.Groups(probe, torch)
     collectives.install(probe, followed, torch)
+    coalescing.install(probe, torch, collectives.replace)
     groups.install(probe, followed, torch, collectives.replace)
     follow_process_groups(session, followed, torch, collectives.replace)
     forward.install_ddp(probe, torch)

@@ -37,6 +37,12 @@ WINDOW_ON = 41
 STEPPED = 42  # a step has ended, whether the probe is on or off
 STANDING = 43  # no step ends any more in a window that is off; payload: the collective that the thread is in, as ISSUED
 
+BATCH = 48  # collectives are issued together from here on
+BATCHED = 49  # ... up to here; payload: the id of the work that they answer to, or None: they are done
+
+#: A forward or backward of a pipeline says which micro-batch of the step it is of, below this, as its payload.
+MOST_MICROBATCHES = 512
+
 #: Who issued a collective: a function of ``torch.distributed``, DDP's gradient reducer, or other native code.
 PYTHON, REDUCER, NATIVE = range(3)
 

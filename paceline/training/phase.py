@@ -9,6 +9,8 @@ from paceline.events import PHASES
 from paceline.training import marks
 from paceline.training.activation import current
 
+_PASSES = (marks.FORWARD, marks.EVALUATION)
+
 
 class phase:  # noqa: N801
     """``with phase("data"): …`` counts the time inside as that phase, one of ``paceline.events.PHASES``.
@@ -25,12 +27,16 @@ class phase:  # noqa: N801
         session = current()
         self._probe = session.probe if session is not None and not session.probe.foreign() else None
         if self._probe is not None:
+            if self._kind in _PASSES and self._probe.in_forward is None:
+                self._probe.in_forward = self  # gradients taken within are part of it
             self._probe.mark(self._kind)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._probe is not None and not self._probe.off:
+            if self._probe.in_forward is self:
+                self._probe.in_forward = None
             self._probe.mark(marks.LEAVE + self._kind)
 
 

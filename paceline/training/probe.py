@@ -70,6 +70,11 @@ class Probe:
         #: What turns this probe off now and then, and whether a backward has begun since it last heard of a step.
         self.alternation: Alternation | None = None
         self.worked = False
+        #: The frame that the optimizer step under way began in, by its id, or 0, and its code.
+        self.step_frame = 0
+        self.step_code: CodeType | None = None
+        #: Whether an optimizer has stepped within this backward.
+        self.stepped = False
 
     def host_mark(self, kind: int, payload: Any = None) -> None:
         """Write down that ``kind`` happened now."""
@@ -177,6 +182,7 @@ class Probe:
     def go_on(self) -> None:
         """Write down again what happens, from nothing on: what has begun meanwhile was not noted."""
         self.in_forward = None
+        self.step_frame = 0
         self.in_backward = self.waiting = self.issuing = self.reducing = False
         self.off = False
         if self.stopped:  # by another thread, perhaps just now

@@ -19,6 +19,7 @@ _AWAITED = {
     "torch.distributed.fsdp",
     "torch.distributed.checkpoint",
     "torch.distributed._functional_collectives",
+    "torch.distributed.pipelining.stage",
 }
 
 

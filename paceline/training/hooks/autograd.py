@@ -1,12 +1,15 @@
-"""Backward passes, by way of ``torch.autograd.backward``, which ``Tensor.backward`` calls."""
+"""Backward passes: ``torch.autograd.backward``, which ``Tensor.backward`` calls, and ``torch.autograd.grad``."""
 
 import functools
 import sys
 import threading
+from collections.abc import Iterable
+from itertools import islice
 from time import perf_counter_ns
 from typing import Any
 
 from paceline.training import marks
+from paceline.training.hooks.optimizer import settle
 from paceline.training.probe import Probe, skip_frame
 
 #: The reducer's last collective is issued when the last gradient is ready, unless the model goes on below it. Where
@@ -14,36 +17,129 @@ from paceline.training.probe import Probe, skip_frame
 AGREED = 16
 APART_NS = 300_000
 EVERY = 32
+#: The place of ``create_graph`` among the arguments of ``torch.autograd.grad``.
+_CREATE_GRAPH = 4
+#: How far arguments are searched for a tensor: a pipeline's are lists, of chunks or parameters.
+_DEEPEST, _WIDEST = 3, 64
 
 
 def install(probe: Probe, torch: Any) -> None:
     """Time the outermost backward of the training thread."""
-    original = torch.autograd.backward
-    tracing, ident = torch.compiler.is_dynamo_compiling, threading.get_ident
+    backward = Backward(probe, torch)
+    skip_frame(Backward)
+    torch.autograd.backward = _backward(backward, torch.autograd.backward)
+    torch.autograd.grad = _grad(backward, torch.autograd.grad, torch)
+
+
+class Backward:
+    """Enter and leave; what is entered within another, or on another thread, is none of its own."""
+
+    def __init__(self, probe: Probe, torch: Any) -> None:
+        self.probe = probe
+        self.tracing = torch.compiler.is_dynamo_compiling
+        self._ident = threading.get_ident
+
+    def enter(self, tensors: Iterable[Any], microbatch: int | None = None) -> bool:
+        """Whether the outermost begins, of ``tensors``; ``leave`` must follow then, and nothing else."""
+        probe = self.probe
+        probe.worked = True
+        if probe.in_backward or (self._ident() != probe.thread and not probe.idle):
+            return False
+        if probe.off:  # ... and perhaps counts steps
+            probe.in_backward = probe.alternation is not None
+            return probe.in_backward
+        if probe.step_frame:
+            settle(probe, sys._getframe(1))
+        if probe.device is None:
+            probe.device = device_of(tensors)
+            probe.device_found()
+        probe.in_backward, probe.reduced, probe.in_forward = True, 0, None
+        probe.stepped = False
+        probe.mark(marks.BACKWARD, microbatch)
+        return True
+
+    def leave(self) -> None:
+        """It ends, and the step with it where an optimizer stepped within."""
+        probe = self.probe
+        stepped, probe.stepped = probe.stepped, False
+        probe.in_backward = False
+        if not probe.off:
+            if stepped:
+                probe.host_mark(marks.OPTIMIZER)
+                probe.host_mark(marks.LEAVE + marks.OPTIMIZER)
+                probe.trim()
+            probe.mark(marks.LEAVE + marks.BACKWARD)
+            probe.waiting = probe.reducing = False
+        if stepped:
+            if probe.idle:
+                probe.begin()
+            if probe.alternation is not None:
+                probe.alternation.optimizer_stepped()
+
+
+def _backward(timed: Backward, original: Any) -> Any:
+    probe, tracing = timed.probe, timed.tracing
 
     @functools.wraps(original)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        if tracing():
+        if tracing() or not timed.enter((args, kwargs)):
             return original(*args, **kwargs)
-        probe.worked = True
-        if probe.in_backward or probe.off or ident() != probe.thread:
-            return original(*args, **kwargs)
-        if probe.device is None and args:
-            probe.device = getattr(args[0], "device", None)
-            probe.device_found()
-        probe.in_backward, probe.reduced, probe.in_forward = True, 0, None
-        probe.mark(marks.BACKWARD)
         if probe.reducing and probe.expect is not None and args:
             probe.expect(args[0])
         try:
             return original(*args, **kwargs)
         finally:
-            probe.mark(marks.LEAVE + marks.BACKWARD)
-            probe.in_backward = probe.waiting = probe.reducing = False
+            timed.leave()
 
     skip_frame(backward)
     probe.waits_in(backward)  # for gradients, where no hook tells that it computes
-    torch.autograd.backward = backward
+    return backward
+
+
+def _grad(timed: Backward, original: Any, torch: Any) -> Any:
+    """``torch.autograd.grad`` is a backward where its result is what training steps by.
+
+    One that is differentiated again (``create_graph``: a penalty, forces) or taken within a forward belongs to the
+    forward, and one under a dispatch mode is a compiler's that traces.
+    """
+    probe, tracing = timed.probe, timed.tracing
+    modes = getattr(getattr(torch, "_C", None), "_len_torch_dispatch_stack", lambda: 0)
+
+    @functools.wraps(original)
+    def grad(*args: Any, **kwargs: Any) -> Any:
+        if tracing() or probe.in_forward is not None or modes():
+            return original(*args, **kwargs)
+        if kwargs.get("create_graph") or (len(args) > _CREATE_GRAPH and args[_CREATE_GRAPH]):
+            return original(*args, **kwargs)
+        if not timed.enter((args, kwargs)):
+            return original(*args, **kwargs)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            timed.leave()
+
+    skip_frame(grad)
+    return grad
+
+
+def device_of(found: Any, depth: int = 0) -> Any:
+    """The device of the first tensors in ``found``, a nest of lists, tuples and dicts: an accelerator before the host.
+
+    >>> from types import SimpleNamespace as Tensor
+    >>> host, accelerator = Tensor(type="cpu"), Tensor(type="cuda")
+    >>> device_of(([None, Tensor(device=host)], {"grad_tensors": [Tensor(device=accelerator)]})).type
+    'cuda'
+    >>> device_of(([None], {}))
+    """
+    device = getattr(found, "device", None)
+    if device is not None or depth > _DEEPEST:
+        return device if hasattr(device, "type") else None
+    inside = found.values() if isinstance(found, dict) else found if isinstance(found, (list, tuple)) else ()
+    for one in islice(inside, _WIDEST):
+        other = device_of(one, depth + 1)
+        if other is not None and (device is None or device.type == "cpu"):
+            device = other
+    return device
 
 
 class Ready:

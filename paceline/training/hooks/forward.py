@@ -5,9 +5,11 @@ wrapper's whole forward into its graph, the hooks dissolve and the time before b
 """
 
 import functools
+import sys
 from typing import Any
 
 from paceline.training import marks
+from paceline.training.hooks.optimizer import settle
 from paceline.training.probe import Probe, skip_frame
 
 
@@ -27,6 +29,8 @@ class Forward:
             return
         if probe.in_forward is not None and probe.in_forward is not module:
             return
+        if probe.step_frame:
+            settle(probe, sys._getframe())
         probe.in_forward = module
         probe.trim()
         self.kind = marks.FORWARD if module.training and self.training() else marks.EVALUATION

@@ -1,10 +1,12 @@
 """Fetching data, by way of the iterator that every ``DataLoader`` hands out."""
 
 import functools
+import sys
 import threading
 from typing import Any
 
 from paceline.training import marks
+from paceline.training.hooks.optimizer import settle
 from paceline.training.probe import Probe, skip_frame
 
 
@@ -21,6 +23,8 @@ def install(probe: Probe, torch: Any) -> None:
             return original(self)
         if probe.batch_size is None:
             probe.batch_size = getattr(getattr(self, "_index_sampler", None), "batch_size", None)
+        if probe.step_frame:
+            settle(probe, sys._getframe())
         kind = marks.DATA if training() else marks.EVALUATION
         probe.mark(kind)
         try:

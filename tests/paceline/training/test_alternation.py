@@ -8,59 +8,12 @@ from typing import Any
 import pytest
 
 from paceline import training
-from paceline.training import activation, alternation, marks
-from paceline.training.alternation import WARM_UP, Alternation
-from paceline.training.hooks import autograd, optimizer
+from paceline.training import alternation, marks
+from paceline.training.alternation import WARM_UP
 from paceline.training.hooks.groups import Group
 from paceline.training.probe import Probe
 from paceline.training.session import Session
-
-
-class Script:
-    """A training script between hooks: what it calls of PyTorch are functions that do nothing."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        hooks: dict[str, Callable[..., Any]] = {}
-        module = SimpleNamespace(
-            register_optimizer_step_pre_hook=lambda hook: hooks.update(before=hook),
-            register_optimizer_step_post_hook=lambda hook: hooks.update(after=hook),
-        )
-        monkeypatch.setattr(optimizer, "import_module", lambda _: module)
-        for one in (optimizer, autograd):
-            monkeypatch.setattr(one, "skip_frame", lambda _: None)
-        self.tracing = False
-        torch: Any = SimpleNamespace(
-            autograd=SimpleNamespace(backward=lambda *_: None),
-            compiler=SimpleNamespace(is_dynamo_compiling=lambda: self.tracing),
-        )
-        self.probe, self.switched, self.stands = Probe(), 0, None
-        optimizer.install(self.probe, torch)
-        autograd.install(self.probe, torch)
-        self._hooks, self._torch = hooks, torch
-        self.probe.alternation = Alternation(self.probe, self._switch, lambda: self.stands)
-        session = Session(self.probe)
-        monkeypatch.setattr(activation._state, "session", session)
-
-    def _switch(self) -> None:
-        self.switched += 1
-
-    def backward(self) -> None:
-        self._torch.autograd.backward()
-
-    def optimize(self) -> None:
-        self._hooks["before"](None, (), {})
-        self._hooks["after"](None, (), {})
-
-    def steps(self, count: int) -> None:
-        for _ in range(count):
-            self.backward()
-            self.optimize()
-
-    def kinds(self) -> list[int]:
-        """What has been written down since the last call."""
-        found = [mark[1] for mark in self.probe.ring]
-        self.probe.ring.clear()
-        return found
+from tests.paceline.training.script import Script
 
 
 @pytest.fixture
