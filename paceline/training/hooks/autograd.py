@@ -1,9 +1,11 @@
-"""Backward passes: ``torch.autograd.backward``, which ``Tensor.backward`` calls, and ``torch.autograd.grad``."""
+"""Backward passes: ``torch.autograd.backward``, which ``Tensor.backward`` calls, and ``torch.autograd.grad``.
+
+The latter is heard where it calls the engine, for torch.compile knows it by its identity.
+"""
 
 import functools
 import sys
 import threading
-from collections.abc import Iterable
 from itertools import islice
 from time import perf_counter_ns
 from typing import Any
@@ -17,10 +19,10 @@ from paceline.training.probe import Probe, skip_frame
 AGREED = 16
 APART_NS = 300_000
 EVERY = 32
-#: The place of ``create_graph`` among the arguments of ``torch.autograd.grad``.
-_CREATE_GRAPH = 4
-#: How far arguments are searched for a tensor: a pipeline's are lists, of chunks or parameters.
-_DEEPEST, _WIDEST = 3, 64
+#: The place of ``create_graph`` among the engine's arguments.
+_CREATE_GRAPH = 3
+#: Among so many arguments and what they hold a tensor is looked for: a pipeline's are lists, of chunks or parameters.
+_MOST = 256
 
 
 def install(probe: Probe, torch: Any) -> None:
@@ -28,7 +30,9 @@ def install(probe: Probe, torch: Any) -> None:
     backward = Backward(probe, torch)
     skip_frame(Backward)
     torch.autograd.backward = _backward(backward, torch.autograd.backward)
-    torch.autograd.grad = _grad(backward, torch.autograd.grad, torch)
+    engine = getattr(torch.autograd, "_engine_run_backward", None)
+    if engine is not None:
+        torch.autograd._engine_run_backward = _grad(backward, engine, torch)
 
 
 class Backward:
@@ -39,7 +43,7 @@ class Backward:
         self.tracing = torch.compiler.is_dynamo_compiling
         self._ident = threading.get_ident
 
-    def enter(self, tensors: Iterable[Any], microbatch: int | None = None) -> bool:
+    def enter(self, tensors: tuple[Any, ...], microbatch: int | None = None) -> bool:
         """Whether the outermost begins, of ``tensors``; ``leave`` must follow then, and nothing else."""
         probe = self.probe
         probe.worked = True
@@ -106,23 +110,21 @@ def _grad(timed: Backward, original: Any, torch: Any) -> Any:
     modes = getattr(getattr(torch, "_C", None), "_len_torch_dispatch_stack", lambda: 0)
 
     @functools.wraps(original)
-    def grad(*args: Any, **kwargs: Any) -> Any:
-        if tracing() or probe.in_forward is not None or modes():
+    def run_backward(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("accumulate_grad", True) or probe.in_backward or probe.in_forward is not None or tracing():
             return original(*args, **kwargs)
-        if kwargs.get("create_graph") or (len(args) > _CREATE_GRAPH and args[_CREATE_GRAPH]):
-            return original(*args, **kwargs)
-        if not timed.enter((args, kwargs)):
+        if modes() or (len(args) > _CREATE_GRAPH and args[_CREATE_GRAPH]) or not timed.enter((args,)):
             return original(*args, **kwargs)
         try:
             return original(*args, **kwargs)
         finally:
             timed.leave()
 
-    skip_frame(grad)
-    return grad
+    skip_frame(run_backward)
+    return run_backward
 
 
-def device_of(found: Any, depth: int = 0) -> Any:
+def device_of(found: Any) -> Any:
     """The device of the first tensors in ``found``, a nest of lists, tuples and dicts: an accelerator before the host.
 
     >>> from types import SimpleNamespace as Tensor
@@ -131,15 +133,17 @@ def device_of(found: Any, depth: int = 0) -> Any:
     'cuda'
     >>> device_of(([None], {}))
     """
-    device = getattr(found, "device", None)
-    if device is not None or depth > _DEEPEST:
-        return device if hasattr(device, "type") else None
-    inside = found.values() if isinstance(found, dict) else found if isinstance(found, (list, tuple)) else ()
-    for one in islice(inside, _WIDEST):
-        other = device_of(one, depth + 1)
-        if other is not None and (device is None or device.type == "cpu"):
-            device = other
-    return device
+    first, left = None, [found]
+    for one in left:
+        device = getattr(one, "device", None)
+        if hasattr(device, "type"):
+            if device.type != "cpu":  # type: ignore[union-attr]  # it has one
+                return device
+            first = first or device
+        elif len(left) < _MOST:
+            inside = one.values() if isinstance(one, dict) else one if isinstance(one, (list, tuple)) else ()
+            left += islice(inside, _MOST)
+    return first
 
 
 class Ready:

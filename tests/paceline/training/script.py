@@ -47,7 +47,7 @@ class Script:
         torch: Any = SimpleNamespace(
             _C=core,
             amp=SimpleNamespace(GradScaler=Scaler),
-            autograd=SimpleNamespace(backward=_run, grad=_run),
+            autograd=SimpleNamespace(backward=_run, _engine_run_backward=_run),
             compiler=SimpleNamespace(is_dynamo_compiling=lambda: self.tracing),
         )
         self.probe, self.switched, self.stands = Probe(), 0, None
@@ -67,8 +67,10 @@ class Script:
         """``torch.autograd.backward``; ``within`` is what hooks do there, as a part of it."""
         self._torch.autograd.backward(list(tensors), _within=within and self._part(within))
 
-    def grad(self, *, within: Callable[[], None] | None = None, **options: object) -> None:
-        self._torch.autograd.grad([], [], _within=within, **options)
+    def grad(self, *outputs: object, create_graph: bool = False, within: Callable[[], None] | None = None) -> None:
+        """``torch.autograd.grad``, as far as the engine hears of it."""
+        run = self._torch.autograd._engine_run_backward
+        run(list(outputs), [], False, create_graph, [], False, accumulate_grad=False, _within=within)
 
     def _part(self, work: Callable[[], None]) -> Callable[[], None]:
         def part() -> None:

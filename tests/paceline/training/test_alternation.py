@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 

@@ -1,0 +1,59 @@
+"""Real pipelines of ``torch.distributed.pipelining`` over gloo, whose second rank takes three times as long."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+STEPS, MICROBATCHES = 6, 4
+#: Seconds that each rank's passes take at least, for each of its stages.
+TOOK_S = (0.01, 0.03)
+
+
+@pytest.fixture(scope="module", params=["Schedule1F1B", "ScheduleZBVZeroBubble"])
+def ranks(request: pytest.FixtureRequest, new_listener: Callable[[], Any], scripts: Path) -> list[Any]:
+    """What both ranks told of a run; ZBV has two stages a rank, and its backward in two parts."""
+    listener = new_listener()
+    done = listener.run(*LAUNCH, str(scripts / "pipeline.py"), request.param, "1")
+    assert done.returncode == 0, done.stderr
+    assert "paceline" not in done.stderr
+    return list(listener.heard)
+
+
+def test_each_step_has_the_passes_of_every_micro_batch(ranks: list[Any]) -> None:
+    """Whatever order the schedule runs them in, and however many parts its backward has."""
+    for rank, heard in enumerate(ranks):
+        assert len(heard.steps()) == STEPS
+        for step in heard.steps():
+            passes = {f"{name} {number}" for name in ("forward", "backward") for number in range(MICROBATCHES)}
+            assert {name for name in step if name.startswith(("forward", "backward"))} == passes
+            assert all(step[name] >= TOOK_S[rank] for name in passes)
+
+
+def test_what_is_no_pass_is_waiting_or_little(ranks: list[Any]) -> None:
+    """The phases add up to the step, and the faster rank waits for the other most of the time."""
+    for heard in ranks:
+        for step in heard.steps():
+            parts = sum(took for name, took in step.items() if name not in ("gc", "cpu_wait", "step"))
+            assert parts == pytest.approx(step["step"], rel=0.01)
+    fast, slow = (sum(step["communication"] for step in heard.steps()) for heard in ranks)
+    assert fast > 2 * slow
+
+
+def test_waits_are_told_of_the_message_that_was_waited_for(ranks: list[Any]) -> None:
+    """Each message by its pair, numbered alike by both, with a wait that the step's communication holds."""
+    pairs = [{(row.group, row.seq) for row in heard.collectives} for heard in ranks]
+    assert pairs[0] == pairs[1]
+    for heard in ranks:
+        for number, step in enumerate(heard.steps()):
+            waited = sum(row.wait_s for row in heard.collectives if row.step == number)
+            assert waited == pytest.approx(step["communication"], rel=0.2, abs=0.01)
+
+
+def test_ranks_say_which_stage_they_are(ranks: list[Any]) -> None:
+    """Without a device mesh: stages are compared with themselves, not with others that have other work."""
+    assert [heard.hello.pp for heard in ranks] == [0, 1]
