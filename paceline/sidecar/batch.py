@@ -113,6 +113,12 @@ class Batcher:
         job.described, job.ended_s = False, None
         return key
 
+    def learn(self, key: tuple[str, int], hello: Hello) -> None:
+        """A rank that is here knows more of itself: its device, say. The job is described again."""
+        job = self._jobs[key]
+        if hello.rank in job.alive and job.hello[hello.rank].pid == hello.pid:
+            job.hello[hello.rank], job.described = hello, False
+
     def update(self, key: tuple[str, int], rank: int, report: Report) -> None:
         """What ``rank`` measured since its last report."""
         job = self._jobs[key]

@@ -28,7 +28,7 @@ from paceline.sidecar.interfaces import Interfaces
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
 from paceline.terminal import say
-from paceline.training.messages import Bye, Hello, Marks, Settled, decoder, encoder
+from paceline.training.messages import LEARNED, MOST_HELLOS, Bye, Hello, Marks, Settled, decoder, encoder
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
 MOST_BYTES = 1024 * 1024
@@ -51,6 +51,8 @@ class _Rank:
 
     def __init__(self) -> None:
         self.rank = -1
+        self.hello: Hello | None = None
+        self.hellos = 1
         self.job: tuple[str, int] | None = None
         self.decoder = MarkDecoder()
         #: What has left our hands, and what the rank knows of it.
@@ -241,11 +243,7 @@ class Sidecar:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         if isinstance(message, Hello):
-            if rank.job is not None or not math.isfinite(message.started_s):
-                return False
-            rank.rank, rank.job = message.rank, self._batcher.join(message)
-            rank.decoder = MarkDecoder(message.place)
-            return True
+            return self._greet(rank, message)
         if rank.job is None:
             return False
         if isinstance(message, Marks):
@@ -258,6 +256,21 @@ class Sidecar:
                 return False
         elif isinstance(message, Bye):
             self._leave(rank)
+        return True
+
+    def _greet(self, rank: _Rank, hello: Hello) -> bool:
+        """Take a hello; another on the same connection is the same rank, which knows more of itself by now."""
+        if not math.isfinite(hello.started_s):
+            return False
+        if rank.job is None or rank.hello is None:
+            rank.rank, rank.job = hello.rank, self._batcher.join(hello)
+            rank.hello, rank.decoder = hello, MarkDecoder(hello.place)
+            return True
+        rank.hellos += 1
+        learned = {name: getattr(hello, name) for name in LEARNED}
+        if rank.hellos > MOST_HELLOS or msgspec.structs.replace(rank.hello, **learned, place=None) != hello:
+            return False
+        self._batcher.learn(rank.job, hello)
         return True
 
     def _update(self, rank: _Rank, report: Report | None) -> None:

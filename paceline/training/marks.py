@@ -20,7 +20,7 @@ BOUND = 34  # the collective issued last answers to this work; payload: its id
 STEP = 35  # an explicit end of a step
 GC_START = 36
 GC_STOP = 37
-QUEUED = 38  # payload: nanoseconds the training thread has been runnable without a processor, or None
+QUEUED = 38  # payload: nanoseconds that what trains has been runnable without a processor, or None
 
 #: Payload of a communication span that waits for a functional collective, whose work has no handle.
 FUNCTIONAL = -1

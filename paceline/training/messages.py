@@ -36,7 +36,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
-    """A rank has joined: who it is. ``job`` is "" where the rank's own environment names none.
+    """A rank has joined, or knows more of itself: who it is. ``job`` is "" where its own environment names none.
 
     ``place`` is where its marks go on, after a sidecar that died. ``measures``: what the probe costs is to be told.
     """
@@ -58,6 +58,11 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     labels: dict[str, str] = {}
     place: Place | None = None
     measures: bool = False
+
+
+#: What a rank may not know at first: it says hello again once it does, at most so many times in all on a connection.
+LEARNED = ("device", "framework", "batch_size", "dp", "tp", "pp")
+MOST_HELLOS = 8
 
 
 class LinkReport(NamedTuple):

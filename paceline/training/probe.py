@@ -67,6 +67,8 @@ class Probe:
         self.batch_size: int | None = None
         self.device: Any = None
         self.wrapper = ""
+        #: This rank's place in a pipeline, where its stages tell it.
+        self.stage: int | None = None
         #: What turns this probe off now and then, and whether a backward has begun since it last heard of a step.
         self.alternation: Alternation | None = None
         self.worked = False

@@ -59,7 +59,7 @@ class Session:
         self.probe.most, self.probe.idle = MOST, False
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
         links = TcpLinks(ports)
-        self._shipping = Shipping(self.probe, path, self._hello, links, patience_s=self.patience_s)
+        self._shipping = Shipping(self.probe, path, self._hello, links, self._known, patience_s=self.patience_s)
         self.probe.use_host()
         if os.environ.get(MEASURE_VARIABLE):
             self.probe.alternation = Alternation(self.probe, self._shipping.wake, self._standing)
@@ -161,8 +161,13 @@ class Session:
             labels=labels_of(environ),
             place=None,
             measures=bool(environ.get(MEASURE_VARIABLE)),
-            **coordinates(self.mesh),
+            **({} if self.probe.stage is None else {"pp": self.probe.stage}) | coordinates(self.mesh),
         )
+
+    def _known(self) -> tuple[Any, ...]:
+        """What ``_hello`` says that training tells only as it goes."""
+        probe = self.probe
+        return probe.device, probe.wrapper, probe.batch_size, probe.stage, self.mesh
 
     def _device(self) -> str:
         """The device trained on; a GPU by the id that the driver's tools show. CUDA is never initialised for this."""

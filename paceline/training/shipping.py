@@ -19,7 +19,17 @@ import msgspec
 from paceline.training import marks
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
-from paceline.training.messages import Bye, Hello, LinkReport, Marks, RankMessage, encoder, settled_decoder
+from paceline.training.messages import (
+    LEARNED,
+    MOST_HELLOS,
+    Bye,
+    Hello,
+    LinkReport,
+    Marks,
+    RankMessage,
+    encoder,
+    settled_decoder,
+)
 from paceline.training.probe import Mark, Probe
 from paceline.training.runqueue import RunQueue
 from paceline.training.unsettled import Unsettled
@@ -50,12 +60,23 @@ class Shipping:
     """Sends what ``probe`` holds to the sidecar at ``path`` until ``finish``."""
 
     def __init__(
-        self, probe: Probe, path: str, hello: Callable[[], Hello], links: TcpLinks, *, patience_s: float = 0.0
+        self,
+        probe: Probe,
+        path: str,
+        hello: Callable[[], Hello],
+        links: TcpLinks,
+        known: Callable[[], object] = lambda: None,
+        *,
+        patience_s: float = 0.0,
     ) -> None:
         self._probe = probe
         self._path = path
         self._hello = hello
         self._links = links
+        #: What is known of this rank, which may become more; what it was when the last hello was said; hellos so far.
+        self._known = known
+        self._told: object = None
+        self._hellos = 0
         #: How long the end waits for a sidecar that has only just been started.
         self._patience_s = patience_s
         self.clock: DeviceClock | None = None
@@ -174,11 +195,15 @@ class Shipping:
                 return False
             self._greeted = True
             self._greet()
+        elif self._said is not None and self._told != self._known() and not self._probe.captures.graphs:
+            self._greet_again(self._said)
         return True
 
     def _greet(self) -> None:
         """Say who we are; to the successor of a sidecar that died, as before, and what that one may not have told."""
+        self._hellos = 1
         if self._said is None:
+            self._told = self._known()
             self._said = self._hello()
             self._put(self._said)
             return
@@ -186,6 +211,15 @@ class Shipping:
         self._put(msgspec.structs.replace(self._said, place=place))
         for begin in range(0, len(again) or min(lost, 1), MOST):
             self._send_marks(again[begin : begin + MOST], None, 0 if begin else lost)
+
+    def _greet_again(self, before: Hello) -> None:
+        """Something is known by now that was not: the device of a rank whose first backward came late, say."""
+        self._told, said = self._known(), self._hello()
+        again = msgspec.structs.replace(before, **{name: getattr(said, name) for name in LEARNED})
+        if again != before and self._hellos < MOST_HELLOS:
+            self._hellos += 1
+            self._said = again
+            self._put(again)
 
     def _hear(self) -> None:
         """Take in what the sidecar says is safe.
@@ -215,8 +249,9 @@ class Shipping:
         self._connect_until = time.monotonic() + AGAIN_S
 
     def _queued(self) -> None:
-        """Close what there is with how long the training thread has waited for a processor."""
-        self._probe.ring.append((time.perf_counter_ns(), marks.QUEUED, self._queue.read()))
+        """Close what there is with how long the training thread, and what launches for it, waited for a processor."""
+        waited = self._queue.read(on_device=self.clock is not None)
+        self._probe.ring.append((time.perf_counter_ns(), marks.QUEUED, waited))
 
     def _pass_on(self, link: LinkReport | None) -> None:
         """Send what the ring holds, in messages of at most ``MOST`` marks, until the sidecar has had enough."""

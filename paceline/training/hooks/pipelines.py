@@ -36,6 +36,8 @@ def _forward(probe: Probe, torch: Any, original: Any) -> Any:
             return original(self, *args, **kwargs)
         if probe.step_frame:
             settle(probe, sys._getframe())
+        if probe.stage is None:
+            probe.stage = getattr(self, "group_rank", None)
         kind = marks.FORWARD if training() else marks.EVALUATION
         probe.trim()
         probe.in_forward = self

@@ -18,7 +18,7 @@ import pytest
 from paceline import columns, topics, wire
 from paceline.events import JobDescribed, PeerLink, StepTimings
 from paceline.recording import Line, read
-from paceline.training.messages import Bye, LinkReport, Place, settled_decoder
+from paceline.training.messages import MOST_HELLOS, Bye, LinkReport, Place, settled_decoder
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -145,6 +145,47 @@ def test_a_place_that_no_event_can_tell_of_drops_the_connection(sidecar: Sidecar
     speaker.say(msgspec.structs.replace(rank.hello(), place=place))
     speaker.close()
     assert "dropped" in sidecar.end()
+
+
+def test_a_rank_that_learns_its_device_says_hello_again(sidecar: Sidecar, until: Callable[..., bool]) -> None:
+    """It is the same rank, with the same steps; who it is is told anew, and so are the conditions of its device."""
+    speaker, hello = sidecar.speaker(), rank.hello()
+    speaker.say(hello)
+    speaker.say(rank.step(0))
+    until(lambda: Path(sidecar.recording).exists() and bool(sidecar.steps()))
+    speaker.say(msgspec.structs.replace(hello, device="GPU-1", framework="torch ddp", batch_size=8, pp=1))
+    speaker.say(rank.step(1))
+    until(lambda: [step for steps in sidecar.steps() for step in steps] == [0, 1])
+    speaker.say(Bye(ended_s=time.time()))
+    speaker.close()
+    assert sidecar.end() == ""
+    told = [event for event in sidecar.recorded(StepTimings) if columns.numbers(event.step)]
+    first, second = (event.speakers for event in told)
+    assert (first.devices, second.devices) == (["cpu"], ["GPU-1"])
+    last = sidecar.recorded(JobDescribed)[-1]
+    assert [(place.rank, place.device, place.pp) for place in last.places] == [(0, "GPU-1", 1)]
+    assert (last.framework, last.batch_size) == ("torch ddp", 8)
+
+
+@pytest.mark.parametrize("change", [{"pid": 1}, {"rank": 1}, {"job": "other"}, {"world_size": 9}, {"attempt": 2}])
+def test_a_second_hello_of_somebody_else_drops_the_connection(sidecar: Sidecar, change: dict[str, Any]) -> None:
+    """One connection is one rank, from its beginning to its end."""
+    speaker, hello = sidecar.speaker(), rank.hello()
+    speaker.say(hello)
+    speaker.say(msgspec.structs.replace(hello, **change))
+    speaker.close()
+    assert "dropped" in sidecar.end()
+    assert len(sidecar.recorded(JobDescribed)[-1].places) == 1
+
+
+def test_a_rank_that_says_nothing_but_hello_is_dropped(sidecar: Sidecar) -> None:
+    """It learns a few things about itself, not one each second."""
+    speaker, hello = sidecar.speaker(), rank.hello()
+    for number in range(MOST_HELLOS + 1):
+        speaker.say(msgspec.structs.replace(hello, batch_size=number))
+    speaker.close()
+    assert "dropped" in sidecar.end()
+    assert sidecar.recorded(JobDescribed)[-1].batch_size == MOST_HELLOS - 1
 
 
 def test_a_rank_that_stands_in_a_collective_is_told(sidecar: Sidecar, until: Callable[..., bool]) -> None:

@@ -49,7 +49,7 @@ def test_waits_are_told_of_the_message_that_was_waited_for(ranks: list[Any]) -> 
     pairs = [{(row.group, row.seq) for row in heard.collectives} for heard in ranks]
     assert pairs[0] == pairs[1]
     for heard in ranks:
-        for number, step in enumerate(heard.steps()):
+        for number, step in list(enumerate(heard.steps()))[1:]:  # before the first, stages exchange shapes
             waited = sum(row.wait_s for row in heard.collectives if row.step == number)
             assert waited == pytest.approx(step["communication"], rel=0.2, abs=0.01)
 

@@ -1,5 +1,7 @@
 """Loops that are none of the usual, six iterations each, one kind after the other. Prints a digest of the weights."""
 
+import contextlib
+import functools
 import hashlib
 
 import torch
@@ -67,10 +69,8 @@ def raising() -> None:
     optimizer = Clumsy(model.parameters(), lr=0.01)
     for _ in range(STEPS):
         model(batch).square().mean().backward()
-        try:
+        with contextlib.suppress(RuntimeError):
             optimizer.step()
-        except RuntimeError:
-            pass
         optimizer.zero_grad()
 
 
@@ -78,14 +78,14 @@ def closures() -> None:
     model = new_model()
     optimizer = torch.optim.LBFGS(model.parameters(), lr=0.01, max_iter=3)
 
-    def closure() -> torch.Tensor:
+    def closure(given: torch.Tensor) -> torch.Tensor:
         optimizer.zero_grad()
         loss = model(given).square().mean()
         loss.backward()
         return loss
 
     for (given,) in DataLoader(TensorDataset(batch.repeat(STEPS, 1)), batch_size=8):
-        optimizer.step(closure)
+        optimizer.step(functools.partial(closure, given))
 
 
 def gradients() -> None:

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 if sys.argv[2:] == ["broken"]:
     from paceline.training.runqueue import RunQueue
 
-    RunQueue.read = lambda self: 1 / 0  # type: ignore[assignment,return-value]
+    RunQueue.read = lambda self, **_: 1 / 0  # type: ignore[assignment,return-value]
 
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))

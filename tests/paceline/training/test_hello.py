@@ -1,0 +1,153 @@
+"""Hello: a rank says who it is, and says so again once it knows more of itself."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from paceline.training import shipping
+from paceline.training.messages import (
+    MOST_HELLOS,
+    SOCKET_VARIABLE,
+    Hello,
+    Marks,
+    Place,
+    RankMessage,
+    Settled,
+    decoder,
+    encoder,
+)
+from paceline.training.probe import Probe
+from paceline.training.session import Session
+from tests.paceline.training.fake_cuda import FakeCuda
+
+
+class Rank:
+    """A rank whose device is a fake one, and the sidecar's end of its connection."""
+
+    def __init__(self, path: Path) -> None:
+        self.cuda, self.probe = FakeCuda(), Probe()
+        distributed = SimpleNamespace(is_available=lambda: False)
+        torch = SimpleNamespace(cuda=self.cuda, distributed=distributed, __version__="2.15")
+        self.session = Session(self.probe, torch)
+        self.session._exit_registered = True
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(path))
+        self._listener.listen(1)
+        self._listener.settimeout(60)
+        self.session.begin()
+        self.accept()
+
+    def accept(self) -> None:
+        self.connection, _ = self._listener.accept()
+        self.connection.settimeout(60)
+
+    def next(self) -> RankMessage:
+        shipped = self.session._shipping
+        if shipped is not None:
+            shipped.wake()
+        return decoder.decode(self.connection.recv(1 << 20))
+
+    def hello(self) -> Hello:
+        """The next one."""
+        while not isinstance(message := self.next(), Hello):
+            pass
+        return message
+
+    def turns(self, count: int) -> list[RankMessage]:
+        """What comes in so many more turns, of which each sends marks."""
+        found: list[RankMessage] = []
+        while sum(isinstance(message, Marks) for message in found) < count:
+            found.append(self.next())
+        return found
+
+    def find_device(self) -> None:
+        """The first backward, which shows where the model is."""
+        self.cuda.call()
+        self.probe.device = SimpleNamespace(type="cuda", index=0)
+        self.probe.device_found()
+
+    def close(self) -> None:
+        self.session.end()
+        self.connection.close()
+        self._listener.close()
+
+
+@pytest.fixture
+def new_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Rank]]:
+    """Makes a rank; it waits no longer than the first turn for its device."""
+    monkeypatch.setattr(shipping, "HELLO_AFTER_S", 0.0)
+    monkeypatch.setenv(SOCKET_VARIABLE, str(tmp_path / "ranks.sock"))
+    made: list[Rank] = []
+
+    def make() -> Rank:
+        made.append(Rank(tmp_path / "ranks.sock"))
+        return made[0]
+
+    yield make
+    for rank in made:
+        rank.close()
+
+
+def test_a_device_that_is_found_late_is_told(new_rank: Callable[[], Rank]) -> None:
+    """Without it the rank would have no conditions of its GPU for the whole run."""
+    rank = new_rank()
+    first = rank.hello()
+    assert first.device == "cpu"
+    rank.find_device()
+    rank.probe.wrapper = "fsdp"
+    second = rank.hello()
+    assert second.device.startswith("GPU-")
+    assert second == msgspec.structs.replace(first, device=second.device, framework=second.framework)
+    assert not any(isinstance(message, Hello) for message in rank.turns(5))
+
+
+def test_nothing_is_asked_of_a_device_while_it_captures(new_rank: Callable[[], Rank]) -> None:
+    """It is told once the capture has ended."""
+    rank = new_rank()
+    rank.hello()
+    graph: Any = rank.cuda.CUDAGraph()
+    rank.probe.captures.begins(graph)
+    rank.find_device()
+    assert not any(isinstance(message, Hello) for message in rank.turns(3))
+    rank.probe.captures.ended(graph)
+    assert rank.hello().device.startswith("GPU-")
+
+
+def test_what_changes_all_the_time_is_told_a_few_times(new_rank: Callable[[], Rank]) -> None:
+    rank, hellos = new_rank(), []
+    for number in range(3 * MOST_HELLOS):
+        rank.probe.batch_size = number
+        hellos += [message for message in rank.turns(2) if isinstance(message, Hello)]
+    assert len(hellos) == MOST_HELLOS
+
+
+def test_the_successor_of_a_sidecar_hears_what_is_known_by_then(new_rank: Callable[[], Rank]) -> None:
+    """With the place where its marks go on."""
+    rank = new_rank()
+    rank.hello()
+    rank.find_device()
+    second = rank.hello()
+    place = Place(step=3, start_ns=0, explicit=False, compiled=False, exchanges=False)
+    rank.connection.send(encoder.encode(Settled(marks=0, place=place)))
+    rank.turns(2)
+    rank.connection.close()
+    rank.session._shipping.wake()  # type: ignore[union-attr]
+    rank.accept()
+    assert rank.hello() == msgspec.structs.replace(second, place=place)
+
+
+def test_a_process_that_has_joined_others_since_is_still_the_rank_that_it_said(new_rank: Callable[[], Rank]) -> None:
+    """Rank and world are not learned: a sidecar takes a connection for one rank."""
+    rank = new_rank()
+    first = rank.hello()
+    joined = {"is_initialized": True, "get_rank": 3, "get_world_size": 4, "get_backend": "nccl", "is_available": True}
+    rank.session._torch.distributed = SimpleNamespace(**{name: lambda value=v: value for name, v in joined.items()})
+    rank.probe.batch_size = 8
+    assert rank.hello() == msgspec.structs.replace(first, batch_size=8)
+    assert os.getpid() == first.pid
