@@ -41,7 +41,7 @@ class OpenCollectives:
             self._backward.append(collective)
             return
         if self._batch is not None:
-            self._batch.append(collective)
+            self._batch += [collective] if len(self._batch) < MOST_OPEN else []
         elif collective.origin == NATIVE:
             self.native.append(collective)
             return
@@ -62,7 +62,8 @@ class OpenCollectives:
         if stream_of(work) is not None and t > self._latest.start:
             self._ends[self._latest] = t
         self._latest = None
-        self._forget_works()
+        if len(self._works) > 2 * MOST_OPEN:
+            self._forget_works()
 
     def begin_batch(self) -> None:
         """From here on collectives are issued together."""
@@ -140,8 +141,8 @@ class OpenCollectives:
 
     def _forget_works(self) -> None:
         """Of those whose names nobody has asked for: those that have ended."""
-        if len(self._works) > 2 * MOST_OPEN:
-            self._works = {work: all_ for work, all_ in self._works.items() if any(one in self._open for one in all_)}
+        still = {work: [one for one in named if one in self._open] for work, named in self._works.items()}
+        self._works = {work: named for work, named in still.items() if named}
 
     def forget(self) -> None:
         """Nothing more will be heard of those that are open."""

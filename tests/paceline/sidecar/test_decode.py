@@ -14,7 +14,7 @@ ISSUED = ("world", 4, 7, "all_reduce", 4096, marks.PYTHON)
 SPANS = [kind + side for kind in range(marks.OTHER + 1) for side in (0, marks.LEAVE)]
 any_mark = st.tuples(
     st.integers(-(2**63), 2**63 - 1),
-    st.sampled_from([*SPANS, *range(marks.READY, marks.STANDING + 1)]),
+    st.sampled_from([*SPANS, *range(marks.READY, marks.STANDING + 1), marks.BATCH, marks.BATCHED]),
     st.one_of(st.none(), st.integers(-5, 5), st.just(ISSUED)),
 )
 
@@ -33,6 +33,22 @@ def test_no_sequence_of_sound_marks_is_too_odd(found: list[tuple[int, int, objec
         times += [took for row in report.steps for took in row.seconds if took == took]
         times += [time for row in report.collectives for time in (row.duration_s, row.wait_s)]
         assert all(map(math.isfinite, times))
+
+
+def test_a_pass_of_a_micro_batch_that_cannot_be_is_refused() -> None:
+    """Each has a row of its own: a rank may number so many, on a forward and a backward alone."""
+    for number, kind in ((0, marks.FORWARD), (marks.MOST_MICROBATCHES - 1, marks.BACKWARD)):
+        assert fault_in(message((0, kind, number))) is None
+    for number, kind in (
+        (-1, marks.FORWARD),
+        (marks.MOST_MICROBATCHES, marks.BACKWARD),
+        (0, marks.LEAVE + marks.FORWARD),
+        (0, marks.OPTIMIZER),
+        (0, marks.BATCH),
+    ):
+        assert fault_in(message((0, kind, number))) is not None
+    assert fault_in(message((0, marks.BATCHED, None), (0, marks.BATCHED, 7), (0, marks.BATCH, None))) is None
+    assert fault_in(message((0, marks.BATCHED, ISSUED))) is not None
 
 
 def test_a_collective_that_nobody_finishes_is_open() -> None:

@@ -159,3 +159,94 @@ def test_works_that_nobody_waits_for_take_bounded_room() -> None:
         collectives.bind(number + 1, behind(1, number))
     assert len(collectives._works) <= 2 * MOST_OPEN
     assert len(collectives._ends) <= MOST_OPEN
+
+
+def message(seq: int, operation: str, origin: int = PYTHON) -> tuple[str, int, int, str, int, int]:
+    return ("default:0>1", 2, seq, operation, 1024, origin)
+
+
+def batch(*operations: str, origin: int = PYTHON) -> tuple[RankRows, OpenCollectives]:
+    """A batch, open: each call inside has a work that nobody waits for."""
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.begin_batch()
+    for seq, operation in enumerate(operations):
+        collectives.issue(100 + seq, 3, message(seq, operation, origin), call=False, backward=False)
+        collectives.bind(0, 11)
+    return rows, collectives
+
+
+def test_a_batch_ends_with_the_wait_for_its_work() -> None:
+    """The wait is told once, of the last that receives; the works of the calls inside mean nothing."""
+    rows, collectives = batch("recv", "send", "send")
+    collectives.bind_batch(105, 12)
+    collectives.waited(150, 151, 11)
+    assert told(rows) == []
+    collectives.waited(160, 190, 12)
+    assert told(rows) == [(0, 100, 90, 30), (1, 101, 89, 0), (2, 102, 88, 0)]
+
+
+def test_a_batch_of_which_nothing_receives_has_its_wait_at_the_last() -> None:
+    """What native code issues for the whole batch is the batch, and not done when Python is heard again."""
+    rows, collectives = batch("all_reduce", "all_reduce", origin=NATIVE)
+    collectives.moved_on(103)
+    collectives.bind_batch(105, 12)
+    collectives.waited(160, 190, 12)
+    assert told(rows) == [(0, 100, 90, 0), (1, 101, 89, 30)]
+
+
+def test_a_batch_that_waits_for_itself_ends_there() -> None:
+    """A wait inside, for a work that has no other name; a wait for another, or for none, is not its."""
+    rows, collectives = batch("send", "recv")
+    collectives.waited(110, 115, None)
+    assert told(rows) == []
+    collectives.waited(120, 150, 99)
+    collectives.bind_batch(151, None)
+    assert told(rows) == [(0, 100, 50, 0), (1, 101, 49, 30)]
+
+
+def test_a_batch_without_a_work_is_done_when_it_ends() -> None:
+    """It raised, or native code saw to it; what is issued next has its own work."""
+    rows, collectives = batch("send", "recv")
+    collectives.bind_batch(140, None)
+    collectives.issue(141, 3, message(2, "send"), call=False, backward=False)
+    collectives.bind(0, 11)
+    collectives.waited(150, 155, 11)
+    assert told(rows) == [(0, 100, 40, 0), (1, 101, 39, 0), (2, 141, 14, 5)]
+
+
+def test_a_batch_whose_beginning_or_end_was_never_heard_harms_nothing() -> None:
+    """Marks are lost, a sidecar begins in the middle, a rank says what it likes."""
+    rows = RankRows()
+    collectives = OpenCollectives(rows)
+    collectives.bind_batch(100, 12)
+    collectives.waited(110, 120, 12)
+    for seq in range(3):
+        collectives.begin_batch()
+        collectives.issue(130 + seq, 3, message(seq, "send"), call=False, backward=False)
+    collectives.step_ended(4, 200)
+    assert [seq for seq, *_ in told(rows)] == [0, 1, 2]
+    collectives.bind_batch(210, None)
+    collectives.bind_batch(211, 12)
+    assert told(rows) == []
+
+
+def test_a_batch_without_an_end_is_bounded() -> None:
+    """So is what it holds on to."""
+    rows, collectives = batch()
+    for seq in range(3 * MOST_OPEN):
+        collectives.issue(seq, 3, message(seq, "send"), call=False, backward=False)
+    assert len(collectives.open()) == MOST_OPEN
+    assert len(collectives._batch or []) <= MOST_OPEN
+    assert len(told(rows)) == 2 * MOST_OPEN
+
+
+def test_batches_that_nobody_waits_for_hold_on_to_nothing_that_has_ended() -> None:
+    """However many there are, and however long."""
+    collectives = OpenCollectives(RankRows())
+    for number in range(40):
+        collectives.begin_batch()
+        for seq in range(500):
+            collectives.issue(number, 3, message(seq, "send"), call=False, backward=False)
+        collectives.bind_batch(number, number)
+    assert sum(len(batch) for batch in collectives._works.values()) <= MOST_OPEN

@@ -102,6 +102,39 @@ def test_microbatches_are_numbered() -> None:
     }
 
 
+def test_passes_that_say_their_microbatch_are_told_by_it() -> None:
+    """A pipeline runs them in an order of its own, and a backward in two parts; both parts are of one micro-batch."""
+    run = Run().span(0, 3, FORWARD, 0).span(3, 6, FORWARD, 1).span(6, 8, COMMUNICATION)
+    run.span(8, 12, BACKWARD, 0).span(12, 15, FORWARD, 2).span(15, 19, BACKWARD, 1).span(20, 22, BACKWARD, 0)
+    run.span(22, 26, BACKWARD, 2).span(26, 27, OPTIMIZER).timeline.end()
+    assert run.steps() == [
+        {
+            **{f"forward {number}": 3 for number in range(3)},
+            "backward 0": 6,
+            "backward 1": 4,
+            "backward 2": 4,
+            "communication": 2,
+            "other": 1,
+            "optimizer": 1,
+            "step": 27,
+        }
+    ]
+
+
+def test_a_single_numbered_microbatch_is_none() -> None:
+    """As where nobody numbers it; the time before its backward is no forward."""
+    run = Run().span(0, 3, FORWARD, 0).span(5, 9, BACKWARD, 0).span(9, 10, OPTIMIZER)
+    run.timeline.end()
+    assert run.steps() == [{"forward": 3, "other": 2, "backward": 4, "optimizer": 1, "step": 10}]
+
+
+def test_a_stage_without_a_forward_of_its_own_still_has_backward() -> None:
+    """What a gap before the first backward was, nobody knows: the passes of a pipeline are all told."""
+    run = Run().span(0, 2, COMMUNICATION).span(3, 7, BACKWARD, 5).span(7, 8, OPTIMIZER)
+    run.timeline.end()
+    assert run.steps() == [{"backward 5": 4, "optimizer": 1, "step": 5}]
+
+
 def test_two_losses_on_one_forward_are_one_microbatch() -> None:
     """A second backward with no forward between is no new micro-batch."""
     run = Run().span(0, 4, FORWARD).span(4, 6, BACKWARD).span(6, 9, BACKWARD).span(9, 10, OPTIMIZER)
