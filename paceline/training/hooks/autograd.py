@@ -71,14 +71,12 @@ class Backward:
             if stepped:
                 probe.host_mark(marks.OPTIMIZER)
                 probe.host_mark(marks.LEAVE + marks.OPTIMIZER)
-                probe.trim()
             probe.mark(marks.LEAVE + marks.BACKWARD)
             probe.waiting = probe.reducing = False
         if stepped:
             if probe.idle:
                 probe.begin()
-            if probe.alternation is not None:
-                probe.alternation.optimizer_stepped()
+            probe.optimizer_stepped()
 
 
 def _backward(timed: Backward, original: Any) -> Any:

@@ -40,9 +40,7 @@ def ends(probe: Probe, frame: FrameType | None) -> None:
             return
         probe.step_frame, probe.step_code = 0, None
         probe.mark(marks.LEAVE + marks.OPTIMIZER)
-        probe.trim()
-    if probe.alternation is not None:
-        probe.alternation.optimizer_stepped()
+    probe.optimizer_stepped()
 
 
 def settle(probe: Probe, frame: FrameType | None) -> bool:
@@ -59,13 +57,8 @@ def settle(probe: Probe, frame: FrameType | None) -> bool:
     return True
 
 
-def graph_task(torch: Any) -> Any:
-    """A function that tells which backward the calling thread is running a part of; -1 for none."""
-    return getattr(getattr(torch, "_C", None), "_current_graph_task_id", lambda: -1)
-
-
 def _before(probe: Probe, torch: Any) -> Any:
-    tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, graph_task(torch)
+    tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, probe.graph_task
 
     def compiled() -> bool:
         """Dynamo calls this while it traces, as a function whose result is constant."""
@@ -95,7 +88,7 @@ def _before(probe: Probe, torch: Any) -> Any:
 
 
 def _after(probe: Probe, torch: Any) -> Any:
-    tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, graph_task(torch)
+    tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, probe.graph_task
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
         if tracing() or ident() != probe.thread or within() != -1:

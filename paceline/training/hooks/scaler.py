@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any
 
-from paceline.training.hooks.optimizer import begins, ends, graph_task
+from paceline.training.hooks.optimizer import begins, ends
 from paceline.training.probe import Probe, skip_frame
 
 
@@ -17,7 +17,7 @@ def install(probe: Probe, torch: Any) -> None:
     """Time the steps of ``torch.amp.GradScaler``, which FSDP's and ``torch.cuda.amp``'s derive from."""
     scaler = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler  # PyTorch before 2.3
     original = scaler.step
-    tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, graph_task(torch)
+    tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, probe.graph_task
 
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:

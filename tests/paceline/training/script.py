@@ -51,6 +51,7 @@ class Script:
             compiler=SimpleNamespace(is_dynamo_compiling=lambda: self.tracing),
         )
         self.probe, self.switched, self.stands = Probe(), 0, None
+        self.probe.graph_task = torch._C._current_graph_task_id
         optimizer.install(self.probe, torch)
         autograd.install(self.probe, torch)
         monkeypatch.setattr(Scaler, "step", Scaler.step)  # wrapped below, and put back after
