@@ -6,13 +6,13 @@ moment hides nothing, for clocks may restart in every step. Time in which a rank
 
 import numpy as np
 
-from paceline.events import OP_INDEX
+from paceline.events import OP_INDEX, OVERLAYS
 
 from .intervals import new_time
 from .op_rows import TOTAL, Cells, Floats, Ints, Rows, cells, spans
 
 _COMMUNICATION = OP_INDEX["communication"]
-_OVERLAYS = (OP_INDEX["gc"], OP_INDEX["cpu_wait"])
+_OVERLAYS = [OP_INDEX[name] for name in OVERLAYS]
 
 
 def phases(rows: Rows, ends: Floats) -> Rows:

@@ -6,7 +6,7 @@ by as much. A start is compared with others of the same rank alone, so clocks of
 
 import numpy as np
 
-from paceline.events import OP_INDEX
+from paceline.events import OP_INDEX, OVERLAYS
 
 from .op_rows import TOTAL, Cells, Floats, Ints, Rows, cells, spans
 
@@ -98,7 +98,7 @@ def laid_out(rows: Rows) -> Rows:
         rows: as ``Rows.by_cell`` puts them.
     """
     there = cells(rows)
-    spent = np.where(np.isin(rows.op, [TOTAL, OP_INDEX["gc"], OP_INDEX["cpu_wait"]]), 0.0, rows.duration)
+    spent = np.where(np.isin(rows.op, [TOTAL, *(OP_INDEX[name] for name in OVERLAYS)]), 0.0, rows.duration)
     before = np.cumsum(spent) - spent
     within = before - before[there.begin][there.of]
     steps, number = np.unique(there.step, return_inverse=True)

@@ -15,6 +15,7 @@ EXPECTED: dict[str, tuple[FindingKind, Cause]] = {
     "input": ("straggler", "input_pipeline"),
     "gc": ("straggler", "garbage_collection"),
     "cpu": ("straggler", "cpu_contention"),
+    "host": ("straggler", "host_bound"),
     "memory": ("straggler", "memory_pressure"),
     "link": ("straggler", "link"),
     "hang": ("hang", "unknown"),

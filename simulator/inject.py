@@ -16,6 +16,8 @@ _JITTER = {"cpu": 0.3, "memory": 0.5, "input": 0.3, "gc": 0.1, "link": 0.2}
 
 def inject(work: Work, fault: Fault, first: int, spec: Spec) -> None:
     """Change ``work``, whose first step is step ``first``, as ``fault`` does."""
+    if fault.kind == "host":  # told of every rank: the others' devices wait for no more than their data
+        work.host_bound = np.maximum(work.host_bound, work.data)
     hit = np.flatnonzero([fault.hits(first + i) for i in range(work.data.shape[0])])
     if not hit.size or fault.kind == "hang":
         return
@@ -35,6 +37,9 @@ def inject(work: Work, fault: Fault, first: int, spec: Spec) -> None:
         _lengthen(work, cells, extra)
         if fault.kind == "cpu":
             work.cpu_wait[cells] += 0.9 * extra
+        elif fault.kind == "host":
+            computing = work.forward[cells].sum(axis=(2, 3)) + work.backward[cells].sum(axis=(2, 3))
+            work.host_bound[cells] += computing + work.optimizer[cells]
 
 
 def _lengthen(work: Work, cells: tuple[np.ndarray, ...], extra: Array) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from .dependencies import StepTimes
 from .work import Array, Work
 
-#: Phases that not every step has.
-_SELDOM = ("evaluation", "checkpoint", "gc")
+#: Phases that not every step, or job, has.
+_SELDOM = ("evaluation", "checkpoint", "gc", "host_bound")
 
 
 class Table(NamedTuple):
@@ -41,6 +41,7 @@ def build(work: Work, times: StepTimes, base: Array) -> Table:
         "checkpoint": work.checkpoint,
         "gc": work.gc,
         "cpu_wait": work.cpu_wait,
+        "host_bound": work.host_bound,
     }
     for name in _SELDOM:
         seconds = phases.pop(name)

@@ -26,8 +26,8 @@ _HICCUP, _WORST_HICCUP = 0.1, 5.0
 class Work:
     """Seconds of work; S steps, R ranks, M micro-batches, B blocks in which sharded ranks meet.
 
-    ``forward``, ``backward``: (S, R, M, B); ``data``, ``optimizer``, ``evaluation``, ``checkpoint``, ``gc`` and
-    ``cpu_wait``: (S, R), the last two inside the others; ``transfer``: (S,) gradients on the wire; ``link``: (S, R) by
+    ``forward``, ``backward``: (S, R, M, B); ``data``, ``optimizer``, ``evaluation``, ``checkpoint``, ``gc``,
+    ``cpu_wait`` and ``host_bound``: (S, R), the last three inside the others; ``transfer``: (S,) gradients on the wire; ``link``: (S, R) by
     how much longer the rank's network needs in the step.
     """
 
@@ -39,6 +39,7 @@ class Work:
     checkpoint: Array
     gc: Array
     cpu_wait: Array
+    host_bound: Array
     transfer: Array
     link: Array
 
@@ -79,6 +80,7 @@ class Draws:
             checkpoint=self._pause(first, steps, spec.checkpoint_every, spec.checkpoint_s, self._writers()),
             gc=gc,
             cpu_wait=0.002 * own * self.random.gamma(2.0, 0.5, shape),
+            host_bound=np.zeros(shape),
             transfer=spec.transfer_s * self._noise((steps,), 2.0),
             link=np.zeros(shape),
         )

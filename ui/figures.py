@@ -17,6 +17,12 @@ from .wording import LONGEST_NAME, TIMES, cause, safe
 
 #: Rows a heatmap shows, and bars; of more ranks the slowest.
 ROWS, BARS = 192, 20
+#: Words for what runs on top of the phases.
+_OVERLAID = {
+    "gc": "garbage collection",
+    "cpu_wait": "waiting for a processor",
+    "host_bound": "its device waiting for its host",
+}
 
 
 def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]], *, slow_first: bool) -> go.Figure:
@@ -89,7 +95,7 @@ def _overlays(phase_s: dict[str, Floats], shown: list[int], scale: float, unit: 
     for rank in shown:
         parts = [
             f"{label} {phase_s[name][rank] * scale:.2f} {unit}"
-            for name, label in (("gc", "garbage collection"), ("cpu_wait", "waiting for a processor"))
+            for name, label in _OVERLAID.items()
             if np.nan_to_num(phase_s[name][rank]) > 0
         ]
         lines.append("<br>in the whole step: " + ", ".join(parts) if parts else "")

@@ -23,8 +23,9 @@ PHASES = (
     "other",
     "idle",
 )
-#: Time inside the phases above: Python's collector running, and the thread runnable but without a processor.
-OVERLAYS = ("gc", "cpu_wait")
+#: Time inside the phases above: Python's collector running, the thread runnable but without a processor, and the device
+#: (the CUDA stream) with nothing left to do until its host launched more. Only what tells of a device's time has that.
+OVERLAYS = ("gc", "cpu_wait", "host_bound")
 #: The row that closes a step: its start and whole duration.
 STEP = "step"
 #: Every word that ``OpTimings.ops`` may hold, and its place here, for tables with a row an op.

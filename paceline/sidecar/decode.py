@@ -15,35 +15,38 @@ from paceline.training import marks
 from paceline.training.messages import MOST_STEPS, Marks, Place, Settled
 
 _SPANS = frozenset(range(marks.OTHER + 1)) | frozenset(range(marks.LEAVE, marks.LEAVE + marks.OTHER + 1))
-_INSTANTS = frozenset(range(marks.READY, marks.STANDING + 1)) | {marks.BATCH, marks.BATCHED}
-#: Kinds whose payload is needed, and its type.
-_PAYLOADS = {
-    **dict.fromkeys((marks.ISSUED, marks.STANDING), tuple),
-    **dict.fromkeys((marks.BOUND, marks.WINDOW_OFF, marks.WINDOW_ON), int),
+_INSTANTS = frozenset((*range(marks.READY, marks.STANDING + 1), marks.HOST_BOUND, marks.BATCH, marks.BATCHED))
+_KINDS = _SPANS | _INSTANTS
+#: Kinds that come with a collective.
+_COLLECTIVES = frozenset((marks.ISSUED, marks.STANDING))
+_ANY = (-(2**63), 2**63 - 1)
+#: Kinds that come with a number, and its bounds; those of ``_OPTIONAL`` may come without.
+_NUMBERS = {
+    **dict.fromkeys((marks.BOUND, marks.COMMUNICATION, marks.QUEUED, marks.BATCHED), _ANY),
+    **dict.fromkeys((marks.WINDOW_OFF, marks.WINDOW_ON), (0, MOST_STEPS)),
+    **dict.fromkeys((marks.FORWARD, marks.BACKWARD), (0, marks.MOST_MICROBATCHES - 1)),
+    marks.HOST_BOUND: (0, 2**53),  # nanoseconds: more days than a run lasts
 }
-#: Kinds that may come with a number.
-_NUMBERED = frozenset((marks.COMMUNICATION, marks.QUEUED, marks.BOUND, marks.BATCHED))
-#: Kinds that may come with the number of a micro-batch.
-_PASSES = (marks.FORWARD, marks.BACKWARD)
-_WINDOWS = (marks.WINDOW_OFF, marks.WINDOW_ON)
+_OPTIONAL = frozenset((marks.COMMUNICATION, marks.QUEUED, marks.BATCHED, marks.FORWARD, marks.BACKWARD))
 
 
 def fault_in(message: Marks) -> str | None:
     """Why ``message`` cannot be a rank's, or None."""
     for _, kind, payload in message.marks:
-        if kind not in _SPANS and kind not in _INSTANTS:
+        if kind not in _KINDS:
             return f"a mark of unknown kind {kind}"
-        wanted = _PAYLOADS.get(kind)
-        if wanted is not None and not isinstance(payload, wanted):
-            return f"a mark of kind {kind} without its payload"
-        if kind in _WINDOWS and not 0 <= payload <= MOST_STEPS:  # type: ignore[operator]  # a number, as seen above
-            return f"a mark of kind {kind} at step {payload}"
-        if kind in _PASSES and isinstance(payload, int):
-            if not 0 <= payload < marks.MOST_MICROBATCHES:
-                return f"a mark of kind {kind} of micro-batch {payload}"
-            continue
-        if wanted is None and payload is not None and not (kind in _NUMBERED and isinstance(payload, int)):
-            return f"a mark of kind {kind} with a payload"
+        bounds = _NUMBERS.get(kind)
+        if kind in _COLLECTIVES:
+            if not isinstance(payload, tuple):
+                return f"a mark of kind {kind} without its payload"
+        elif bounds is None:
+            if payload is not None:
+                return f"a mark of kind {kind} with a payload"
+        elif isinstance(payload, int):
+            if not bounds[0] <= payload <= bounds[1]:
+                return f"a mark of kind {kind} with the number {payload}"
+        elif payload is not None or kind not in _OPTIONAL:
+            return f"a mark of kind {kind} without its number"
     return None
 
 

@@ -11,7 +11,7 @@ from paceline.events import OP_INDEX, OPS, STEP
 from paceline.sidecar.probe_windows import ProbeWindow
 from paceline.training.messages import Issued, LinkReport
 
-GC, CPU_WAIT, WHOLE = OP_INDEX["gc"], OP_INDEX["cpu_wait"], OP_INDEX[STEP]
+GC, CPU_WAIT, HOST_BOUND, WHOLE = (OP_INDEX[op] for op in ("gc", "cpu_wait", "host_bound", STEP))
 _BACKWARD = OP_INDEX["backward"]
 #: The phases and overlays of ``StepRow.seconds``, in its order.
 PARTS = OPS[:WHOLE]

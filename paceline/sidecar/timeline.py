@@ -19,7 +19,7 @@ from typing import Any
 
 from paceline.sidecar.cpu_wait import ClosedSteps
 from paceline.sidecar.open_collectives import OpenCollectives
-from paceline.sidecar.rank_rows import GC, Phase, RankRows
+from paceline.sidecar.rank_rows import GC, HOST_BOUND, Phase, RankRows
 from paceline.training import marks
 from paceline.training.marks import (
     BACKWARD,
@@ -108,6 +108,7 @@ class Timeline:
             marks.WINDOW_ON: self._turned_on,
             marks.STEPPED: self._stepped,
             marks.STANDING: self._stands,
+            marks.HOST_BOUND: self._device_waited,
         }
 
     def _clear(self) -> None:
@@ -370,6 +371,12 @@ class Timeline:
             self._collected_after.append(t - start)  # it ran in the step to come
         else:
             self._add(GC, t - start)
+
+    def _device_waited(self, t: int, duration: int) -> None:
+        """The device waited for its host, no longer than the step has lasted."""
+        if self._start is not None:
+            key = (HOST_BOUND, -1)
+            self._sums[key] = min(self._sums.get(key, 0) + duration, max(t - self._start, 0))
 
     def _turned_off(self, t: int, counted: int) -> None:
         """Nothing is heard of the ``counted + 1``-th step and those after it."""

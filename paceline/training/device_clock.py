@@ -2,12 +2,17 @@
 
 Rule of this file: pure but for the events it is given. The training thread records; the shipping thread asks whether an
 event has been reached, never while a graph is being captured, and leaves those that have not for its next round. Device
-time becomes host time by two bounds: an event is reached no earlier than it was recorded and no later than it was seen
-reached. Elapsed times are taken from event to event, for CUDA tells them as 32-bit floats, which an hour would make
-coarse.
+time becomes host time by two bounds: an event is reached no earlier than it was recorded, or was last found not to be,
+and no later than it was seen reached. Elapsed times are taken from event to event, for CUDA tells them as 32-bit floats,
+which an hour would make coarse.
+
+What the bounds leave open: between elapsed times the best of them so far counts, so a device that is idle now and then,
+or waits for its host, is told to within the time in which a launch arrives. One that never is, is told early by no more
+than passed from a question to the next mark that was reached, the least of the last minutes. That holds from the first
+question on, a turn or two after the first mark: until then it is early by how far the host was ahead.
 
 A mark is recorded on the current stream of the device trained on, whichever device the thread stands on. The stream on
-which forward, backward and optimizer run is the one that computes; time on another one is nobody's waiting.
+which forward, backward and optimizer begin is the one that computes; time on another one is nobody's waiting.
 """
 
 from collections import deque
@@ -17,10 +22,11 @@ from typing import Any
 
 from paceline.training import marks
 from paceline.training.accelerator import Accelerator
+from paceline.training.host_bound import HostBound
 from paceline.training.probe import Mark, Probe
 
 #: Elapsed device time is taken this much short, so that the lower bound, not a drift, decides in the long run.
-LEAK = 1 - 2e-5
+LEAK = 1 - 6e-5
 #: Events on their way; more means that the device hangs, and the oldest are given up.
 MOST_HELD = 50_000
 #: What begins on the stream that computes.
@@ -53,6 +59,9 @@ class DeviceClock:
         self._held: deque[Mark] = deque()
         self._reached: Any = None
         self._reached_ns = 0
+        #: When the oldest mark held back was last found unreached; 0 where nobody has asked.
+        self._unreached_ns = 0
+        self._host_bound = HostBound()
 
     def mark(self, kind: int, payload: Any = None) -> None:
         """Write down that the device's current stream gets to ``kind``."""
@@ -126,24 +135,46 @@ class DeviceClock:
 
     def translate(self, new: list[Mark]) -> list[Mark]:
         """The marks that are due, in order, on the host's clock; ``new`` have just been written down."""
-        held, captures = self._held, self._probe.captures
+        held = self._held
         held.extend(new)
         due: list[Mark] = []
         while held:
             mark = held[0]
             if len(mark) == 4:
-                with captures.asking:
-                    if captures.graphs or not mark[3].query():
-                        break
-                    mark = (self._host_time(mark[3], mark[0]), mark[1], mark[2])
+                reached_ns = self._ask(mark[3], mark[0])
+                if reached_ns is None:
+                    break
+                self._host_bound.reached(mark[1], mark[0], reached_ns)
+                mark = (reached_ns, mark[1], mark[2])
+            else:
+                self._host_bound.noted(mark[1])
+            waited_ns = self._host_bound.step_ends(mark[1])
+            if waited_ns is not None:
+                due.append((mark[0], marks.HOST_BOUND, waited_ns))
             due.append(mark)
             held.popleft()
+            self._unreached_ns = 0
         while len(held) > MOST_HELD:
             held.popleft()
+            self._unreached_ns = 0
+            self._host_bound.gap()
             self._probe.lost += 1
         return due
 
-    def _host_time(self, event: Any, recorded_ns: int) -> int:
+    def _ask(self, event: Any, recorded_ns: int) -> int | None:
+        """When the oldest event on its way was reached; None where it was not, or nobody may ask."""
+        captures = self._probe.captures
+        with captures.asking:
+            if captures.graphs:
+                return None
+            asked_ns = self._now()
+            if not event.query():
+                self._unreached_ns = asked_ns
+                return None
+            return self._host_time(event, max(recorded_ns, self._unreached_ns))
+
+    def _host_time(self, event: Any, earliest_ns: int) -> int:
+        """When ``event``, which has just been seen reached, was: no earlier than ``earliest_ns``, on the host's clock."""
         if self._reached is not None:
             try:
                 elapsed_ns = self._reached.elapsed_time(event) * 1e6
@@ -152,5 +183,5 @@ class DeviceClock:
             self._reached_ns += int(elapsed_ns * LEAK)
             self._pool.append(self._reached)
         self._reached = event
-        self._reached_ns = min(max(self._reached_ns, recorded_ns), max(self._now(), recorded_ns))
+        self._reached_ns = min(max(self._reached_ns, earliest_ns), max(self._now(), earliest_ns))
         return self._reached_ns

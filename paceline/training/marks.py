@@ -36,6 +36,8 @@ WINDOW_OFF = 40
 WINDOW_ON = 41
 STEPPED = 42  # a step has ended, whether the probe is on or off
 STANDING = 43  # no step ends any more in a window that is off; payload: the collective that the thread is in, as ISSUED
+#: The device has waited for its host; payload: nanoseconds in this step. Comes before the mark that ends the step.
+HOST_BOUND = 46
 
 BATCH = 48  # collectives are issued together from here on
 BATCHED = 49  # ... up to here; payload: the id of the work that they answer to, or None: they are done

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from paceline.events import Cause
+from paceline.events import OVERLAYS, Cause
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class CauseRow:
     parts_with_loader: tuple[str, ...] | None = None
     #: Its parts lie inside the phases, and are not added to them.
     overlay: bool = False
+    #: An overlay that tells, where it explains ``_BEHIND`` of an excess, that this stands behind an excess in computing.
+    behind_computing: str = ""
     #: The quiet part of the work (``lateness.QUIET``, or ``starved``) that speaks for it where it stands out alone.
     stands_out: str = ""
     #: Whether it can slow all ranks alike, so that it explains a slowdown of the whole job.
@@ -75,6 +77,7 @@ CAUSES: dict[Cause, CauseRow] = {
         advice="look at that rank's host, not at its GPU: what else runs on its cores, Python between the launches, "
         "synchronising calls (.item(), prints); CUDA graphs or torch.compile launch less",
         parts=("idle",),
+        behind_computing="host_bound",
     ),
     "throttling": CauseRow(
         words="its GPU being throttled",
@@ -108,7 +111,13 @@ CAUSES: dict[Cause, CauseRow] = {
 }
 #: The same advice by the word that a finding says.
 ADVICE: dict[str, str] = {cause: row.advice for cause, row in CAUSES.items()}
-_OVERLAYS = frozenset(part for row in CAUSES.values() if row.overlay for part in row.parts)
+#: The share of an excess that what stands behind computing must explain: more than a cause seen directly, for all the
+#: rest of the excess may be the device's.
+_BEHIND = 0.8
+
+
+#: Causes that say no more than that a rank computes longer: what is known of its node, device or host may say why.
+COMPUTING: tuple[Cause, ...] = ("worker_compute", "unknown")
 
 
 class Verdict(NamedTuple):
@@ -130,7 +139,7 @@ def judge(parts: Mapping[str, float], has_loader: bool, least_share: float) -> V
         has_loader: the job reads its data through a DataLoader.
         least_share: share of the whole excess that a cause must explain.
     """
-    whole = sum(max(value, 0.0) for name, value in parts.items() if name not in _OVERLAYS)
+    whole = sum(max(value, 0.0) for name, value in parts.items() if name not in OVERLAYS)
     if whole <= 0.0:
         return Verdict("unknown", 0.0, [])
     cleared: list[str] = []
@@ -139,9 +148,23 @@ def judge(parts: Mapping[str, float], has_loader: bool, least_share: float) -> V
             continue
         share = min(sum(max(parts.get(name, 0.0), 0.0) for name in row.speaking(has_loader)) / whole, 1.0)
         if share >= least_share:
-            return Verdict(cause, share, cleared)
+            return _behind(Verdict(cause, share, cleared), parts, whole)
         cleared.append(f"{cause.replace('_', ' ')}: {share:.0%} of the excess")
-    return Verdict("unknown", 0.0, cleared)
+    return _behind(Verdict("unknown", 0.0, cleared), parts, whole)
+
+
+def _behind(verdict: Verdict, parts: Mapping[str, float], whole: float) -> Verdict:
+    """``verdict``, or what stands behind it where that is told: no device that waits for its host is slow by itself."""
+    for cause, row in CAUSES.items():
+        told = parts.get(row.behind_computing, 0.0)
+        if not told:
+            continue
+        share = min(max(told, 0.0) / whole, 1.0)
+        if share < _BEHIND:
+            return verdict._replace(cleared=[*verdict.cleared, f"{cause.replace('_', ' ')}: {share:.0%} of the excess"])
+        cleared = [*verdict.cleared, f"worker compute: in {share:.0%} of the excess the device had nothing to do"]
+        return Verdict(cause, share, cleared) if verdict.cause in COMPUTING else verdict._replace(cleared=cleared)
+    return verdict
 
 
 def standing_out(part: str) -> Cause | None:

@@ -64,7 +64,7 @@ EXPLAINED = -1
 QUIET: dict[str, tuple[str, ...]] = {"input": ("data", "prepare"), "gc": ("gc",), "outside": ("other",)}
 #: What is judged, and what is only remembered.
 JUDGED = ("work", *QUIET, "starved", "unshared")
-COLUMNS = (*JUDGED, "waited", "own", "peers")
+COLUMNS = (*JUDGED, "waited", "own", "peers", "host_bound")
 _AT = {name: index for index, name in enumerate(COLUMNS)}
 
 
@@ -96,6 +96,7 @@ class TickHistory:
             "waited": tick.waited / tick.base,
             "own": tick.own,
             "peers": tick.peers,
+            "host_bound": tick.host_bound_ratio(),
         }
         newest = np.array([rows[name] for name in COLUMNS], dtype=np.float32)[:, None, :]
         more = newest.shape[2] - self.table.shape[2]

@@ -25,7 +25,7 @@ from .ticks import WORK, Tick
 
 _NO_TRAINING = ("evaluation", "checkpoint")
 _OWN = [OP_INDEX[name] for name in WORK if name not in _NO_TRAINING]
-_WAIT, _STARVED = OP_INDEX["communication"], OP_INDEX["cpu_wait"]
+_WAIT, _STARVED, _HOST_BOUND = (OP_INDEX[name] for name in ("communication", "cpu_wait", "host_bound"))
 #: Ticks that are remembered, newest last.
 _KEPT = 120
 #: Share of the ticks that must be beyond half the bar, in the shortest look and in longer ones.
@@ -150,7 +150,7 @@ class Pace:
 
     def _measure(self, change: float, margin: float) -> PaceEvidence:
         grown = np.median(self.history[-self.config.ticks :, 4:], axis=0) - self.before
-        grown[OP_INDEX["step"]] = grown[_STARVED] = 0.0
+        grown[OP_INDEX["step"]] = grown[_STARVED] = grown[_HOST_BOUND] = 0.0
         return PaceEvidence(
             margin=margin,
             pace_s=self.usual * (1 + change),

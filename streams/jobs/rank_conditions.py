@@ -13,7 +13,7 @@ from paceline.columns import rows
 from paceline.events import Cause, ConditionColumns, OpTimings, RankCondition, StepTimings
 from paceline.gpu import throttle
 
-from ..episodes.causes import Verdict
+from ..episodes.causes import COMPUTING, Verdict
 from ..raw_columns import Floats, Ints, floats, unknown, whole
 from ..robust import Array, known_or_zero
 from ..runs import lengths, places, starts
@@ -180,7 +180,7 @@ class RankConditions:
         if own is None:
             return verdict
         others = self._views(rank, peers, back_s)
-        cause = _cause(own, others) if verdict.cause in ("worker_compute", "unknown") else None
+        cause = _cause(own, others) if verdict.cause in (*COMPUTING, "host_bound") else None
         if cause is not None:
             return Verdict(cause, verdict.share, verdict.cleared)
         cleared = list(verdict.cleared)

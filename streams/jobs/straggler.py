@@ -192,6 +192,8 @@ class Straggler:
             waited_ratio=own["waited"],
             base_s=base_s,
             ticks=ticks,
+            host_bound_ratio=own["host_bound"],
+            peers_host_bound_ratio=float(known_or_zero(nanmedian(medians["host_bound"][self._peers(rank)]))),
             parts_s={name: float(value) * base_s for name, value in zip(PARTS, self.parts[:, rank], strict=True)},
             conditions=self.conditions.seen(rank, self._peers(rank), self._lasted(rank)),
         )

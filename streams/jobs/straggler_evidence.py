@@ -17,13 +17,18 @@ _MILLI = 1e3
 #: The largest parts of the excess that are told, from this share of it on.
 _PARTS_TOLD = 4
 _PART_LEAST = 0.05
+_HOST_BOUND = "share of its own time at whose end the device had nothing queued: it waited for its host to launch more"
+#: What a host may do in place of launching, where it is told apart, and the least share of the excess that is named.
+_HOST_WORK = {"gc": "garbage collection", "cpu_wait": "waiting for a processor", "data": "its loader"}
+_HOST_LEAST = 0.2
 
 
 class StragglerEvidence(Measured, frozen=True, kw_only=True):
     """Medians over ``ticks`` ticks, of the late rank and of its peers.
 
     Seconds are of a step; ``work_ratio``, ``starved_ratio`` (no processor) and ``waited_ratio`` (the peers, for it) are
-    shares of ``base_s``, the step without the excess. ``parts_s`` is what the excess consists of, by op.
+    shares of ``base_s``, the step without the excess. ``host_bound_ratio`` is the share of its own time in which the
+    rank's device waited for its host. ``parts_s`` is what the excess consists of, by op.
     """
 
     own_s: float
@@ -35,6 +40,8 @@ class StragglerEvidence(Measured, frozen=True, kw_only=True):
     ticks: int
     parts_s: dict[str, float]
     conditions: ConditionsSeen | None
+    host_bound_ratio: float = 0.0
+    peers_host_bound_ratio: float = 0.0
 
     @property
     def excess_ratio(self) -> float:
@@ -85,9 +92,12 @@ def _times(seen: StragglerEvidence, config: StragglerConfig, tick_s: float) -> l
         number("excess", seen.excess_ratio, "ratio", 0.0, share),
         number("lateness", seen.waited_ratio * seen.base_s, "s/step", 0.0, waited),
     ]
-    for name, value in sorted(seen.parts_s.items(), key=lambda item: -item[1])[:_PARTS_TOLD]:
+    parts = {name: value for name, value in seen.parts_s.items() if name != "host_bound"}  # which has its own number
+    for name, value in sorted(parts.items(), key=lambda item: -item[1])[:_PARTS_TOLD]:
         if value > _PART_LEAST * max(seen.own_s - seen.peers_s, 0.0):
             out.append(number(f"excess_{name}", value, "s/step", 0.0, "over the median peer"))
+    if seen.host_bound_ratio > 0.0 or seen.peers_host_bound_ratio > 0.0:
+        out.append(number("host_bound", seen.host_bound_ratio, "ratio", seen.peers_host_bound_ratio, _HOST_BOUND))
     return out
 
 
@@ -114,4 +124,14 @@ def _conditions(seen: ConditionsSeen | None) -> list[Evidence]:
 def _cause(episode: StragglerEpisode) -> str:
     words, seen = CAUSES[episode.cause].words, episode.measured.conditions
     mask = seen.own.mask if seen is not None else 0
+    if episode.cause == "host_bound" and episode.measured.host_bound_ratio > 0.0:
+        return f"{words} ({_host_did(episode.measured)})"
     return f"{words} ({throttle.in_words(mask)})" if episode.cause == "throttling" and mask else words
+
+
+def _host_did(seen: StragglerEvidence) -> str:
+    """What kept the host from launching, as far as it is told."""
+    excess = max(seen.own_s - seen.peers_s, 0.0)
+    parts = {words: seen.parts_s.get(name, 0.0) for name, words in _HOST_WORK.items()}
+    told = [f"{words} +{value * _MILLI:.3g} ms" for words, value in parts.items() if value > _HOST_LEAST * excess]
+    return ", ".join(told) or "nothing else stands out: Python between the launches"

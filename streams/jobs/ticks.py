@@ -19,7 +19,7 @@ WORK = tuple(name for name in PHASES if name != "communication")
 PARTS = (*WORK, *OVERLAYS)
 _WORK_ROWS = [OP_INDEX[name] for name in WORK]
 _PART_ROWS = [OP_INDEX[name] for name in PARTS]
-_WAIT = OP_INDEX["communication"]
+_WAIT, _HOST_BOUND = OP_INDEX["communication"], OP_INDEX["host_bound"]
 _STARVED = PARTS.index("cpu_wait")
 #: A step whose rows leave more than this share of it open tells of work and transfers, not of the waiting before them.
 _OPEN = 0.02
@@ -59,6 +59,12 @@ class Tick(NamedTuple):
     def part_ratio(self, part: str) -> Array:
         """The share of ``base`` that one part's excess takes."""
         return np.asarray(self.parts[PARTS.index(part)] / self.base)
+
+    def host_bound_ratio(self) -> Array:
+        """The share of each rank's own time in which its device waited for its host; 0 where that is not told."""
+        if not self.seconds.shape[1]:
+            return np.zeros_like(self.own)
+        return np.asarray(self.seconds[_HOST_BOUND] / np.maximum(self.own, 1e-9))
 
 
 class Ticks:

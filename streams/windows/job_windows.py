@@ -24,7 +24,7 @@ from .open_steps import OpenSteps
 
 LENGTHS_S = (1.0, 10.0, 60.0)
 PATIENCE_S = 10.0
-_LAYOUT = 6
+_LAYOUT = 7
 
 
 class JobWindows:
