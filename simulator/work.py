@@ -27,8 +27,8 @@ class Work:
     """Seconds of work; S steps, R ranks, M micro-batches, B blocks in which sharded ranks meet.
 
     ``forward``, ``backward``: (S, R, M, B); ``data``, ``optimizer``, ``evaluation``, ``checkpoint``, ``gc``,
-    ``cpu_wait`` and ``host_bound``: (S, R), the last three inside the others; ``transfer``: (S,) gradients on the wire; ``link``: (S, R) by
-    how much longer the rank's network needs in the step.
+    ``cpu_wait`` and ``host_bound``: (S, R), the last three inside the others; ``transfer``: (S,) gradients on the wire;
+    ``link``: (S, R) by how much longer the rank's network needs in the step.
     """
 
     data: Array

@@ -3,8 +3,8 @@
 Rule of this file: pure but for the events it is given. The training thread records; the shipping thread asks whether an
 event has been reached, never while a graph is being captured, and leaves those that have not for its next round. Device
 time becomes host time by two bounds: an event is reached no earlier than it was recorded, or was last found not to be,
-and no later than it was seen reached. Elapsed times are taken from event to event, for CUDA tells them as 32-bit floats,
-which an hour would make coarse.
+and no later than it was seen reached. Elapsed times are taken from event to event, for CUDA tells them as 32-bit
+floats, which an hour would make coarse.
 
 What the bounds leave open: between elapsed times the best of them so far counts, so a device that is idle now and then,
 or waits for its host, is told to within the time in which a launch arrives. One that never is, is told early by no more
@@ -174,7 +174,7 @@ class DeviceClock:
             return self._host_time(event, max(recorded_ns, self._unreached_ns))
 
     def _host_time(self, event: Any, earliest_ns: int) -> int:
-        """When ``event``, which has just been seen reached, was: no earlier than ``earliest_ns``, on the host's clock."""
+        """When ``event``, just seen reached, was: no earlier than ``earliest_ns``, on the host's clock."""
         if self._reached is not None:
             try:
                 elapsed_ns = self._reached.elapsed_time(event) * 1e6

@@ -6,12 +6,13 @@ device. A mark that lay in the queue for long says that the device was busy all 
 marks is counted whole or not at all, by the mark at its end. Time is counted and not marks, for a step that waits for
 its own device once (``.item()``) finds the queue empty right after, in many marks that take no time.
 
-Waiting for other ranks is neither. A mark without a device's time (a graph was being captured) ends what was counted so
-far: the stretch across it is nobody's. A step with few marks is not told.
+Waiting for other ranks, or for a checkpoint to be written, is neither. A mark without a device's time (a graph was
+being captured) ends what was counted so far: the stretch across it is nobody's. A step with few marks is not told.
 """
 
 from paceline.training.marks import (
     BACKWARD,
+    CHECKPOINT,
     COMMUNICATION,
     COMPILED,
     HOST_BOUND,
@@ -25,9 +26,11 @@ from paceline.training.marks import (
 #: A mark is reached promptly within a launch or two, and what was launched before it: this long after it was recorded,
 #: or this share of the stretch before it, where the last kernels are large.
 PROMPT_NS = 50_000
-PROMPT_SHARE = 0.02
-#: Marks on the device's clock without which a step says nothing: forward, backward and optimizer have six.
-LEAST = 6
+PROMPT_SHARE = 0.05
+#: Marks on the device's clock without which a step says nothing: forward and backward have four.
+LEAST = 4
+#: What these end is waiting for others, or for a disk.
+_OTHERS = (LEAVE + COMMUNICATION, LEAVE + CHECKPOINT)
 
 
 class HostBound:
@@ -44,7 +47,7 @@ class HostBound:
         self.marks = 0
         self._waited_ns = 0
         self._last_ns: int | None = None
-        #: What the last mark on the device's clock was, whether a backward is open, and whether optimizers are compiled.
+        #: The last mark on the device's clock, whether a backward is open, and whether optimizers are compiled.
         self._before = STEP
         self._in_backward = self._compiled = False
 
@@ -58,8 +61,8 @@ class HostBound:
             if took_ns < 0:
                 return  # of another stream
             # The last gradient is ready: what is left of a backward is the exchange.
-            waits = kind == LEAVE + COMMUNICATION or (kind == LEAVE + BACKWARD and self._before == READY)
-            if not waits and reached_ns - recorded_ns < max(PROMPT_NS, took_ns * PROMPT_SHARE):
+            other = kind in _OTHERS or (kind == LEAVE + BACKWARD and self._before == READY)
+            if not other and reached_ns - recorded_ns < max(PROMPT_NS, took_ns * PROMPT_SHARE):
                 self._waited_ns += took_ns
             self.marks += 1
         self._last_ns, self._before = reached_ns, kind
@@ -84,7 +87,7 @@ class HostBound:
         elif kind in (BACKWARD, LEAVE + BACKWARD):
             self._in_backward = kind == BACKWARD
         ends = kind in (STEP, LEAVE + OPTIMIZER) or (self._compiled and kind == LEAVE + BACKWARD)
-        if not ends or self._in_backward and kind != STEP:
+        if not ends or (self._in_backward and kind != STEP):
             return None
         seen, waited_ns = self.marks, self._waited_ns
         self.marks = self._waited_ns = 0

@@ -28,7 +28,7 @@ class CauseRow:
     parts_with_loader: tuple[str, ...] | None = None
     #: Its parts lie inside the phases, and are not added to them.
     overlay: bool = False
-    #: An overlay that tells, where it explains ``_BEHIND`` of an excess, that this stands behind an excess in computing.
+    #: The overlay that tells, where it explains ``_BEHIND`` of an excess, that this stands behind longer computing.
     behind_computing: str = ""
     #: The quiet part of the work (``lateness.QUIET``, or ``starved``) that speaks for it where it stands out alone.
     stands_out: str = ""
@@ -112,10 +112,8 @@ CAUSES: dict[Cause, CauseRow] = {
 #: The same advice by the word that a finding says.
 ADVICE: dict[str, str] = {cause: row.advice for cause, row in CAUSES.items()}
 #: The share of an excess that what stands behind computing must explain: more than a cause seen directly, for all the
-#: rest of the excess may be the device's.
-_BEHIND = 0.8
-
-
+#: rest of the excess may be the device's. Once it has been named, less will do: shares go up and down.
+_BEHIND, _STILL_BEHIND = 0.8, 0.6
 #: Causes that say no more than that a rank computes longer: what is known of its node, device or host may say why.
 COMPUTING: tuple[Cause, ...] = ("worker_compute", "unknown")
 
@@ -128,7 +126,7 @@ class Verdict(NamedTuple):
     cleared: list[str]
 
 
-def judge(parts: Mapping[str, float], has_loader: bool, least_share: float) -> Verdict:
+def judge(parts: Mapping[str, float], has_loader: bool, least_share: float, named: Cause = "unknown") -> Verdict:
     """The cause of an excess.
 
     >>> judge({"data": 0.01, "forward": 0.08, "backward": 0.01}, has_loader=True, least_share=0.5).cause
@@ -138,6 +136,7 @@ def judge(parts: Mapping[str, float], has_loader: bool, least_share: float) -> V
         parts: excess over the peers, by phase and overlay, in one unit; negative where the rank was faster.
         has_loader: the job reads its data through a DataLoader.
         least_share: share of the whole excess that a cause must explain.
+        named: the cause that has been told of it so far.
     """
     whole = sum(max(value, 0.0) for name, value in parts.items() if name not in OVERLAYS)
     if whole <= 0.0:
@@ -148,19 +147,19 @@ def judge(parts: Mapping[str, float], has_loader: bool, least_share: float) -> V
             continue
         share = min(sum(max(parts.get(name, 0.0), 0.0) for name in row.speaking(has_loader)) / whole, 1.0)
         if share >= least_share:
-            return _behind(Verdict(cause, share, cleared), parts, whole)
+            return _behind(Verdict(cause, share, cleared), parts, whole, named)
         cleared.append(f"{cause.replace('_', ' ')}: {share:.0%} of the excess")
-    return _behind(Verdict("unknown", 0.0, cleared), parts, whole)
+    return _behind(Verdict("unknown", 0.0, cleared), parts, whole, named)
 
 
-def _behind(verdict: Verdict, parts: Mapping[str, float], whole: float) -> Verdict:
+def _behind(verdict: Verdict, parts: Mapping[str, float], whole: float, named: Cause) -> Verdict:
     """``verdict``, or what stands behind it where that is told: no device that waits for its host is slow by itself."""
     for cause, row in CAUSES.items():
         told = parts.get(row.behind_computing, 0.0)
         if not told:
             continue
         share = min(max(told, 0.0) / whole, 1.0)
-        if share < _BEHIND:
+        if share < (_STILL_BEHIND if cause == named else _BEHIND):
             return verdict._replace(cleared=[*verdict.cleared, f"{cause.replace('_', ' ')}: {share:.0%} of the excess"])
         cleared = [*verdict.cleared, f"worker compute: in {share:.0%} of the excess the device had nothing to do"]
         return Verdict(cause, share, cleared) if verdict.cause in COMPUTING else verdict._replace(cleared=cleared)

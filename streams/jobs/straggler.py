@@ -158,7 +158,9 @@ class Straggler:
     def verdict(self, rank: int, has_loader: bool) -> Verdict:
         """What explains the excess of ``rank`` over the last ticks."""
         parts = dict(zip(PARTS, self.parts[:, rank].tolist(), strict=True))
-        verdict = judge(parts, has_loader, self.config.cause_share)
+        episode = self.tracker.get(rank)
+        named = episode.cause if episode is not None and episode.revision else "unknown"
+        verdict = judge(parts, has_loader, self.config.cause_share, named)
         # Where the whole drowns in the noise of uneven work, the part that stands out of it is the cause.
         at = int(self._look(self._ticks(rank)).part[rank])
         if at > 0 and (cause := standing_out(JUDGED[at])):

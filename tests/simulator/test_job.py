@@ -219,7 +219,14 @@ def test_pipeline_stages_wait_for_each_other():
 
 @pytest.mark.parametrize(
     ("kind", "op"),
-    [("compute", "forward"), ("input", "data"), ("gc", "gc"), ("cpu", "cpu_wait"), ("memory", "backward"), ("host", "host_bound")],
+    [
+        ("compute", "forward"),
+        ("input", "data"),
+        ("gc", "gc"),
+        ("cpu", "cpu_wait"),
+        ("memory", "backward"),
+        ("host", "host_bound"),
+    ],
 )
 def test_fault_shows_in_its_op_and_slows_the_job(kind, op):
     """A fault of 50 % lengthens its rank's op, nobody else's, and costs about half the own work of each step."""

@@ -26,6 +26,7 @@ def test_a_row_is_complete_and_names_what_is_there(cause):
     assert row.advice
     assert {*row.parts, *(row.parts_with_loader or ())} <= {*PHASES, *OVERLAYS}
     assert row.overlay is bool(set(row.parts) & set(OVERLAYS))
+    assert row.behind_computing in ("", *OVERLAYS)
     assert row.stands_out in ("", *JUDGED[1:])
 
 
@@ -41,6 +42,15 @@ def test_a_row_is_complete_and_names_what_is_there(cause):
         ({"backward": 0.1, "cpu_wait": 0.04}, True, "worker_compute"),
         ({"idle": 0.08, "forward": 0.02}, True, "host_bound"),
         ({"idle": 0.04, "forward": 0.06}, True, "worker_compute"),
+        ({"backward": 0.1, "host_bound": 0.3}, True, "host_bound"),
+        ({"backward": 0.1, "host_bound": 0.081}, True, "host_bound"),
+        ({"backward": 0.1, "host_bound": 0.079}, True, "worker_compute"),
+        ({"backward": 0.1, "host_bound": -0.3}, True, "worker_compute"),
+        ({"backward": 0.1, "host_bound": 0.1, "gc": 0.06}, True, "garbage_collection"),
+        ({"backward": 0.1, "host_bound": 0.1, "cpu_wait": 0.06}, True, "cpu_contention"),
+        ({"data": 0.1, "host_bound": 0.1}, True, "input_pipeline"),
+        ({"prepare": 0.1, "host_bound": 0.1}, True, "host_bound"),
+        ({"host_bound": 0.1}, True, "unknown"),
         ({"checkpoint": 0.1}, True, "unknown"),
         ({"forward": -0.1}, True, "unknown"),
         ({}, True, "unknown"),
@@ -49,6 +59,17 @@ def test_a_row_is_complete_and_names_what_is_there(cause):
 def test_the_first_row_that_explains_half_is_the_cause(parts, has_loader, cause):
     """Overlays before phases; time before the forward is input only where no loader accounts for it."""
     assert judge(parts, has_loader, 0.5).cause == cause
+
+
+def test_a_host_that_was_named_stays_named_with_less():
+    """A share that goes up and down around the bar does not change the word each time."""
+    parts = {"backward": 0.1, "host_bound": 0.061}
+    assert [judge(parts, True, 0.5, named).cause for named in ("host_bound", "unknown", "worker_compute")] == [
+        "host_bound",
+        "worker_compute",
+        "worker_compute",
+    ]
+    assert judge({"backward": 0.1, "host_bound": 0.059}, True, 0.5, "host_bound").cause == "worker_compute"
 
 
 def test_what_was_tried_before_is_cleared_with_its_number():
@@ -60,6 +81,20 @@ def test_what_was_tried_before_is_cleared_with_its_number():
         "cpu contention: 0% of the excess",
         "input pipeline: 20% of the excess",
     ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "cleared"),
+    [
+        ({"backward": 0.1, "host_bound": 0.3}, "worker compute: in 100% of the excess the device had nothing to do"),
+        ({"data": 0.1, "host_bound": 0.09}, "worker compute: in 90% of the excess the device had nothing to do"),
+        ({"backward": 0.1, "host_bound": 0.02}, "host bound: 20% of the excess"),
+        ({"backward": 0.1, "host_bound": -0.02}, "host bound: 0% of the excess"),
+    ],
+)
+def test_a_device_that_waits_for_its_host_is_cleared(parts, cleared):
+    """Whatever its host does instead; and a host that its device does not wait for is, too."""
+    assert judge(parts, has_loader=True, least_share=0.5).cleared[-1] == cleared
 
 
 def test_parts_that_stand_out_and_parts_that_slow_everybody():
