@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ ISSUED = ("world", 4, 7, "all_reduce", 4096, marks.PYTHON)
 SPANS = [kind + side for kind in range(marks.OTHER + 1) for side in (0, marks.LEAVE)]
 any_mark = st.tuples(
     st.integers(-(2**63), 2**63 - 1),
-    st.sampled_from([*SPANS, *range(marks.READY, marks.STANDING + 1), marks.BATCH, marks.BATCHED]),
+    st.sampled_from([*SPANS, *range(marks.READY, marks.STANDING + 1), marks.HOST_BOUND, marks.BATCH, marks.BATCHED]),
     st.one_of(st.none(), st.integers(-5, 5), st.just(ISSUED)),
 )
 
@@ -49,6 +50,15 @@ def test_a_pass_of_a_micro_batch_that_cannot_be_is_refused() -> None:
         assert fault_in(message((0, kind, number))) is not None
     assert fault_in(message((0, marks.BATCHED, None), (0, marks.BATCHED, 7), (0, marks.BATCH, None))) is None
     assert fault_in(message((0, marks.BATCHED, ISSUED))) is not None
+
+
+@pytest.mark.parametrize("payload", [None, -1, 2**53 + 1, 2**63 - 1, ISSUED])
+def test_a_device_that_waited_impossibly_long_is_refused(payload: object) -> None:
+    """On one line, before it is used."""
+    reason = fault_in(message((1 * MS, marks.HOST_BOUND, payload)))
+    assert reason is not None
+    assert "\n" not in reason
+    assert fault_in(message((1 * MS, marks.HOST_BOUND, 2**53))) is None
 
 
 def test_a_collective_that_nobody_finishes_is_open() -> None:

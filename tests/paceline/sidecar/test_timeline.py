@@ -407,3 +407,35 @@ def test_loops_that_never_end_a_step_take_bounded_room() -> None:
         timeline.feed(3 * number + 1, LEAVE + DATA)
     assert len(timeline._pending) <= 10_000
     assert sum(took for took, _ in timeline._pending) == 3 * 15_000 - 2
+
+
+def host_bound(run: Run) -> list[float | None]:
+    return [step.get("host_bound") for step in run.steps()]
+
+
+def test_a_device_that_waited_for_its_host_is_told_with_its_step() -> None:
+    """Several pieces of one step are added; zero is told, and nothing is nothing; the phases stay what they are."""
+    run = Run()
+    run.at(30, marks.HOST_BOUND, 12 * MS).span(0, 30, FORWARD)
+    run.at(40, marks.HOST_BOUND, 12 * MS).at(40, OPTIMIZER).at(50, marks.HOST_BOUND, 5 * MS).at(50, LEAVE + OPTIMIZER)
+    run.span(50, 70, FORWARD).at(70, OPTIMIZER).at(80, marks.HOST_BOUND, 0).at(80, LEAVE + OPTIMIZER)
+    run.span(80, 90, FORWARD).span(90, 99, OPTIMIZER).at(100, FORWARD)
+    assert run.steps() == [
+        {"forward": 30, "optimizer": 10, "other": 10, "host_bound": 17, "step": 50},
+        {"forward": 20, "optimizer": 10, "host_bound": 0, "step": 30},
+        {"forward": 10, "optimizer": 9, "step": 19},
+    ]
+
+
+def test_a_device_waits_no_longer_than_the_step() -> None:
+    """Whatever a rank says, each time or in all."""
+    run = Run()
+    run.at(0, FORWARD).at(20, marks.HOST_BOUND, 15 * MS).at(30, LEAVE + FORWARD)
+    run.at(30, OPTIMIZER).at(40, marks.HOST_BOUND, 2**53).at(40, LEAVE + OPTIMIZER).at(41, FORWARD)
+    assert host_bound(run) == [40]
+
+
+def test_a_device_that_waited_before_anything_began_is_not_told() -> None:
+    """There is no step that it could belong to."""
+    run = Run().at(0, marks.HOST_BOUND, 5 * MS).span(10, 20, FORWARD).span(20, 30, OPTIMIZER).at(30, FORWARD)
+    assert host_bound(run) == [None]
