@@ -171,10 +171,13 @@ def standing_out(part: str) -> Cause | None:
     return next((cause for cause, row in CAUSES.items() if row.stands_out == part), None)
 
 
-def slowing_all(part: str) -> Cause:
+def slowing_all(part: str, host_bound: float = 0.0) -> Cause:
     """The cause of a slowdown of the whole job in which ``part`` of the step has grown most.
 
-    >>> slowing_all("data"), slowing_all("forward")
-    ('input_pipeline', 'unknown')
+    ``host_bound``: the share of the slowdown in which the devices waited for their hosts.
+
+    >>> slowing_all("data"), slowing_all("forward"), slowing_all("forward", 0.9)
+    ('input_pipeline', 'unknown', 'host_bound')
     """
-    return next((cause for cause, row in CAUSES.items() if row.slows_all and part in row.parts), "unknown")
+    shown = next((cause for cause, row in CAUSES.items() if row.slows_all and part in row.parts), None)
+    return shown or ("host_bound" if host_bound >= _BEHIND else "unknown")

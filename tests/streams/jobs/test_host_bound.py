@@ -149,3 +149,17 @@ def test_numbers_that_cannot_be_change_no_verdict():
 
         found = simulated(Fault("compute", (5,), 0.3, 60), Fault("host", (2,), 0.001), change=column)
         assert [told[-1].cause for told in found if told[-1].ranks] == ["worker_compute"]
+
+
+def test_hosts_that_all_turn_slow_slow_the_job_and_no_rank():
+    """A slowdown of the whole job in which the devices wait: its cause is told, and nobody is accused."""
+    ((*_, finding),) = simulated(Fault("host", tuple(RANKS), 0.5, 80), steps=240)
+    assert (finding.kind, finding.ranks, finding.cause) == ("slowdown", [], "host_bound")
+    assert any(number.name == "grown_host_bound" for number in finding.evidence)
+
+
+def test_devices_that_all_turn_slow_are_no_host_s_doing():
+    """Their hosts wait for them as much as before."""
+    faults = Fault("compute", tuple(RANKS), 0.5, 80), Fault("host", (2,), 0.001)
+    ((*_, finding),) = simulated(*faults, steps=240, change=waits_in(0.1))
+    assert (finding.kind, finding.ranks, finding.cause) == ("slowdown", [], "unknown")
