@@ -141,14 +141,14 @@ class DeviceClock:
         while held:
             mark = held[0]
             if len(mark) == 4:
-                reached_ns = self._ask(mark[3], mark[0])
+                recorded_ns, kind, payload, event = mark
+                reached_ns = self._ask(event, recorded_ns)
                 if reached_ns is None:
                     break
-                self._host_bound.reached(mark[1], mark[0], reached_ns)
-                mark = (reached_ns, mark[1], mark[2])
+                waited_ns = self._host_bound.reached(kind, recorded_ns, reached_ns)
+                mark = (reached_ns, kind, payload)
             else:
-                self._host_bound.noted(mark[1])
-            waited_ns = self._host_bound.step_ends(mark[1])
+                waited_ns = self._host_bound.noted(mark[1])
             if waited_ns is not None:
                 due.append((mark[0], marks.HOST_BOUND, waited_ns))
             due.append(mark)

@@ -31,64 +31,67 @@ PROMPT_SHARE = 0.05
 LEAST = 4
 #: What these end is waiting for others, or for a disk.
 _OTHERS = (LEAVE + COMMUNICATION, LEAVE + CHECKPOINT)
+_BACKWARD_LEFT = LEAVE + BACKWARD
+#: Where a step may end, and what says whether it does.
+_TURNS = frozenset((BACKWARD, _BACKWARD_LEFT, LEAVE + OPTIMIZER, STEP, COMPILED))
 
 
 class HostBound:
-    """Counts one step after another; ``step_ends`` tells each.
+    """Counts one step after another; told of each mark, it answers with a step's time where that ends.
 
     >>> device = HostBound()
     >>> for number, kind in enumerate((20, 2, 18, 3, 19, 4, 20)):  # recorded every 10 ms, and reached 20 us later
-    ...     device.reached(kind, number * 10_000_000, number * 10_000_000 + 20_000)
-    >>> device.step_ends(LEAVE + OPTIMIZER)
+    ...     waited_ns = device.reached(kind, number * 10_000_000, number * 10_000_000 + 20_000)
+    >>> waited_ns
     60000000
     """
 
     def __init__(self) -> None:
-        self.marks = 0
+        self._marks = 0
         self._waited_ns = 0
         self._last_ns: int | None = None
         #: The last mark on the device's clock, whether a backward is open, and whether optimizers are compiled.
         self._before = STEP
         self._in_backward = self._compiled = False
 
-    def reached(self, kind: int, recorded_ns: int, reached_ns: int) -> None:
-        """The device has got to a mark."""
-        if kind > READY and kind != STEP:
-            self.noted(kind)
-            return
-        if self._last_ns is not None:
-            took_ns = reached_ns - self._last_ns
-            if took_ns < 0:
-                return  # of another stream
-            # The last gradient is ready: what is left of a backward is the exchange.
-            other = kind in _OTHERS or (kind == LEAVE + BACKWARD and self._before == READY)
-            if not other and reached_ns - recorded_ns < max(PROMPT_NS, took_ns * PROMPT_SHARE):
-                self._waited_ns += took_ns
-            self.marks += 1
-        self._last_ns, self._before = reached_ns, kind
+    def reached(self, kind: int, recorded_ns: int, reached_ns: int) -> int | None:
+        """The device has got to a mark; how long it waited for its host in the step that ends here.
 
-    def noted(self, kind: int) -> None:
+        None where no step ends, or where too little was seen of it. A compiled optimizer is not heard of: then each
+        backward is told.
+        """
+        if kind > READY and kind != STEP:
+            return self.noted(kind)
+        last_ns = self._last_ns
+        if last_ns is None or reached_ns >= last_ns:  # else it is of another stream
+            if last_ns is not None:
+                took_ns, lay_ns = reached_ns - last_ns, reached_ns - recorded_ns
+                # The last gradient is ready: what is left of a backward is the exchange.
+                other = kind in _OTHERS or (kind == _BACKWARD_LEFT and self._before == READY)
+                if (lay_ns < PROMPT_NS or lay_ns < took_ns * PROMPT_SHARE) and not other:
+                    self._waited_ns += took_ns
+                self._marks += 1
+            self._last_ns, self._before = reached_ns, kind
+        return self._turn(kind) if kind in _TURNS else None
+
+    def noted(self, kind: int) -> int | None:
         """A mark without a device's time: where it stands for work, or the probe was switched there, a gap."""
         if kind <= READY or WINDOW_OFF <= kind < HOST_BOUND:
             self.gap()
+        return self._turn(kind) if kind in _TURNS else None
 
     def gap(self) -> None:
         """What the device does from here to the next mark is not known."""
         self._last_ns = None
 
-    def step_ends(self, kind: int) -> int | None:
-        """How long the device waited for its host in the step that ends with a mark of ``kind``.
-
-        None where no step ends, or where too little was seen of it. A compiled optimizer is not heard of: then each
-        backward is told.
-        """
+    def _turn(self, kind: int) -> int | None:
         if kind == COMPILED:
             self._compiled = True
-        elif kind in (BACKWARD, LEAVE + BACKWARD):
+        elif kind in (BACKWARD, _BACKWARD_LEFT):
             self._in_backward = kind == BACKWARD
-        ends = kind in (STEP, LEAVE + OPTIMIZER) or (self._compiled and kind == LEAVE + BACKWARD)
+        ends = kind in (STEP, LEAVE + OPTIMIZER) or (self._compiled and kind == _BACKWARD_LEFT)
         if not ends or (self._in_backward and kind != STEP):
             return None
-        seen, waited_ns = self.marks, self._waited_ns
-        self.marks = self._waited_ns = 0
+        seen, waited_ns = self._marks, self._waited_ns
+        self._marks = self._waited_ns = 0
         return waited_ns if seen >= LEAST else None

@@ -252,8 +252,7 @@ def reached(under_test: HostBound, kinds: list[int], start_ms: int = 0) -> list[
     told = []
     for number, kind in enumerate(kinds):
         time_ns = (start_ms + 10 * number) * 1_000_000
-        under_test.reached(kind, time_ns, time_ns + 5_000)
-        told.append(under_test.step_ends(kind))
+        told.append(under_test.reached(kind, time_ns, time_ns + 5_000))
     return told
 
 
