@@ -1,12 +1,14 @@
 """Device time as the host's clock: how far off it is told, on a fake device that is asked five times a second."""
 
 import random
+from types import SimpleNamespace
 
 import pytest
 
 from paceline.training import marks
 from paceline.training.device_clock import DeviceClock
 from paceline.training.probe import Probe
+from tests.paceline.training.fake_accelerator import accelerator
 from tests.paceline.training.fake_cuda import Event, FakeCuda
 
 FORWARD, BACKWARD, OPTIMIZER = marks.FORWARD, marks.BACKWARD, marks.OPTIMIZER
@@ -32,10 +34,7 @@ class Run:
         #: Beside the true time, as a host whose clock was set would tell it.
         self.clock_ms = 0.0
         self.clock = DeviceClock(
-            self.probe,
-            lambda: self.cuda.Event(enable_timing=True),
-            self.cuda.is_current_stream_capturing,
-            lambda: int((self.cuda.now_ms + self.clock_ms) * 1e6),
+            self.probe, accelerator(self.cuda), now=lambda: int((self.cuda.now_ms + self.clock_ms) * 1e6)
         )
         self.cuda.default.launch(ahead_ms)
         self._dice = random.Random(4)
@@ -142,7 +141,8 @@ def test_another_device_starts_from_the_bounds() -> None:
 
     turns = iter([OnFirst(first, timed=True), OnSecond(second, timed=True)] * 2)
     probe, now = Probe(), [0]
-    clock = DeviceClock(probe, lambda: next(turns), first.is_current_stream_capturing, lambda: now[0])
+    devices = SimpleNamespace(new_event=lambda: next(turns), current_stream=lambda: None, capturing=lambda: False)
+    clock = DeviceClock(probe, devices, now=lambda: now[0])
     first.default.launch(50.0)
     second.default.launch(90.0)
     for kind in (FORWARD, 16 + FORWARD):

@@ -11,6 +11,7 @@ from paceline.training.device_clock import DeviceClock
 from paceline.training.host_bound import HostBound
 from paceline.training.messages import Marks
 from paceline.training.probe import Probe
+from tests.paceline.training.fake_accelerator import accelerator
 from tests.paceline.training.fake_cuda import FakeCuda, Stream
 
 FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION = marks.FORWARD, marks.BACKWARD, marks.OPTIMIZER, marks.COMMUNICATION
@@ -25,10 +26,7 @@ class Rank:
         self.cuda, self.probe = FakeCuda(), Probe()
         self.jump_ms = 0.0
         self.clock = DeviceClock(
-            self.probe,
-            lambda: self.cuda.Event(enable_timing=True),
-            self.cuda.is_current_stream_capturing,
-            lambda: int((self.cuda.now_ms + self.jump_ms) * 1e6),
+            self.probe, accelerator(self.cuda), now=lambda: int((self.cuda.now_ms + self.jump_ms) * 1e6)
         )
         self._decoder = MarkDecoder()
         self._ships_ms = 200.0
