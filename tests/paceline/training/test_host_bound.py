@@ -162,7 +162,7 @@ def test_the_step_of_a_capture_counts_nothing_of_it() -> None:
         graph = rank.cuda.CUDAGraph()
         with rank.cuda.graph(graph):
             rank.probe.captures.begins(graph)
-            step(rank, 50.0, 1.0)
+            step(rank, 300.0, 1.0)
         rank.probe.captures.ended(graph)
 
     rank = Rank()

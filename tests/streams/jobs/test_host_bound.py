@@ -155,7 +155,7 @@ def test_hosts_that_all_turn_slow_slow_the_job_and_no_rank():
     """A slowdown of the whole job in which the devices wait: its cause is told, and nobody is accused."""
     ((*_, finding),) = simulated(Fault("host", tuple(RANKS), 0.5, 80), steps=240)
     assert (finding.kind, finding.ranks, finding.cause) == ("slowdown", [], "host_bound")
-    assert any(number.name == "grown_host_bound" for number in finding.evidence)
+    assert [number.name for number in finding.evidence] == ["pace", "grown_backward", "grown_host_bound"]
 
 
 def test_devices_that_all_turn_slow_are_no_host_s_doing():
