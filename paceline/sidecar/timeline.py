@@ -39,6 +39,7 @@ from paceline.training.messages import MOST_STEPS, Issued, Place
 _PER_MICROBATCH = (FORWARD, BACKWARD)
 #: What may follow an optimizer without being new work: another optimizer, or the exchange of what it updated.
 _SAME_STEP = (OPTIMIZER, COMMUNICATION)
+_MESSAGES = ("send", "recv")
 #: What is taken in while the probe is off.
 _HEARD_OFF = (marks.WINDOW_ON, marks.STEPPED, marks.STANDING, marks.QUEUED)
 #: Spans within each other beyond this were never closed.
@@ -341,12 +342,19 @@ class Timeline:
         call = COMMUNICATION in opened
         self._exchanged |= BACKWARD in opened
         reducer = not call and payload[5] == marks.REDUCER and BACKWARD in opened
-        step = self.step - self._resumed if self._start is not None else -1
-        self._collectives.issue(t, step, payload, call=call, backward=reducer)
+        self._collectives.issue(t, self._step_of(payload[3]), payload, call=call, backward=reducer)
         if reducer:
             self._reduced = True
             if not self.device_clock:
                 self._ready(t, None)
+
+    def _step_of(self, operation: str) -> int:
+        """The step that what is issued now belongs to: after an optimizer, a message between stages to the next."""
+        if self._start is None:
+            return -1
+        if operation in _MESSAGES:
+            return self.step + (self._boundary is not None and not self._explicit)
+        return self.step - self._resumed
 
     def _step_called(self, t: int, payload: Any) -> None:
         self._explicit = True

@@ -17,17 +17,24 @@ def install(probe: Probe, torch: Any, replace: Any) -> None:
     original = getattr(torch.distributed.distributed_c10d, "_coalescing_manager", None)
     if original is None:
         return
+    tracing = torch.compiler.is_dynamo_compiling
 
-    def batch(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        ours = not probe.foreign()
+    @contextlib.contextmanager
+    def told(batch: Any) -> Iterator[Any]:
         works: list[Any] = []
-        with contextlib.ExitStack() as ends:
-            if ours:
-                probe.host_mark(marks.BATCH)
-                ends.callback(lambda: probe.host_mark(marks.BATCHED, id(works[-1]) if works else None))
-            with original(*args, **kwargs) as manager:
+        probe.host_mark(marks.BATCH)
+        try:
+            with batch as manager:
                 works = getattr(manager, "works", works)
                 yield manager
+        finally:
+            probe.host_mark(marks.BATCHED, id(works[-1]) if works else None)
 
-    skip_frame(batch)
-    replace("_coalescing_manager", original, functools.wraps(original)(contextlib.contextmanager(batch)))
+    @functools.wraps(original)
+    def coalescing(*args: Any, **kwargs: Any) -> Any:
+        batch = original(*args, **kwargs)
+        return batch if tracing() or probe.foreign() else told(batch)
+
+    for function in (told.__wrapped__, coalescing):  # type: ignore[attr-defined]
+        skip_frame(function)
+    replace("_coalescing_manager", original, coalescing)

@@ -135,6 +135,19 @@ def test_a_stage_without_a_forward_of_its_own_still_has_backward() -> None:
     assert run.steps() == [{"backward 5": 4, "optimizer": 1, "step": 5}]
 
 
+def test_a_message_after_the_optimizer_belongs_to_the_step_to_come() -> None:
+    """A stage begins by waiting for the one before it; what all exchange there is what the optimizer updated."""
+    run = Run().span(0, 4, FORWARD).span(4, 6, BACKWARD).span(6, 7, OPTIMIZER)
+    for seq, (operation, start) in enumerate((("all_gather", 7), ("recv", 8))):
+        run.at(start, COMMUNICATION).at(start, ISSUED, ("default", 2, seq, operation, 64, marks.PYTHON))
+        run.at(start + 1, LEAVE + COMMUNICATION)
+    run.span(9, 12, FORWARD).span(12, 14, BACKWARD).span(14, 15, OPTIMIZER)
+    run.timeline.end()
+    report = run.rows.drain()
+    assert report is not None
+    assert [(row.operation, row.step) for row in report.collectives] == [("all_gather", 0), ("recv", 1)]
+
+
 def test_two_losses_on_one_forward_are_one_microbatch() -> None:
     """A second backward with no forward between is no new micro-batch."""
     run = Run().span(0, 4, FORWARD).span(4, 6, BACKWARD).span(6, 9, BACKWARD).span(9, 10, OPTIMIZER)

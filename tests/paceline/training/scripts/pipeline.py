@@ -1,4 +1,4 @@
-"""Pipelines of torch.distributed.pipelining over gloo, six steps each: pipeline.py SCHEDULE [SLOW-RANK].
+"""Pipelines of torch.distributed.pipelining over gloo: pipeline.py SCHEDULE [SLOW-RANK [STEPS]].
 
 Each pass through a stage takes 10 ms at least; on the slow rank it takes 30 ms.
 """
@@ -62,7 +62,7 @@ def loss_of(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 schedule = kind(stages if several else stages[0], MICROBATCHES, loss_fn=loss_of)
 optimizer = torch.optim.SGD([w for index in mine for w in parts[index].parameters()], lr=0.01)
 x, target = torch.randn(MICROBATCHES * 2, WIDTH), torch.randn(MICROBATCHES * 2, WIDTH)
-for _ in range(6):
+for _ in range(int(sys.argv[3]) if len(sys.argv) > 3 else 6):
     given = (x,) if 0 in mine else ()
     wanted = {"target": target} if total - 1 in mine else {}
     schedule.step(*given, **wanted)
