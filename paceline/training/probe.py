@@ -33,6 +33,8 @@ class Probe:
         self.off = self.stopped = False
         #: The code of the hooks in which a rank waits for others.
         self.waits: set[CodeType] = set()
+        #: ... and of what runs an optimizer's step.
+        self.steps: set[CodeType] = set()
         #: The backward pass that the calling thread is a part of, negative where it is part of none.
         self.graph_task: Callable[[], int] = _none
         self.begin: Callable[[], None] = _nothing
@@ -72,9 +74,9 @@ class Probe:
         #: What turns this probe off now and then, and whether a backward has begun since it last heard of a step.
         self.alternation: Alternation | None = None
         self.worked = False
-        #: The frame that the optimizer step under way began in, by its id, or 0, and its code.
-        self.step_frame = 0
-        self.step_code: CodeType | None = None
+        #: Whether an optimizer step is under way, and those within it, by the ids of their frames.
+        self.stepping = False
+        self.nested: list[int] = []
         #: Whether an optimizer has stepped within this backward.
         self.stepped = False
 
@@ -184,7 +186,7 @@ class Probe:
     def go_on(self) -> None:
         """Write down again what happens, from nothing on: what has begun meanwhile was not noted."""
         self.in_forward = None
-        self.step_frame = 0
+        self.stepping = False
         self.in_backward = self.waiting = self.issuing = self.reducing = False
         self.off = False
         if self.stopped:  # by another thread, perhaps just now

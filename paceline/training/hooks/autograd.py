@@ -52,7 +52,7 @@ class Backward:
         if probe.off:  # ... and perhaps counts steps
             probe.in_backward = probe.alternation is not None
             return probe.in_backward
-        if probe.step_frame:
+        if probe.stepping:
             settle(probe, sys._getframe(1))
         if probe.device is None:
             probe.device = device_of(tensors)

@@ -29,7 +29,7 @@ class Forward:
             return
         if probe.in_forward is not None and probe.in_forward is not module:
             return
-        if probe.step_frame:
+        if probe.stepping:
             settle(probe, sys._getframe())
         probe.in_forward = module
         probe.trim()

@@ -23,7 +23,7 @@ def install(probe: Probe, torch: Any) -> None:
             return original(self)
         if probe.batch_size is None:
             probe.batch_size = getattr(getattr(self, "_index_sampler", None), "batch_size", None)
-        if probe.step_frame:
+        if probe.stepping:
             settle(probe, sys._getframe())
         kind = marks.DATA if training() else marks.EVALUATION
         probe.mark(kind)

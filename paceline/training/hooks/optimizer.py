@@ -20,40 +20,53 @@ def install(probe: Probe, torch: Any) -> None:
     module = import_module("torch.optim.optimizer")  # no attribute of torch.optim
     module.register_optimizer_step_pre_hook(_before(probe, torch))
     module.register_optimizer_step_post_hook(_after(probe, torch))
+    probe.steps.add(module.Optimizer.profile_hook_step(install).__code__)  # what runs the hooks, whatever it wraps
     for function in (begins, ends, settle):
         skip_frame(function)
 
 
-def begins(probe: Probe, frame: FrameType) -> None:
-    """A step begins in ``frame``, on the training thread. Some optimizers call others: the outermost counts."""
-    if probe.off or (probe.step_frame and not settle(probe, frame.f_back)):
+def begins(probe: Probe) -> None:
+    """A step begins in the caller's caller, on the training thread: the outermost counts, for some call others."""
+    if probe.off:
         return
+    if probe.stepping:
+        frame = sys._getframe(2)
+        if not settle(probe, frame.f_back):
+            probe.nested.append(id(frame))
+            return
     probe.in_forward = None
-    probe.step_frame, probe.step_code = id(frame), frame.f_code
+    probe.stepping = True
     probe.mark(marks.OPTIMIZER)
 
 
-def ends(probe: Probe, frame: FrameType | None) -> None:
-    """The step of ``frame`` has ended; with None, the one under way, however it did."""
+def ends(probe: Probe) -> None:
+    """The step of the caller's caller has ended: the outermost, unless it is known to be another."""
     if not probe.off:
-        if not probe.step_frame or (frame is not None and id(frame) != probe.step_frame):
+        if not probe.stepping:
             return
-        probe.step_frame, probe.step_code = 0, None
+        nested = probe.nested
+        if nested:
+            frame = id(sys._getframe(2))
+            if frame in nested:
+                del nested[nested.index(frame) :]
+                return
+            nested.clear()
+        probe.stepping = False
         probe.mark(marks.LEAVE + marks.OPTIMIZER)
     probe.optimizer_stepped()
 
 
 def settle(probe: Probe, frame: FrameType | None) -> bool:
-    """Where a step is under way that is none of ``frame``'s callers, it has raised: it ends now. Whether none is left.
+    """End a step that is none of ``frame`` and its callers, for it has raised; whether none is under way.
 
     It counts as a step, as one does that a gradient scaler skips: the other ranks have made theirs.
     """
-    code = probe.step_code
     while frame is not None:
-        if frame.f_code is code:
+        if frame.f_code in probe.steps:
             return False
         frame = frame.f_back
-    ends(probe, None)
+    probe.nested.clear()
+    ends(probe)
     return True
 
 
@@ -75,13 +88,13 @@ def _before(probe: Probe, torch: Any) -> Any:
         if tracing():
             compiled()
             return
-        if within() != -1:
+        if probe.in_backward and within() != -1:
             probe.stepped = True
             return
         if probe.idle:
             probe.begin()
         if ident() == probe.thread:
-            begins(probe, sys._getframe(1))
+            begins(probe)
 
     skip_frame(before)
     return before
@@ -91,9 +104,9 @@ def _after(probe: Probe, torch: Any) -> Any:
     tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, probe.graph_task
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if tracing() or ident() != probe.thread or within() != -1:
+        if tracing() or ident() != probe.thread or (probe.in_backward and within() != -1):
             return
-        ends(probe, sys._getframe(1))
+        ends(probe)
 
     skip_frame(after)
     return after

@@ -34,7 +34,7 @@ def _forward(probe: Probe, torch: Any, original: Any) -> Any:
     def forward_one_chunk(self: Any, *args: Any, **kwargs: Any) -> Any:
         if tracing() or probe.in_backward or probe.in_forward is not None or probe.foreign():
             return original(self, *args, **kwargs)
-        if probe.step_frame:
+        if probe.stepping:
             settle(probe, sys._getframe())
         if probe.stage is None:
             probe.stage = getattr(self, "group_rank", None)

@@ -5,7 +5,6 @@ same, on every rank. Its time is the optimizer's: unscaling, the look for what o
 """
 
 import functools
-import sys
 import threading
 from typing import Any
 
@@ -19,19 +18,27 @@ def install(probe: Probe, torch: Any) -> None:
     original = scaler.step
     tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, probe.graph_task
 
+    def begin() -> None:
+        begins(probe)
+
+    def end() -> None:
+        ends(probe)
+
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if tracing() or within() != -1:
+        if tracing() or (probe.in_backward and within() != -1):
             return original(self, *args, **kwargs)
         if probe.idle:
             probe.begin()
         if ident() != probe.thread:
             return original(self, *args, **kwargs)
-        begins(probe, sys._getframe())  # never kept in a variable: it would keep itself, and all that it holds
+        begin()
         try:
             return original(self, *args, **kwargs)
         finally:
-            ends(probe, sys._getframe())
+            end()
 
-    skip_frame(step)
+    for function in (begin, end, step):
+        skip_frame(function)
+    probe.steps.add(step.__code__)  # type: ignore[attr-defined]
     scaler.step = step

@@ -35,6 +35,7 @@ class Script:
         module = SimpleNamespace(
             register_optimizer_step_pre_hook=lambda hook: hooks.update(before=hook),
             register_optimizer_step_post_hook=lambda hook: hooks.update(after=hook),
+            Optimizer=SimpleNamespace(profile_hook_step=lambda _: self.optimize),
         )
         monkeypatch.setattr(optimizer, "import_module", lambda _: module)
         for one in (optimizer, autograd, scaler):
