@@ -59,21 +59,27 @@ def _replaying(probe: Probe, original: Any) -> Any:
     @functools.wraps(original)
     def replay(self: Any) -> Any:
         held = probe.captures.held
-        if not held or probe.foreign() or probe.in_backward or probe.in_forward is not None:
+        kinds = held.get(self) if held else None
+        if not kinds or marks.BACKWARD not in kinds:
             return original(self)
-        kinds = held.get(self, frozenset())
-        if marks.BACKWARD not in kinds:
+        if not probe.on_thread() or probe.in_backward or probe.in_forward is not None:
             return original(self)
         probe.worked = True
-        probe.mark(marks.BACKWARD)
+        _mark(probe, marks.BACKWARD)
         try:
             return original(self)
         finally:
-            probe.mark(marks.LEAVE + marks.BACKWARD)
+            _mark(probe, marks.LEAVE + marks.BACKWARD)
             if marks.OPTIMIZER in kinds:
-                probe.mark(marks.OPTIMIZER)
-                probe.mark(marks.LEAVE + marks.OPTIMIZER)
-                probe.optimizer_stepped()
+                _mark(probe, marks.OPTIMIZER)
+                _mark(probe, marks.LEAVE + marks.OPTIMIZER)
+                probe.optimizer_stepped()  # which counts steps while the probe is off, too
 
     skip_frame(replay)
+    skip_frame(_mark)
     return replay
+
+
+def _mark(probe: Probe, kind: int) -> None:
+    if not probe.off:
+        probe.mark(kind)
