@@ -15,10 +15,11 @@ from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paceline.command_rules import CommandRules, Reader, node_target
-from paceline.gpu.driver import real
+from paceline.gpu import amd, nvml
+from paceline.gpu.driver import Load
 from paceline.identity import node_of
 from paceline.settings import CLUSTER, NO_COMMANDS
 
@@ -91,19 +92,19 @@ def _not_heard(cause: str) -> None:
 
 def _devices(options: Namespace) -> DeviceBuffer:
     if not options.dcgm:
-        return GpuBuffer(Gpus(_loader(options)), ProcessOwners())
+        return GpuBuffer(Gpus(*_loads(options)), ProcessOwners())
     from .scraper import SCRAPE_S, ExporterBuffer, fetch
 
     return ExporterBuffer(partial(fetch, options.dcgm), 0.0 if options.once else max(SCRAPE_S, options.interval))
 
 
-def _loader(options: Namespace) -> Any:
+def _loads(options: Namespace) -> tuple[Load, ...]:
     if not options.simulate:
-        return real
+        return nvml.load, amd.load
     from .simulated import SimulatedNvml
 
     simulated = SimulatedNvml(options.simulate, now=time.monotonic)
-    return lambda: simulated
+    return (lambda: nvml.Nvml(simulated),)
 
 
 def _publisher(

@@ -1,6 +1,6 @@
 """Where sampling and publishing meet: a buffer is filled by its sampling thread and emptied by the publishing one.
 
-Rule of this file: only sampling threads talk to NVML; a lock is held to hand rows over, never while measuring.
+Rule of this file: only sampling threads talk to drivers; a lock is held to hand rows over, never while measuring.
 """
 
 import threading
@@ -46,7 +46,7 @@ class HostBuffer:
 
 
 class DeviceBuffer(Protocol):
-    """Where GPU samples come from: NVML, or an exporter."""
+    """Where GPU samples come from: a driver, or an exporter."""
 
     def sample(self) -> None:
         """Add a row a device, if it is time."""
@@ -84,7 +84,7 @@ class GpuBuffer:
         at_s, rows = time.time(), self._gpus.sample(now_s)
         if now_s >= self._processes_due_s:
             self._processes_due_s = now_s + PROCESSES_S
-            self._processes = processes(self._gpus.nvml, self._gpus.devices, self._owners)
+            self._processes = processes(self._gpus.driver, self._gpus.devices, self._owners)
         running, why = self._processes
         not_measured = self._gpus.not_measured() | why
         about = {"looked_s": at_s, "processes": running, "uuids": self._gpus.uuids, "not_measured": not_measured}

@@ -5,8 +5,11 @@ Rule of this file: no answer is None with a reason, never 0 and never an error. 
 
 from typing import Any
 
+from paceline.gpu.amd_queries import QUERIES as AMD_QUERIES
+from paceline.gpu.amd_queries import Throttling
 from paceline.gpu.answers import Answers
-from paceline.gpu.queries import QUERIES, NvmlQuery
+from paceline.gpu.driver import Driver
+from paceline.gpu.queries import QUERIES, Query
 from paceline.gpu.sample_rows import DEVICE_COLUMNS as COLUMNS
 from paceline.gpu.sample_rows import Row
 
@@ -20,31 +23,42 @@ from .xid_listener import XidListener
 LOST_RETRY_S = 30.0
 BLANK = "the driver gives no value"
 _XID_COLUMNS = ("xid",)
+#: What is told of the time between two questions: the first has none, and that passes.
+_INTERVALS = (gpm.COLUMNS, Throttling.COLUMNS)
 #: Column -> what fills it, read off the questions that are asked; docs/gpu-rules.md says by it which rules are fed.
 SOURCES: dict[str, str] = {
     **{column: "NVML collector" for query in QUERIES for column in query.columns},
     **dict.fromkeys(gpm.COLUMNS, "NVML collector, from Hopper on"),
     **dict.fromkeys(_XID_COLUMNS, "NVML collector"),
 }
+#: The same for AMD's GPUs.
+AMD_SOURCES: dict[str, str] = {
+    **{column: "AMD SMI collector" for query in AMD_QUERIES for column in query.columns},
+    **dict.fromkeys(Throttling.COLUMNS, "AMD SMI collector, from MI300 on"),
+}
 
 
 class Device:
     """A device and all that is remembered of it between rows."""
 
-    def __init__(
-        self, nvml: Any, index: int, handle: Any, uuid: str, throughput: Throughput, mig: bool = False
-    ) -> None:
+    #: The GPU that it is a part of: none.
+    parent: str | None = None
+
+    def __init__(self, driver: Driver, index: int, handle: Any, uuid: str, throughput: Throughput) -> None:
         self.index = index
         self.uuid = uuid
         self.handle = handle
-        self._answers = Answers(nvml, handle)
-        self._nvml = nvml
-        self._mig = mig
+        #: Whether MIG is on, as of the last look at its instances.
+        self.mig = False
+        self._answers = Answers(driver, handle)
+        self._driver = driver
         self._throughput = throughput
         self._gpm = Gpm()
         self._xids = XidListener()
-        self._xid_query = NvmlQuery(_XID_COLUMNS, (self._xids.ask,))
-        self._queries = (*QUERIES, NvmlQuery(gpm.COLUMNS, (self._gpm.ask,)))
+        self._xid_query = Query(_XID_COLUMNS, (self._xids.ask,))
+        activity = Query(gpm.COLUMNS, (self._gpm.ask,))
+        asked = (*driver.queries, *driver.remembering(), activity)
+        self._queries = tuple(query for query in asked if query.question not in driver.untold)
         self._lost_until_s = 0.0
         self._rates: dict[str, Rate] = {}
         self._blank: set[str] = set()
@@ -59,7 +73,8 @@ class Device:
         """One row at ``now_s``, seconds of a monotonic clock."""
         row: Row = dict.fromkeys(COLUMNS)
         # A lost device still has an XID to tell: why it is lost.
-        self._fill(row, self._xid_query, now_s)
+        if self._xid_query.question not in self._driver.untold:
+            self._fill(row, self._xid_query, now_s)
         if self.lost is not None and now_s < self._lost_until_s:
             return row
         was_lost, self._answers.lost = self.lost is not None, None
@@ -84,7 +99,7 @@ class Device:
         self.close()
         self._answers.restart()
 
-    def _fill(self, row: Row, query: NvmlQuery, now_s: float) -> None:
+    def _fill(self, row: Row, query: Query, now_s: float) -> None:
         values = self._answers.ask(query, now_s, even_lost=query is self._xid_query)
         if values is None:
             return
@@ -93,11 +108,11 @@ class Device:
                 row[column] = _rounded(self._rates.setdefault(column, Rate()).update(value, now_s))
             else:
                 row[column] = value
-            told = value is not None or query.columns == gpm.COLUMNS
+            told = value is not None or query.columns in _INTERVALS
             (self._blank.discard if told else self._blank.add)(column)
 
     def _words(self, why: str | None) -> str | None:
-        if why is None or not self._mig or not why.startswith("not supported"):
+        if why is None or not self.mig or not why.startswith("not supported"):
             return why
         return f"{why} while MIG is on"
 
@@ -114,7 +129,7 @@ class Device:
         """Why columns are not measured, by column."""
         if self.lost is not None:
             return {column: self.lost for column in COLUMNS if column != "xid"}
-        reasons = {column: BLANK for column in COLUMNS if column in self._blank}
+        reasons = {column: BLANK for column in COLUMNS if column in self._blank} | dict(self._driver.untold)
         for query in (self._xid_query, *self._queries):
             why = self._words(self._answers.reason(query.question))
             if query.question.startswith("pcie_rx") and why is not None:
@@ -124,11 +139,11 @@ class Device:
         return reasons
 
     def close(self) -> None:
-        """Give back what NVML holds for it; a driver that is gone holds nothing."""
+        """Give back what the driver holds for it; a driver that is gone holds nothing."""
         for part in (self._gpm, self._xids):
             try:
-                part.close(self._nvml)
-            except self._nvml.NVMLError:
+                part.close(self._driver.library)
+            except self._driver.errors():
                 continue
 
 

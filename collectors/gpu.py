@@ -4,44 +4,46 @@ Rule of this file: a node without GPUs, without a driver or with lost devices is
 """
 
 import logging
-from collections.abc import Callable
-from typing import Any
 
-from paceline.gpu.driver import errors, is_lost, reason
+from paceline.gpu.driver import Driver, Load, opened
 from paceline.gpu.sample_rows import Row
 
 from .device import Device
+from .mig import MigInstance, instances
 from .pcie import Throughput
 
 log = logging.getLogger("paceline.collect.gpu")
 #: Seconds until a driver that is absent, or whose devices are all lost, is looked for again.
 RECONNECT_S = 60.0
-WITHOUT_BINDING = "nvidia-ml-py is not installed; pip install 'paceline[collectors]'"
 
 
 class Gpus:
-    """The node's devices, in NVML's order. ``load`` gives the NVML-like object."""
+    """The node's devices, in the driver's order, and behind them the instances of those under MIG.
 
-    def __init__(self, load: Callable[[], Any]) -> None:
-        self.nvml: Any = None
-        self.devices: list[Device] = []
-        #: Why there are no devices at all, or None where NVML answers.
+    ``loads`` give the drivers to try: the first that has a GPU is measured by, else the first that opens.
+    """
+
+    def __init__(self, *loads: Load) -> None:
+        self.driver: Driver | None = None
+        self.devices: list[Device | MigInstance] = []
+        #: Why there are no devices at all, or None where a driver answers.
         self.absent: str | None = "not looked for yet"
-        self._load = load
+        self._loads = loads
         self._missing: dict[int, str] = {}
         self._throughput: Throughput | None = None
         self._look_again_s = float("-inf")
         self._lost: dict[str, str | None] = {}
+        self._beside: set[str] = set()
 
     def look(self, now_s: float) -> bool:
         """Find driver and devices that are not there yet, when it is time; return whether that changed anything."""
         if now_s < self._look_again_s:
             return False
         self._look_again_s = now_s + RECONNECT_S
-        if self.nvml is None or (self.devices and all(device.lost is not None for device in self.devices)):
+        if self.driver is None or (self.devices and all(device.lost is not None for device in self.devices)):
             return self._look_again()
-        opened = [self._open(index) for index in list(self._missing)]
-        return any(opened)
+        changed = [self._open(self.driver, index) for index in list(self._missing)]
+        return self._part(self.driver) or any(changed)
 
     def _look_again(self) -> bool:
         told, before, missing = self.absent, self.uuids, self._missing
@@ -53,48 +55,60 @@ class Gpus:
         return self.absent is None and (told is not None or before != self.uuids)
 
     def _connect(self) -> str | None:
-        """Open NVML and its devices; return why that failed."""
-        try:
-            nvml = self._load()
-        except ModuleNotFoundError:
-            return WITHOUT_BINDING
-        try:
-            nvml.nvmlInit()
-        except nvml.NVMLError as error:
-            return reason(nvml, error)
-        self.nvml, self._throughput = nvml, Throughput(nvml)
-        try:
-            count = nvml.nvmlDeviceGetCount()
-        except errors(nvml) as error:
-            self._disconnect()
-            return reason(nvml, error)
+        """Choose a driver and open its devices; return why there is none."""
+        drivers, why = opened(self._loads)
+        counted: list[tuple[Driver, int]] = []
+        for driver in drivers:
+            try:
+                counted.append((driver, driver.count()))
+            except driver.errors() as error:
+                why.append(driver.reason(error))
+                _close(driver)
+        if not counted:
+            return "; ".join(why)
+        # The first that has a GPU; the sort is stable.
+        counted.sort(key=lambda one: one[1] == 0)
+        (driver, count), others = counted[0], counted[1:]
+        for other, seen in others:
+            if seen and other.name not in self._beside:
+                self._beside.add(other.name)
+                log.warning("GPUs are measured by %s; those of %s beside them are not", driver.name, other.name)
+            _close(other)
+        log.info("%d GPUs, measured by %s", count, driver.name)
+        self.driver, self._throughput = driver, Throughput(driver)
         self._missing = {index: why for index, why in self._missing.items() if index < count}
         for index in range(count):
-            self._open(index)
+            self._open(driver, index)
+        self._part(driver)
         return None
 
-    def _open(self, index: int) -> bool:
+    def _open(self, driver: Driver, index: int) -> bool:
         """Open device ``index``; note why that fails."""
         assert self._throughput is not None
         try:
-            handle = self.nvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = self.nvml.nvmlDeviceGetUUID(handle)
-        except errors(self.nvml) as error:
-            why = reason(self.nvml, error)
+            handle = driver.handle(index)
+            uuid = driver.uuid(handle)
+        except driver.errors() as error:
+            why = driver.reason(error)
             if self._missing.get(index) != why:
                 log.warning("GPU %d not measured: %s", index, why)
             self._missing[index] = why
             return False
         self._missing.pop(index, None)
-        self.devices.append(Device(self.nvml, index, handle, uuid, self._throughput, bool(self._mig(handle))))
+        self.devices.append(Device(driver, index, handle, uuid, self._throughput))
         self.devices.sort(key=lambda device: device.index)
         return True
 
-    def _mig(self, handle: Any) -> bool | None:
-        try:
-            return bool(self.nvml.nvmlDeviceGetMigMode(handle)[0])
-        except errors(self.nvml):
-            return None
+    def _part(self, driver: Driver) -> bool:
+        """Look at the instances of GPUs under MIG, which come and go; return whether they are others than before."""
+        gpus = [device for device in self.devices if isinstance(device, Device)]
+        before = [device.uuid for device in self.devices if isinstance(device, MigInstance)]
+        first = max([*(gpu.index for gpu in gpus), *self._missing], default=-1) + 1
+        found = instances(driver, gpus, first)
+        if before == [one.uuid for one in found]:
+            return False
+        self.devices = [*gpus, *found]
+        return True
 
     @property
     def uuids(self) -> list[str]:
@@ -103,7 +117,7 @@ class Gpus:
 
     @property
     def missing(self) -> dict[str, str]:
-        """The devices that NVML counts but does not open, and why."""
+        """The devices that the driver counts but does not open, and why."""
         return {f"device[{index}]": why for index, why in self._missing.items()}
 
     def sample(self, now_s: float) -> list[tuple[str, Row]]:
@@ -135,14 +149,18 @@ class Gpus:
             self._throughput.close()
         for device in self.devices:
             device.close()
-        if self.nvml is not None:
-            try:
-                self.nvml.nvmlShutdown()
-            except self.nvml.NVMLError as error:
-                if not is_lost(self.nvml, error):
-                    log.warning("NVML does not shut down: %s", reason(self.nvml, error))
-        self.nvml, self.devices, self._missing, self._throughput = None, [], {}, None
+        if self.driver is not None:
+            _close(self.driver)
+        self.driver, self.devices, self._missing, self._throughput = None, [], {}, None
 
     def close(self) -> None:
         """Give everything back to the driver."""
         self._disconnect()
+
+
+def _close(driver: Driver) -> None:
+    try:
+        driver.close()
+    except driver.errors() as error:
+        if not driver.is_lost(error):
+            log.warning("%s does not shut down: %s", driver.name, driver.reason(error))

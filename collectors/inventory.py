@@ -12,22 +12,23 @@ from typing import Any
 import psutil
 
 from paceline.events import DeviceDescribed
-from paceline.gpu.driver import errors, reason
-from paceline.gpu.readings import Value, scaled, whole
+from paceline.gpu.driver import Driver
 
+from . import mig
 from .device import Device
 from .gpu import Gpus
+from .mig import MigInstance
 
 
 def describe(gpus: Gpus, time_s: float, proc: Path = Path("/proc")) -> dict[str, Any]:
     """The inventory of this node, with the GPUs that are open now: NodeDescribed's fields but the producer's."""
     why = gpus.missing if gpus.absent is None else {"devices": gpus.absent}
-    ask = _Asker(gpus.nvml, why)
-    return describe_host(time_s, why, proc) | {
-        "driver": ask.text("driver", lambda nvml: nvml.nvmlSystemGetDriverVersion()),
-        "cuda": ask.text("cuda", lambda nvml: _cuda(nvml.nvmlSystemGetCudaDriverVersion_v2())),
-        "devices": [_device(ask, device) for device in gpus.devices],
-    }
+    told = describe_host(time_s, why, proc)
+    driver = gpus.driver
+    if driver is None:
+        return told | {"devices": []}
+    versions = {name: _ask(driver, call, name, why) for name, call in driver.versions.items()}
+    return told | versions | {"devices": [_device(driver, device, why) for device in gpus.devices]}
 
 
 def describe_host(time_s: float, why: dict[str, str], proc: Path = Path("/proc")) -> dict[str, Any]:
@@ -45,64 +46,20 @@ def describe_host(time_s: float, why: dict[str, str], proc: Path = Path("/proc")
     }
 
 
-class _Asker:
-    """Asks NVML and notes why there is no answer."""
-
-    def __init__(self, nvml: Any, why: dict[str, str]) -> None:
-        self._nvml = nvml
-        self._why = why
-
-    def _ask(self, name: str, call: Callable[[Any], Any]) -> Any:
-        if self._nvml is None:
-            return None
-        try:
-            return call(self._nvml)
-        except errors(self._nvml) as error:
-            self._why[name] = reason(self._nvml, error)
-            return None
-
-    def text(self, name: str, call: Callable[[Any], Any]) -> str | None:
-        answer = self._ask(name, call)
-        return None if answer is None else str(answer)
-
-    def count(self, name: str, call: Callable[[Any], Any]) -> int | None:
-        return whole(self._ask(name, call))
-
-    def measure(self, name: str, call: Callable[[Any], Any], factor: float) -> float | None:
-        return scaled(self._ask(name, call), factor)
-
-    def yes(self, name: str, call: Callable[[Any], Any]) -> bool | None:
-        answer: Value = self._ask(name, call)
-        return None if answer is None else bool(answer)
+def _ask(driver: Driver, call: Callable[..., Any], name: str, why: dict[str, str], *handle: Any) -> Any:
+    """The answer; None with the reason noted in ``why`` where there is none."""
+    try:
+        return call(driver.library, *handle)
+    except driver.errors() as error:
+        why[name] = driver.reason(error)
+        return None
 
 
-def _device(ask: _Asker, device: Device) -> DeviceDescribed:
-    handle, at = device.handle, f"[{device.index}]"
-    return DeviceDescribed(
-        index=device.index,
-        uuid=device.uuid,
-        name=ask.text(f"name{at}", lambda nvml: nvml.nvmlDeviceGetName(handle)) or "unknown GPU",
-        pci_bus_id=ask.text(f"pci_bus_id{at}", lambda nvml: nvml.nvmlDeviceGetPciInfo(handle).busId),
-        memory_total_bytes=ask.count(
-            f"memory_total_bytes{at}", lambda nvml: nvml.nvmlDeviceGetMemoryInfo(handle).total
-        ),
-        power_limit_w=ask.measure(
-            f"power_limit_w{at}", lambda nvml: nvml.nvmlDeviceGetEnforcedPowerLimit(handle), 1e-3
-        ),
-        pcie_generation_max=ask.count(
-            f"pcie_generation_max{at}", lambda nvml: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)
-        ),
-        pcie_width_max=ask.count(f"pcie_width_max{at}", lambda nvml: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
-        sm_clock_max_mhz=ask.count(
-            f"sm_clock_max_mhz{at}", lambda nvml: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)
-        ),
-        mig=ask.yes(f"mig{at}", lambda nvml: nvml.nvmlDeviceGetMigMode(handle)[0]),
-    )
-
-
-def _cuda(version: int) -> str:
-    """13020 as people write it: 13.2."""
-    return f"{version // 1000}.{version % 1000 // 10}"
+def _device(driver: Driver, device: Device | MigInstance, why: dict[str, str]) -> DeviceDescribed:
+    rated = driver.rated if isinstance(device, Device) else mig.RATED
+    told = {name: _ask(driver, call, f"{name}[{device.index}]", why, device.handle) for name, call in rated.items()}
+    name = told.pop("name", None) or "unknown GPU"
+    return DeviceDescribed(index=device.index, uuid=device.uuid, name=name, parent=device.parent, **told)
 
 
 def _cpu_model(path: Path) -> str | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from paceline.gpu.driver import errors, is_passing, reason
+from paceline.gpu.driver import Driver
 from paceline.gpu.readings import Value, scaled
 from paceline.gpu.refusals import Refusals
 from paceline.supervised import SupervisedThread
@@ -32,8 +32,8 @@ class _Reading:
 class Throughput:
     """Reads the throughput of the devices asked about, until closed."""
 
-    def __init__(self, nvml: Any, clock: Callable[[], float] = time.monotonic) -> None:
-        self._nvml = nvml
+    def __init__(self, driver: Driver, clock: Callable[[], float] = time.monotonic) -> None:
+        self._driver = driver
         self._clock = clock
         self._readings: dict[int, _Reading] = {}
         self._stop = threading.Event()
@@ -59,12 +59,13 @@ class Throughput:
     def _read(self, reading: _Reading) -> None:
         if not reading.refusals.due(_QUESTION, self._clock()):
             return
-        kinds = (self._nvml.NVML_PCIE_UTIL_RX_BYTES, self._nvml.NVML_PCIE_UTIL_TX_BYTES)
+        nvml = self._driver.library
+        kinds = (nvml.NVML_PCIE_UTIL_RX_BYTES, nvml.NVML_PCIE_UTIL_TX_BYTES)
         try:
-            values = tuple(scaled(self._nvml.nvmlDeviceGetPcieThroughput(reading.device, kind), 1e3) for kind in kinds)
-        except errors(self._nvml) as error:
-            passing = is_passing(self._nvml, error)
-            reading.refusals.refused(_QUESTION, reason(self._nvml, error), self._clock(), passing=passing)
+            values = tuple(scaled(nvml.nvmlDeviceGetPcieThroughput(reading.device, kind), 1e3) for kind in kinds)
+        except self._driver.errors() as error:
+            passing = self._driver.is_passing(error)
+            reading.refusals.refused(_QUESTION, self._driver.reason(error), self._clock(), passing=passing)
             return
         reading.values, reading.at_s = values, self._clock()
         reading.refusals.answered(_QUESTION)

@@ -1,21 +1,22 @@
 """Which process uses which GPU, and the job and rank it belongs to.
 
-Rule of this file: of a process's environment, only the job's id and the rank leave it. A process id that NVML gives may
-belong to another process namespace: a job is claimed only for a process that has an NVIDIA device open.
+Rule of this file: of a process's environment, only the job's id and the rank leave it. A process id that a driver gives
+may belong to another process namespace: a job is claimed only for a process that has one of its device files open.
 """
 
 import pwd
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from paceline.events import DeviceProcess
-from paceline.gpu.driver import errors, reason
-from paceline.gpu.readings import whole
+from paceline.gpu.driver import Driver, Running
 from paceline.identity import job_of
 from paceline.settings import SettingError
 
 from .device import Device
+from .mig import MigInstance
 
 COLUMN = "processes"
 
@@ -43,14 +44,17 @@ class ProcessOwners:
         self._proc = proc
         self._owners: dict[int, _Seen] = {}
 
-    def of(self, pid: int, name: Callable[[int], str]) -> Owner:
-        """The owner of ``pid``; ``name`` is asked where /proc does not tell the name."""
+    def of(self, pid: int, files: tuple[str, ...], name: Callable[[int], str]) -> Owner:
+        """The owner of ``pid``; ``name`` is asked where /proc does not tell the name.
+
+        ``files`` is how the paths of device files begin, one of which the process must have open.
+        """
         born = self._born(pid)
         seen = self._owners.get(pid)
         # A process that has not opened its GPU yet, or has gone, is asked again.
         if seen is not None and seen.born == born and seen.owner.job is not None:
             return seen.owner
-        owner = self._look(pid, name)
+        owner = self._look(pid, files, name)
         self._owners[pid] = _Seen(born, owner)
         return owner
 
@@ -65,7 +69,7 @@ class ProcessOwners:
         except (OSError, IndexError):
             return ""
 
-    def _look(self, pid: int, name: Callable[[int], str]) -> Owner:
+    def _look(self, pid: int, files: tuple[str, ...], name: Callable[[int], str]) -> Owner:
         folder = self._proc / str(pid)
         try:
             title = (folder / "comm").read_text(errors="replace").strip()
@@ -73,7 +77,7 @@ class ProcessOwners:
             return Owner(name(pid), None, None, None)
         try:
             uid = folder.stat().st_uid
-            environ = read_environ(folder / "environ") if _has_gpu_open(folder) else {}
+            environ = read_environ(folder / "environ") if _has_gpu_open(folder, files) else {}
         except OSError:
             # Another user's process, or one that has just ended.
             return Owner(title, None, None, None)
@@ -105,10 +109,8 @@ def read_environ(path: Path) -> dict[str, str]:
     return {key.decode(errors="replace"): value.decode(errors="replace") for key, sign, value in pairs if sign}
 
 
-def _has_gpu_open(folder: Path) -> bool:
-    return any(
-        str(link.readlink()).startswith("/dev/nvidia") for link in (folder / "fd").iterdir() if link.is_symlink()
-    )
+def _has_gpu_open(folder: Path, files: tuple[str, ...]) -> bool:
+    return any(str(link.readlink()).startswith(files) for link in (folder / "fd").iterdir() if link.is_symlink())
 
 
 def _user(uid: int) -> str:
@@ -118,28 +120,32 @@ def _user(uid: int) -> str:
         return str(uid)
 
 
-def processes(nvml: Any, devices: list[Device], owners: ProcessOwners) -> tuple[list[DeviceProcess], dict[str, str]]:
-    """The processes on ``devices``, by place in that list, and why some devices do not tell."""
+def processes(
+    driver: Driver | None, devices: Sequence[Device | MigInstance], owners: ProcessOwners
+) -> tuple[list[DeviceProcess], dict[str, str]]:
+    """The processes on ``devices``, by place in that list, and why some devices do not tell.
+
+    One that an instance of a GPU tells is not told of the whole GPU again.
+    """
     running: list[DeviceProcess] = []
     why: dict[str, str] = {}
+    parts = {device.parent for device in devices if device.parent}
     for place, device in enumerate(devices):
+        if driver is None or device.uuid in parts:
+            continue
         try:
-            answered = nvml.nvmlDeviceGetComputeRunningProcesses(device.handle)
-        except errors(nvml) as error:
-            why[f"{COLUMN}[{device.index}]"] = reason(nvml, error)
+            answered = driver.running(device.handle)
+        except driver.errors() as error:
+            why[f"{COLUMN}[{device.index}]"] = driver.reason(error)
             continue
         for process in answered:
-            owner = owners.of(process.pid, lambda pid: _name(nvml, pid))
-            used = whole(process.usedGpuMemory)
-            running.append(DeviceProcess(device=place, pid=process.pid, used_bytes=used, **owner._asdict()))
+            owner = owners.of(process.pid, driver.files, partial(_name, driver, process))
+            running.append(
+                DeviceProcess(device=place, pid=process.pid, used_bytes=process.used_bytes, **owner._asdict())
+            )
     owners.keep({process.pid for process in running})
     return running, why
 
 
-def _name(nvml: Any, pid: int) -> str:
-    try:
-        return str(nvml.nvmlSystemGetProcessName(pid)).rpartition("/")[2]
-    except errors(nvml):
-        return ""
-    except UnicodeDecodeError:
-        return ""
+def _name(driver: Driver, process: Running, pid: int) -> str:
+    return process.name or driver.process_name(pid)

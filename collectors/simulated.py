@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from paceline.gpu.driver import real
+from paceline.gpu.nvml import real
 
 pynvml = real()
 GIB = 1024**3
@@ -36,7 +36,10 @@ class SimulatedGpu:
         self.xids: list[int] = []
         self.processes: list[tuple[int, int | None]] = []
         self.mig = False
+        #: Instances under MIG: by place, None where none is.
+        self.instances: list[SimulatedInstance | None] = []
         self.links = 18
+        self.links_up = 18
         self.gpm = True
         self.state: dict[str, Any] = dict(_IDLE) | state
 
@@ -58,7 +61,23 @@ _IDLE: dict[str, Any] = {
     "ecc": (0, 0),
     "retired": (0, 0),
     "remapped": (0, 0),
+    "nvlink_crc": 0,
+    "nvlink_recoveries": 0,
 }
+
+
+class SimulatedInstance:
+    """An instance of ``gpu`` under MIG, of so many of its seven slices."""
+
+    def __init__(self, gpu: SimulatedGpu, number: int, slices: int = 1, compute_slices: int | None = None) -> None:
+        self.gpu = gpu
+        self.index = gpu.index
+        self.uuid = f"MIG-51ed{gpu.index:04x}-{number:04x}-4000-8000-00000000{gpu.index:04x}"
+        self.slices = slices
+        self.compute_slices = slices if compute_slices is None else compute_slices
+        self.total_bytes = slices * 10 * GIB
+        self.used_bytes = 3 * GIB
+        self.processes: list[tuple[int, int | None]] = []
 
 
 class SimulatedNvml:
@@ -81,8 +100,14 @@ class SimulatedNvml:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_FUNCTION_NOT_FOUND)
         return attribute
 
-    def _ask(self, call: str, gpu: SimulatedGpu) -> SimulatedGpu:
+    def _ask(self, call: str, gpu: Any) -> Any:
         self.calls.append((call, gpu.index))
+        if isinstance(gpu, SimulatedInstance):
+            # "with some restrictions" (nvml.h): what is the GPU's alone is not supported of an instance.
+            if call not in _OF_AN_INSTANCE:
+                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+            self._ask(call, gpu.gpu)
+            return gpu
         if not self.initialized:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
         if gpu.lost is not None:
@@ -114,21 +139,26 @@ class SimulatedNvml:
         return len(self.gpus)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> SimulatedGpu:
-        return self._ask("nvmlDeviceGetHandleByIndex", self.gpus[index])
+        gpu = self.gpus[index]
+        self._ask("nvmlDeviceGetHandleByIndex", gpu)
+        return gpu
 
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> SimulatedGpu:
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> "SimulatedGpu | SimulatedInstance":
         for gpu in self.gpus:
-            if gpu.uuid == uuid:
-                return self._ask("nvmlDeviceGetHandleByUUID", gpu)
+            for one in (gpu, *gpu.instances):
+                if one is not None and one.uuid == uuid:
+                    self._ask("nvmlDeviceGetHandleByUUID", gpu)
+                    return one
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 
     # --- what a device is ---------------------------------------------------------------------------------------------
 
     def nvmlDeviceGetUUID(self, gpu: SimulatedGpu) -> str:
-        return self._ask("nvmlDeviceGetUUID", gpu).uuid
+        return str(self._ask("nvmlDeviceGetUUID", gpu).uuid)
 
     def nvmlDeviceGetName(self, gpu: SimulatedGpu) -> str:
-        return self._ask("nvmlDeviceGetName", gpu).name
+        whole = self._ask("nvmlDeviceGetName", gpu)
+        return f"{whole.gpu.name} MIG" if isinstance(whole, SimulatedInstance) else str(whole.name)
 
     def nvmlDeviceGetPciInfo(self, gpu: SimulatedGpu) -> Any:
         self._ask("nvmlDeviceGetPciInfo", gpu)
@@ -137,6 +167,40 @@ class SimulatedNvml:
     def nvmlDeviceGetMigMode(self, gpu: SimulatedGpu) -> list[int]:
         self._ask("nvmlDeviceGetMigMode", gpu)
         return [int(gpu.mig), int(gpu.mig)]
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, gpu: SimulatedGpu) -> int:
+        """Zero where MIG is off, else how many there can be: seven."""
+        return 7 if self._ask("nvmlDeviceGetMaxMigDeviceCount", gpu).mig else 0
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: SimulatedGpu, index: int) -> SimulatedInstance:
+        found = self._ask("nvmlDeviceGetMigDeviceHandleByIndex", gpu).instances[index : index + 1]
+        if not found or found[0] is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return found[0]  # type: ignore[no-any-return]
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, instance: SimulatedInstance) -> SimulatedGpu:
+        return instance.gpu
+
+    def nvmlDeviceGetAttributes_v2(self, instance: SimulatedInstance) -> Any:
+        self._ask("nvmlDeviceGetAttributes_v2", instance)
+        answer = pynvml.c_nvmlDeviceAttributes()
+        answer.computeInstanceSliceCount = instance.compute_slices
+        answer.gpuInstanceSliceCount = instance.slices
+        # NVML leaves out what it keeps for itself: a 10gb instance has some 9.8 GiB.
+        answer.memorySizeMB = instance.total_bytes // 1024**2 - 144
+        return answer
+
+    def nvmlDeviceGetNvLinkState(self, gpu: SimulatedGpu, link: int) -> int:
+        self._ask("nvmlDeviceGetNvLinkState", gpu)
+        if link >= gpu.links:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT if gpu.links else pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return int(link < gpu.links_up)
+
+    def nvmlDeviceGetNvLinkErrorCounter(self, gpu: SimulatedGpu, link: int, counter: int) -> int:
+        self._ask("nvmlDeviceGetNvLinkErrorCounter", gpu)
+        crc = counter in (pynvml.NVML_NVLINK_ERROR_DL_CRC_FLIT, pynvml.NVML_NVLINK_ERROR_DL_CRC_DATA)
+        # All of the first link, and half of it each of the two kinds of counters.
+        return int(gpu.state["nvlink_crc" if crc else "nvlink_recoveries"]) // 2 if link == 0 else 0
 
     def nvmlDeviceGetMaxPcieLinkGeneration(self, gpu: SimulatedGpu) -> int:
         return int(self._ask("nvmlDeviceGetMaxPcieLinkGeneration", gpu).state["generation"])
@@ -162,6 +226,9 @@ class SimulatedNvml:
     def nvmlDeviceGetMemoryInfo(self, gpu: SimulatedGpu, version: int | None = None) -> Any:
         self._ask("nvmlDeviceGetMemoryInfo_v2" if version else "nvmlDeviceGetMemoryInfo", gpu)
         answer = pynvml.c_nvmlMemory_v2_t() if version else pynvml.c_nvmlMemory_t()
+        if isinstance(gpu, SimulatedInstance):
+            answer.total, answer.used = gpu.total_bytes, gpu.used_bytes
+            return answer
         answer.total, answer.used = gpu.state["total_bytes"], gpu.state["used_bytes"]
         if not version:
             answer.used += gpu.state["reserved_bytes"]
@@ -215,14 +282,15 @@ class SimulatedNvml:
 
     def nvmlDeviceGetFieldValues(self, gpu: SimulatedGpu, ids: list[Any]) -> list[Any]:
         self._ask("nvmlDeviceGetFieldValues", gpu)
-        return [self._field(gpu, item[0] if isinstance(item, tuple) else item) for item in ids]
+        return [self._field(gpu, *(item if isinstance(item, tuple) else (item, 0))) for item in ids]
 
-    def _field(self, gpu: SimulatedGpu, field_id: int) -> Any:
+    def _field(self, gpu: SimulatedGpu, field_id: int, scope: int) -> Any:
         name = next(name for name in _FIELDS if getattr(pynvml, name) == field_id)
         answer = pynvml.c_nvmlFieldValue_t()
         answer.fieldId, answer.valueType = field_id, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
         answer.nvmlReturn = gpu.refuse.get(name, 0)
-        answer.value.ullVal = int(_FIELDS[name](gpu, self._elapsed_s()))
+        first = name not in _OF_A_LINK or scope == 0  # What is asked link by link is all on the first link.
+        answer.value.ullVal = int(_FIELDS[name](gpu, self._elapsed_s())) if first else 0
         return answer
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: SimulatedGpu) -> list[Any]:
@@ -280,6 +348,12 @@ _GPM = {
     pynvml.NVML_GPM_METRIC_ANY_TENSOR_UTIL: 0.6,
     pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL: 0.5,
 }
+_OF_A_LINK = {"NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"}
+#: What an instance under MIG answers itself.
+_OF_AN_INSTANCE = {
+    *("nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"),
+    *("nvmlDeviceGetAttributes_v2", "nvmlDeviceGetComputeRunningProcesses"),
+}
 _FIELDS: dict[str, Callable[[SimulatedGpu, float], float]] = {
     "NVML_FI_DEV_MEMORY_TEMP": lambda gpu, at_s: gpu.state["memory_temperature"],
     "NVML_FI_DEV_PCIE_COUNT_RX_BYTES": lambda gpu, at_s: gpu.state.get("pcie_rx", 2e9 * at_s),
@@ -287,6 +361,12 @@ _FIELDS: dict[str, Callable[[SimulatedGpu, float], float]] = {
     "NVML_FI_DEV_NVLINK_LINK_COUNT": lambda gpu, at_s: gpu.links,
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX": lambda gpu, at_s: 4e7 * at_s,
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX": lambda gpu, at_s: 4e7 * at_s,
+    "NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": lambda gpu, at_s: gpu.state["nvlink_crc"],
+    "NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": lambda gpu, at_s: 0,
+    "NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": lambda gpu, at_s: 0,
+    "NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": lambda gpu, at_s: gpu.state["nvlink_recoveries"],
+    "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS": lambda gpu, at_s: gpu.state["nvlink_recoveries"],
+    "NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON": lambda gpu, at_s: 26_562,
     "NVML_FI_DEV_RETIRED_SBE": lambda gpu, at_s: gpu.state["retired"][0],
     "NVML_FI_DEV_RETIRED_DBE": lambda gpu, at_s: gpu.state["retired"][1],
 }

@@ -34,6 +34,9 @@ def sample_columns(event: type[msgspec.Struct]) -> tuple[str, ...]:
     return tuple(name for name in event.__struct_fields__ if name not in _NOT_COLUMNS)
 
 
+#: Columns of node samples that came later: empty from an older producer.
+LATER_COLUMNS = ("nvlink_crc_errors", "nvlink_errors", "nvlink_rated_bytes_per_s")
+
 #: Per batch type, the groups of lists that must be equally long.
 _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
     events.OpTimings: (
@@ -45,7 +48,7 @@ _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
         ("groups", "group_sizes"),
         ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
     ),
-    events.DeviceSamples: (sample_columns(events.DeviceSamples),),
+    events.DeviceSamples: (tuple(name for name in sample_columns(events.DeviceSamples) if name not in LATER_COLUMNS),),
     events.HostSamples: (sample_columns(events.HostSamples),),
 }
 
@@ -59,6 +62,7 @@ _INDICES: dict[type, tuple[tuple[str, str], ...]] = {
 #: Per batch type, columns that may be left out, and the one that they are as long as otherwise.
 _OPTIONAL: dict[type, tuple[tuple[str, str], ...]] = {
     events.OpTimings: (("dp", "ranks"), ("tp", "ranks"), ("pp", "ranks")),
+    events.DeviceSamples: tuple((name, "device") for name in LATER_COLUMNS),
 }
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.gpu import driver
+from paceline.gpu.nvml import real
 from paceline.kafka import clients, compat
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.reach import attempt
@@ -56,7 +56,7 @@ def versions() -> list[Check]:
 def nvml() -> Check:
     """Whether this machine's GPUs can be asked."""
     try:
-        binding = driver.real()
+        binding = real()
     except ModuleNotFoundError:
         mend = "pip install 'paceline[collectors]' where there are GPUs"
         return Check("nvml", "warn", "nvidia-ml-py is not installed: GPUs are not measured here", mend)

@@ -8,7 +8,8 @@ from paceline.events.base import Accounted, Index, Number, Produced, Seconds, Ti
 
 
 class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU as NVML names it."""
+    """One GPU as its driver names it, or an instance of one under MIG: ``parent`` is the UUID of its GPU, ``profile``
+    its size (``1g.10gb``), and ``index`` counts on behind the GPUs."""
 
     index: Whole
     uuid: str
@@ -20,6 +21,8 @@ class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
     pcie_width_max: Whole | None = None
     sm_clock_max_mhz: Whole | None = None
     mig: bool | None = None
+    parent: str | None = None
+    profile: str | None = None
 
 
 class NodeDescribed(Produced, frozen=True, kw_only=True):
@@ -54,9 +57,14 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
 
     ``device`` indexes ``uuids``; every column has one entry a row, and a column that the card does not answer holds
     only ``None``. Where no GPU of the node opens there are no rows; ``not_measured`` says why, as ``device[N]`` by the
-    driver's number. ``throttle_reasons`` is NVML's bit mask of clock-event reasons. Counters are as NVML gives them
-    (since driver load); rates are over the interval since the previous sample. ``dcgm`` has, from a dcgm-exporter, the
-    columns that NVML has not: by DCGM's field name, in DCGM's unit, an entry a row.
+    driver's number. ``throttle_reasons`` is NVML's bit mask of clock-event reasons. Counters are as the driver gives
+    them (since it was loaded); rates are over the interval since the previous sample. ``dcgm`` has, from a
+    dcgm-exporter, the columns that NVML has not: by DCGM's field name, in DCGM's unit, an entry a row.
+
+    The links between GPUs are NVLink, or AMD's XGMI: ``nvlink_crc_errors`` counts damaged transfers that were repaired,
+    ``nvlink_errors`` what a link did not repair by itself (replays and recoveries), all links together;
+    ``nvlink_rated_bytes_per_s`` is what those that are up carry in one direction. An older producer leaves the three
+    out: they are empty then. An instance of a GPU under MIG is a device of its own, ``MIG-…``.
     """
 
     node: str
@@ -94,6 +102,9 @@ class DeviceSamples(Produced, frozen=True, kw_only=True):
     processes: list[DeviceProcess] = []
     not_measured: dict[str, str] = {}
     dcgm: dict[Word, list[Number | None]] = {}
+    nvlink_crc_errors: list[Whole | None] = []
+    nvlink_errors: list[Whole | None] = []
+    nvlink_rated_bytes_per_s: list[Number | None] = []
 
 
 class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):

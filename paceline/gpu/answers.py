@@ -5,8 +5,8 @@ Rule of this file: no answer is None with a reason, never 0 and never an error. 
 
 from typing import Any
 
-from paceline.gpu.driver import errors, is_lost, is_passing, reason
-from paceline.gpu.queries import Ask, NvmlQuery
+from paceline.gpu.driver import Driver
+from paceline.gpu.queries import Ask, Query
 from paceline.gpu.readings import Value
 from paceline.gpu.refusals import Refusals
 
@@ -14,15 +14,15 @@ from paceline.gpu.refusals import Refusals
 class Answers:
     """What ``handle`` answers. ``lost`` says why the whole device is gone, as of the last question."""
 
-    def __init__(self, nvml: Any, handle: Any) -> None:
+    def __init__(self, driver: Driver, handle: Any) -> None:
         self.lost: str | None = None
-        self._nvml = nvml
+        self._driver = driver
         self._handle = handle
         self._refusals = Refusals()
         self._way: dict[str, Ask] = {}
         self._asked: dict[str, tuple[float, tuple[Value, ...]]] = {}
 
-    def ask(self, query: NvmlQuery, now_s: float, *, even_lost: bool = False) -> tuple[Value, ...] | None:
+    def ask(self, query: Query, now_s: float, *, even_lost: bool = False) -> tuple[Value, ...] | None:
         """One value a column, or None where there is no answer.
 
         ``even_lost`` is for questions that a lost device still answers: their failure does not say that it is lost.
@@ -36,11 +36,11 @@ class Answers:
         refused: Exception | None = None
         for way in self._ways(query):
             try:
-                values = way(self._nvml, self._handle)
-            except errors(self._nvml) as error:
+                values = way(self._driver.library, self._handle)
+            except self._driver.errors() as error:
                 refused = refused or error
-                if is_lost(self._nvml, error) and not even_lost:
-                    self.lost = reason(self._nvml, error)
+                if self._driver.is_lost(error) and not even_lost:
+                    self.lost = self._driver.reason(error)
                     return None
                 continue
             self._way[question] = way
@@ -51,11 +51,11 @@ class Answers:
         self._way.pop(question, None)
         self._asked.pop(question, None)
         if refused is not None:
-            passing = is_passing(self._nvml, refused)
-            self._refusals.refused(question, reason(self._nvml, refused), now_s, passing=passing)
+            passing = self._driver.is_passing(refused)
+            self._refusals.refused(question, self._driver.reason(refused), now_s, passing=passing)
         return None
 
-    def _ways(self, query: NvmlQuery) -> tuple[Ask, ...]:
+    def _ways(self, query: Query) -> tuple[Ask, ...]:
         way = self._way.get(query.question)
         return query.ways if way is None else (way,)
 

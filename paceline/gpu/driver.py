@@ -1,64 +1,111 @@
-"""NVML's errors in words, and the connection to the driver.
+"""What Paceline asks of a GPU vendor's library, whichever it is; and which of them are on this machine.
 
-Rule of this file: the only place that imports ``pynvml``, and only when it is asked to. Elsewhere NVML is an object
-with pynvml's names, so a simulated one serves as well.
+Rule of this file: above it nobody knows whose GPUs they are. NVIDIA's side is in ``nvml``, AMD's in ``amd``; a
+simulated library serves as well as the real one.
 """
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from paceline.gpu.queries import UnanswerableError
+from paceline.gpu.queries import Query
+from paceline.gpu.readings import Value
 
-_WORDS = {
-    "NVML_ERROR_NOT_SUPPORTED": "not supported by this GPU",
-    "NVML_ERROR_NO_PERMISSION": "no permission",
-    "NVML_ERROR_FUNCTION_NOT_FOUND": "not known to this driver",
-    "NVML_ERROR_ARGUMENT_VERSION_MISMATCH": "not known to this driver",
-    "NVML_ERROR_INVALID_ARGUMENT": "not known to this driver",
-    "NVML_ERROR_GPU_IS_LOST": "GPU is lost",
-    "NVML_ERROR_RESET_REQUIRED": "GPU needs a reset",
-    "NVML_ERROR_LIBRARY_NOT_FOUND": "no NVIDIA driver (libnvidia-ml.so.1 not found)",
-    "NVML_ERROR_DRIVER_NOT_LOADED": "NVIDIA driver not loaded",
-    "NVML_ERROR_LIB_RM_VERSION_MISMATCH": "NVIDIA library and kernel module differ in version; reboot or reload it",
-}
-_LOST = ("NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED", "NVML_ERROR_UNINITIALIZED")
-_PASSING = (
-    *("NVML_ERROR_TIMEOUT", "NVML_ERROR_IN_USE", "NVML_ERROR_NO_DATA", "NVML_ERROR_NOT_READY"),
-    *("NVML_ERROR_UNKNOWN", "NVML_ERROR_INSUFFICIENT_RESOURCES", "NVML_ERROR_MEMORY"),
-)
+#: What is told once of a device or a driver: what fills it, given the library (and the device).
+Rated = Mapping[str, Callable[[Any, Any], "Value | str | bool"]]
+Versions = Mapping[str, Callable[[Any], str | None]]
 
 
-def errors(nvml: Any) -> tuple[type[Exception], ...]:
-    """What a call may raise instead of an answer; a driver or binding that lacks the call raises AttributeError."""
-    return (nvml.NVMLError, AttributeError, UnanswerableError)
+class AbsentError(Exception):
+    """A library that cannot be used here: why, in a few words."""
 
 
-def reason(nvml: Any, error: Exception) -> str:
-    """Why there is no answer, in a few words."""
-    if isinstance(error, AttributeError):
-        return "not known to this version of nvidia-ml-py"
-    code = getattr(error, "value", None)
-    for name, words in _WORDS.items():
-        if code is not None and code == getattr(nvml, name):
-            return words
-    return f"NVML: {error}" if code is not None else str(error)
+class Running(NamedTuple):
+    """A process on a device; ``name`` is "" where only /proc tells it."""
+
+    pid: int
+    used_bytes: int | None
+    name: str = ""
 
 
-def is_lost(nvml: Any, error: Exception) -> bool:
-    """Whether ``error`` says that the whole device is gone, not only this call."""
-    return getattr(error, "value", None) in [getattr(nvml, name) for name in _LOST]
+class Found(NamedTuple):
+    """A device that a rank named: its handle, and that of the GPU it is a part of, or None where it is all of it."""
+
+    handle: Any
+    whole: Any = None
 
 
-def is_passing(nvml: Any, error: Exception) -> bool:
-    """Whether the cause may pass by itself within seconds."""
-    return getattr(error, "value", None) in [getattr(nvml, name) for name in _PASSING]
+class Driver(Protocol):
+    """One vendor's library. Calls may raise what ``errors`` names, and may take as long as the driver likes."""
+
+    #: For people: "NVML".
+    name: str
+    #: What the calls of ``queries``, ``rated`` and ``versions`` are given first.
+    library: Any
+    queries: tuple[Query, ...]
+    rated: Rated
+    versions: Versions
+    #: Columns that this vendor has no number for, and why.
+    untold: Mapping[str, str]
+    #: How paths of this vendor's device files begin.
+    files: tuple[str, ...]
+
+    def open(self) -> None:
+        """Connect."""
+
+    def close(self) -> None:
+        """Give everything back."""
+
+    def count(self) -> int:
+        """How many GPUs there are."""
+
+    def handle(self, index: int) -> Any:
+        """GPU ``index``."""
+
+    def uuid(self, handle: Any) -> str:
+        """Its name, as ranks and messages have it."""
+
+    def find(self, name: str) -> Found | None:
+        """The device that a rank calls ``name``; None where that is not sure."""
+
+    def remembering(self) -> tuple[Query, ...]:
+        """Questions that need what was answered before: new ones for every device."""
+
+    def running(self, handle: Any) -> list[Running]:
+        """The processes on a device."""
+
+    def process_name(self, pid: int) -> str:
+        """What the driver calls a process, or ""."""
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What a call may raise instead of an answer."""
+
+    def reason(self, error: Exception) -> str:
+        """Why there is no answer, in a few words."""
+
+    def is_lost(self, error: Exception) -> bool:
+        """Whether ``error`` says that the whole device is gone, not only this call."""
+
+    def is_passing(self, error: Exception) -> bool:
+        """Whether the cause may pass by itself within seconds."""
 
 
-def real() -> Any:
-    """The module ``pynvml``.
+#: Gives a driver that is not open yet, or raises AbsentError.
+Load = Callable[[], Driver]
 
-    Raises:
-        ModuleNotFoundError: nvidia-ml-py is not installed.
-    """
-    import pynvml
 
-    return pynvml
+def opened(loads: Sequence[Load]) -> tuple[list[Driver], list[str]]:
+    """The drivers that open, in the order of ``loads``, and why the others do not."""
+    drivers, why = [], []
+    for load in loads:
+        try:
+            driver = load()
+        except AbsentError as error:
+            why.append(str(error))
+            continue
+        try:
+            driver.open()
+        except driver.errors() as error:
+            why.append(driver.reason(error))
+            continue
+        drivers.append(driver)
+    return drivers, why

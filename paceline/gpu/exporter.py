@@ -10,7 +10,7 @@ whole (memory), taken where all of them repeat the GPU's (temperature, power, co
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -221,7 +221,8 @@ def _index(labels: dict[str, str]) -> int | None:
 
 
 def _described(uuid: str, labels: dict[str, str], numbers: dict[str, float]) -> DeviceDescribed:
-    rated = {field: int(numbers[name]) for field, name in _RATED.items() if measured(numbers.get(name)) is not None}
+    known = {field: name for field, name in _RATED.items() if measured(numbers.get(name)) is not None}
+    rated: dict[str, Any] = {field: int(numbers[name]) for field, name in known.items()}
     total = numbers.get("fb_total_bytes")
     return DeviceDescribed(
         index=_index(labels) or 0,

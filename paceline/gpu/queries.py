@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from paceline.gpu.readings import Value, field, ratio, scaled, whole
 
-#: A call: NVML-like object and device handle in, one value a column out.
+#: A call: a vendor's library and device handle in, one value a column out.
 Ask = Callable[[Any, Any], tuple[Value, ...]]
 
 #: For field values that exist per link: all links together.
@@ -26,7 +26,7 @@ class UnanswerableError(Exception):
 
 
 @dataclass(frozen=True)
-class NvmlQuery:
+class Query:
     """One question: the columns it fills and the ways to ask, the best first; the first that answers is kept.
 
     A ``counter`` is published as a rate. ``every_s`` of 0 asks for every row.
@@ -112,8 +112,7 @@ def pcie_bytes(nvml: Any, device: Any) -> tuple[Value, ...]:
 
 
 def _nvlink_bytes(nvml: Any, device: Any) -> tuple[Value, ...]:
-    if not _links(nvml, device):
-        raise UnanswerableError("no NVLink on this GPU")
+    _need_links(nvml, device)
     ids = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
     counters = fields(nvml, device, *((field_id, ALL_LINKS) for field_id in ids))
     return tuple(None if kib is None else kib * KIB for kib in counters)
@@ -123,6 +122,78 @@ def _links(nvml: Any, device: Any) -> bool:
     # The throughput counters of a card without links may answer 0 and call it a success.
     (count,) = nvml.nvmlDeviceGetFieldValues(device, [nvml.NVML_FI_DEV_NVLINK_LINK_COUNT])
     return count.nvmlReturn != 0 or bool(field(count))
+
+
+def _nvlink_errors(nvml: Any, device: Any) -> tuple[Value, ...]:
+    # Totals over all links, of NVLink 1 to 4.
+    _need_links(nvml, device)
+    flit, data, replay, recovery = fields(
+        nvml,
+        device,
+        nvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+        nvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+        nvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+        nvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+    )
+    return _sum(flit, data), _sum(replay, recovery)
+
+
+def _nvlink_errors_of_links(nvml: Any, device: Any) -> tuple[Value, ...]:
+    # The same, link by link, by the older call.
+    crc = (nvml.NVML_NVLINK_ERROR_DL_CRC_FLIT, nvml.NVML_NVLINK_ERROR_DL_CRC_DATA)
+    others = (nvml.NVML_NVLINK_ERROR_DL_REPLAY, nvml.NVML_NVLINK_ERROR_DL_RECOVERY)
+    links = _active_links(nvml, device)
+    return tuple(
+        _sum(*(whole(nvml.nvmlDeviceGetNvLinkErrorCounter(device, link, kind)) for link in links for kind in kinds))
+        for kinds in (crc, others)
+    )
+
+
+def _nvlink5_errors(nvml: Any, device: Any) -> tuple[Value, ...]:
+    # NVLink 5 has no CRC counters; how often a link had to be brought up again is told link by link.
+    recoveries = ((nvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS, link) for link in _active_links(nvml, device))
+    return None, _sum(*fields(nvml, device, *recoveries))
+
+
+def _nvlink_rated(nvml: Any, device: Any) -> tuple[Value, ...]:
+    # MB/s of each active link, in one direction.
+    _need_links(nvml, device)
+    (speed,) = fields(nvml, device, nvml.NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON)
+    return (scaled(speed, 1e6 * len(_active_links(nvml, device))),)
+
+
+def _active_links(nvml: Any, device: Any) -> list[int]:
+    """The links that are up, by number.
+
+    Raises:
+        UnanswerableError: none is.
+        NVMLError: NVML refused the first link.
+    """
+    up = []
+    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            state = nvml.nvmlDeviceGetNvLinkState(device, link)
+        except nvml.NVMLError:
+            if link == 0:
+                raise
+            break  # There are no more.
+        if state:
+            up.append(link)
+    if not up:
+        raise UnanswerableError("no NVLink of this GPU is up")
+    return up
+
+
+def _need_links(nvml: Any, device: Any) -> None:
+    if not _links(nvml, device):
+        raise UnanswerableError("no NVLink on this GPU")
+
+
+def _sum(*counts: Value) -> int | None:
+    """All ``counts`` together; None where one is not told: a sum without it would seem to fall."""
+    if not counts or any(count is None for count in counts):
+        return None
+    return whole(sum(int(count) for count in counts if count is not None))
 
 
 def _ecc(nvml: Any, device: Any) -> tuple[Value, ...]:
@@ -156,20 +227,26 @@ def fields(nvml: Any, device: Any, *ids: Any) -> tuple[Value, ...]:
 #: Every question, in the order of the columns. SM, tensor and DRAM activity (``gpm.py``), blocking PCIe throughput
 #: (``pcie.py``) and XIDs (``xid_listener.py``) keep something between questions and live in their own files.
 QUERIES = (
-    NvmlQuery(("utilization_ratio", "memory_controller_ratio"), (_utilization,)),
-    NvmlQuery(("fb_used_bytes", "fb_total_bytes"), (_memory, _memory_with_reserved)),
-    NvmlQuery(("power_w",), (_power,)),
-    NvmlQuery(("power_limit_w",), (_power_limit,), every_s=SELDOM_S),
-    NvmlQuery(("energy_j",), (_energy,)),
-    NvmlQuery(("temperature_celsius",), (_temperature,)),
-    NvmlQuery(("memory_temperature_celsius",), (_memory_temperature,)),
-    NvmlQuery(("sm_clock_mhz", "memory_clock_mhz"), (_clocks,)),
-    NvmlQuery(("throttle_reasons",), (_event_reasons, _throttle_reasons)),
-    NvmlQuery(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), (pcie_bytes,), kind="counter"),
-    NvmlQuery(("pcie_generation", "pcie_width"), (_pcie_link,)),
-    NvmlQuery(("pcie_replays",), (_pcie_replays,), every_s=SELDOM_S),
-    NvmlQuery(("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"), (_nvlink_bytes,), kind="counter"),
-    NvmlQuery(("ecc_corrected", "ecc_uncorrected"), (_ecc,), every_s=SELDOM_S),
-    NvmlQuery(("retired_pages",), (_retired_pages,), every_s=SELDOM_S),
-    NvmlQuery(("remapped_rows",), (_remapped_rows,), every_s=SELDOM_S),
+    Query(("utilization_ratio", "memory_controller_ratio"), (_utilization,)),
+    Query(("fb_used_bytes", "fb_total_bytes"), (_memory, _memory_with_reserved)),
+    Query(("power_w",), (_power,)),
+    Query(("power_limit_w",), (_power_limit,), every_s=SELDOM_S),
+    Query(("energy_j",), (_energy,)),
+    Query(("temperature_celsius",), (_temperature,)),
+    Query(("memory_temperature_celsius",), (_memory_temperature,)),
+    Query(("sm_clock_mhz", "memory_clock_mhz"), (_clocks,)),
+    Query(("throttle_reasons",), (_event_reasons, _throttle_reasons)),
+    Query(("pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"), (pcie_bytes,), kind="counter"),
+    Query(("pcie_generation", "pcie_width"), (_pcie_link,)),
+    Query(("pcie_replays",), (_pcie_replays,), every_s=SELDOM_S),
+    Query(("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"), (_nvlink_bytes,), kind="counter"),
+    Query(
+        ("nvlink_crc_errors", "nvlink_errors"),
+        (_nvlink_errors, _nvlink_errors_of_links, _nvlink5_errors),
+        every_s=SELDOM_S,
+    ),
+    Query(("nvlink_rated_bytes_per_s",), (_nvlink_rated,), every_s=SELDOM_S),
+    Query(("ecc_corrected", "ecc_uncorrected"), (_ecc,), every_s=SELDOM_S),
+    Query(("retired_pages",), (_retired_pages,), every_s=SELDOM_S),
+    Query(("remapped_rows",), (_remapped_rows,), every_s=SELDOM_S),
 )

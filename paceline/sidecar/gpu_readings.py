@@ -4,15 +4,17 @@ Rule of this file: whoever asks never waits. A driver whose GPU has fallen off t
 the last reading grows old and is no longer told. No driver, no binding or no such GPU is None, and looked for again.
 """
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from paceline.gpu import driver
+from paceline.gpu import amd, nvml
 from paceline.gpu.answers import Answers
-from paceline.gpu.queries import QUERIES, SELDOM_S, NvmlQuery
-from paceline.gpu.readings import Value, scaled
+from paceline.gpu.driver import Driver, Found, Load, opened
+from paceline.gpu.queries import SELDOM_S, Query
+from paceline.gpu.readings import Value
 from paceline.supervised import SupervisedThread
 
 #: Seconds between two readings: throttling that comes and goes within a second is to be seen.
@@ -23,26 +25,47 @@ OLDEST_S = 3.0
 LOOK_AGAIN_S = 60.0
 
 
-def _most_sm_clock(nvml: Any, device: Any) -> tuple[Value, ...]:
-    return (scaled(nvml.nvmlDeviceGetMaxClockInfo(device, nvml.NVML_CLOCK_SM), 1.0),)
-
-
 _WANTED = {"utilization_ratio", "fb_used_bytes", "temperature_celsius", "sm_clock_mhz", "throttle_reasons"}
-QUESTIONS = (
-    *(query for query in QUERIES if query.question in _WANTED),
-    NvmlQuery(("sm_clock_max_mhz",), (_most_sm_clock,), every_s=SELDOM_S),
-)
+#: What an instance of a GPU under MIG has of its own; the rest is its GPU's.
+_OWN = {"fb_used_bytes"}
 #: What is told of a span: the sum of what was seen (a mask), the mean, else the last.
 _MEANS = ("utilization_ratio", "sm_clock_mhz")
 
 Reading = dict[str, Value]
 
 
+def _questions(driver: Driver) -> list[Query]:
+    """What is asked of a device: its own, for some keep something between questions."""
+
+    def most_sm_clock(library: object, device: object) -> tuple[Value, ...]:
+        most = driver.rated["sm_clock_max_mhz"](library, device)
+        return (most if isinstance(most, int) else None,)
+
+    wanted = [query for query in (*driver.queries, *driver.remembering()) if query.question in _WANTED]
+    return [*wanted, Query(("sm_clock_max_mhz",), (most_sm_clock,), every_s=SELDOM_S)]
+
+
+class _Asked(NamedTuple):
+    """Questions, and who answers them: an instance of a GPU, or the GPU."""
+
+    answers: Answers
+    questions: list[Query]
+
+
+def _asked(driver: Driver, found: Found) -> list[_Asked]:
+    questions = _questions(driver)
+    if found.whole is None:
+        return [_Asked(Answers(driver, found.handle), questions)]
+    own = [query for query in questions if query.question in _OWN]
+    rest = [query for query in questions if query.question not in _OWN]
+    return [_Asked(Answers(driver, found.handle), own), _Asked(Answers(driver, found.whole), rest)]
+
+
 class _Device:
     """One device: what was read since it was last asked for."""
 
     def __init__(self) -> None:
-        self.answers: Answers | None = None
+        self.asked: list[_Asked] = []
         self.look_s = float("-inf")
         self._readings: list[tuple[float, Reading]] = []
         self._told: list[tuple[float, Reading]] = []
@@ -80,13 +103,15 @@ def _union(masks: list[int]) -> int:
 
 
 class GpuReadings:
-    """Reads the devices that are asked for. ``load`` gives the NVML-like object."""
+    """Reads the devices that are asked for. ``loads`` give the drivers to look for them in, in this order."""
 
-    def __init__(self, load: Callable[[], Any] = driver.real, clock: Callable[[], float] = time.monotonic) -> None:
-        self._load = load
+    def __init__(
+        self, loads: Sequence[Load] = (nvml.load, amd.load), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._loads = loads
         self._clock = clock
         self._devices: dict[str, _Device] = {}
-        self._nvml: Any = None
+        self._drivers: list[Driver] = []
         self._look_s = float("-inf")
         self._stop = threading.Event()
         self._thread = SupervisedThread("the reading of GPUs", self._run, self._stop)
@@ -112,55 +137,44 @@ class GpuReadings:
     def read(self) -> None:
         """One reading of every device."""
         now_s = self._clock()
-        if self._nvml is None and now_s >= self._look_s:
+        if not self._drivers and now_s >= self._look_s:
             self._look_s = now_s + LOOK_AGAIN_S
-            self._nvml = self._connect()
-        if self._nvml is None:
+            self._drivers, _ = opened(self._loads)
+        if not self._drivers:
             return
         for name, device in list(self._devices.items()):
-            if device.answers is None and now_s >= device.look_s:
+            if not device.asked and now_s >= device.look_s:
                 device.look_s = now_s + LOOK_AGAIN_S
-                device.answers = self._open(name)
-            if device.answers is not None:
-                self._ask(device, device.answers, now_s)
+                device.asked = self._open(name)
+            if device.asked:
+                self._ask(device, now_s)
 
-    def _connect(self) -> Any:
-        try:
-            nvml = self._load()
-        except ModuleNotFoundError:
-            return None
-        try:
-            nvml.nvmlInit()
-        except nvml.NVMLError:
-            return None
-        return nvml
+    def _open(self, name: str) -> list[_Asked]:
+        for driver in self._drivers:
+            try:
+                found = driver.find(name)
+            except driver.errors():
+                continue
+            if found is not None:
+                return _asked(driver, found)
+        return []
 
-    def _open(self, name: str) -> Answers | None:
-        try:
-            if not name.startswith("cuda"):
-                return Answers(self._nvml, self._nvml.nvmlDeviceGetHandleByUUID(name))
-            # CUDA counts in an order of its own, and only what a process may see: sure where there is one GPU alone.
-            if self._nvml.nvmlDeviceGetCount() != 1:
-                return None
-            return Answers(self._nvml, self._nvml.nvmlDeviceGetHandleByIndex(0))
-        except driver.errors(self._nvml):
-            return None
-
-    def _ask(self, device: _Device, answers: Answers, now_s: float) -> None:
+    def _ask(self, device: _Device, now_s: float) -> None:
         reading: Reading = {}
-        for question in QUESTIONS:
-            values = answers.ask(question, now_s)
-            if answers.lost is not None:
-                device.answers = None
-                return
-            if values is not None:
-                reading |= zip(question.columns, values, strict=True)
+        for answers, questions in device.asked:
+            for question in questions:
+                values = answers.ask(question, now_s)
+                if answers.lost is not None:
+                    device.asked = []
+                    return
+                if values is not None:
+                    reading |= zip(question.columns, values, strict=True)
         device.append(self._clock(), reading)
 
     def close(self) -> None:
         """Stop reading; a thread that hangs in the driver is left behind."""
-        if self._thread.stop(1.0) and self._nvml is not None:
-            try:
-                self._nvml.nvmlShutdown()
-            except self._nvml.NVMLError:
-                return
+        if not self._thread.stop(1.0):
+            return
+        for driver in self._drivers:
+            with contextlib.suppress(*driver.errors()):
+                driver.close()

@@ -30,6 +30,8 @@ COUNTS = (
     "ecc_uncorrected",
     "retired_pages",
     "remapped_rows",
+    "nvlink_crc_errors",
+    "nvlink_errors",
     "xid",
 )
 
@@ -67,7 +69,7 @@ def samples(event: DeviceSamples, gone: Sequence[str]) -> Iterator[Row]:
 
 def rows(event: DeviceSamples) -> Iterator[Row]:
     """The rows of ``event``, in its order. Rows of an unnamed device or at an impossible time are left out."""
-    columns = [(name, getattr(event, name)) for name in (*RATIOS, *NUMBERS, *COUNTS)]
+    columns = [(name, column) for name in (*RATIOS, *NUMBERS, *COUNTS) if (column := getattr(event, name))]
     for place, (device, time_s) in enumerate(zip(event.device, event.time_s, strict=True)):
         at_s = event.t0_s + time_s
         if not (0 <= device < len(event.uuids) and possible(at_s)):

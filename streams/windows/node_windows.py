@@ -19,7 +19,7 @@ from ..snapshots import described, pack, unpack
 LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
-_LAYOUT = 2
+_LAYOUT = 3
 
 #: The columns whose mean and maximum say something.
 DEVICE_MEASURES = (
@@ -45,6 +45,9 @@ DEVICE_MEASURES = (
     "ecc_corrected",
     "ecc_uncorrected",
     "remapped_rows",
+    "nvlink_crc_errors",
+    "nvlink_errors",
+    "nvlink_rated_bytes_per_s",
 )
 HOST_MEASURES = (
     "cpu_ratio",
@@ -165,7 +168,8 @@ class DeviceWindows(SampleWindows):
             return []
         windows = []
         throttled = [None if mask is None else float(mask & throttle.SLOWING != 0) for mask in event.throttle_reasons]
-        rows = _rows(*(getattr(event, name) for name in DEVICE_MEASURES), throttled)
+        untold = [None] * len(event.device)  # An older producer leaves out columns that came later.
+        rows = _rows(*(getattr(event, name) or untold for name in DEVICE_MEASURES), throttled)
         for device, time_s, row in zip(event.device, event.time_s, rows, strict=True):
             if not 0 <= device < len(event.uuids):
                 self.coverage.note("rows of an unnamed device")

@@ -4,6 +4,7 @@ import pytest
 
 from collectors.gpu import Gpus
 from collectors.simulated import SimulatedNvml
+from paceline.gpu.nvml import Nvml
 
 
 class Clock:
@@ -30,7 +31,7 @@ def nvml(clock) -> SimulatedNvml:
 @pytest.fixture
 def gpus(nvml, clock):
     """The same, found."""
-    found = Gpus(lambda: nvml)
+    found = Gpus(lambda: Nvml(nvml))
     found.look(clock.now_s)
     yield found
     found.close()

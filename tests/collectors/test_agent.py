@@ -10,6 +10,7 @@ from collectors.host import Host
 from collectors.processes import ProcessOwners
 from collectors.simulated import SimulatedNvml
 from paceline import wire
+from paceline.gpu.nvml import Nvml
 from paceline.topics import DEVICE, HOST, NODE
 
 
@@ -34,7 +35,7 @@ def run(until):
 
     def start(nvml, enough, interval_s=0.05):
         published, stop = Published(), threading.Event()
-        buffers = HostBuffer(Host()), GpuBuffer(Gpus(lambda: nvml), ProcessOwners())
+        buffers = HostBuffer(Host()), GpuBuffer(Gpus(lambda: Nvml(nvml)), ProcessOwners())
         agent = Agent(Identity("c", "n", "p-1"), *buffers, published, interval_s)
         thread = threading.Thread(target=agent.run, args=(stop,))
         thread.start()
@@ -126,7 +127,7 @@ def test_once_gives_rates(until):
     agent = Agent(
         Identity("c", "n", "p"),
         HostBuffer(Host()),
-        GpuBuffer(Gpus(lambda: nvml), ProcessOwners()),
+        GpuBuffer(Gpus(lambda: Nvml(nvml)), ProcessOwners()),
         published,
         interval_s=0.05,
     )

@@ -10,6 +10,7 @@ from collectors.gpu import Gpus
 from collectors.processes import ProcessOwners
 from collectors.simulated import SimulatedNvml
 from paceline import wire
+from paceline.gpu.nvml import Nvml
 from paceline.topics import DEVICE
 
 WHO = {"cluster": "c", "node": "n", "producer": "p", "sequence": 0}
@@ -24,7 +25,7 @@ def looked(clock):
         nvml = SimulatedNvml(gpus, now=clock)
         for gpu in nvml.gpus[:lost]:
             gpu.lost = pynvml.NVML_ERROR_GPU_IS_LOST
-        made.append(GpuBuffer(Gpus(lambda: nvml), ProcessOwners()))
+        made.append(GpuBuffer(Gpus(lambda: Nvml(nvml)), ProcessOwners()))
         made[-1].sample()
         return made[-1]
 

@@ -4,6 +4,7 @@ import pytest
 from collectors.device import BLANK, LOST_RETRY_S, SOURCES
 from collectors.gpm import COLUMNS as ACTIVITY
 from collectors.gpu import Gpus
+from paceline.gpu.nvml import Nvml
 from paceline.gpu.queries import QUERIES, SELDOM_S
 from paceline.gpu.refusals import RETRY_S
 from paceline.gpu.sample_rows import DEVICE_COLUMNS
@@ -167,7 +168,7 @@ def test_a_wrapped_counter_is_one_row_without_a_rate(sample, nvml):
 def test_mig_says_why_there_is_no_utilization(nvml, clock):
     """Under MIG the whole GPU's utilisation is not measured, and MIG is named; memory and power go on."""
     nvml.gpus[0].mig = True
-    found = Gpus(lambda: nvml)
+    found = Gpus(lambda: Nvml(nvml))
     found.look(clock.now_s)
     row = found.sample(clock.now_s)[0][1]
 

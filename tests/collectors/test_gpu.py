@@ -1,18 +1,19 @@
 import logging
+import sys
 
 import pynvml
 import pytest
 
-from collectors.gpu import RECONNECT_S, WITHOUT_BINDING, Gpus
+from collectors.gpu import RECONNECT_S, Gpus
 from collectors.simulated import SimulatedNvml
-from paceline.gpu import driver as connection
+from paceline.gpu.nvml import WITHOUT_BINDING, Nvml, load
 
 NO_LIBRARY = pynvml.NVML_ERROR_LIBRARY_NOT_FOUND
 
 
 def test_no_driver_is_no_error(clock, caplog):
     """Without a driver there are no rows, one warning that says so, and no second one."""
-    gpus = Gpus(lambda: SimulatedNvml(0, now=clock, init_error=NO_LIBRARY))
+    gpus = Gpus(lambda: Nvml(SimulatedNvml(0, now=clock, init_error=NO_LIBRARY)))
     for _ in range(3):
         gpus.look(clock.now_s)
         assert gpus.sample(clock.now_s) == []
@@ -27,7 +28,7 @@ def test_the_real_binding_without_a_driver(clock):
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        gpus = Gpus(connection.real)
+        gpus = Gpus(load)
         gpus.look(clock.now_s)
         assert gpus.absent
         assert gpus.not_measured() == {}
@@ -36,12 +37,9 @@ def test_the_real_binding_without_a_driver(clock):
         pytest.skip("a driver is here")
 
 
-def test_without_the_binding_the_reason_says_how_to_get_it(clock):
+def test_without_the_binding_the_reason_says_how_to_get_it(clock, monkeypatch):
     """A missing nvidia-ml-py is named, with the command that brings it."""
-
-    def load():
-        raise ModuleNotFoundError("No module named 'pynvml'")
-
+    monkeypatch.setitem(sys.modules, "pynvml", None)
     gpus = Gpus(load)
     gpus.look(clock.now_s)
 
@@ -51,7 +49,7 @@ def test_without_the_binding_the_reason_says_how_to_get_it(clock):
 def test_a_driver_that_comes_later_is_found(clock):
     """A driver that loads after the agent has started is found at the next look, and that is a change."""
     nvml = SimulatedNvml(2, now=clock, init_error=pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-    gpus = Gpus(lambda: nvml)
+    gpus = Gpus(lambda: Nvml(nvml))
     before = gpus.look(clock.now_s)
     nvml.init_error = None
     clock.now_s += RECONNECT_S
@@ -61,18 +59,18 @@ def test_a_driver_that_comes_later_is_found(clock):
 
 
 def test_a_healthy_node_is_not_looked_at_again(gpus, nvml, clock):
-    """Once all devices are open, later looks change nothing and cost no call."""
+    """Once all devices are open, later looks change nothing and cost one call a GPU: whether MIG is on by now."""
     made = len(nvml.calls)
     clock.now_s += RECONNECT_S
 
     assert gpus.look(clock.now_s) is False
-    assert len(nvml.calls) == made
+    assert list(nvml.calls)[made:] == [("nvmlDeviceGetMigMode", index) for index in range(2)]
 
 
 def test_a_device_that_does_not_open_is_named_and_tried_again(nvml, clock, caplog):
     """A GPU that is lost at the start is named as such, warned of once, and opened when it is back."""
     nvml.gpus[1].lost = pynvml.NVML_ERROR_GPU_IS_LOST
-    gpus = Gpus(lambda: nvml)
+    gpus = Gpus(lambda: Nvml(nvml))
     gpus.look(clock.now_s)
     reasons = gpus.not_measured()
     clock.now_s += RECONNECT_S
@@ -90,7 +88,7 @@ def test_a_device_that_does_not_open_is_named_and_tried_again(nvml, clock, caplo
 def test_gpus_stand_in_the_drivers_order_whenever_they_opened(nvml, clock):
     """A reader counts them: the first one, opened last, is the first."""
     nvml.gpus[0].lost = pynvml.NVML_ERROR_GPU_IS_LOST
-    gpus = Gpus(lambda: nvml)
+    gpus = Gpus(lambda: Nvml(nvml))
     gpus.look(clock.now_s)
     nvml.gpus[0].lost = None
     clock.now_s += RECONNECT_S
@@ -129,7 +127,7 @@ def test_a_loss_and_a_return_are_logged_once_each(nvml, sample, caplog):
 
 def test_a_node_without_gpus_has_no_reason(clock):
     """A driver that finds no GPU is not a fault."""
-    gpus = Gpus(lambda: SimulatedNvml(0, now=clock))
+    gpus = Gpus(lambda: Nvml(SimulatedNvml(0, now=clock)))
     gpus.look(clock.now_s)
 
     assert (gpus.absent, gpus.uuids, gpus.not_measured()) == (None, [], {})

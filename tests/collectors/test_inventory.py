@@ -4,6 +4,7 @@ from collectors.gpu import Gpus
 from collectors.inventory import describe
 from collectors.simulated import SimulatedNvml
 from paceline.events import NodeDescribed
+from paceline.gpu.nvml import Nvml
 
 PRODUCER = {"cluster": "c", "producer": "p", "sequence": 0, "node": "n"}
 
@@ -30,7 +31,7 @@ def test_a_rating_that_is_refused_has_a_reason(gpus, nvml):
 
 def test_a_node_without_a_driver_says_so(clock):
     """No driver: no devices, and the reason in their place."""
-    gpus = Gpus(lambda: SimulatedNvml(0, now=clock, init_error=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND))
+    gpus = Gpus(lambda: Nvml(SimulatedNvml(0, now=clock, init_error=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)))
     gpus.look(clock.now_s)
     node = NodeDescribed(**describe(gpus, 5.0), **PRODUCER)
 
@@ -41,7 +42,7 @@ def test_a_node_without_a_driver_says_so(clock):
 def test_a_device_that_does_not_open_is_in_the_inventory(nvml, clock):
     """A GPU that NVML counts and does not open is not silently missing."""
     nvml.gpus[0].lost = pynvml.NVML_ERROR_GPU_IS_LOST
-    gpus = Gpus(lambda: nvml)
+    gpus = Gpus(lambda: Nvml(nvml))
     gpus.look(clock.now_s)
 
     assert describe(gpus, 5.0)["not_measured"]["device[0]"] == "GPU is lost"

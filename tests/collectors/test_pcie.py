@@ -1,6 +1,7 @@
 import pynvml
 
 from collectors.pcie import OLDEST_S, Throughput
+from paceline.gpu.nvml import Nvml
 
 NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 
@@ -30,7 +31,7 @@ def test_without_either_it_is_not_measured(sample, nvml, gpus, until):
 def test_an_old_reading_is_no_value(nvml, clock, until):
     """A reading that the thread has not renewed for seconds is not passed off as the present."""
     nvml.nvmlInit()
-    throughput = Throughput(nvml, clock)
+    throughput = Throughput(Nvml(nvml), clock)
     until(lambda: throughput.latest(0, nvml.gpus[0])[0] == (2e9, 5e8))
     throughput.close()
     clock.now_s += OLDEST_S + 1
@@ -42,7 +43,7 @@ def test_a_thread_that_fails_is_told_and_reads_on(nvml, clock, until):
     """What nobody foresaw in a driver's answer ends nothing: the reason is told, and the next answer counts."""
     nvml.nvmlInit()
     sound, nvml.nvmlDeviceGetPcieThroughput = nvml.nvmlDeviceGetPcieThroughput, lambda device, kind: "much"
-    throughput = Throughput(nvml, clock)
+    throughput = Throughput(Nvml(nvml), clock)
     try:
         told = until(lambda: throughput.latest(0, nvml.gpus[0])[1])
         assert told.startswith("the reading of PCIe throughput failed (")

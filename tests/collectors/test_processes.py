@@ -6,6 +6,8 @@ import pytest
 
 from collectors.processes import ProcessOwners, identity, processes
 
+#: How the paths of NVIDIA's device files begin.
+NVIDIA = ("/dev/nvidia",)
 USER = pwd.getpwuid(os.getuid()).pw_name
 
 
@@ -28,7 +30,7 @@ def proc(tmp_path):
 
 
 def owner(proc, pid):
-    return ProcessOwners(proc.root).of(pid, lambda pid: "from NVML")
+    return ProcessOwners(proc.root).of(pid, NVIDIA, lambda pid: "from NVML")
 
 
 def test_a_process_belongs_to_the_job_it_names(proc):
@@ -54,20 +56,20 @@ def test_a_reused_process_number_is_looked_up_again(proc):
     """Another process under the same number is another process."""
     owners = ProcessOwners(proc.root)
     proc(7, ["PACELINE_JOB=first"], born=1)
-    first = owners.of(7, str).job
+    first = owners.of(7, NVIDIA, str).job
     proc(7, ["PACELINE_JOB=second"], born=2)
 
-    assert (first, owners.of(7, str).job) == ("first", "second")
+    assert (first, owners.of(7, NVIDIA, str).job) == ("first", "second")
 
 
 def test_a_known_process_is_not_read_again(proc):
     """The environment of a process is read once in its life."""
     owners = ProcessOwners(proc.root)
     proc(7, ["PACELINE_JOB=llm"])
-    owners.of(7, str)
+    owners.of(7, NVIDIA, str)
     (proc.root / "7" / "environ").unlink()
 
-    assert owners.of(7, str).job == "llm"
+    assert owners.of(7, NVIDIA, str).job == "llm"
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_processes_name_their_device_by_place(proc, nvml, gpus):
     """A process on the second GPU points at the second UUID; memory that NVML does not tell is None."""
     proc(7, ["PACELINE_JOB=llm", "RANK=1"])
     nvml.gpus[1].processes = [(7, None)]
-    (found,), why = processes(nvml, gpus.devices, ProcessOwners(proc.root))
+    (found,), why = processes(gpus.driver, gpus.devices, ProcessOwners(proc.root))
 
     assert (found.device, found.pid, found.used_bytes, found.job, found.rank) == (1, 7, None, "llm", 1)
     assert why == {}
@@ -100,6 +102,6 @@ def test_a_device_that_hides_its_processes_says_so(nvml, gpus, proc):
     """No permission on one GPU is a reason for that GPU; the other's processes are there."""
     nvml.gpus[0].refuse["nvmlDeviceGetComputeRunningProcesses"] = pynvml.NVML_ERROR_NO_PERMISSION
     nvml.gpus[1].processes = [(7, 1024)]
-    found, why = processes(nvml, gpus.devices, ProcessOwners(proc.root))
+    found, why = processes(gpus.driver, gpus.devices, ProcessOwners(proc.root))
 
     assert ([process.pid for process in found], why) == ([7], {"processes[0]": "no permission"})

@@ -6,6 +6,7 @@ import pynvml
 import pytest
 
 from collectors.simulated import SimulatedNvml
+from paceline.gpu.nvml import Nvml
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.gpu_readings import LOOK_AGAIN_S, OLDEST_S, GpuReadings
 
@@ -32,7 +33,7 @@ def nvml(clock):
 
 @pytest.fixture
 def readings(nvml, clock):
-    made = GpuReadings(lambda: nvml, clock)
+    made = GpuReadings([lambda: Nvml(nvml)], clock)
     yield made
     made.close()
 
@@ -102,7 +103,7 @@ def test_a_lost_gpu_comes_back_when_it_answers(readings, nvml, clock):
 
 
 def test_an_unknown_gpu_is_looked_for_rarely(readings, nvml, clock):
-    """A UUID that the driver does not know costs one call a minute."""
+    """A UUID that the driver does not know costs two calls a minute: it may be an instance's."""
     calls = []
 
     def unknown(uuid):
@@ -114,7 +115,7 @@ def test_an_unknown_gpu_is_looked_for_rarely(readings, nvml, clock):
         asked(readings, "GPU-none")
         clock.now_s += 1.0
 
-    assert calls == ["GPU-none"]
+    assert calls == ["GPU-none", "MIG-none"]
 
 
 @pytest.mark.parametrize(("count", "known"), [(1, True), (2, False)])
@@ -122,7 +123,7 @@ def test_a_bare_number_is_sure_with_one_gpu_alone(clock, count, known):
     """CUDA's own numbering is not NVML's: ``cuda:0`` is read only where there is one GPU."""
     nvml = SimulatedNvml(count, now=clock)
 
-    assert (asked(GpuReadings(lambda: nvml, clock), "cuda:0") is not None) is known
+    assert (asked(GpuReadings([lambda: Nvml(nvml)], clock), "cuda:0") is not None) is known
 
 
 def test_a_driver_that_comes_late_is_found(nvml, clock, readings):
@@ -152,7 +153,7 @@ def test_a_driver_that_hangs_holds_nobody_up(nvml, tmp_path):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
 
     nvml.nvmlDeviceGetHandleByUUID = hang
-    conditions = Conditions(GpuReadings(lambda: nvml), tmp_path)
+    conditions = Conditions(GpuReadings([lambda: Nvml(nvml)]), tmp_path)
     conditions.sample({0: (1, "GPU-x")}, 1000.0)
     try:
         assert entered.wait()
@@ -174,7 +175,7 @@ def test_what_nobody_foresaw_does_not_end_the_reading(nvml, until, caplog):
         return ask(gpu)
 
     nvml.nvmlDeviceGetUtilizationRates = once_odd
-    readings = GpuReadings(lambda: nvml)
+    readings = GpuReadings([lambda: Nvml(nvml)])
     readings.drain(uuid)
     readings.start()
     try:
