@@ -5,7 +5,6 @@ Rule of this file: no answer is None with a reason, never 0 and never an error. 
 
 from typing import Any
 
-from paceline.gpu.amd_queries import QUERIES as AMD_QUERIES
 from paceline.gpu.amd_queries import Throttling
 from paceline.gpu.answers import Answers
 from paceline.gpu.driver import Driver
@@ -30,11 +29,6 @@ SOURCES: dict[str, str] = {
     **{column: "NVML collector" for query in QUERIES for column in query.columns},
     **dict.fromkeys(gpm.COLUMNS, "NVML collector, from Hopper on"),
     **dict.fromkeys(_XID_COLUMNS, "NVML collector"),
-}
-#: The same for AMD's GPUs.
-AMD_SOURCES: dict[str, str] = {
-    **{column: "AMD SMI collector" for query in AMD_QUERIES for column in query.columns},
-    **dict.fromkeys(Throttling.COLUMNS, "AMD SMI collector, from MI300 on"),
 }
 
 

@@ -72,7 +72,7 @@ class SimulatedInstance:
     def __init__(self, gpu: SimulatedGpu, number: int, slices: int = 1, compute_slices: int | None = None) -> None:
         self.gpu = gpu
         self.index = gpu.index
-        self.uuid = f"MIG-51ed{gpu.index:04x}-{number:04x}-4000-8000-00000000{gpu.index:04x}"
+        self.uuid = f"MIG-3160{gpu.index:04x}-{number:04x}-4000-8000-00000000{gpu.index:04x}"
         self.slices = slices
         self.compute_slices = slices if compute_slices is None else compute_slices
         self.total_bytes = slices * 10 * GIB

@@ -22,6 +22,8 @@ INT64_BLANK = 0x7FFFFFFFFFFFFFF0
 #: Limits of DCGM's health checks: DCGM_LIMIT_MAX_PCIREPLAY_RATE, a minute, and DCGM_LIMIT_MAX_RETIRED_PAGES.
 MOST_PCIE_REPLAYS_PER_MIN = 8
 MOST_RETIRED_PAGES = 60
+#: The same for NVLink: DCGM_LIMIT_MAX_NVLINK_CRC_ERROR a second; one replay or recovery is one too many.
+MOST_NVLINK_CRC_PER_S = 100
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ PCIE_MAX_GENERATION, PCIE_MAX_WIDTH = "DCGM_FI_DEV_PCIE_MAX_LINK_GEN", "DCGM_FI_
 RETIRED_SBE, RETIRED_DBE = "DCGM_FI_DEV_RETIRED_SBE", "DCGM_FI_DEV_RETIRED_DBE"
 REMAPPED_UNCORRECTABLE = "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"
 REMAPPED_CORRECTABLE = "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS"
+_NVLINK = "DCGM_FI_DEV_NVLINK_"
+NVLINK_CRC_FLIT, NVLINK_CRC_DATA = f"{_NVLINK}CRC_FLIT_ERROR_COUNT_TOTAL", f"{_NVLINK}CRC_DATA_ERROR_COUNT_TOTAL"
+NVLINK_REPLAY, NVLINK_RECOVERY = f"{_NVLINK}REPLAY_ERROR_COUNT_TOTAL", f"{_NVLINK}RECOVERY_ERROR_COUNT_TOTAL"
 #: Fields with a rule that NVML has no number for: our samples carry them by these names, in DCGM's unit.
 ONLY_DCGM = (FB_USED_SHARE, ECC_SBE_AGGREGATE, ECC_DBE_AGGREGATE, GRAPHICS_ENGINE_ACTIVE, SM_OCCUPANCY)
 
@@ -178,6 +183,15 @@ FIELDS = (
     Field(391, RETIRED_DBE, "", "pages", listed="off by default"),
     Field(393, REMAPPED_UNCORRECTABLE, "", "rows", note="`remapped_rows` is 393 + 394"),
     Field(394, REMAPPED_CORRECTABLE, "", "rows"),
+    *(
+        Field(number, name, "", "errors", listed="off by default", aliases=(Alias(alias, 1.0),), note=note)
+        for number, name, alias, note in (
+            (409, NVLINK_CRC_FLIT, f"{_NVLINK}CRC_FLIT_ERROR_TOTAL", "`nvlink_crc_errors` is 409 + 419"),
+            (419, NVLINK_CRC_DATA, f"{_NVLINK}CRC_DATA_ERROR_TOTAL", ""),
+            (429, NVLINK_REPLAY, f"{_NVLINK}REPLAY_ERROR_TOTAL", "`nvlink_errors` is 429 + 439"),
+            (439, NVLINK_RECOVERY, f"{_NVLINK}RECOVERY_ERROR_TOTAL", ""),
+        )
+    ),
     Field(
         449,
         "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",

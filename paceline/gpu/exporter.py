@@ -31,6 +31,8 @@ UNATTRIBUTED = "no pod and no hpc_job in the labels"
 _SUMS = {
     "retired_pages": (dcgm.RETIRED_SBE, dcgm.RETIRED_DBE),
     "remapped_rows": (dcgm.REMAPPED_UNCORRECTABLE, dcgm.REMAPPED_CORRECTABLE),
+    "nvlink_crc_errors": (dcgm.NVLINK_CRC_FLIT, dcgm.NVLINK_CRC_DATA),
+    "nvlink_errors": (dcgm.NVLINK_REPLAY, dcgm.NVLINK_RECOVERY),
 }
 #: What a DeviceDescribed is made of, beside its labels.
 _RATED = {

@@ -109,38 +109,25 @@ def idle(tally: Tally, config: NodeConfig) -> Look:
     return True, facts
 
 
-class Replays:
-    """PCIe replays of the last minute."""
+class Growth:
+    """How fast a counter rose in the last minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, column: str) -> None:
+        self.column = column
         self.seen: list[tuple[float, float]] = []
 
-    def look(self, at_s: float, tally: Tally, config: NodeConfig) -> Look:
-        """Whether transfers are repeated more often than a good link needs."""
-        count = tally.last.get("pcie_replays")
+    def per_s(self, at_s: float, tally: Tally, config: NodeConfig) -> float | None:
+        """A second's rise; None before there is a minute of it."""
+        count = tally.last.get(self.column)
         if count is None:
-            return None, []
+            return None
         if self.seen and (count < self.seen[-1][1] or not 0 <= at_s - self.seen[-1][0] <= config.gap_s):
             self.seen = []
         self.seen.append((at_s, count))
         while len(self.seen) > 2 and self.seen[1][0] <= at_s - 60.0:
             del self.seen[0]
         span_s = at_s - self.seen[0][0]
-        if span_s < 60.0:
-            return None, []
-        rate = (count - self.seen[0][1]) * 60.0 / span_s
-        if rate <= config.replays_per_min:
-            return False, []
-        fact = Fact(
-            name="pcie_replays",
-            value=rate,
-            unit="a minute",
-            peers=config.replays_per_min,
-            rule=f"more than {config.replays_per_min:g} a minute (DCGM's health check)",
-            says=f"{rate:.0f} PCIe replays a minute",
-            advice="reseat the card and its riser; check the slot",
-        )
-        return True, [fact]
+        return None if span_s < 60.0 else (count - self.seen[0][1]) / span_s
 
     def snapshot(self) -> list[Any]:
         """The counts as plain data."""
@@ -149,3 +136,40 @@ class Replays:
     def load(self, data: list[Any]) -> None:
         """Take the counts that ``snapshot`` described."""
         self.seen = [(at_s, count) for at_s, count in data]
+
+
+def replays(per_s: float | None, config: NodeConfig) -> Look:
+    """Whether transfers over PCIe are repeated more often than a good link needs."""
+    if per_s is None:
+        return None, []
+    rate = per_s * 60.0
+    if rate <= config.replays_per_min:
+        return False, []
+    fact = Fact(
+        name="pcie_replays",
+        value=rate,
+        unit="a minute",
+        peers=config.replays_per_min,
+        rule=f"more than {config.replays_per_min:g} a minute (DCGM's health check)",
+        says=f"{rate:.0f} PCIe replays a minute",
+        advice="reseat the card and its riser; check the slot",
+    )
+    return True, [fact]
+
+
+def damaged(per_s: float | None, config: NodeConfig) -> Look:
+    """Whether the links to other GPUs damage more than they should: what they repair costs their speed."""
+    if per_s is None:
+        return None, []
+    if per_s < config.nvlink_crc_per_s:
+        return False, []
+    fact = Fact(
+        name="nvlink_crc_errors",
+        value=per_s,
+        unit="a second",
+        peers=config.nvlink_crc_per_s,
+        rule=f"{config.nvlink_crc_per_s:g} a second and more (DCGM's health check)",
+        says=f"{per_s:.0f} damaged transfers a second on its links to other GPUs",
+        advice="reset the GPUs when they are idle; check NVLink bridges, baseboard or switch",
+    )
+    return True, [fact]

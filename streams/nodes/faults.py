@@ -1,4 +1,4 @@
-"""From one row of a GPU to the signs of a fault in it: XIDs, memory errors, rows set aside.
+"""From one row of a GPU to the signs of a fault in it: XIDs, memory errors, rows set aside, errors of links.
 
 Rule of this file: a decision on rows. Counters are judged by how they rise; one that is lower than before was reset,
 and one that is seen for the first time is where counting begins. Nothing that is not measured is a sign.
@@ -17,6 +17,7 @@ from .node_episodes import Fact
 _MOST_RISE = 2**31
 _RULE_XID = "NVIDIA's list of XID errors"
 _RULE_UNCORRECTED = f"any error that could not be corrected is critical ({ECC_DBE_VOLATILE})"
+_RULE_LINKS = "a single replay or recovery of an NVLink is one too many (DCGM's health check)"
 _RULE_ASIDE = "counted by the driver; a reset makes it take effect (NVIDIA, memory error management)"
 
 
@@ -40,7 +41,7 @@ class Faults:
 
     def update(self, row: Row, lost: str | None) -> list[Sign]:
         """The signs in ``row``; ``lost`` is why the driver no longer reaches the GPU, if so."""
-        signs = [*self._xid(row), *self._memory(row), *self._aside(row)]
+        signs = [*self._xid(row), *self._memory(row), *self._aside(row), *self._links(row)]
         if lost is not None and not row.answered:
             fact = Fact(
                 name="lost",
@@ -131,6 +132,22 @@ class Faults:
             )
             signs.append(Sign("memory", True, fact))
         return signs
+
+    def _links(self, row: Row) -> list[Sign]:
+        if not self._rise(row, "nvlink_errors"):
+            return []
+        total = self.totals["nvlink_errors"]
+        fact = Fact(
+            name="nvlink_errors",
+            value=float(total),
+            unit="errors",
+            rule=_RULE_LINKS,
+            peers=0.0,
+            says=f"{total} errors of its links to other GPUs since they are watched",
+            advice="reset the GPUs when they are idle; check NVLink bridges, baseboard or switch",
+            severity="critical",
+        )
+        return [Sign("nvlink", True, fact)]
 
     def _rise(self, row: Row, name: str) -> int:
         """By how much a counter rose since it was last read; 0 at first, after a reset, and where it is not read."""

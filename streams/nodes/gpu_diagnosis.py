@@ -29,12 +29,13 @@ class GpuDiagnosis:
         self.config = config
         self.faults = Faults(config)
         self.trend = MemoryTrend(config.memory_rise, config.gap_s)
-        self.replays = detectors.Replays()
+        self.replays, self.damage = detectors.Growth("pcie_replays"), detectors.Growth("nvlink_crc_errors")
         self.signs: dict[str, int] = {}
         self.episodes = NodeEpisodes(config)
         self.throttling = Watched("device_fault", f"clocks {uuid}", "throttling", config.throttled)
         self.link = Watched("device_fault", f"link {uuid}", "unknown", config.link)
         self.replaying = Watched("device_fault", f"replays {uuid}", "unknown", config.replays)
+        self.damaged = Watched("device_fault", f"nvlinks {uuid}", "unknown", config.replays)
         self.idle = Watched("idle_device", f"idle {uuid}", "unknown", config.idle)
         self.memory = Watched("out_of_memory_risk", f"memory {uuid}", "memory_pressure", config.memory)
         #: What single rows give away, told at once: no look is needed.
@@ -65,7 +66,12 @@ class GpuDiagnosis:
         told = [
             episodes.look(self.throttling, at_s, detectors.throttling(tally, rated, config), tenant),
             episodes.look(self.link, at_s, detectors.link(tally, rated, config), tenant),
-            episodes.look(self.replaying, at_s, self.replays.look(at_s, tally, config), tenant),
+            episodes.look(
+                self.replaying, at_s, detectors.replays(self.replays.per_s(at_s, tally, config), config), tenant
+            ),
+            episodes.look(
+                self.damaged, at_s, detectors.damaged(self.damage.per_s(at_s, tally, config), config), tenant
+            ),
             episodes.look(self.memory, at_s, self._memory(at_s, tally), tenant),
         ]
         if tenant.job:
@@ -84,7 +90,7 @@ class GpuDiagnosis:
         told: list[NodeEpisode | None] = []
         why = f"{before.job or 'nobody'} no longer has it"
         self.trend = MemoryTrend(self.config.memory_rise, self.config.gap_s)  # Another job's memory is another trend.
-        for watched in (self.throttling, self.link, self.replaying, self.idle, self.memory):
+        for watched in (self.throttling, self.link, self.replaying, self.damaged, self.idle, self.memory):
             told.append(self.episodes.end(watched, at_s, why))
         for watched in self.parts.values():
             episode = self.episodes.get(watched)
@@ -101,6 +107,7 @@ class GpuDiagnosis:
             "faults": self.faults.snapshot(),
             "trend": self.trend.snapshot(),
             "replays": self.replays.snapshot(),
+            "damage": self.damage.snapshot(),
             "signs": dict(self.signs),
             "episodes": self.episodes.snapshot(),
         }
@@ -110,6 +117,7 @@ class GpuDiagnosis:
         self.faults.load(data["faults"])
         self.trend.load(data["trend"])
         self.replays.load(data["replays"])
+        self.damage.load(data["damage"])
         self.signs = dict(data["signs"])
         self.episodes.load(data["episodes"])
 

@@ -5,7 +5,7 @@ Rule of this file: numbers only. Where the table of rules has the number, it is 
 
 from dataclasses import dataclass
 
-from paceline.gpu.dcgm import MOST_PCIE_REPLAYS_PER_MIN, MOST_RETIRED_PAGES
+from paceline.gpu.dcgm import MOST_NVLINK_CRC_PER_S, MOST_PCIE_REPLAYS_PER_MIN, MOST_RETIRED_PAGES
 
 from ..episodes.persistence import Lasting
 from .relations import MULTI_GPU_APART
@@ -38,6 +38,7 @@ class NodeConfig:
     link: Lasting = _SOON
     #: DCGM's health check.
     replays_per_min: float = float(MOST_PCIE_REPLAYS_PER_MIN)
+    nvlink_crc_per_s: float = float(MOST_NVLINK_CRC_PER_S)
     replays: Lasting = _REPLAYS
     #: Corrected errors are a sign when they go on: so many rises within an hour.
     corrected_rises: int = 2

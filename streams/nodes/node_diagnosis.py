@@ -26,7 +26,7 @@ from .tally import Tally
 from .tenants import Tenants, claims
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 2
+_LAYOUT = 3
 #: What NVML says of a device that is gone, by ``not_measured``.
 _LOST = ("GPU is lost", "GPU needs a reset")
 

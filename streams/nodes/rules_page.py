@@ -23,9 +23,10 @@ by `make docs`. Names, ids and units are those of NVIDIA's field headers (DCGM 4
 default-counters.csv (May 2026). Many guides repeat wrong ones: `reading(name, value)` and `assess(sample)` in
 `streams/nodes/rules.py` accept them and put them right.
 
-- Paceline measures GPUs by NVML, or reads what a dcgm-exporter tells of them (`paceline collect --dcgm URL`,
+- Paceline measures GPUs by NVML or AMD SMI, or reads what a dcgm-exporter tells of them (`paceline collect --dcgm URL`,
   `paceline import dcgm`): the same facts, the same samples. *Fed by* says of each rule what feeds it, where the
-  exporter is told to export it.
+  exporter is told to export it. AMD's GPUs are measured by AMD SMI into the same columns, where it tells them
+  ([collectors.md](collectors.md)); XGMI stands where NVLink does.
 - A metric that is not exported is *not measured*: it has no reading, and it is never taken for 0.
 - Blanks are dropped: DCGM's begin at {FP64_BLANK:.0f} for fractions and at 0x7ffffffffffffff0 for whole numbers.
 - The table reads a number. Findings take more: how long it lasts, who uses the GPU, and what it was before
@@ -146,6 +147,7 @@ def _findings() -> Iterable[tuple[object, ...]]:
         ("device_fault", "PCIe generation or width below the card's own while at least "
          f"{config.loaded_ratio:.0%} busy", config.link),
         ("device_fault", f"more than {config.replays_per_min:g} PCIe replays a minute", config.replays),
+        ("device_fault", f"{config.nvlink_crc_per_s:g} and more damaged transfers a second on NVLinks", config.replays),
         ("idle_device", f"at most {config.idle_ratio:.0%} busy while a job holds the GPU", config.idle),
         ("out_of_memory_risk", f"more than {config.memory_ratio:.0%} used and rising: full within half an hour at the "
          "pace of two minutes, or within six at the pace of half an hour; of a GPU or of the host", config.memory),
@@ -154,7 +156,8 @@ def _findings() -> Iterable[tuple[object, ...]]:
     )  # fmt: skip
     yield (
         "device_fault",
-        "an XID; memory errors that rise, pages retired, rows remapped; a GPU that is lost",
+        "an XID; memory errors that rise, pages retired, rows remapped; a replay or recovery of an NVLink; a GPU "
+        "that is lost",
         (f"at once; over after {config.fault_calm_s / 60:g} min of answers without another sign"),
     )
     for kind, when, lasting in rows:

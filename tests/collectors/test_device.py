@@ -22,6 +22,7 @@ CALLS = {
     "nvmlDeviceGetClockInfo": ("sm_clock_mhz", "memory_clock_mhz"),
     "nvmlDeviceGetCurrPcieLinkWidth": ("pcie_generation", "pcie_width"),
     "nvmlDeviceGetPcieReplayCounter": ("pcie_replays",),
+    "NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON": ("nvlink_rated_bytes_per_s",),
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX": ("nvlink_rx_bytes_per_s", "nvlink_tx_bytes_per_s"),
     "nvmlDeviceGetTotalEccErrors": ("ecc_corrected", "ecc_uncorrected"),
     "NVML_FI_DEV_RETIRED_SBE": ("retired_pages",),
@@ -215,3 +216,61 @@ def test_a_call_that_the_binding_lacks_is_not_measured(sample, nvml, gpus, monke
 
     assert sample()[0]["remapped_rows"] is None
     assert gpus.not_measured() == {"remapped_rows": "not known to this version of nvidia-ml-py"}
+
+
+def test_errors_of_links_are_counted_apart_by_what_they_mean(sample, nvml):
+    """Damage that was repaired, and what a link did not repair by itself: all links of the GPU together."""
+    sample()
+    nvml.gpus[0].state |= {"nvlink_crc": 500, "nvlink_recoveries": 2}
+    row = sample(SELDOM_S)[0]
+
+    assert (row["nvlink_crc_errors"], row["nvlink_errors"]) == (500, 2)
+
+
+def test_a_driver_without_totals_is_asked_link_by_link(sample, nvml, gpus):
+    """The older call counts each kind of each link; the sum is the same."""
+    nvml.gpus[0].refuse["NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"] = NOT_SUPPORTED
+    nvml.gpus[0].state |= {"nvlink_crc": 500, "nvlink_recoveries": 2}
+    row = sample()[0]
+
+    assert (row["nvlink_crc_errors"], row["nvlink_errors"]) == (500, 2)
+    assert "nvlink_errors[0]" not in gpus.not_measured()
+
+
+def test_nvlink_5_has_no_crc_counters(sample, nvml, gpus):
+    """It tells how often links were brought up again; what it does not count is not measured, and not 0."""
+    nvml.gpus[0].refuse |= {
+        "NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": NOT_SUPPORTED,
+        "nvmlDeviceGetNvLinkErrorCounter": NOT_SUPPORTED,
+    }
+    nvml.gpus[0].state["nvlink_recoveries"] = 3
+    row = sample()[0]
+
+    assert (row["nvlink_crc_errors"], row["nvlink_errors"]) == (None, 3)
+    assert gpus.not_measured() == {"nvlink_crc_errors[0]": BLANK}
+
+
+def test_a_counter_of_a_link_that_is_a_blank_gives_no_sum(sample, nvml):
+    """A sum without one of its parts would seem to fall, and to rise when the part is back."""
+    nvml.gpus[0].state |= {"nvlink_crc": 0xFFFFFFFF, "nvlink_recoveries": 2}
+    row = sample()[0]
+
+    assert (row["nvlink_crc_errors"], row["nvlink_errors"]) == (None, 2)
+
+
+def test_links_are_rated_by_those_that_are_up(sample, nvml, gpus):
+    """Speed times number, in one direction; a GPU whose links are all down has no rating."""
+    nvml.gpus[0].links_up, nvml.gpus[1].links_up = 9, 0
+    first, second = sample()
+
+    assert first["nvlink_rated_bytes_per_s"] == pytest.approx(9 * 26.562e9)
+    assert second["nvlink_rated_bytes_per_s"] is None
+    assert gpus.not_measured()["nvlink_rated_bytes_per_s[1]"] == "no NVLink of this GPU is up"
+
+
+def test_no_counter_is_ever_reset_and_nothing_set(sample, nvml):
+    """The collector only reads."""
+    for _ in range(3):
+        sample(SELDOM_S)
+
+    assert not [call for call, _ in nvml.calls if "Reset" in call or "Set" in call.replace("EventSet", "")]

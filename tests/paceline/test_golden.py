@@ -11,7 +11,7 @@ import pytest
 
 from paceline import schema
 from paceline.topics import TOPICS, Topic
-from paceline.wire import decode, encode, encode_untyped, readable, untyped
+from paceline.wire import WireError, decode, encode, encode_untyped, readable, untyped
 
 FOLDER = Path(__file__).parent / "golden"
 #: Beside a message that is MessagePack stands what it says, for people.
@@ -115,3 +115,15 @@ def test_every_event_has_a_golden_file() -> None:
     """A new event is released together with a message that later versions must still read."""
     assert {path.stem for path in [*GOLDEN, *BINARY]} == set(TOPIC_OF)
     assert {path.stem for path in BINARY} == {name for name, topic in TOPIC_OF.items() if topic.encoding == "msgpack"}
+
+
+def test_columns_that_came_later_may_be_left_out_but_not_cut_short() -> None:
+    """All of a later column or none of it: an older producer knows none."""
+    path = FOLDER / "v1.8" / "DeviceSamples.json"
+    message = json.loads(path.read_bytes())
+    topic = TOPIC_OF[path.stem]
+    older = {name: value for name, value in message.items() if not name.startswith("nvlink_errors")}
+
+    assert decode(topic, json.dumps(older).encode()).nvlink_errors == []
+    with pytest.raises(WireError, match="nvlink_errors has 2 entries, device 3"):
+        decode(topic, json.dumps(message | {"nvlink_errors": [1, 0]}).encode())

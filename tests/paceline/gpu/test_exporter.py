@@ -26,10 +26,10 @@ def row(*lines):
 
 
 def test_every_column_that_dcgm_has_is_filled():
-    """All fields at once, each by its own name: no column of ours but those of no DCGM field stays empty."""
+    """All fields at once, each by its own name: no column of ours but that of no DCGM field stays empty."""
     names = [field.name.removeprefix("DCGM_FI_") for field in FIELDS]
     filled = row(*(line(name, 1) for name in names))
-    assert {name for name in (*DEVICE_COLUMNS, *ONLY_DCGM) if filled[name] is None} == set()
+    assert {name for name in (*DEVICE_COLUMNS, *ONLY_DCGM) if filled[name] is None} == {"nvlink_rated_bytes_per_s"}
 
 
 @pytest.mark.parametrize(

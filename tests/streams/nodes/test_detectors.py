@@ -1,5 +1,6 @@
 """Throttling, links, idle GPUs: what takes a while to be sure of."""
 
+import msgspec
 import pytest
 
 POWER_CAP, THERMAL, IDLE = 0x4, 0x40, 0x1
@@ -157,3 +158,25 @@ def test_a_gap_in_the_samples_is_no_evidence(make_node, judge):
     ]
 
     assert judge(events) == []
+
+
+def test_links_that_damage_much_are_a_fault(make_node, judge):
+    """A hundred a second is too many by DCGM's health check; half of that, which it repairs as well, is not."""
+    found = judge(make_node(300, nvlink_crc_errors=lambda s, g: s * (100 if g else 50)))
+
+    assert [(one.kind, one.state, one.devices) for one in found] == [
+        ("device_fault", "suspected", ["GPU-1"]),
+        ("device_fault", "confirmed", ["GPU-1"]),
+    ]
+    damaged = next(item for item in found[-1].evidence if item.name == "nvlink_crc_errors")
+    assert (damaged.value, damaged.peers, damaged.unit) == (100.0, 100.0, "a second")
+
+
+def test_an_older_producer_tells_nothing_of_links(make_node, judge):
+    """It leaves the columns out: nothing follows, and the others are judged as before."""
+    events = [
+        msgspec.structs.replace(event, nvlink_crc_errors=[], nvlink_errors=[], nvlink_rated_bytes_per_s=[])
+        for event in make_node(150, throttle_reasons=THERMAL, gpus=1)
+    ]
+
+    assert {one.cause for one in judge(events)} == {"throttling"}

@@ -165,3 +165,17 @@ def test_rows_one_by_one_say_the_same(make_node, judge, cut):
     events = make_node(200, xid=once(20, 79), throttle_reasons=0x40, utilization_ratio=lambda s, g: 0.3 + 0.5 * g)
 
     assert judge(cut(events)) == judge(events)
+
+
+def test_one_recovery_of_a_link_is_a_fault(make_node, judge):
+    """DCGM's health check takes a single replay or recovery as a failure; a count that was there before is none."""
+    found = judge(make_node(30, nvlink_errors=lambda s, g: 7 + (g == 1 and s >= 10)))
+
+    assert [(one.kind, one.state, one.devices) for one in found] == [("device_fault", "confirmed", ["GPU-1"])]
+    assert [(item.name, item.value) for item in found[0].evidence] == [("nvlink_errors", 1.0)]
+    assert "1 errors of its links to other GPUs" in found[0].summary
+
+
+def test_counters_of_links_that_a_reload_reset_are_no_fault(make_node, judge):
+    """Lower than before: counting begins anew."""
+    assert judge(make_node(30, nvlink_errors=lambda s, g: 0 if s >= 10 else 9)) == []

@@ -9,7 +9,17 @@ import pytest
 ODD = [None, 0, -1, 1, 2**31, 2**53, 2**63, 1e300, -1e300, math.nan, math.inf, 0.5, 100.0]
 COLUMNS = (
     *("utilization_ratio", "fb_used_bytes", "fb_total_bytes", "throttle_reasons", "pcie_generation", "pcie_width"),
-    *("pcie_replays", "ecc_corrected", "ecc_uncorrected", "retired_pages", "remapped_rows", "xid", "sm_clock_mhz"),
+    *(
+        "pcie_replays",
+        "nvlink_crc_errors",
+        "nvlink_errors",
+        "ecc_corrected",
+        "ecc_uncorrected",
+        "retired_pages",
+        "remapped_rows",
+        "xid",
+        "sm_clock_mhz",
+    ),
     *("temperature_celsius", "sm_active_ratio"),
 )
 

@@ -33,8 +33,8 @@ def test_every_metric_alias_and_code_is_on_the_page():
         (["sm_active_ratio"], "NVML collector, from Hopper on, dcgm-exporter"),
         (["pcie_ratio", "utilization_ratio"], "NVML collector, dcgm-exporter"),
         (["sm_occupancy_ratio"], "dcgm-exporter"),
-        (["nvlink_ratio"], "nothing: no source tells `nvlink_rated_bytes_per_s`"),
-        (["nvlink_ratio", "pcie_ratio"], "nothing: no source tells `nvlink_rated_bytes_per_s`"),
+        (["nvlink_ratio"], "NVML collector, dcgm-exporter and NVML collector"),
+        (["nvlink_ratio", "pcie_ratio"], "NVML collector, dcgm-exporter and NVML collector"),
     ],
 )
 def test_a_rule_says_what_feeds_it(names, fed):
