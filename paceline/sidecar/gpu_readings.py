@@ -152,7 +152,9 @@ class GpuReadings:
     def _open(self, name: str) -> list[_Asked]:
         for driver in self._drivers:
             try:
-                found = driver.find(name)
+                # A bare number is sure where it is the only GPU of any maker.
+                others = any(other.count() for other in self._drivers if other is not driver)
+                found = None if others and name.startswith("cuda") else driver.find(name)
             except driver.errors():
                 continue
             if found is not None:

@@ -6,9 +6,11 @@ import pynvml
 import pytest
 
 from collectors.simulated import SimulatedNvml
+from paceline.gpu.amd import AmdSmi
 from paceline.gpu.nvml import Nvml
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.gpu_readings import LOOK_AGAIN_S, OLDEST_S, GpuReadings
+from tests.paceline.gpu.fake_amdsmi import FakeAmdSmi
 
 
 class Clock:
@@ -197,3 +199,58 @@ def test_the_columns_of_a_rank_are_its_gpus(readings, nvml, tmp_path):
 
     assert [one.throttle_reasons for one in found] == [0x8, 0, None]
     assert found[0].fb_used_bytes == nvml.gpus[0].state["used_bytes"]
+
+
+# --- AMD's ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def smi():
+    return FakeAmdSmi(2)
+
+
+@pytest.fixture
+def amds(nvml, smi, clock):
+    """Beside NVIDIA's, which this node has, too."""
+    made = GpuReadings([lambda: Nvml(nvml), lambda: AmdSmi(smi)], clock)
+    yield made
+    made.close()
+
+
+def test_a_rank_on_rocm_has_conditions(amds, smi):
+    """By the name that PyTorch has for its GPU; the first reading has no reasons yet, the next has."""
+    name = "GPU-38616637-3035-3235-3936-383331363163"
+    amds.drain(name)
+    amds.read()
+    smi.cards[0].metrics["socket_thm_residency_acc"] += 5
+    amds.read()
+    found = amds.drain(name)
+
+    assert (found["throttle_reasons"], found["sm_clock_mhz"], found["sm_clock_max_mhz"]) == (0x20, 1305.0, 2100)
+    assert (found["utilization_ratio"], found["fb_total_bytes"]) == (0.42, 192 * 1024**3)
+    assert found["temperature_celsius"] == 61.0
+
+
+def test_a_reason_is_not_missed_by_another_ranks_question(amds, smi):
+    """Each device remembers what it was asked before for itself."""
+    names = ["GPU-8af705259683161c", "GPU-8af705259683161d"]
+    for name in names:
+        amds.drain(name)
+    amds.read()
+    smi.cards[1].metrics["ppt_residency_acc"] += 5
+    amds.read()
+
+    assert [amds.drain(name)["throttle_reasons"] for name in names] == [0, 0x4]
+
+
+def test_nvidias_gpus_beside_amds_are_read_all_the_same(amds, nvml):
+    """Whichever library knows the name is asked."""
+    assert asked(amds, nvml.gpus[1].uuid)["fb_total_bytes"] == 80 * 1024**3
+
+
+@pytest.mark.parametrize(("nvidias", "amds", "known"), [(1, 0, True), (0, 1, True), (1, 1, False), (0, 2, False)])
+def test_a_bare_number_is_sure_with_one_gpu_of_any_maker(clock, nvidias, amds, known):
+    """A rank on ROCm says ``cuda:0`` as one on CUDA does."""
+    loads = [lambda: Nvml(SimulatedNvml(nvidias, now=clock)), lambda: AmdSmi(FakeAmdSmi(amds))]
+
+    assert (asked(GpuReadings(loads, clock), "cuda:0") is not None) is known

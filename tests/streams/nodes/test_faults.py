@@ -172,7 +172,7 @@ def test_one_recovery_of_a_link_is_a_fault(make_node, judge):
     found = judge(make_node(30, nvlink_errors=lambda s, g: 7 + (g == 1 and s >= 10)))
 
     assert [(one.kind, one.state, one.devices) for one in found] == [("device_fault", "confirmed", ["GPU-1"])]
-    assert [(item.name, item.value) for item in found[0].evidence] == [("nvlink_errors", 1.0)]
+    assert (found[0].evidence[0].name, found[0].evidence[0].value) == ("nvlink_errors", 1.0)
     assert "1 errors of its links to other GPUs" in found[0].summary
 
 
