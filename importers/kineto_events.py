@@ -26,7 +26,8 @@ _LAUNCHES = ("runtime", "driver")
 _HOST = {"cpu_op": False, "operator": False, "user_annotation": True}
 #: Host events that tell more of a collective than its kernel does.
 TELLS_COLLECTIVE = re.compile(r"record_param_comms|nccl:|c10d::")
-COLLECTIVE_KERNEL = re.compile(r"(?:void )?[nr]ccl", re.IGNORECASE)
+#: NCCL's kernels; RCCL's have the same names, but for those of its MSCCL algorithms.
+COLLECTIVE_KERNEL = re.compile(r"(?:void )?(?:[nr]ccl|msccl)", re.IGNORECASE)
 
 
 class CollectiveArgs(msgspec.Struct):

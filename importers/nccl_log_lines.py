@@ -69,7 +69,8 @@ _CHANNELS = re.compile(
     r"(\d+) coll channels, (?:\d+ collnet channels, )?(?:(\d+) nvls channels, )?(\d+) p2p channels", re.ASCII
 )
 _VARIABLE = re.compile(r"(NCCL_[A-Z0-9_]{1,60}) set (?:by environment )?to (.+)", re.ASCII)
-_VERSION = re.compile(r"(?:NCCL|RCCL) version (?:: )?(\d[\w.+-]{0,60})", re.ASCII)
+#: RCCL adds its commit: "2.18.3+hip6.0 HEAD:2f6d59e+", and since ROCm 6.3 "2.22.3-HEAD:7d8d67c".
+_VERSION = re.compile(r"(?:NCCL|RCCL) version (?:: )?(\d[\w.+-]{0,60}(?: [\w./-]{1,40})?(?::[\w+]{1,40})?)", re.ASCII)
 
 
 def _driver(number: str) -> str:

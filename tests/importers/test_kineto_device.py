@@ -172,6 +172,24 @@ def test_overlapping_streams_count_once():
     assert milliseconds(events) == pytest.approx({"forward": 40, "optimizer": 20})
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ncclDevKernel_Generic(ncclDevComm*, channelMasks, ncclWork*)",
+        "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)",
+        "mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)",
+        "mscclKernel_Sum_uint8_t_LL_false(ncclDevComm*, mscclAlgo*, mscclWork*)",
+        "rccl_main_kernel",
+    ],
+)
+def test_kernels_of_rccl_are_communication(name):
+    """Small messages go by MSCCL's kernels on AMD's GPUs: they are no computing."""
+    events = [STEP, FORWARD, launch(1, 1), launch(5, 2), kernel(10, 20, 1), kernel(30, 40, 2, name)]
+    told = imported(events).breakdown
+
+    assert (told.compute_s, told.exposed_communication_s) == pytest.approx((20e-6, 40e-6))
+
+
 def test_a_kernel_whose_launch_is_not_in_the_trace_follows_the_one_before_it():
     """Its own correlation is unknown, or 0 as many have it; before all others, it is of no step."""
     events = [FORWARD, launch(10, 1), kernel(5, 10, 77), kernel(20, 10, 1), kernel(30, 10, 0), kernel(40, 10, 0)]

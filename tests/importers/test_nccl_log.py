@@ -170,7 +170,22 @@ def test_ranks_are_those_of_the_largest_communicator():
     ("text", "said"),
     [
         ("NCCL version 2.28.3+cuda13.0", Told("nccl_version", "2.28.3+cuda13.0")),
-        ("RCCL version 2.22.3-HEAD:9b04b2a", None),
+        ("RCCL version : 2.26.6-HEAD:f224e2c", Told("nccl_version", "2.26.6-HEAD:f224e2c")),
+        ("RCCL version 2.18.3+hip6.0 HEAD:2f6d59e+", Told("nccl_version", "2.18.3+hip6.0 HEAD:2f6d59e+")),
+        ("RCCL version 2.10.3+hip5.0", Told("nccl_version", "2.10.3+hip5.0")),
+        ("NET/Plugin: Could not find: librccl-net.so. Using internal network plugin.", Told("net_plugin", "internal")),
+        ("NET/Plugin : No plugin found (librccl-net.so), using internal implementation",
+         Told("net_plugin", "internal")),
+        ("Channel 00/0 : 0[d6000] -> 3[c6000] via P2P/IPC comm 0x9bbf3b0 nRanks 4096",
+         Channel("", "P2P/IPC", direct=False)),
+        ("Channel 00/0 : 4092[d6000] -> 0[d6000] [receive] via NET/AWS Libfabric/2/GDRDMA comm 0x9bbf3b0 nRanks 4096",
+         Channel("NET/AWS Libfabric", "", direct=True)),
+        ("Channel 02/0 : 1[c6000] -> 4[c1000] [send] via NET/Socket/1 comm 0x95cdeb0 nRanks 08",
+         Channel("NET/Socket", "", direct=False)),
+        ("Channel 00 : 0[e3000] -> 1[c3000] via P2P/IPC comm 0x7f53bc000e50 nRanks 04",
+         Channel("", "P2P/IPC", direct=False)),
+        ("comm 0x2ceb0ba0 rank 3 nRanks 4 nNodes 1 localRanks 4 localRank 3 MNNVL 0", None),
+        ("Setting hipLimitStackSize to 512 maxLocalSizeBytes 0", None),
         ("RCCL version 2.22.3+hip6.4", Told("nccl_version", "2.22.3+hip6.4")),
         ("Using network AWS Libfabric", Told("network", "AWS Libfabric")),
         ("Assigned NET plugin Socket to comm", Told("network", "Socket")),
@@ -289,3 +304,35 @@ def test_the_command_makes_a_recording(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "fell back to sockets between nodes: rank 3" in said
     assert "messages of job mine" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "version"),
+    [
+        ("RCCL version : 2.22.3-HEAD:7d8d67c+", "2.22.3-HEAD:7d8d67c+"),
+        ("RCCL version : 2.27.7-develop:29e1567", "2.27.7-develop:29e1567"),
+        ("RCCL version 2.16.5+hip5.6 HEAD:3dcebc7+", "2.16.5+hip5.6 HEAD:3dcebc7+"),
+        ("RCCL version 2.19.4", "2.19.4"),
+        ("HIP version  : 6.4.43484-123eb5128", None),
+        ("RCCL version of this job is 2.19.4", None),
+    ],
+)
+def test_the_version_that_rccl_writes_alone_on_a_line(line, version):
+    """With its commit, for two builds of one version differ."""
+    assert bare_version(line) == version
+
+
+def test_ranks_on_rccl_of_different_builds_are_told():
+    """As those on different versions of NCCL are: only the commit differs."""
+    logs = []
+    for rank in range(WORLD):
+        commit = "2b22ab0" if rank == 3 else "7d8d67c"
+        lines = log_of(rank)
+        speaker = lines[0].partition(" NCCL INFO ")[0]
+        kept = [line for line in lines if "version" not in line]
+        logs.append([f"{speaker} NCCL INFO RCCL version : 2.22.3-HEAD:{commit}", *kept])
+    facts, _, _ = load(*logs)
+
+    assert {rank: told["nccl_version"] for rank, told in facts.items()} == {
+        rank: "2.22.3-HEAD:2b22ab0" if rank == 3 else "2.22.3-HEAD:7d8d67c" for rank in range(WORLD)
+    }
