@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import msgspec
+
 from paceline import columns, wire
 from paceline.events import (
     CollectiveCalls,
@@ -20,6 +22,7 @@ from paceline.events import (
     Speakers,
     StepTimings,
 )
+from paceline.gpu.uuids import canonical
 from paceline.sidecar.call_columns import CallColumns
 from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.node_steps import NodeSteps
@@ -108,7 +111,8 @@ class Batcher:
             # All had left: these may count their steps from 0 again.
             self._close_steps(job)
             job.told = NodeSteps(phases=job.told.phases)
-        job.hello[hello.rank] = hello
+        # PyTorch spells a GPU of AMD's as nobody else does.
+        job.hello[hello.rank] = msgspec.structs.replace(hello, device=canonical(hello.device) or hello.device)
         job.alive.add(hello.rank)
         job.described, job.ended_s = False, None
         return key

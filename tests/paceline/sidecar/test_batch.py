@@ -506,3 +506,22 @@ def test_a_longer_wish_for_full_rows_holds() -> None:
     batcher.send_full_rows(key, 90.0)
     batcher.send_full_rows(key, 30.0)
     assert batcher._jobs[key].full_rows_until_s == 90.0 > batcher._jobs[other].full_rows_until_s
+
+
+@pytest.mark.parametrize(
+    ("told_by_rank", "known_as"),
+    [
+        ("GPU-38616637-3035-3235-3936-383331363163", "GPU-8af705259683161c"),
+        ("GPU-51ed0000-0000-4000-8000-000000000000", "GPU-51ed0000-0000-4000-8000-000000000000"),
+        ("cuda:0", "cuda:0"),
+        ("GPU-XX", "GPU-XX"),
+        ("GPU-" + "\u0661" * 40, "GPU-" + "\u0661" * 40),
+        ("", ""),
+    ],
+)
+def test_a_gpu_of_amds_has_the_name_that_the_collector_gives_it(told_by_rank, known_as):
+    """Whatever PyTorch makes of it; all that reads a rank's device finds it so."""
+    batcher = Batcher(ORIGIN)
+    key = batcher.join(hello(0, world_size=1, device=told_by_rank))
+
+    assert batcher.ranks()[key] == {0: (100, known_as)}
