@@ -66,7 +66,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
     """
     parser = _Parser(
         prog="paceline collect",
-        description="Sample this node's GPUs (NVML) and host (/proc, /sys), and publish one message a second of each.",
+        description="Sample this node's GPUs (NVML, AMD SMI) and host, and publish one message a second of each.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -94,7 +94,7 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
         help="the GPUs of a dcgm-exporter instead of NVML's, asked every 5 s",
     )
     source.add_argument(
-        "--simulate", metavar="N", type=_kind(whole(1, 64), "1 to 64"), help="N simulated GPUs instead of NVML"
+        "--simulate", metavar="N", type=_kind(whole(1, 64), "1 to 64"), help="N simulated GPUs instead of real ones"
     )
     parser.add_argument("--verbose", action="store_true", help="log more on standard error")
     return parser.parse_args(argv)

@@ -14,6 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from paceline.gpu import amd
+from paceline.gpu.driver import AbsentError
 from paceline.gpu.nvml import real
 from paceline.kafka import clients, compat
 from paceline.kafka.errors import BusError, explained
@@ -59,12 +61,12 @@ def nvml() -> Check:
         binding = real()
     except ModuleNotFoundError:
         mend = "pip install 'paceline[collectors]' where there are GPUs"
-        return Check("nvml", "warn", "nvidia-ml-py is not installed: GPUs are not measured here", mend)
+        return Check("nvml", "warn", "nvidia-ml-py is not installed: NVIDIA's GPUs are not measured here", mend)
     try:
         binding.nvmlInit()
     except binding.NVMLError as error:
         mend = "install NVIDIA's driver, or nothing where there is no GPU"
-        return Check("nvml", "warn", f"{error}: GPUs are not measured here", mend)
+        return Check("nvml", "warn", f"{error}: NVIDIA's GPUs are not measured here", mend)
     try:
         gpus = [binding.nvmlDeviceGetHandleByIndex(index) for index in range(binding.nvmlDeviceGetCount())]
         names = ", ".join(sorted({binding.nvmlDeviceGetName(gpu) for gpu in gpus}))
@@ -75,6 +77,30 @@ def nvml() -> Check:
     finally:
         with contextlib.suppress(binding.NVMLError):
             binding.nvmlShutdown()
+
+
+def amd_smi() -> list[Check]:
+    """Whether AMD's GPUs can be asked; no line where there is no ROCm."""
+    try:
+        driver = amd.load()
+    except AbsentError:
+        return []
+    try:
+        driver.open()
+    except driver.errors() as error:
+        says = f"{driver.reason(error)}: AMD's GPUs are not measured here"
+        return [Check("amd smi", "warn", says, "load amdgpu, or nothing where there is no GPU of AMD's")]
+    try:
+        names = {driver.rated["name"](driver.library, driver.handle(index)) for index in range(driver.count())}
+        said = ", ".join(sorted(str(name) for name in names if name)) or "unnamed"
+        return [Check("amd smi", "ok", f"{driver.count()} GPU ({said})")]
+    except driver.errors() as error:
+        return [
+            Check("amd smi", "warn", f"a GPU does not answer: {driver.reason(error)}", "run amd-smi; look at dmesg")
+        ]
+    finally:
+        with contextlib.suppress(*driver.errors()):
+            driver.close()
 
 
 def brokers(settings: BrokerSettings) -> list[Check]:

@@ -30,8 +30,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline doctor",
-        description="Check broker, login, topics, NVML, clock and versions, who keeps up, what waits and what was "
-        "refused, and say how to mend each.",
+        description="Check broker, login, topics, NVML, AMD SMI, clock, versions, who keeps up, what waits and what "
+        "was refused, and say how to mend each.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -71,6 +71,7 @@ def examine(
     """All checks, each as soon as it is done; those that need a broker last, and only where one answers."""
     yield from checks.versions()
     yield checks.nvml()
+    yield from checks.amd_smi()
     yield from running_checks.services(services or [])
     own = spool_place(environ)
     for folder in [*([own] if own else []), *(spools or [])]:

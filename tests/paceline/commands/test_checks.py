@@ -7,7 +7,10 @@ import pytest
 
 from paceline import topics
 from paceline.commands import checks, doctor, running_checks
+from paceline.gpu.amd import AmdSmi
+from paceline.gpu.driver import AbsentError
 from paceline.kafka.settings import BrokerSettings
+from tests.paceline.gpu.fake_amdsmi import DRIVER_NOT_LOADED, NOT_FOUND, FakeAmdSmi
 
 TABLE = {topic.name: topic.partitions for topic in topics.TOPICS}
 
@@ -57,6 +60,38 @@ def test_without_nvml_gpus_are_not_measured_and_nothing_fails(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "pynvml", None)
     found = checks.nvml()
     assert (found.status, "paceline[collectors]" in found.mend) == ("warn", True)
+
+
+@pytest.mark.parametrize(
+    ("cards", "init_error", "said"),
+    [
+        (2, None, ("ok", "2 GPU (AMD Instinct MI300X)")),
+        (0, DRIVER_NOT_LOADED, ("warn", "AMD driver (amdgpu) not loaded: AMD's GPUs are not measured here")),
+    ],
+)
+def test_amds_gpus_have_a_line_where_rocm_is(monkeypatch: pytest.MonkeyPatch, cards, init_error, said):
+    """And none elsewhere."""
+    monkeypatch.setattr(checks.amd, "load", lambda: AmdSmi(FakeAmdSmi(cards, init_error)))
+    assert [(one.status, one.says) for one in checks.amd_smi()] == [said]
+
+
+def test_without_rocm_amd_has_no_line(monkeypatch: pytest.MonkeyPatch):
+    """Most nodes have none."""
+
+    def absent():
+        raise AbsentError("no AMD SMI")
+
+    monkeypatch.setattr(checks.amd, "load", absent)
+    assert checks.amd_smi() == []
+
+
+def test_a_card_of_amds_that_does_not_answer_is_a_warning(monkeypatch: pytest.MonkeyPatch):
+    """The library is closed all the same."""
+    smi = FakeAmdSmi(1)
+    smi.cards[0].lost = NOT_FOUND
+    monkeypatch.setattr(checks.amd, "load", lambda: AmdSmi(smi))
+    (found,) = checks.amd_smi()
+    assert (found.status, found.says, smi.open) == ("warn", "a GPU does not answer: GPU is lost", False)
 
 
 def test_a_healthy_broker_gives_status_0(
