@@ -5,7 +5,6 @@ libamd_smi.so as it is imported; without one it fails and writes to standard out
 library is looked for first.
 """
 
-import ctypes
 import importlib
 import importlib.util
 import os
@@ -36,6 +35,10 @@ _PASSING = tuple(
     f"AMDSMI_STATUS_{name}" for name in ("RETRY", "TIMEOUT", "BUSY", "INTERRUPT", "OUT_OF_RESOURCES", "NO_DATA", "IO")
 )
 _NO_ANSWER = "N/A"
+_LIBRARY = "libamd_smi.so"
+_USUAL = (Path("/opt/rocm/lib"),)
+#: What the loader knows of, by name.
+_LOADER = Path("/etc/ld.so.cache")
 
 
 def _text(answer: Any) -> str | None:
@@ -222,8 +225,7 @@ def load() -> AmdSmi:
     spec = importlib.util.find_spec("amdsmi")
     if spec is None:
         raise AbsentError("no AMD SMI (the Python package amdsmi is not installed)")
-    folder = Path(spec.origin).parent if spec.origin else None
-    if not any(_loads(path) for path in _libraries(folder)):
+    if not _library_is_there(Path(spec.origin).parent if spec.origin else None):
         raise AbsentError("no AMD SMI (ROCm's libamd_smi.so not found)")
     try:
         return AmdSmi(importlib.import_module("amdsmi"))
@@ -231,19 +233,18 @@ def load() -> AmdSmi:
         raise AbsentError(f"AMD SMI does not load: {' '.join(str(error).split())[:200]}") from error
 
 
-def _libraries(package: Path | None) -> Iterator[str]:
-    """Where the package looks for its library, in its order."""
+def _library_is_there(package: Path | None) -> bool:
+    """Whether the package can find its library: where ROCm is, beside itself, or where the loader looks.
+
+    Nothing is loaded for this: a second copy of the library, beside the one that the package takes, would break both.
+    """
     rocm = os.environ.get("ROCM_HOME") or os.environ.get("ROCM_PATH")
     folders = [Path(rocm) / "lib"] if rocm else []
     folders += [package] if package else []
-    yield "libamd_smi.so"
-    for folder in (*folders, Path("/opt/rocm/lib")):
-        yield from (str(path) for path in sorted(folder.glob("libamd_smi.so*")))
-
-
-def _loads(path: str) -> bool:
+    folders += [Path(folder) for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    if any(any(folder.glob(f"{_LIBRARY}*")) for folder in (*folders, *_USUAL)):
+        return True
     try:
-        ctypes.CDLL(path)
+        return _LIBRARY.encode() in _LOADER.read_bytes()
     except OSError:
         return False
-    return True

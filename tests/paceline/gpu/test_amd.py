@@ -152,10 +152,13 @@ def installed(tmp_path, monkeypatch):
     package.mkdir()
     (package / "__init__.py").write_text("print('Unable to find libamd_smi.so')\n{}['libamd_smi.so']\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "amdsmi", raising=False)
-    for name in ("ROCM_HOME", "ROCM_PATH"):
+    sys.modules.pop("amdsmi", None)
+    for name in ("ROCM_HOME", "ROCM_PATH", "LD_LIBRARY_PATH"):
         monkeypatch.delenv(name, raising=False)
-    return package
+    monkeypatch.setattr(amd, "_USUAL", (tmp_path / "opt",))
+    monkeypatch.setattr(amd, "_LOADER", tmp_path / "ld.so.cache")
+    yield package
+    sys.modules.pop("amdsmi", None)
 
 
 def test_without_rocm_the_package_is_not_even_imported(installed, capfd):
@@ -166,22 +169,25 @@ def test_without_rocm_the_package_is_not_even_imported(installed, capfd):
     assert capfd.readouterr().out == ""
 
 
-def test_a_library_that_does_not_fit_the_package_is_a_reason(installed, monkeypatch):
-    """The one is there and the other fails as it is imported."""
-    monkeypatch.setattr(amd, "_loads", lambda path: True)
+@pytest.mark.parametrize("where", ["ROCM_PATH", "ROCM_HOME", "LD_LIBRARY_PATH", "/opt", "beside it", "the loader"])
+def test_a_library_that_is_there_and_does_not_load_is_a_reason(installed, tmp_path, monkeypatch, where):
+    """With or without a version behind its name. It is looked for, not loaded: two copies of it would break both."""
+    folder = {"/opt": tmp_path / "opt", "beside it": installed}.get(where, tmp_path / "rocm" / "lib")
+    folder.mkdir(parents=True, exist_ok=True)
+    if where == "the loader":
+        (tmp_path / "ld.so.cache").write_bytes(b"glibc\0libamd_smi.so\0")
+    else:
+        (folder / "libamd_smi.so.26").write_bytes(b"")
+    if where.isupper():
+        monkeypatch.setenv(where, str(folder if where == "LD_LIBRARY_PATH" else folder.parent))
 
     with pytest.raises(AbsentError, match=r"AMD SMI does not load: .libamd_smi\.so"):
         amd.load()
 
 
-def test_a_library_in_rocms_folder_is_found(installed, tmp_path, monkeypatch):
-    """Where ROCM_PATH says, with or without a version behind its name."""
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "libamd_smi.so.26").write_bytes(b"")
-    tried = []
-    monkeypatch.setenv("ROCM_PATH", str(tmp_path))
-    monkeypatch.setattr(amd, "_loads", lambda path: tried.append(path))
+def test_the_package_is_taken_where_it_loads(installed, tmp_path):
+    """As it is."""
+    (installed / "__init__.py").write_text("AmdSmiException = ValueError\n")
+    (installed / "libamd_smi.so").write_bytes(b"")
 
-    with pytest.raises(AbsentError):
-        amd.load()
-    assert str(tmp_path / "lib" / "libamd_smi.so.26") in tried
+    assert amd.load().library.AmdSmiException is ValueError
