@@ -8,12 +8,13 @@ latest collective there; events recorded elsewhere (copies of data, say) are lef
 
 import functools
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from paceline.training import marks
 from paceline.training.probe import Probe, skip_frame
 
-#: The attribute of an event that was recorded behind a collective.
-_BEHIND = "_paceline_behind"
+#: The work behind which an event was recorded.
+Behind = WeakKeyDictionary[Any, int]
 
 
 def install(probe: Probe, torch: Any) -> None:
@@ -21,11 +22,12 @@ def install(probe: Probe, torch: Any) -> None:
     event = getattr(torch.cuda, "Event", None)
     if event is None or not hasattr(event, "wait"):
         return
-    event.record = _recording(probe, torch, event.record)
-    event.wait = _waiting(probe, torch, event.wait)
+    behind: Behind = WeakKeyDictionary()
+    event.record = _recording(probe, torch, behind, event.record)
+    event.wait = _waiting(probe, torch, behind, event.wait)
 
 
-def _recording(probe: Probe, torch: Any, original: Any) -> Any:
+def _recording(probe: Probe, torch: Any, behind: Behind, original: Any) -> Any:
     tracing = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(original)
@@ -34,29 +36,29 @@ def _recording(probe: Probe, torch: Any, original: Any) -> Any:
         if not probe.sides or tracing():
             return result
         on = stream if stream is not None else torch.cuda.current_stream()
-        behind = probe.sides.get(getattr(on, "stream_id", -1))
-        if behind is not None:
-            setattr(self, _BEHIND, behind)
-        elif hasattr(self, _BEHIND):
-            delattr(self, _BEHIND)
+        work = probe.sides.get(getattr(on, "stream_id", -1))
+        if work is not None:
+            behind[self] = work
+        else:
+            behind.pop(self, None)
         return result
 
     skip_frame(record)
     return record
 
 
-def _waiting(probe: Probe, torch: Any, original: Any) -> Any:
+def _waiting(probe: Probe, torch: Any, behind: Behind, original: Any) -> Any:
     tracing = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(original)
     def wait(self: Any, stream: Any = None) -> Any:
         if not probe.sides or tracing():
             return original(self, stream)
-        behind = getattr(self, _BEHIND, None)
-        if behind is None or probe.waiting or probe.foreign() or not probe.computes_on(stream):
+        work = behind.get(self)
+        if work is None or probe.waiting or probe.foreign() or not probe.computes_on(stream):
             return original(self, stream)
         probe.waiting = True
-        probe.mark(marks.COMMUNICATION, behind)
+        probe.mark(marks.COMMUNICATION, work)
         try:
             return original(self, stream)
         finally:
