@@ -111,12 +111,15 @@ def _grad(timed: Backward, original: Any, torch: Any) -> Any:
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("accumulate_grad", True) or probe.in_backward or probe.in_forward is not None or tracing():
             return original(*args, **kwargs)
+        reducing = probe.reducing
         if modes() or (len(args) > _CREATE_GRAPH and args[_CREATE_GRAPH]) or not timed.enter((args,)):
             return original(*args, **kwargs)
+        probe.reducing = False
         try:
             return original(*args, **kwargs)
         finally:
             timed.leave()
+            probe.reducing = reducing  # it fills no bucket: that is for the backward to come
 
     skip_frame(run_backward)
     return run_backward

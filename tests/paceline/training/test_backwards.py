@@ -86,6 +86,16 @@ def test_other_gradients_are_part_of_what_they_are_taken_in(script: Script, wher
     assert script.kinds() == []
 
 
+def test_the_exchange_is_left_to_the_backward_that_makes_it(script: Script) -> None:
+    """A gradient taken between a forward and its backward fills none of the reducer's buckets."""
+    seen: list[bool] = []
+    script.probe.reducing = True
+    script.grad(within=lambda: seen.append(script.probe.reducing))
+    script.backward(within=lambda: seen.append(script.probe.reducing))
+    assert seen == [False, True]
+    assert not script.probe.reducing
+
+
 def test_an_error_leaves_nothing_open(script: Script) -> None:
     def fail() -> None:
         raise ValueError("no graph")
