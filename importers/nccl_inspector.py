@@ -4,78 +4,25 @@ Rule of this file: a collective's execution time is what its kernel took, waitin
 time stood and the shortest is the late rank. The files hold no steps; only verbose ones hold starts. Collectives are
 counted per communicator and function, so each such pair is a group of its own. Point to point operations are left out.
 
-Since format 4.3 an operation's line has no header of its own: it belongs to the last ``dump_stats`` line before it.
-Numbers may be whole or not, and lines have fields that other versions lack; who shares no communicator with the others,
-or ran at another time, is of another run.
+What a line says is read by ``paceline.nccl_inspector``. Who shares no communicator with the others, or ran at another
+time, is of another run.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import IO, Annotated, Any, NamedTuple
+from typing import IO, NamedTuple
 
-import msgspec
-
-from paceline.events import LATEST_S, CollectiveTimings, Count, Number, Rank, Whole
+from paceline.events import CollectiveTimings
+from paceline.nccl_inspector import lines
+from paceline.nccl_inspector.lines import Collective, Header, Line, LineError, Metadata
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE_V1
 
 from .notes import Notes, SourceError
 from .op_rows import MOST_ROWS, MOST_S
 
-#: The latest time and the largest count that an event may hold.
-_LATEST_US, _MOST = int(LATEST_S * 1e6), 2**53
-
-_OPERATIONS = {
-    "AllReduce": "all_reduce",
-    "AllGather": "all_gather",
-    "ReduceScatter": "reduce_scatter",
-    "Broadcast": "broadcast",
-    "Reduce": "reduce",
-    "AlltoAll": "all_to_all",
-    "Gather": "gather",
-    "Scatter": "scatter",
-}
-
-
 #: Seconds between the dumps of two processes: more, and they are of two runs.
 MOST_APART_S = 3600.0
-
-
-class _Header(msgspec.Struct):
-    id: str
-    rank: Rank
-    n_ranks: Annotated[int, msgspec.Meta(ge=1, le=2**20)]
-    comm_name: str | None = None
-
-
-class _Metadata(msgspec.Struct):
-    dump_timestamp_us: Annotated[float, msgspec.Meta(ge=0, le=_LATEST_US)]
-    hostname: str | None = None
-    pid: Whole = 0
-
-
-class _Times(msgspec.Struct):
-    coll_start_ts: Number | None = None
-
-
-class _Collective(msgspec.Struct):
-    coll: str
-    coll_sn: Whole
-    coll_exec_time_us: Number
-    coll_msg_size_bytes: Number = 0.0
-    event_trace_ts: _Times | None = None
-
-
-class _Dropped(msgspec.Struct):
-    coll_dropped_since_last_dump: Count = 0
-
-
-class _Line(msgspec.Struct):
-    header: _Header | None = None
-    metadata: _Metadata | None = None
-    coll_perf: _Collective | None = None
-    p2p_perf: Any = None
-    dump_stats: _Dropped | None = None
 
 
 class _Process(NamedTuple):
@@ -91,7 +38,7 @@ class _Life:
         self.communicators: set[str] = set()
         self.first_s, self.last_s = float("inf"), float("-inf")
 
-    def see(self, header: _Header, dumped_s: float) -> None:
+    def see(self, header: Header, dumped_s: float) -> None:
         """Another header."""
         if header.n_ranks > self.size:
             self.rank, self.size = header.rank, header.n_ranks
@@ -108,9 +55,6 @@ class _Row(NamedTuple):
     operation: str
     bytes: int
     duration_s: float
-
-
-_decoder = msgspec.json.Decoder(_Line)
 
 
 class Inspector:
@@ -136,7 +80,7 @@ class Inspector:
         """Take in the collectives of one file."""
         header, metadata = None, None
         dumped: dict[_Process, float] = {}
-        pending: list[tuple[_Header, _Collective]] = []
+        pending: list[tuple[Header, Collective]] = []
         for line in stream:
             parsed = _decode(line, self.notes)
             if parsed is None:
@@ -155,7 +99,7 @@ class Inspector:
         if metadata is not None:
             self._lay_out(metadata, pending, dumped)
 
-    def _count(self, parsed: _Line) -> None:
+    def _count(self, parsed: Line) -> None:
         """Count what is not there or cannot be used."""
         if parsed.dump_stats is not None:
             self.notes.drop("overwritten in NCCL Inspector's ring", parsed.dump_stats.coll_dropped_since_last_dump)
@@ -164,7 +108,7 @@ class Inspector:
         self.notes.drop("records of other kinds", all(one is None for one in told))
 
     def _lay_out(
-        self, metadata: _Metadata, pending: list[tuple[_Header, _Collective]], dumped: dict[_Process, float]
+        self, metadata: Metadata, pending: list[tuple[Header, Collective]], dumped: dict[_Process, float]
     ) -> None:
         """Give every collective of one dump its start: its own, else evenly since the dump before."""
         process = _process(metadata)
@@ -174,14 +118,13 @@ class Inspector:
         dumped[process] = end_s
         for index, (header, collective) in enumerate(pending):
             start_us = collective.event_trace_ts.coll_start_ts if collective.event_trace_ts is not None else None
-            if not _possible(collective, start_us or 0):
+            if not lines.is_possible(collective, start_us or 0):
                 self.notes.drop("collectives with impossible numbers")
                 continue
             self._laid_out |= not start_us
             start_s = start_us / 1e6 if start_us else begin_s + (end_s - begin_s) * index / len(pending)
-            operation = _OPERATIONS.get(collective.coll, collective.coll.lower())
-            name = header.comm_name if header.comm_name not in (None, "", "unknown") else ""
-            group = f"{name} {header.id} {operation}".strip()[-64:]
+            operation = lines.operation_of(collective)
+            group = lines.group_of(header, operation)
             self._rows[process].append(
                 _Row(
                     start_s,
@@ -287,7 +230,7 @@ class Inspector:
         )
 
 
-def _process(metadata: _Metadata) -> _Process:
+def _process(metadata: Metadata) -> _Process:
     return _Process(metadata.hostname or "unknown", metadata.pid)
 
 
@@ -301,22 +244,11 @@ def _numbered(
         count[part[0]] += 1
 
 
-def _possible(collective: _Collective, start_us: float) -> bool:
-    """Whether an event may hold these numbers."""
-    times_us, counts = (collective.coll_exec_time_us, start_us), (collective.coll_sn, collective.coll_msg_size_bytes)
-    return all(0 <= one <= _LATEST_US for one in times_us) and all(0 <= one <= _MOST for one in counts)
-
-
-def _decode(line: bytes, notes: Notes | None = None) -> _Line | None:
+def _decode(line: bytes, notes: Notes | None = None) -> Line | None:
     """What a line says; None where it is none, which is counted in ``notes``."""
     try:
-        return _decoder.decode(line)
-    except msgspec.ValidationError as error:
-        # Which field, for a version that writes another type there; not which value.
-        place = str(error).rpartition(" - at `")[2].rstrip("`") if " - at `" in str(error) else "its top"
-        reason = f"lines of NCCL Inspector with another type at {place[:60]}"
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        reason = "lines that are not NCCL Inspector's JSON"
-    if notes is not None:
-        notes.drop(reason, bool(line.strip()))
+        return lines.read(line)
+    except LineError as error:
+        if notes is not None:
+            notes.drop(str(error), bool(line.strip()))
     return None
