@@ -11,11 +11,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from unicodedata import category
 
+import msgspec
+
 from collectors.processes import identity, read_environ
 from paceline import hosts, wire
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SETTINGS, SettingError
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.nccl_files import NcclFiles
+from paceline.sidecar.nccl_inspector import NcclInspector
+from paceline.sidecar.rank_rows import PARTS, StepRow
 from paceline.sidecar.server import Sidecar
 from paceline.training import marks
 from paceline.training.messages import Bye, Hello, LinkReport, Marks, encoder
@@ -24,6 +29,10 @@ from paceline.visible import visible
 from .target import Target
 
 _LENGTH = struct.Struct("<H")
+_HELLO = Hello(
+    rank=0, world_size=2, local_rank=0, pid=7, device="cuda:0", backend="nccl", framework="torch", job="job",
+    attempt=0, started_s=1.0, dp=0, tp=0, pp=0, labels={"team": "a"},
+)  # fmt: skip
 
 
 class _Read:
@@ -81,11 +90,43 @@ def _sidecar() -> Callable[[bytes], None]:
     return feed
 
 
+def _nccl_inspector(data: bytes) -> None:
+    """A file of NCCL Inspector beside a sidecar, half of it first; what comes of it is read as it travels."""
+    batcher, reader = Batcher(Origin("c", "n", "p"), "job"), _Read()
+    with tempfile.TemporaryDirectory(prefix="paceline-fuzz-") as folder:
+        path = Path(folder) / "n-pid7.log"
+        path.write_bytes(data[: len(data) // 2])
+        inspector = NcclInspector(NcclFiles(Path(folder), "n", ours=True), batcher, _silent)
+        inspector.join(7, batcher.join(_HELLO), 0)
+        inspector.append_steps(7, [StepRow(0, 10.0, 5.0, (0.0,) * len(PARTS))])
+        inspector.tick(0.0)
+        path.write_bytes(data)
+        inspector.close(1.0)
+    for outgoing in batcher.end(2.0):
+        reader.put(outgoing)
+
+
+def _silent(text: str) -> None:
+    assert "no longer read" not in text, text
+
+
+def _inspected() -> list[bytes]:
+    about = {
+        "header": {"id": "0x7f", "comm_name": "unknown", "rank": 1, "n_ranks": 2, "nnodes": 1},
+        "metadata": {"dump_timestamp_us": 12_000_000, "hostname": "n", "pid": 7},
+    }
+    times = {"coll_start_ts": 11_000_000, "kernel_events": [{"channel_id": 0, "kernel_start_ts": 11_000_100}]}
+    told = {"coll": "AllReduce", "coll_sn": 3, "coll_msg_size_bytes": 8192, "coll_exec_time_us": 900}
+    marked = [
+        about | {"dump_stats": {"coll_dropped_since_last_dump": 1}},
+        {"coll_perf": told | {"event_trace_ts": times}},
+    ]
+    return [
+        b"\n".join(map(msgspec.json.encode, lines)) + b"\n" for lines in (marked, [about | {"coll_perf": told}] * 2)
+    ]
+
+
 def _rank() -> list[bytes]:
-    hello = Hello(
-        rank=0, world_size=2, local_rank=0, pid=7, device="cuda:0", backend="nccl", framework="torch", job="job",
-        attempt=0, started_s=1.0, dp=0, tp=0, pp=0, labels={"team": "a"},
-    )  # fmt: skip
     issued = ("world", 2, 7, "all_reduce", 4096, marks.PYTHON)
     found = [
         (0, marks.DATA, None),
@@ -104,7 +145,7 @@ def _rank() -> list[bytes]:
         (95, marks.GC_STOP, None),
     ]
     told = Marks(marks=found, offset_ns=10**18, link=LinkReport(2, 0.001, 3), lost=1)  # type: ignore[arg-type]
-    messages = [encoder.encode(one) for one in (hello, told, told, Bye(ended_s=2.0))]
+    messages = [encoder.encode(one) for one in (_HELLO, told, told, Bye(ended_s=2.0))]
     return [b"".join(_LENGTH.pack(len(one)) + one for one in messages)]
 
 
@@ -141,6 +182,7 @@ def _shown(data: bytes) -> None:
 
 TARGETS = (
     Target("local.rank", _sidecar(), _rank, longest=4096, share=3.0),
+    Target("local.nccl-inspector", _nccl_inspector, _inspected, longest=4096),
     Target(
         "local.settings",
         _environment,

@@ -138,7 +138,13 @@ class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):
     """The collectives of a node's ranks one by one, a row a rank and collective. Key: job.
 
     Told where a job's steps have no phases, and on demand. The columns are those of CollectiveTimings. ``summed`` says
-    that the same producer tells the sums of the same collectives in StepTimings, which then carry the verdict.
+    that the same producer tells the same collectives elsewhere, as sums in StepTimings mostly, and that carries the
+    verdict.
+
+    ``by_nccl``: the same collectives once more, as NCCL Inspector timed them on the ranks' devices, never to be counted
+    beside the others. They start with their kernel, and all of a kernel's time is its wait: the shortest is the late
+    rank's. Each communicator and operation is a group of its own, whose name holds NCCL's id of the communicator and
+    whose numbers are NCCL's. ``step`` is the one in which the kernel started, -1 where that is not certain.
     """
 
     job: str
@@ -146,6 +152,7 @@ class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):
     node: str
     t0_s: Time
     summed: bool = False
+    by_nccl: bool = False
     speakers: Speakers
     groups: list[Word]
     group_sizes: Column

@@ -6,10 +6,13 @@ Rule of this file: ranks can connect within a moment of the start; whatever take
 import argparse
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option
+from paceline.sidecar.nccl_files import NcclFiles
+from paceline.sidecar.nccl_inspector import NcclInspector
 from paceline.sidecar.server import Sidecar, listen
 from paceline.terminal import say
 
@@ -23,6 +26,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--job", default="", help="id of the job where the ranks name none")
     add_no_commands_option(parser)
     parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
+    parser.add_argument("--nccl-inspector", metavar="DIR", type=Path, help="read what NCCL Inspector writes there")
     parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
     parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
     return parser.parse_args(argv)
@@ -36,6 +40,10 @@ def main(argv: list[str] | None = None) -> int:
     # Started again beside a running command, it inherits what is blocked there.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 10))
+    files = None
+    if options.nccl_inspector is not None:  # What is there before a rank can be is of another run.
+        ours = options.nccl_inspector.parent == options.socket.parent
+        files = NcclFiles(options.nccl_inspector, socket.gethostname()[:255], ours=ours)
     try:
         listener = listen(options.socket)
     except OSError as error:
@@ -47,7 +55,8 @@ def main(argv: list[str] | None = None) -> int:
     from paceline.sidecar.assembly import build
 
     batcher, sinks, commands = build(options, dict(os.environ), say)
-    sidecar = Sidecar(listener, batcher, sinks, commands, until_empty=options.until_empty)
+    nccl = None if files is None else NcclInspector(files, batcher, say)
+    sidecar = Sidecar(listener, batcher, sinks, commands, until_empty=options.until_empty, nccl=nccl)
     signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
     if not options.until_empty:
         sidecar.follow(sys.stdin.fileno())

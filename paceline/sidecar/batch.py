@@ -24,10 +24,10 @@ from paceline.events import (
 )
 from paceline.gpu.uuids import canonical
 from paceline.sidecar.call_columns import CallColumns
-from paceline.sidecar.columns import LONGEST_WORD
+from paceline.sidecar.columns import LONGEST_WORD, travels
 from paceline.sidecar.node_steps import NodeSteps
 from paceline.sidecar.probe_windows import NodeWindows
-from paceline.sidecar.rank_rows import Report
+from paceline.sidecar.rank_rows import CollectiveRow, Report
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 from paceline.training.messages import Hello
 
@@ -73,6 +73,8 @@ class _Job:
     #: Until then, on the clock of ``tick``, collectives are told one by one beside their sums.
     full_rows_until_s: float = -math.inf
     windows: NodeWindows = field(default_factory=NodeWindows)
+    #: Collectives by NCCL's own times.
+    nccl: CallColumns = field(default_factory=CallColumns)
     sequences: dict[str, int] = field(default_factory=dict)
     ready: list[Outgoing] = field(default_factory=list)
 
@@ -161,6 +163,16 @@ class Batcher:
         job = self._jobs[key]
         job.full_rows_until_s = max(job.full_rows_until_s, until_s)
 
+    def update_nccl(self, key: tuple[str, int], rank: int, row: CollectiveRow) -> None:
+        """A collective of ``rank`` by NCCL's own times: beside what the rank told of it, not in place of that."""
+        job = self._jobs[key]
+        if not travels(row):
+            self.unfit_rows += 1
+            return
+        if job.nccl.full():
+            self._close_nccl(job)
+        job.nccl.append(rank, row)
+
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""
         job = self._jobs[key]
@@ -198,6 +210,7 @@ class Batcher:
                 described = [self._describe(job)]
             if everything:
                 self._close_calls(job)
+                self._close_nccl(job)
                 self._close_steps(job)
             # Who is in the job comes before its rows, that it has ended after them.
             outgoing += job.ready + described if job.ended_s is not None else described + job.ready
@@ -235,13 +248,22 @@ class Batcher:
     def _close_calls(self, job: _Job) -> None:
         calls, job.told.calls = job.told.calls, CallColumns()
         if calls:
-            event = CollectiveCalls(
-                **self._head(job, COLLECTIVE),
-                **calls.fields(),
-                summed=job.told.phases,
-                speakers=_speakers(job, calls.ranks()),
-            )
-            job.ready.append(Outgoing(COLLECTIVE, event))
+            self._tell_calls(job, calls, summed=job.told.phases)
+
+    def _close_nccl(self, job: _Job) -> None:
+        calls, job.nccl = job.nccl, CallColumns()
+        if calls:
+            self._tell_calls(job, calls, summed=True, by_nccl=True)
+
+    def _tell_calls(self, job: _Job, calls: CallColumns, *, summed: bool, by_nccl: bool = False) -> None:
+        event = CollectiveCalls(
+            **self._head(job, COLLECTIVE),
+            **calls.fields(),
+            summed=summed,
+            by_nccl=by_nccl,
+            speakers=_speakers(job, calls.ranks()),
+        )
+        job.ready.append(Outgoing(COLLECTIVE, event))
 
     def _head(self, job: _Job, topic: Topic) -> dict[str, Any]:
         """What every message of ``job`` says of where it comes from, with its number."""

@@ -25,6 +25,7 @@ from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.interfaces import Interfaces
+from paceline.sidecar.nccl_inspector import NcclInspector
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
 from paceline.terminal import say
@@ -50,7 +51,7 @@ class _Rank:
     """Who speaks on a connection, once it has said hello, and what has come of its marks."""
 
     def __init__(self) -> None:
-        self.rank = -1
+        self.rank = self.pid = -1
         self.hello: Hello | None = None
         self.hellos = 1
         self.job: tuple[str, int] | None = None
@@ -85,7 +86,10 @@ class Commands(Protocol):
 
 
 class Sidecar:
-    """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end; answers ``commands``."""
+    """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end.
+
+    It answers ``commands``, and lets ``nccl`` look into its files.
+    """
 
     def __init__(
         self,
@@ -95,12 +99,14 @@ class Sidecar:
         commands: Commands | None = None,
         *,
         until_empty: bool,
+        nccl: NcclInspector | None = None,
     ) -> None:
         self._listener = listener
         self._batcher = batcher
         self._interfaces = Interfaces()
         self._sinks = sinks
         self._commands = commands
+        self._nccl = nccl
         self._targets: frozenset[str] = frozenset()
         self._until_empty = until_empty
         self._conditions: dict[tuple[str, int], Conditions] = {}
@@ -130,6 +136,8 @@ class Sidecar:
         deadline = time.monotonic() + DRAIN_S
         while self._ranks and time.monotonic() < deadline and self._turn(0.05):
             pass
+        if self._nccl is not None:
+            self._nccl.close(time.monotonic())
         self._pass_on(self._batcher.end(time.time(), self._exit_status))
         for conditions in self._conditions.values():
             conditions.close()
@@ -147,6 +155,8 @@ class Sidecar:
         for key, _ in ready:
             key.data()
         self._look(time.monotonic())
+        if self._nccl is not None:
+            self._nccl.tick(time.monotonic())
         self._pass_on(self._batcher.tick(time.monotonic()))
         self._settle()
         if self._commands is not None:
@@ -263,7 +273,9 @@ class Sidecar:
         if not math.isfinite(hello.started_s):
             return False
         if rank.job is None or rank.hello is None:
-            rank.rank, rank.job = hello.rank, self._batcher.join(hello)
+            rank.rank, rank.pid, rank.job = hello.rank, hello.pid, self._batcher.join(hello)
+            if self._nccl is not None:
+                self._nccl.join(rank.pid, rank.job, rank.rank)
             rank.hello, rank.decoder = hello, MarkDecoder(hello.place)
             return True
         rank.hellos += 1
@@ -279,6 +291,8 @@ class Sidecar:
                 rated = self._interfaces.rated_bytes_per_s(report.link.peers[0].local.rpartition(":")[0])
                 report = report._replace(link=report.link._replace(rated_bytes_per_s=rated))
             self._batcher.update(rank.job, rank.rank, report)
+            if self._nccl is not None:
+                self._nccl.append_steps(rank.pid, report.steps)
 
     def _leave(self, rank: _Rank) -> None:
         if rank.job is not None:
