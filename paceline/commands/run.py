@@ -12,6 +12,7 @@ import time
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from paceline.commands import nccl_plugin
 from paceline.commands.foreground import Child, NotRunError
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
@@ -29,6 +30,7 @@ EXAMPLES = """examples:
   paceline run --record run.jsonl.zst -- torchrun --nproc-per-node 4 train.py     needs no broker
   paceline analyze run.jsonl.zst --json                                           what was found in it
   paceline run --measure-overhead -- torchrun --nproc-per-node 4 train.py         and what timing it costs a step
+  paceline run --nccl-inspector -- torchrun --nproc-per-node 8 train.py           and NCCL's own times of collectives
 
 The exit status is the command's own: 128 + N when signal N ended it, 127 when there is no such command."""
 
@@ -55,19 +57,28 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="turn the probe off and on in turn in the first 34,000 steps; the panel says what a step costs with it",
     )
+    made.add_argument(
+        "--nccl-inspector",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="NCCL's own times of collectives, by its Inspector plugin (NCCL 2.28 or newer); FILE: where the plugin is",
+    )
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
     return made
 
 
-def environment(environ: dict[str, str], options: argparse.Namespace, socket: Path, fallback: str) -> dict[str, str]:
-    """What the command sees: the socket of the sidecar, and the probe on Python's path."""
+def environment(
+    environ: dict[str, str], options: argparse.Namespace, socket: Path, fallback: str, inspector: dict[str, str]
+) -> dict[str, str]:
+    """What the command sees: the socket of the sidecar, the probe on Python's path, and what turns ``inspector`` on."""
     paths = [str(BOOTSTRAP), *filter(None, [environ.get("PYTHONPATH")])]
     added = {SOCKET_VARIABLE: str(socket), "PYTHONPATH": os.pathsep.join(paths), FALLBACK_JOB_VARIABLE: fallback}
     if options.job:
         added[JOB.name] = options.job
     if options.measure_overhead:
         added[MEASURE_VARIABLE] = "1"
-    return environ | added
+    return environ | added | inspector
 
 
 def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
@@ -85,6 +96,22 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
         check_writable(options.record)
 
 
+def checked_plugin(command: list[str], options: argparse.Namespace, environ: dict[str, str]) -> str | None:
+    """The plugin that times NCCL, where it was asked for; what it costs is said.
+
+    Raises:
+        PluginError: it cannot be had.
+    """
+    if options.nccl_inspector is None:
+        return None
+    nccl = nccl_plugin.nccl_of(command, environ)
+    cost = nccl_plugin.check_version(nccl)
+    plugin = nccl_plugin.find_plugin(options.nccl_inspector, environ, nccl)
+    nccl_plugin.environment(plugin, environ, Path())
+    say(f"NCCL Inspector on. {cost}")
+    return plugin
+
+
 def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
     options = parser().parse_args(argv)
@@ -95,13 +122,14 @@ def main(argv: list[str]) -> int:
     environ = dict(os.environ)
     try:
         checked(options, environ)
-    except (SettingError, RecordingError) as error:
+        plugin = checked_plugin(command, options, environ)
+    except (SettingError, RecordingError, nccl_plugin.PluginError) as error:
         say(str(error))
         return 2
-    return run(command, options, environ)
+    return run(command, options, environ, plugin)
 
 
-def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]) -> int:
+def run(command: list[str], options: argparse.Namespace, environ: dict[str, str], plugin: str | None = None) -> int:
     """Start what runs beside the command, then it, and end in the reverse order."""
     fallback = made_up(command, time.time(), secrets.token_hex(2))
     panel = not options.no_panel
@@ -110,10 +138,17 @@ def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]
         panel = False
     name = options.job or fallback
     beside = SideProcesses(
-        options.record, options.brokers, name, panel=panel, live=not options.quiet, commands=not options.no_commands
+        options.record,
+        options.brokers,
+        name,
+        panel=panel,
+        live=not options.quiet,
+        commands=not options.no_commands,
+        nccl_inspector=None if plugin is None else environ.get(nccl_plugin.FOLDER_VARIABLE, ""),
     )
+    inspector = {} if plugin is None else nccl_plugin.environment(plugin, environ, beside.nccl_folder)
     try:
-        child = Child(command, environment(environ, options, beside.socket, fallback))
+        child = Child(command, environment(environ, options, beside.socket, fallback, inspector))
         status = child.wait(beside.check)
         beside.end(status)
         child.restore()

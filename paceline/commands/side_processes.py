@@ -32,11 +32,21 @@ class SideProcesses:
     """Sidecar and analyzer, started together and ended together."""
 
     def __init__(
-        self, record: str | None, brokers: str | None, job: str, *, panel: bool, live: bool, commands: bool = True
+        self,
+        record: str | None,
+        brokers: str | None,
+        job: str,
+        *,
+        panel: bool,
+        live: bool,
+        commands: bool = True,
+        nccl_inspector: str | None = None,
     ) -> None:
-        """Start them. What cannot start is said once."""
+        """Start them. What cannot start is said once. ``nccl_inspector`` is the folder that NCCL Inspector writes
+        into, "" one of our own, which goes with us."""
         self._folder = Path(tempfile.mkdtemp(prefix="paceline-"))
         self.socket = self._folder / "ranks"
+        self.nccl_folder = Path(nccl_inspector or self._folder / "nccl").absolute()
         self._sidecar: subprocess.Popen[bytes] | None = None
         self._analyzer: subprocess.Popen[bytes] | None = None
         self._started = self._sidecar_started = time.monotonic()
@@ -50,6 +60,10 @@ class SideProcesses:
         self._options = ["--socket", str(self.socket), "--job", job, *(["--brokers", brokers] if brokers else [])]
         self._options += [] if commands else ["--no-commands"]
         try:
+            if nccl_inspector is not None:
+                self._options += ["--nccl-inspector", str(self.nccl_folder)]
+            if nccl_inspector == "":
+                self.nccl_folder.mkdir(mode=0o700)
             self._start(panel=panel, live=live)
         except OSError as error:
             say(f"cannot start beside the command: {error.strerror}; it runs without timings")

@@ -15,10 +15,12 @@ import pytest
 
 from paceline import columns, topics, wire
 from paceline.commands.side_processes import MOST_DEATHS
-from paceline.events import JobDescribed, StepTimings
+from paceline.events import CollectiveCalls, JobDescribed, StepTimings
 from paceline.recording import Line, RecordingError, read
 
 RANK = Path(__file__).parents[1] / "training" / "rank.py"
+#: A rank whose process writes files as NCCL Inspector does.
+STANDIN = Path(__file__).parents[1] / "sidecar" / "plugin.py"
 #: Nothing listens here.
 NOWHERE = "127.0.0.1:1"
 
@@ -295,3 +297,77 @@ def test_a_command_without_ranks_replaces_the_recording(tmp_path: Path) -> None:
     recording.write_text("old")
     assert run("--record", str(recording), "--no-panel", *script("pass"), folder=tmp_path)[0] == 0
     assert recording.read_text() == ""
+
+
+def plugin(folder: Path) -> Path:
+    """A file where NCCL Inspector's library would be."""
+    (folder / "libnccl-profiler-inspector.so").touch()
+    return folder / "libnccl-profiler-inspector.so"
+
+
+@pytest.mark.parametrize("theirs", [False, True])
+def test_nccls_own_times_are_in_the_recording(tmp_path: Path, theirs: bool) -> None:
+    """A rank that writes what NCCL Inspector would: its rows have the rank and the step of the job."""
+    recording, kept = tmp_path / "run.jsonl", tmp_path / "kept"
+    command = ["--", sys.executable, str(STANDIN), "1", "10", "3"]
+    status, _, err = run(
+        "--record",
+        str(recording),
+        "--no-panel",
+        f"--nccl-inspector={plugin(tmp_path)}",
+        *command,
+        folder=tmp_path,
+        environ={"NCCL_INSPECTOR_DUMP_DIR": "kept"} if theirs else {},
+    )
+    events = [
+        wire.decode(topics.resolve(line.topic), line.value) for line in read(str(recording)) if isinstance(line, Line)
+    ]
+    calls = [event for event in events if isinstance(event, CollectiveCalls) and event.by_nccl]
+    rows = [
+        (rank, step, seq, round(took, 6))
+        for call in calls
+        for rank, step, seq, took in zip(
+            *map(columns.numbers, (call.rank, call.step, call.seq, call.duration_s)), strict=True
+        )
+    ]
+    assert status == 3
+    assert rows == [(1, step, step, 0.003) for step in range(10)]
+    assert [line.startswith("paceline: NCCL Inspector on. NCCL ") for line in err.splitlines()] == [True]
+    assert list(tmp_path.glob("paceline-*")) == []
+    assert len(list(kept.glob("*.log"))) == theirs
+
+
+def test_nccls_files_are_for_our_user_alone(tmp_path: Path) -> None:
+    """And the command finds what it needs in its environment."""
+    code = (
+        "import os, stat\n"
+        "folder = os.environ['NCCL_INSPECTOR_DUMP_DIR']\n"
+        "print(oct(stat.S_IMODE(os.stat(folder).st_mode)), os.environ['NCCL_PROFILER_PLUGIN'])"
+    )
+    _, out, _ = run("--no-panel", f"--nccl-inspector={plugin(tmp_path)}", *script(code), folder=tmp_path)
+    assert out == f"0o700 {plugin(tmp_path)}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "why"),
+    [
+        (["--nccl-inspector=none.so"], {}, "no plugin none.so"),
+        (["--nccl-inspector"], {"NCCL_PROFILER_PLUGIN": "example"}, "is another"),
+        (["--nccl-inspector"], {"NCCL_INSPECTOR_PROM_DUMP": "1", "NCCL_PROFILER_PLUGIN": "inspector"}, "unset it"),
+    ],
+)
+def test_nccls_times_that_cannot_be_had_are_told_before_the_start(
+    tmp_path: Path, options: list[str], environ: dict[str, str], why: str
+) -> None:
+    """Status 2, one line, and the command has not run."""
+    status, out, err = run(*options, *script("print('ran')"), folder=tmp_path, environ=environ)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert why in err
+
+
+def test_an_nccl_that_is_too_old_is_told_before_the_start(tmp_path: Path) -> None:
+    """By the variable, where the command is no Python."""
+    options = ["--nccl-inspector", "--", "echo", "ran"]
+    status, out, err = run(*options, folder=tmp_path, environ={"NCCL_VERSION": "2.27.5"})
+    assert (status, out) == (2, "")
+    assert "NCCL 2.27.5 does not call it" in err
