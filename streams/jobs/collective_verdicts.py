@@ -61,6 +61,9 @@ class Collectives:
         if fresh:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.nodes |= dict.fromkeys(who.ranks, message.node)
+        if isinstance(message, CollectiveCalls) and message.by_nccl:
+            self.traffic.update_by_nccl(collective_batch([message], self.coverage))
+            return []
         findings = []
         if not isinstance(message, CollectiveCalls):
             if message.open and (waiting := self.gather.drain()):

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from paceline.events import Cause
@@ -24,18 +23,12 @@ from ..episodes.tracker import Episode, Measured
 from ..raw_columns import Ints
 from ..robust import Array
 from ..runs import starts
+from .bus_speeds import BusSpeed, BusSpeeds, powers
 from .job_episodes import JobEpisodes, JudgedWindow, Sight
 
-#: What an operation of n ranks moves over the busiest link: so many times (n - 1) / n, or 0 for once, whatever n.
-FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1, "broadcast": 0, "reduce": 0}
 _POINT_TO_POINT = ("send", "recv", "isend", "irecv")
-#: Transfers smaller than this measure latency, not bandwidth.
-_LEAST_BYTES = 4096
 #: Collectives that members are still missing from; beyond it the oldest are given up.
 _MOST_OPEN = 16_384
-
-#: The share of transfers of a size that the one which counts is faster than.
-_FAST = 0.9
 
 #: Bus speeds told in a finding.
 _SPEEDS_TOLD = 4
@@ -62,14 +55,6 @@ class TrafficConfig:
     least_share: float = 0.4
     span_s: float = 10.0
     rated_bytes_per_s: float = 0.0
-
-
-class BusSpeed(msgspec.Struct, frozen=True):
-    """The bus bandwidth of one operation on messages of 2**power bytes and more, up to twice that."""
-
-    operation: str
-    power: int
-    bytes_per_s: float
 
 
 class TrafficEvidence(Measured, frozen=True, kw_only=True):
@@ -111,6 +96,8 @@ class Traffic:
         self.episodes = JobEpisodes(TrafficEpisode)
         #: By group and number, or by group, step, operation and power of two of the bytes.
         self.open: dict[tuple[Any, ...], _Open] = {}
+        #: The same of those that NCCL has timed.
+        self.open_by_nccl: dict[tuple[Any, ...], _Open] = {}
         #: By rank: what the interface it uses is rated at, bytes a second; NaN is not known.
         self.rated: Array = np.empty(0)
         self._clear()
@@ -122,7 +109,9 @@ class Traffic:
         self.members: dict[str, set[int]] = {}
         self.waited: dict[str, float] = {}
         self.steps = [-1, -1]
-        self.speeds: dict[tuple[str, int], list[float]] = {}
+        self.speeds = BusSpeeds()
+        #: By NCCL's own times, which are the transfer alone; a host's begin when it issues one, maybe long before.
+        self.speeds_by_nccl = BusSpeeds()
 
     def update(self, batch: CollectiveBatch) -> TrafficEpisode | None:
         """Take in a batch; the episode where it has something new to tell."""
@@ -141,12 +130,17 @@ class Traffic:
             self.rated = _widened(self.rated, int(links.rank[told].max()) + 1)
             self.rated[links.rank[told]] = links.rated_bytes_per_s[told]
         if batch.calls.rank.size:
-            self._merge(batch)
+            self._count(batch, self._merge(batch, self.open))
         if batch.sums.step.size:
-            self._merge_sums(batch)
-        while len(self.open) > _MOST_OPEN:
-            del self.open[next(iter(self.open))]
+            self._count(batch, self._merge_sums(batch))
+        _forget(self.open)
         return self._judge(spans.ranks) if spans.ranks.size else None
+
+    def update_by_nccl(self, batch: CollectiveBatch) -> None:
+        """Take in collectives that NCCL has timed: the same as others, but for their speed."""
+        if batch.calls.rank.size:
+            self._speed(batch, self._merge(batch, self.open_by_nccl), self.speeds_by_nccl)
+            _forget(self.open_by_nccl)
 
     def _meet(self, batch: CollectiveBatch) -> None:
         """Take down who is in which group."""
@@ -168,8 +162,8 @@ class Traffic:
         )
         self.last_s[spans.ranks] = np.fmax(self.last_s[spans.ranks], spans.last_s)
 
-    def _merge(self, batch: CollectiveBatch) -> None:
-        """Add rows to their collectives; those that are whole now are counted."""
+    def _merge(self, batch: CollectiveBatch, open_: dict[tuple[Any, ...], _Open]) -> _Whole:
+        """Add rows to their collectives; those that are whole now."""
         calls = batch.calls
         order = np.lexsort((calls.seq, calls.group))
         first = starts(calls.group[order], calls.seq[order])
@@ -184,14 +178,13 @@ class Traffic:
             np.minimum.reduceat(calls.duration_s[order], first),
         )
         whole = heard >= np.array(batch.group_sizes)[told.group]
-        if not self.open and whole.all():  # all members are on one node: the common case
-            self._count(batch, told)
-            return
+        if not open_ and whole.all():  # all members are on one node: the common case
+            return told
         keys = zip((batch.groups[at] for at in told.group.tolist()), calls.seq[lead].tolist(), strict=True)
-        self._join(batch, told, heard, keys)
+        return _joined(batch, told, heard, keys, open_)
 
-    def _merge_sums(self, batch: CollectiveBatch) -> None:
-        """Add what nodes tell of the collectives of a step; those that all members have told are counted."""
+    def _merge_sums(self, batch: CollectiveBatch) -> _Whole:
+        """Add what nodes tell of the collectives of a step; those that all members have told."""
         sums = batch.sums
         between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[sums.operation]
         order = np.flatnonzero(~between_two)  # each end tells its own: no two of them are one
@@ -203,29 +196,11 @@ class Traffic:
             sums.wait_s[order],
             sums.duration_s[order],
         )
-        power = _powers(told.bytes / told.calls)
+        power = powers(told.bytes / told.calls)
         groups = [batch.groups[at] for at in told.group.tolist()]
         words = [batch.operations[at] for at in told.operation.tolist()]
         keys = zip(groups, sums.step[order].tolist(), words, power.tolist(), strict=True)
-        self._join(batch, told, sums.members[order], keys)
-
-    def _join(self, batch: CollectiveBatch, told: _Whole, heard: Ints, keys: Iterable[tuple[Any, ...]]) -> None:
-        """Add what other nodes have told of the same collectives; those that are whole with it are counted."""
-        sizes, open_ = batch.group_sizes, self.open
-        done: list[int] = []
-        waits, times = told.wait_s.tolist(), told.took_s.tolist()
-        for at, (key, group, members) in enumerate(zip(keys, told.group.tolist(), heard.tolist(), strict=True)):
-            before = open_.pop(key, None)
-            if before is not None:
-                members += before.heard
-                waits[at], times[at] = min(waits[at], before.wait_s), min(times[at], before.took_s)
-            if members < sizes[group]:
-                open_[key] = _Open(members, waits[at], times[at])
-            else:
-                done.append(at)
-        if done:
-            joined = told._replace(wait_s=np.array(waits), took_s=np.array(times))
-            self._count(batch, _Whole(*(column[done] for column in joined)))  # type: ignore[arg-type]
+        return _joined(batch, told, sums.members[order], keys, self.open)
 
     def _count(self, batch: CollectiveBatch, whole: _Whole) -> None:
         """Add up whole collectives."""
@@ -233,20 +208,11 @@ class Traffic:
         waited = np.bincount(whole.group, np.where(between_two, 0.0, whole.wait_s), len(batch.groups))
         for at in np.flatnonzero(np.bincount(whole.group)).tolist():
             self.waited[batch.groups[at]] = self.waited.get(batch.groups[at], 0.0) + float(waited[at])
-        size = np.array(batch.group_sizes, dtype=np.float64)[whole.group]
-        moved = whole.bytes / whole.calls
-        fit = (moved >= _LEAST_BYTES) & (whole.took_s > 0) & (size > 1)
-        power = _powers(moved)
-        for at, word in enumerate(batch.operations):
-            factor = next((FACTORS[name] for name in FACTORS if word.startswith(name)), None)
-            mine = fit & (whole.operation == at)
-            if factor is None or not mine.any():
-                continue
-            turns = factor * (size[mine] - 1) / size[mine] if factor else 1.0
-            speed = whole.bytes[mine] / whole.took_s[mine] * turns
-            for one in np.unique(power[mine]).tolist():
-                fast = float(np.quantile(speed[power[mine] == one], _FAST))
-                self.speeds.setdefault((word, one), []).append(fast)
+        self._speed(batch, whole, self.speeds)
+
+    def _speed(self, batch: CollectiveBatch, whole: _Whole, speeds: BusSpeeds) -> None:
+        ranks = np.array(batch.group_sizes)[whole.group]
+        speeds.append(batch.operations, whole.operation, ranks, whole.calls, whole.bytes, whole.took_s)
 
     def _judge(self, ranks: Ints) -> TrafficEpisode | None:
         lasted = self.last_s - self.first_s
@@ -263,11 +229,10 @@ class Traffic:
         least = float(shares.min())
         rated = self.config.rated_bytes_per_s or float(np.nanmin(self.rated, initial=np.inf))
         rated = rated if np.isfinite(rated) else 0.0
-        fastest = sorted(self.speeds.items(), key=lambda item: -item[0][1])[:_SPEEDS_TOLD]
         evidence = TrafficEvidence(
             least_share=least,
             share=float(np.median(shares)),
-            speeds=tuple(BusSpeed(word, power, float(np.quantile(seen, _FAST))) for (word, power), seen in fastest),
+            speeds=self.speeds.better(self.speeds_by_nccl).fastest(_SPEEDS_TOLD),
             rated_bytes_per_s=rated or None,
         )
         reached = max((speed.bytes_per_s for speed in evidence.speeds), default=rated)
@@ -287,7 +252,9 @@ class Traffic:
             "waited": [[*pair] for pair in self.waited.items()],
             "members": [[group, sorted(ranks)] for group, ranks in self.members.items()],
             "steps": self.steps,
-            "speeds": [[word, power, seen] for (word, power), seen in self.speeds.items()],
+            "speeds": self.speeds.snapshot(),
+            "open_by_nccl": [[list(key), *told] for key, told in self.open_by_nccl.items()],
+            "speeds_by_nccl": self.speeds_by_nccl.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -298,12 +265,39 @@ class Traffic:
         self.waited = dict(data["waited"])
         self.members = {group: set(ranks) for group, ranks in data["members"]}
         self.steps = list(data["steps"])
-        self.speeds = {(word, power): list(seen) for word, power, seen in data["speeds"]}
+        self.speeds.load(data["speeds"])
+        self.open_by_nccl = {tuple(key): _Open(*told) for key, *told in data["open_by_nccl"]}
+        self.speeds_by_nccl.load(data["speeds_by_nccl"])
 
 
-def _powers(sizes: Array) -> Ints:
-    """The power of two of each size in bytes; -1 of none."""
-    return np.asarray(np.frexp(np.asarray(sizes, dtype=np.float64))[1] - 1, dtype=np.int64)
+def _joined(
+    batch: CollectiveBatch,
+    told: _Whole,
+    heard: Ints,
+    keys: Iterable[tuple[Any, ...]],
+    open_: dict[tuple[Any, ...], _Open],
+) -> _Whole:
+    """Add to ``told`` what other nodes have told of the same collectives; those that are whole with it."""
+    sizes = batch.group_sizes
+    done: list[int] = []
+    waits, times = told.wait_s.tolist(), told.took_s.tolist()
+    for at, (key, group, members) in enumerate(zip(keys, told.group.tolist(), heard.tolist(), strict=True)):
+        before = open_.pop(key, None)
+        if before is not None:
+            members += before.heard
+            waits[at], times[at] = min(waits[at], before.wait_s), min(times[at], before.took_s)
+        if members < sizes[group]:
+            open_[key] = _Open(members, waits[at], times[at])
+        else:
+            done.append(at)
+    joined = told._replace(wait_s=np.array(waits), took_s=np.array(times))
+    return _Whole(*(column[done] for column in joined))  # type: ignore[arg-type]
+
+
+def _forget(open_: dict[tuple[Any, ...], _Open]) -> None:
+    """Give up the oldest of too many."""
+    while len(open_) > _MOST_OPEN:
+        del open_[next(iter(open_))]
 
 
 def _widened(values: Array, ranks: int) -> Array:

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from paceline.events import LinkSample, PeerLink
+from paceline import columns
+from paceline.events import CollectiveCalls, LinkSample, PeerLink, Speakers
 from streams.jobs.job_diagnosis import JobDiagnosis
 
 
@@ -48,6 +49,48 @@ def test_missing_and_repeated_sequence_numbers_are_noted(collective_batches):
     findings = judge(batches)
     assert {tuple(finding.ranks) for finding in findings} == {(2,)}
     assert any("repeated" in note for note in findings[0].coverage.notes)
+
+
+def by_nccl(batch, late):
+    """The same collectives as NCCL timed them, in which another rank came last."""
+    waits = [0.001 if rank == late else 0.2 for rank in batch.rank]
+    return CollectiveCalls(
+        **{
+            name: getattr(batch, name) for name in ("cluster", "producer", "sequence", "job", "attempt", "node", "t0_s")
+        },
+        summed=True,
+        by_nccl=True,
+        speakers=Speakers(
+            ranks=columns.whole(batch.ranks),
+            world_sizes=columns.whole(batch.world_sizes),
+            devices=["cuda:0"] * len(batch.ranks),
+        ),
+        groups=["0x7f8c all_reduce"],
+        group_sizes=columns.whole(batch.group_sizes[:1]),
+        operations=["all_reduce"],
+        **{name: columns.whole(getattr(batch, name)) for name in ("rank", "step", "seq", "bytes")},
+        group=columns.whole([0] * len(waits)),
+        operation=columns.whole([0] * len(waits)),
+        start_s=columns.offsets(batch.start_s),
+        duration_s=columns.durations(waits),
+        wait_s=columns.durations(waits),
+    )
+
+
+@pytest.mark.parametrize("phases", [False, True])
+def test_nccls_own_times_give_no_second_verdict(collective_batches, phases):
+    """The same collectives stand in other messages, which carry it: nobody else is named, and nothing counted twice."""
+    batches = [msgspec.structs.replace(batch, phases=phases) for batch in collective_batches(8, 120, {5: 0.04})]
+    alone, beside = JobDiagnosis(), JobDiagnosis()
+    found = [finding for batch in batches for finding in alone.update(batch)]
+    again = [
+        finding
+        for batch in batches
+        for message in (batch, by_nccl(batch, late=2))
+        for finding in beside.update(message)
+    ]
+    assert again == found
+    assert {tuple(one.ranks) for one in found if one.kind == "straggler"} == (set() if phases else {(5,)})
 
 
 def with_links(batches, rtt_of):

@@ -3,7 +3,8 @@
 import pytest
 
 from paceline.events import LinkSample
-from streams.jobs.traffic import FACTORS, Traffic, TrafficConfig, said
+from streams.jobs.bus_speeds import FACTORS
+from streams.jobs.traffic import Traffic, TrafficConfig, said
 
 RANKS = 4
 MIB = 1 << 20
@@ -76,3 +77,47 @@ def test_restored_in_a_window_it_goes_on(run):
     again.load(traffic.snapshot())
     after = {"seconds": 20, "start": 25}
     assert run([0.6] * RANKS, traffic=again, **after) == run([0.6] * RANKS, traffic=traffic, **after) != ([], None)
+
+
+NCCL_GROUP = "0x7f8c496ae9f661 all_reduce"
+
+
+def timed(make_calls, join, second, took_s, ranks=range(RANKS)):
+    """A collective of 1 MiB in which the last rank to come stood ``took_s``, as NCCL's rows tell it."""
+    rows = [(rank, second, float(second), took_s + 0.4 * (rank > 0)) for rank in ranks]
+    return join(make_calls(rows, members=RANKS, size=MIB, group=NCCL_GROUP))
+
+
+@pytest.mark.parametrize(("took_s", "cause"), [(0.00005, "unknown"), (0.5, "link")])
+def test_nccls_own_times_tell_how_fast_links_are(run, make_calls, join, took_s, cause):
+    """By the host's clock a collective begins when it is issued, long before its turn on the device: half a second for
+    1 MiB is no slow link where NCCL took 50 µs for it. How much everybody waits stays the host's."""
+    traffic, last = Traffic(TrafficConfig()), None
+    for second in range(40):
+        traffic.update_by_nccl(timed(make_calls, join, second, took_s))
+        last = run([0.5] * RANKS, seconds=1, start=second, traffic=traffic, rated=25e9)[1] or last
+    assert last.cause == cause
+    assert [(one.operation, one.power) for one in last.measured.speeds] == [("all_reduce", 20)]
+    assert last.measured.speeds[0].bytes_per_s == pytest.approx(MIB / took_s * 1.5)
+    assert last.measured.least_share == pytest.approx(0.5, abs=0.05)
+
+
+def test_nccls_times_bound_nobody_by_themselves(run, make_calls, join):
+    """They are the same collectives again: no waiting is counted twice."""
+    traffic = Traffic(TrafficConfig())
+    for second in range(60):
+        traffic.update_by_nccl(timed(make_calls, join, second, 0.9))
+        assert run([0.05] * RANKS, seconds=1, start=second, traffic=traffic) == ([], None)
+
+
+def test_a_transfer_counts_when_all_nodes_have_told_it(run, make_calls, join):
+    """Who came last may be on the other; state is data meanwhile."""
+    traffic, again = Traffic(TrafficConfig()), Traffic(TrafficConfig())
+    traffic.update_by_nccl(timed(make_calls, join, 0, 0.00005, ranks=[1, 2]))
+    assert traffic.speeds_by_nccl.fastest(9) == ()
+    again.load(traffic.snapshot())
+    again.update_by_nccl(timed(make_calls, join, 0, 0.00005, ranks=[0, 3]))
+    assert [one.bytes_per_s for one in again.speeds_by_nccl.fastest(9)] == [pytest.approx(MIB / 0.00005 * 1.5)]
+    further = Traffic(TrafficConfig())
+    further.load(again.snapshot())
+    assert further.speeds_by_nccl.fastest(9) == again.speeds_by_nccl.fastest(9)

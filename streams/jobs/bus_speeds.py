@@ -1,0 +1,88 @@
+"""How fast transfers are: bus bandwidth by operation and size, as nccl-tests count it.
+
+Rule of this file: pure. Only collectives of which the shortest time is known are told, for who comes last waits for
+nobody; of those of one size the fastest tenth counts.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..raw_columns import Ints
+from ..robust import Array
+
+#: What an operation of n ranks moves over the busiest link: so many times (n - 1) / n, or 0 for once, whatever n.
+FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1, "broadcast": 0, "reduce": 0}
+#: Transfers smaller than this measure latency, not bandwidth.
+_LEAST_BYTES = 4096
+#: The share of transfers of a size that the one which counts is faster than.
+_FAST = 0.9
+
+
+class BusSpeed(msgspec.Struct, frozen=True):
+    """The bus bandwidth of one operation on messages of 2**power bytes and more, up to twice that."""
+
+    operation: str
+    power: int
+    bytes_per_s: float
+
+
+class BusSpeeds:
+    """Told transfers, it knows the speed of each operation and size.
+
+    >>> speeds = BusSpeeds()
+    >>> column = lambda number: np.array([number])
+    >>> speeds.append(["all_reduce"], column(0), column(4), column(2), column(2 << 20), column(0.5))
+    >>> speeds.fastest(1)
+    (BusSpeed(operation='all_reduce', power=20, bytes_per_s=6291456.0),)
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, int], list[float]] = {}
+
+    def append(
+        self, words: Sequence[str], operation: Ints, ranks: Ints, calls: Ints, moved: Ints, took_s: Array
+    ) -> None:
+        """Rows of collectives: the operation (an index of ``words``), the ranks that took part, how many collectives,
+        their bytes in all and the shortest time of any rank, in all."""
+        size = ranks.astype(np.float64)
+        each = moved / calls
+        fit = (each >= _LEAST_BYTES) & (took_s > 0) & (size > 1)
+        power = powers(each)
+        for at, word in enumerate(words):
+            factor = next((FACTORS[name] for name in FACTORS if word.startswith(name)), None)
+            mine = fit & (operation == at)
+            if factor is None or not mine.any():
+                continue
+            turns = factor * (size[mine] - 1) / size[mine] if factor else 1.0
+            speed = moved[mine] / took_s[mine] * turns
+            for one in np.unique(power[mine]).tolist():
+                fast = float(np.quantile(speed[power[mine] == one], _FAST))
+                self._seen.setdefault((word, one), []).append(fast)
+
+    def better(self, others: "BusSpeeds") -> "BusSpeeds":
+        """These, but for the operations that ``others`` know, which know better."""
+        words = {word for word, _ in others._seen}
+        made = BusSpeeds()
+        made._seen = {key: seen for key, seen in self._seen.items() if key[0] not in words} | others._seen
+        return made
+
+    def fastest(self, most: int) -> tuple[BusSpeed, ...]:
+        """The speeds of the ``most`` largest sizes."""
+        largest = sorted(self._seen.items(), key=lambda item: -item[0][1])[:most]
+        return tuple(BusSpeed(word, power, float(np.quantile(seen, _FAST))) for (word, power), seen in largest)
+
+    def snapshot(self) -> list[Any]:
+        """The state as plain data."""
+        return [[word, power, seen] for (word, power), seen in self._seen.items()]
+
+    def load(self, data: Sequence[Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self._seen = {(word, power): list(seen) for word, power, seen in data}
+
+
+def powers(sizes: Array) -> Ints:
+    """The power of two of each size in bytes; -1 of none."""
+    return np.asarray(np.frexp(np.asarray(sizes, dtype=np.float64))[1] - 1, dtype=np.int64)
