@@ -525,3 +525,42 @@ def test_a_gpu_of_amds_has_the_name_that_the_collector_gives_it(told_by_rank, kn
     key = batcher.join(hello(0, world_size=1, device=told_by_rank))
 
     assert batcher.ranks()[key] == {0: (100, known_as)}
+
+
+def test_nccls_own_rows_travel_beside_the_others() -> None:
+    """Marked, in messages of their own that are never too large, also once the ranks have left; none waits for them."""
+    batcher, key = joined()
+    batcher.tick(0.0)
+    batcher.update(key, 0, report([0]))
+    rows = MOST_ROWS + 10
+    for seq in range(rows):
+        batcher.update_nccl(key, seq % 2, collective_row(seq, group="0xa all_reduce", wait_s=0.25))
+    assert batcher.waiting(key)[0]
+    sent = batcher.tick(1.0)
+    assert not batcher.waiting(key)[0]
+    events = told(sent, CollectiveCalls)
+    assert [(len(event["seq"]), event["by_nccl"], event["summed"]) for event in events] == [
+        (MOST_ROWS, True, True),
+        (10, True, True),
+    ]
+    assert [seq for event in events for seq in event["seq"]] == list(range(rows))
+    assert {(event["groups"][0], *event["speakers"]["ranks"]) for event in events} == {("0xa all_reduce", 0, 1)}
+    assert sums(sent) == []
+    for rank in (0, 1):
+        batcher.leave(key, rank, 2000.0)
+    batcher.tick(2.0)
+    batcher.update_nccl(key, 1, collective_row(7))
+    (late,) = told(batcher.tick(3.0), CollectiveCalls)
+    assert (late["rank"], late["step"]) == ([1], [7])
+
+
+@pytest.mark.parametrize(
+    "odd", [{"seq": 2**60}, {"bytes": 2**60}, {"start_s": NAN}, {"duration_s": math.inf}, {"step": 2**60}]
+)
+def test_a_row_of_nccls_that_cannot_travel_is_counted(odd: dict[str, Any]) -> None:
+    """And spoils no other."""
+    batcher, key = joined()
+    batcher.update_nccl(key, 0, collective_row(0, **odd))
+    batcher.update_nccl(key, 0, collective_row(1))
+    (event,) = told(batcher.tick(1.0), CollectiveCalls)
+    assert (event["seq"], batcher.unfit_rows) == ([1], 1)
