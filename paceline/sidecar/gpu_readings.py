@@ -39,7 +39,7 @@ def _questions(driver: Driver) -> list[Query]:
 
     def most_sm_clock(library: object, device: object) -> tuple[Value, ...]:
         most = driver.rated["sm_clock_max_mhz"](library, device)
-        return (most if isinstance(most, int) else None,)
+        return (float(most) if isinstance(most, int | float) else None,)
 
     wanted = [query for query in (*driver.queries, *driver.remembering()) if query.question in _WANTED]
     return [*wanted, Query(("sm_clock_max_mhz",), (most_sm_clock,), every_s=SELDOM_S)]

@@ -55,6 +55,7 @@ def test_a_gpu_is_read_by_its_uuid(readings, nvml):
     assert (found["throttle_reasons"], found["sm_clock_mhz"], found["sm_clock_max_mhz"]) == (0x40, 1200.0, 1980.0)
     assert (found["utilization_ratio"], found["fb_total_bytes"]) == (0.42, 80 * 1024**3)
     assert found["temperature_celsius"] > 0
+    assert isinstance(found["sm_clock_max_mhz"], float)  # A column of whole numbers would be another one.
 
 
 def test_a_reason_seen_once_in_the_span_is_told(readings, nvml):
