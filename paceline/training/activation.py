@@ -115,6 +115,7 @@ def _install_core(torch: Any, session: Session) -> None:
     followed = session.groups = groups.Groups(probe, torch)
     collectives.install(probe, followed, torch)
     coalescing.install(probe, torch, collectives.replace)
+    coalescing.accept_originals(torch)
     groups.install(probe, followed, torch, collectives.replace)
     follow_process_groups(session, followed, torch, collectives.replace)
     forward.install_ddp(probe, torch)

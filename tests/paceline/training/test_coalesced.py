@@ -38,7 +38,7 @@ def steps(new_listener: Callable[[], Any], scripts: Path) -> list[Step]:
 
 
 def test_messages_of_a_batch_end_when_their_work_has_been_waited_for(steps: list[Step]) -> None:
-    """Together, and the wait is told of the one that was received."""
+    """Together, and the wait is told of the one received; the other's ``isend`` was imported before the hooks."""
     for step in steps:
         assert step.sized(12, "recv").wait_s > 0
         assert step.sized(8, "send").wait_s == 0

@@ -8,6 +8,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
 c10d = dist.distributed_c10d
+isend = dist.isend.__wrapped__  # as a script has it that imported it before it began to watch
 group, device = dist.group.WORLD, torch.device("cpu")
 type(group._get_backend(device)).supports_coalescing = property(lambda self: True)
 torch._C._distributed_c10d.FakeWork.wait = torch._C._distributed_c10d.Work.wait  # as real backends have it
@@ -15,7 +16,7 @@ weight = torch.nn.Parameter(torch.ones(4))
 optimizer = torch.optim.SGD([weight], lr=0.1)
 for _ in range(6):
     weight.sum().backward()
-    given = [dist.P2POp(dist.irecv, torch.ones(3), 1), dist.P2POp(dist.isend, torch.ones(2), 1)]
+    given = [dist.P2POp(op=dist.irecv, tensor=torch.ones(3), peer=1), dist.P2POp(isend, torch.ones(2), 1)]
     works = dist.batch_isend_irecv(given)
     assert len(works) == 1
     with c10d._coalescing_manager(group, async_ops=True) as manager:
