@@ -46,6 +46,18 @@ check: env  ## while you work: lint and the tests that need no broker, browser o
 quick-tests:
 	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) $(WORKERS) $(ARGS)
 
+# It runs where nothing of ours is installed: with that Python's PyTorch, and with .wheels where that lacks the rest.
+.PHONY: test-gpu
+test-gpu:  ## every prediction about the probe on a GPU, in eight minutes (PYTHON=python3 ARGS='--cpu', '--write')
+	@PYTHONPATH=. $(PYTHON) -m experiments.gpu $(ARGS)
+
+# x86-64 Linux machines are often offline: what their Python lacks beside PyTorch and numpy, carried along.
+WHEEL_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64 manylinux2010_x86_64
+.PHONY: gpu-bundle
+gpu-bundle:  ## wheels for `make test-gpu` on a machine without a network, into .wheels (FOR=3.12)
+	@$(PYTHON) -m pip download --quiet --require-hashes --no-deps --only-binary=:all: --implementation cp \
+	  --python-version $(or $(FOR),3.12) $(WHEEL_PLATFORMS:%=--platform %) -d .wheels -r deploy/requirements/gpu.lock
+
 .PHONY: system
 system:
 	@deploy/system-packages.sh
@@ -70,6 +82,7 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) pyproject.toml --all-extras --group dev -o requirements.lock
 	@$(COMPILE) --group bench pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/bench.lock
 	@$(COMPILE) --group fuzz pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/fuzz.lock
+	@$(COMPILE) --group gpu -c requirements.lock -o deploy/requirements/gpu.lock
 	@for image in $(IMAGES); do \
 	  $(COMPILE) pyproject.toml --extra $$image -c requirements.lock -o deploy/requirements/$$image.lock; \
 	done

@@ -1,0 +1,48 @@
+"""A case: what is predicted, how it is read, and what came of it.
+
+Rule of this file: data only.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from experiments.gpu.bench import Bench
+
+#: What a case may come to.
+HOLDS, FAILS, NOT_RUN = "holds", "does not hold", "not run"
+
+
+class Reading(NamedTuple):
+    """What a case read, in words with their numbers, and whether the prediction holds; None: it could not be read."""
+
+    words: str
+    holds: bool | None
+
+    @property
+    def outcome(self) -> str:
+        """The word for it.
+
+        >>> Reading("exit status 0", True).outcome, Reading("needs NCCL", None).outcome
+        ('holds', 'not run')
+        """
+        return NOT_RUN if self.holds is None else HOLDS if self.holds else FAILS
+
+
+class Case(NamedTuple):
+    """One prediction. ``seconds`` is what it may take before it is ended; ``on_cpu`` says that it has a CPU form."""
+
+    name: str
+    seconds: float
+    predicted: str
+    proves: str
+    read: "Callable[[Bench], Reading]"
+    on_cpu: bool = True
+
+
+class NotPossibleError(Exception):
+    """This machine cannot show it: why, on one line."""
+
+
+class RunError(Exception):
+    """A run that had to end well did not: how it ended, on one line."""
