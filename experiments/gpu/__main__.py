@@ -6,6 +6,7 @@ Rule of this file: the standard library until the bundle is unpacked; what stand
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -26,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--list", action="store_true", help="say what is predicted, and run nothing")
     made.add_argument("--only", metavar="NAME", nargs="+", help="these cases alone")
     made.add_argument("--seconds", type=float, default=480.0, help="all cases together (default: %(default).0f)")
-    made.add_argument("--json", metavar="FILE", type=Path, default=KEPT / "results.json", help="default: %(default)s")
+    made.add_argument("--folder", type=Path, default=KEPT, help="for the runs' files, emptied (default: %(default)s)")
+    made.add_argument("--json", metavar="FILE", type=Path, help="what was read (default: results.json in that folder)")
     made.add_argument("--from", dest="told", metavar="FILE", type=Path, help="run nothing: read such a file instead")
     made.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     made.add_argument("--wheels", metavar="DIR", type=Path, default=ROOT / ".wheels", help="default: %(default)s")
@@ -69,26 +71,28 @@ def _run(options: argparse.Namespace) -> dict[str, Any] | str:
         took = "" if outcome.reading.outcome == NOT_RUN else f" ({outcome.took_s:.0f} s)"
         print(f"{outcome.case.name}: {outcome.reading.outcome}: {outcome.reading.words}{took}", flush=True)
 
-    shutil.rmtree(KEPT, ignore_errors=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    shutil.rmtree(options.folder, ignore_errors=True)
+    options.folder.mkdir(parents=True)
     device = "cpu" if options.cpu else "cuda"
     print(f"{len(cases)} cases on {facts['device'] or facts['processor']}, {options.seconds:.0f} s at most", flush=True)
-    outcomes = runner.run(cases, device, KEPT, tell, options.seconds)
+    outcomes = runner.run(cases, device, options.folder, tell, options.seconds)
     told = report.found(facts, device, outcomes, time.monotonic() - start)
-    report.save(told, options.json)
+    report.save(told, options.json or options.folder / "results.json")
     return told
 
 
 def _finish(told: dict[str, Any], *, write: bool) -> int:
     from experiments import markdown
     from experiments.gpu import report
-    from experiments.gpu.case import FAILS
+    from experiments.gpu.case import BROKEN, FAILS
 
     print(report.summary(told["cases"]))
     if write and told["device"] != "cuda":
         return _refuse("docs/benchmarks.md tells of GPUs alone: nothing is written")
     if write:
         markdown.write(PAGE, "gpu", report.page(told))
-    return int(any(row["outcome"] == FAILS for row in told["cases"]))
+    return int(any(row["outcome"] in (FAILS, BROKEN) for row in told["cases"]))
 
 
 def _list() -> int:

@@ -10,8 +10,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-#: What has to be importable, and the package that brings it. Without the driver's binding some cases are not run.
+#: What has to be importable, and the package that brings it.
 NEEDED = {
+    "kafka": "kafka-python",
     "msgspec": "msgspec",
     "zstandard": "zstandard",
     "psutil": "psutil",

@@ -10,22 +10,28 @@ if TYPE_CHECKING:
     from experiments.gpu.bench import Bench
 
 #: What a case may come to.
-HOLDS, FAILS, NOT_RUN = "holds", "does not hold", "not run"
+HOLDS, FAILS, NOT_RUN, BROKEN = "holds", "does not hold", "not run", "broken"
 
 
 class Reading(NamedTuple):
-    """What a case read, in words with their numbers, and whether the prediction holds; None: it could not be read."""
+    """What a case read, in words with their numbers, and whether the prediction holds.
+
+    None: this machine cannot show it. ``broken``: the case itself failed, which says nothing about the prediction.
+    """
 
     words: str
     holds: bool | None
+    broken: bool = False
 
     @property
     def outcome(self) -> str:
         """The word for it.
 
-        >>> Reading("exit status 0", True).outcome, Reading("needs NCCL", None).outcome
-        ('holds', 'not run')
+        >>> [Reading("20.1 ms", holds).outcome for holds in (True, False, None)]
+        ['holds', 'does not hold', 'not run']
         """
+        if self.broken:
+            return BROKEN
         return NOT_RUN if self.holds is None else HOLDS if self.holds else FAILS
 
 

@@ -2,7 +2,10 @@
 
 import statistics
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from experiments.gpu.bench import Bench
@@ -12,18 +15,22 @@ from paceline import recording, topics, wire
 from paceline.events import DeviceSamples, Event, NodeDescribed
 
 MIB = 2**20
-#: How long the GPU is kept busy, and how much of that is sampled.
-BUSY_S, SAMPLED_S = 16, 8
+#: How long the GPU is kept busy, how much of that is sampled, and how long it may take to become busy.
+BUSY_S, SAMPLED_S, START_S = 16, 8, 25
 
 
 class Field(NamedTuple):
-    """A column of ours and nvidia-smi's name for it: its unit in ours, and how far the medians may be apart."""
+    """A column of ours and nvidia-smi's name for it: its unit in ours, and how far the medians may be apart.
+
+    Of ``bits`` all that were ever set count.
+    """
 
     column: str
     asked: str
     unit: float = 1.0
     apart: float = 0.0
     share: float = 0.0
+    bits: bool = False
 
 
 FIELDS = (
@@ -37,7 +44,7 @@ FIELDS = (
     Field("memory_temperature_celsius", "temperature.memory", apart=3),
     Field("sm_clock_mhz", "clocks.current.sm", share=0.1),
     Field("memory_clock_mhz", "clocks.current.memory", share=0.02),
-    Field("throttle_reasons", "clocks_throttle_reasons.active"),
+    Field("throttle_reasons", "clocks_throttle_reasons.active", bits=True),
     Field("pcie_generation", "pcie.link.gen.current"),
     Field("pcie_width", "pcie.link.width.current"),
     Field("ecc_corrected", "ecc.errors.corrected.volatile.total"),
@@ -70,29 +77,35 @@ def _nvml(bench: Bench) -> Reading:
 def _collector(bench: Bench) -> Reading:
     burning = threading.Thread(target=bench.plain, args=("burning", f"--seconds={BUSY_S}"))
     burning.start()
+    end = time.monotonic() + START_S
+    while (number(ask("utilization.gpu")[0]) or 0.0) < 50 and time.monotonic() < end:
+        time.sleep(0.5)
     with asked_again(*(field.asked for field in FIELDS)) as answers:
         ours = [event for event in collected(bench, f"--seconds={SAMPLED_S}") if isinstance(event, DeviceSamples)]
     burning.join()
-    differing, compared = compare(ours, answers)
+    columns = {field.column: [value for event in ours for value in getattr(event, field.column)] for field in FIELDS}
+    differing, compared = compare(columns, answers)
     words = f"{compared} of {len(FIELDS)} columns compared"
     return Reading("; ".join([words, *differing]), compared >= 8 and not differing)
 
 
-def compare(ours: list[DeviceSamples], answers: list[list[str]]) -> tuple[list[str], int]:
-    """Columns whose medians are further apart than they may be, and how many both tell; the last half of each counts,
-    for the GPU was idle before."""
+def compare(ours: Mapping[str, list[float | None]], answers: list[list[str]]) -> tuple[list[str], int]:
+    """Our columns that are further from what was answered than they may be, and how many both tell."""
     differing, compared = [], 0
     for place, field in enumerate(FIELDS):
-        column = [value for event in ours for value in getattr(event, field.column) if value is not None]
+        column = [value for value in ours[field.column] if value is not None]
         theirs = [value for answer in answers if (value := number(answer[place])) is not None]
         if not column or not theirs:
             continue
         compared += 1
-        own = statistics.median(column[len(column) // 2 :])
-        other = statistics.median(theirs[len(theirs) // 2 :]) * field.unit
+        own, other = _typical(column, field), _typical(theirs, field) * field.unit
         if abs(own - other) > field.apart + field.share * abs(other):
             differing.append(f"{field.column} {own:.4g}, nvidia-smi {other:.4g}")
     return differing, compared
+
+
+def _typical(values: list[float], field: Field) -> float:
+    return reduce(or_, map(int, values)) if field.bits else statistics.median(values)
 
 
 CASES = (

@@ -12,6 +12,8 @@ from experiments.gpu.scripts.async_save import EVERY
 WARM_UP = 8
 #: What rank 1 sleeps in its forward pass, and how much of that must be told where it belongs.
 SLEEP_MS, SHARE = 20.0, 0.2
+#: Later than the probe waits for a device before it tells who it is.
+LATE_S = 17
 
 
 def _two_ranks(bench: Bench) -> Reading:
@@ -89,6 +91,12 @@ def _alone(bench: Bench) -> Reading:
     )
 
 
+def _late(bench: Bench) -> Reading:
+    run = bench.watched("ddp", "--steps=20", f"--begin-after-s={LATE_S}")
+    named = devices(run.recording).get(0, "nobody")
+    return Reading(f"first backward after {LATE_S} s: the device is {named}", named.startswith("GPU-"))
+
+
 _SLEEPS = "rank 0 waits 20 ms more than rank 1, whose forward takes 20 ms more"
 
 CASES = (
@@ -96,6 +104,7 @@ CASES = (
         "two-ranks", 40, "NCCL lets two ranks share this GPU", "which back end the cases of two ranks use", _two_ranks
     ),
     Case("nccl-alone", 40, "every step told, communication under 10 %", "NCCL at world size 1", _alone),
+    Case("late", 45, "the device is a GPU", "a model whose first backward comes late has conditions too", _late, False),
     Case("ddp-nccl2", 60, _SLEEPS, "DDP's exposed waits with the NCCL of PyTorch 2.15", _nccl2),
     Case("ddp-legacy", 60, _SLEEPS, "DDP's exposed waits with TORCH_DIST_USE_NCCL2=0", _legacy),
     Case(

@@ -21,10 +21,10 @@ def read(name: str, bench: Bench) -> Reading:
     except NotPossibleError as error:
         return Reading(str(error), None)
     except RunError as error:
-        return Reading(str(error), False)
+        return Reading(str(error), None, broken=True)
     except Exception as error:
         traceback.print_exc()
-        return Reading(f"could not be read: {type(error).__name__}: {error}", False)
+        return Reading(f"{type(error).__name__}: {error}", None, broken=True)
 
 
 def main(name: str, device: str, folder: str, backend: str) -> None:

@@ -17,6 +17,8 @@ _PHASES = {
 _OF_KIND = {"evaluation": {"evaluation": ("evaluation",)}, "checkpoint": {"checkpoint": ("checkpoint",)}}
 #: Steps at the start of a kind that do not count.
 WARM_UP, STEPS = 3, 15
+#: Iterations with a scaler, and that each so many has gradients that are no numbers.
+SCALED, SKIPPED_EVERY = 40, 8
 
 
 def _phases(bench: Bench) -> Reading:
@@ -33,12 +35,19 @@ def _phases(bench: Bench) -> Reading:
     return Reading(f"{len(run.rows)} of {STEPS * len(KINDS)} steps; furthest of each kind: {words}", right)
 
 
+def _scaler(bench: Bench) -> Reading:
+    run = bench.watched("scaler", f"--steps={SCALED}", f"--every={SKIPPED_EVERY}")
+    words = f"{len(run.rows)} rows of {SCALED} iterations, {run.truth[0]['skipped']} of them skipped"
+    return Reading(words, SCALED - 1 <= len(run.rows) <= SCALED)
+
+
 CASES = (
     Case(
         "phases",
         60,
-        f"every phase within {ERROR:.0%} of the script's own events",
+        "every phase within 2 % of the script's own events",
         "accumulation, evaluation, checkpoints, a pinned loader and GradScaler are told apart in device time",
         _phases,
     ),
+    Case("scaler", 30, "a row an iteration", "a step that a GradScaler skips is a step", _scaler),
 )

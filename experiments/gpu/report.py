@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import markdown
-from experiments.gpu.case import FAILS, HOLDS, NOT_RUN
+from experiments.gpu.case import BROKEN, FAILS, HOLDS, NOT_RUN
 from experiments.gpu.runner import Outcome
 
 
@@ -33,10 +33,10 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
     """How many predictions hold.
 
     >>> summary([{"outcome": "holds"}, {"outcome": "holds"}, {"outcome": "not run"}])
-    '2 hold, 0 do not hold, 1 not run'
+    '2 hold, 0 do not hold, 0 broken, 1 not run'
     """
     counts = Counter(row["outcome"] for row in rows)
-    return f"{counts[HOLDS]} hold, {counts[FAILS]} do not hold, {counts[NOT_RUN]} not run"
+    return f"{counts[HOLDS]} hold, {counts[FAILS]} do not hold, {counts[BROKEN]} broken, {counts[NOT_RUN]} not run"
 
 
 def page(told: dict[str, Any]) -> str:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from experiments.gpu.case import HOLDS, Case, Reading
 from experiments.gpu.table import TWO_RANKS
 
-#: What all cases together may take.
-TOTAL_S = 480.0
+#: How much longer a case may take on a processor, which others may want meanwhile.
+ON_CPU = 5
 #: A case that has to be ended may tidy up for so long.
 GRACE_S = 5.0
 #: ``prctl``: who loses their parent become ours, so that they can be ended.
@@ -33,20 +33,34 @@ class Outcome(NamedTuple):
     took_s: float
 
 
+def command(case: Case, device: str, folder: Path, backend: str) -> list[str]:
+    """What runs ``case`` in a process of its own, which leaves its reading in ``folder``."""
+    return [sys.executable, "-m", "experiments.gpu.one", case.name, device, str(folder), backend]
+
+
 def run(
-    cases: Sequence[Case], device: str, folder: Path, tell: Callable[[Outcome], None], total_s: float
+    cases: Sequence[Case],
+    device: str,
+    folder: Path,
+    tell: Callable[[Outcome], None],
+    total_s: float,
+    command: Callable[[Case, str, Path, str], list[str]] = command,
 ) -> list[Outcome]:
-    """Run ``cases`` on ``device`` within ``total_s``; each is told as it ends."""
+    """Run ``cases`` on ``device`` within ``total_s``; each is told as it ends. All children of this process are its."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1)
     end, backend, outcomes = time.monotonic() + total_s, "gloo", []
     for case in cases:
         start = time.monotonic()
+        left_s = end - start
         if device == "cpu" and not case.on_cpu:
             reading = Reading("needs CUDA", None)
-        elif end - start < 1.0:
+        elif left_s < 1.0:
             reading = Reading(f"the {total_s:.0f} s were over", None)
         else:
-            reading = _one(case, device, folder / case.name, backend, min(case.seconds, end - start))
+            own = folder / case.name
+            own.mkdir(parents=True)
+            most_s = min(case.seconds * (ON_CPU if device == "cpu" else 1), left_s)
+            reading = _one(command(case, device, own, backend), own, most_s)
         if case.name == TWO_RANKS and device == "cuda" and reading.outcome == HOLDS:
             backend = "nccl"
         outcomes.append(Outcome(case, reading, time.monotonic() - start))
@@ -54,10 +68,8 @@ def run(
     return outcomes
 
 
-def _one(case: Case, device: str, folder: Path, backend: str, most_s: float) -> Reading:
-    folder.mkdir(parents=True)
+def _one(command: list[str], folder: Path, most_s: float) -> Reading:
     answer, log = folder / "reading.json", folder / "case.txt"
-    command = [sys.executable, "-m", "experiments.gpu.one", case.name, device, str(folder), backend]
     with log.open("wb") as said:
         process = subprocess.Popen(command, stdout=said, stderr=said, start_new_session=True)
         try:
@@ -68,7 +80,8 @@ def _one(case: Case, device: str, folder: Path, backend: str, most_s: float) -> 
             _end(process)
     if answer.exists():
         return Reading(**json.loads(answer.read_text()))
-    return Reading(f"ended after {most_s:.0f} s" if status is None else f"ended with status {status}", False)
+    words = f"ended after {most_s:.0f} s" if status is None else f"ended with status {status}"
+    return Reading(words, None, broken=True)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -8,7 +8,7 @@ from experiments.gpu.scripts.truth import Truth, options
 
 
 def main() -> None:
-    chosen = options(seconds=12.0)
+    chosen = options(seconds=20.0)
     truth, end = Truth("cuda"), time.monotonic() + chosen.seconds
     kept = torch.empty(2 * 2**30, dtype=torch.uint8, device="cuda")
     factor = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)

@@ -25,12 +25,13 @@ class Sleeping(nn.Module):
 
 
 def main() -> None:
-    chosen = options(backend="", steps=40, sleep_ms=0.0, rank=1)
+    chosen = options(backend="", steps=40, sleep_ms=0.0, rank=1, begin_after_s=0.0)
     join(chosen.device, chosen.backend)
     sleep_s = chosen.sleep_ms / 1e3 if dist.get_rank() == chosen.rank else 0.0
     model = DistributedDataParallel(Sleeping(blocks(WIDTH, 6, chosen.device), sleep_s))
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     truth = Truth(chosen.device)
+    time.sleep(chosen.begin_after_s)
     for _ in range(chosen.steps):
         batch = torch.randn(64, WIDTH, device=chosen.device)
         with truth.span("forward"):

@@ -15,28 +15,31 @@ from torch.utils.data import DataLoader, TensorDataset
 from experiments.gpu.scripts.truth import Truth, blocks, join, options
 
 KINDS = ("plain", "accumulation", "evaluation", "checkpoint", "scaler")
-WIDTH = 512
+#: Width of a layer, and how often a batch is repeated: so that a device has more to do than its host.
+SIZES = {"cuda": (2048, 32), "cpu": (512, 1)}
+ROWS = 256
 
 
-def batches(device: str) -> Iterator[Any]:
+def batches(device: str, width: int) -> Iterator[Any]:
     """Batches without end, pinned where they go to a GPU."""
-    data = TensorDataset(torch.randn(4096, WIDTH))
+    data = TensorDataset(torch.randn(16 * ROWS, width))
     while True:
-        yield from iter(DataLoader(data, batch_size=256, pin_memory=device == "cuda", drop_last=True))
+        yield from iter(DataLoader(data, batch_size=ROWS, pin_memory=device == "cuda", drop_last=True))
 
 
 def main() -> None:
     chosen = options(steps=15)
     join(chosen.device)
-    model = DistributedDataParallel(blocks(WIDTH, 8, chosen.device))
+    width, repeated = SIZES[chosen.device]
+    model = DistributedDataParallel(blocks(width, 8, chosen.device))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
     scaler = torch.amp.GradScaler(chosen.device)
-    loader, truth = batches(chosen.device), Truth(chosen.device)
+    loader, truth = batches(chosen.device, width), Truth(chosen.device)
 
     def forward_and_backward(scale: Any = lambda loss: loss) -> None:
         with truth.span("data"):
             (batch,) = next(loader)
-        batch = batch.to(chosen.device, non_blocking=True)
+        batch = batch.to(chosen.device, non_blocking=True).repeat(repeated, 1)
         with truth.span("forward"):
             output = model(batch)
         loss = scale(output.square().mean())
@@ -52,7 +55,7 @@ def main() -> None:
         forward_and_backward(scaler.scale if kind == "scaler" else lambda loss: loss)
         if kind == "evaluation":
             model.eval()
-            held_out = torch.randn(256, WIDTH, device=chosen.device)
+            held_out = torch.randn(ROWS * repeated, width, device=chosen.device)
             with torch.no_grad(), truth.span("evaluation"):
                 model(held_out)
             model.train()

@@ -13,7 +13,7 @@ WIDTH = 512
 def main() -> None:
     chosen = options(replays=200)
     model = blocks(WIDTH, 6, "cuda")
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
     truth, batch = Truth("cuda"), torch.randn(256, WIDTH, device="cuda")
 
     def step() -> Any:

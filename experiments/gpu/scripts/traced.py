@@ -10,6 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from experiments.gpu.scripts.truth import TRUTH_VARIABLE, Truth, blocks, join, options
 
 WIDTH, FIRST, LAST = 1024, 20, 32
+ROWS = {"cuda": 8192, "cpu": 128}
 
 
 def main() -> None:
@@ -17,7 +18,7 @@ def main() -> None:
     join(chosen.device)
     model = DistributedDataParallel(blocks(WIDTH, 8, chosen.device))
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
-    truth, batch = Truth(chosen.device), torch.randn(1024, WIDTH, device=chosen.device)
+    truth, batch = Truth(chosen.device), torch.randn(ROWS[chosen.device], WIDTH, device=chosen.device)
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if truth.on_gpu else [])]
     profiler = profile(activities=activities)
     for step in range(LAST + 8):
