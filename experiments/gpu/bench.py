@@ -19,6 +19,8 @@ SCRIPTS = "experiments.gpu.scripts"
 RECORDING = "run.jsonl"
 #: Ranks of one machine talk over its loopback device, for a machine without a network may have no other.
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
+#: What the probe may cost, as a share of a step; 0 tells every step, and what is compared step by step needs that.
+BUDGET = "PACELINE_PROBE_BUDGET"
 #: What lets two ranks share a GPU (NCCL 2.30, experimental), and with few blocks each, or they wait for each other.
 SHARED_GPU = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "4"}
 
@@ -111,7 +113,7 @@ class Bench:
         return [sys.executable, "-m", *launch, f"{SCRIPTS}.{script}", f"--device={self.device}", *map(str, words)]
 
     def _run(self, folder: Path, around: list[str], command: list[str], may_fail: bool, environ: dict[str, str]) -> Run:
-        seen = _environ({**SHARED_GPU, **environ, TRUTH_VARIABLE: str(folder)})
+        seen = _environ({**SHARED_GPU, BUDGET: "0", **environ, TRUTH_VARIABLE: str(folder)})
         log = folder / "said.txt"
         with log.open("wb") as said:
             done = subprocess.run([*around, *command], env=seen, stdout=said, stderr=said, cwd=folder, check=False)

@@ -23,10 +23,11 @@ def _capture(bench: Bench) -> Reading:
 
 
 def _workers(bench: Bench) -> Reading:
-    run = bench.watched("loader", may_fail=True)
+    loaders = 20 if bench.on_gpu else 5
+    run = bench.watched("loader", f"--loaders={loaders}", may_fail=True)
     killed = run.truth[0]["killed"] if run.truth else "unknown"
-    words = f"{_ended(run)}, {killed} of 40 workers died, {len(run.rows)} of 100 steps told"
-    return Reading(words, run.status == 0 and killed == 0 and len(run.rows) >= 95)
+    words = f"{_ended(run)}, {killed} of {2 * loaders} workers died, {len(run.rows)} of {5 * loaders} steps told"
+    return Reading(words, run.status == 0 and killed == 0 and len(run.rows) >= 4 * loaders)
 
 
 def _overlap(bench: Bench) -> Reading:

@@ -161,20 +161,16 @@ def suite(*words):
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
-#: One case at least of every script that has a form for a processor, and whether its reading is no matter of speed.
+#: Cases of every family that trains, and whether the reading is no matter of speed; ARGS=--cpu runs the others, too.
 ON_CPU = {
     "workers": True,
     "in-backward": True,
-    "compiled": True,
-    "two-ranks": True,
     "ddp-legacy": False,
     "fsdp2": False,
     "1f1b": False,
     "async-save": False,
     "marks": False,
-    "run-ahead": False,
     "phases": False,
-    "fault-input": False,
     "kineto": False,
 }
 

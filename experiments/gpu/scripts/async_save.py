@@ -10,7 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from experiments.gpu.scripts.truth import Truth, blocks, join, options
 
-WIDTH, EVERY = 1024, 10
+WIDTH, EVERY = 512, 10
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""FSDP2 of twelve layers, with the script's own times around what the compute stream waits for."""
+"""FSDP2, a shard a layer, with the script's own times around what the compute stream waits for."""
 
 from typing import Any
 
@@ -10,14 +10,15 @@ from torch.distributed.fsdp._fully_shard import _fsdp_param_group
 
 from experiments.gpu.scripts.truth import Truth, blocks, join, options
 
-WIDTH, LAYERS = 1024, 12
+WIDTH = {"cuda": 4096, "cpu": 256}
+ROWS = {"cuda": 512, "cpu": 16}
 #: Methods of FSDP's parameter groups in which the compute stream is made to wait for others; without streams the
 #: thread that trains waits in the exchanges themselves.
 WAITS = ("wait_for_unshard", "_wait_for_post_backward")
 
 
 def main() -> None:
-    chosen = options(backend="", steps=25)
+    chosen = options(backend="", steps=25, layers=12, width=0)
     join(chosen.device, chosen.backend)
     truth = Truth(chosen.device)
     for name in WAITS:
@@ -25,14 +26,15 @@ def main() -> None:
     if not truth.on_gpu:
         time_in(truth, _fsdp_param_group.FSDPParamGroup, "unshard")
         time_in(truth, _fsdp_param_group, "foreach_reduce")
+    width = chosen.width or WIDTH[chosen.device]
     mesh = init_device_mesh(chosen.device, (dist.get_world_size(),))
-    model = blocks(WIDTH, LAYERS, chosen.device)
+    model = blocks(width, chosen.layers, chosen.device)
     for layer in model:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     for _ in range(chosen.steps):
-        batch = torch.randn(32, WIDTH, device=chosen.device)
+        batch = torch.randn(ROWS[chosen.device], width, device=chosen.device)
         model(batch).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()

@@ -8,7 +8,9 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 from experiments.gpu.scripts.truth import Truth, blocks, join, options
 
-WIDTH, MICROBATCHES = 1024, 4
+MICROBATCHES = 4
+#: Width of a layer and rows of a batch: so that a device has more to do than its host.
+SIZES = {"cuda": (4096, 16_384), "cpu": (512, 256)}
 LAYERS = (9, 3)
 
 
@@ -17,13 +19,14 @@ def main() -> None:
     join(chosen.device, chosen.backend)
     rank = dist.get_rank()
     device, truth = torch.device(chosen.device), Truth(chosen.device)
-    stage = blocks(WIDTH, LAYERS[rank], chosen.device)
+    width, rows = SIZES[chosen.device]
+    stage = blocks(width, LAYERS[rank], chosen.device)
     optimizer = torch.optim.SGD(stage.parameters(), 1e-3)
     pipeline = Schedule1F1B(
         PipelineStage(stage, rank, len(LAYERS), device), MICROBATCHES, loss_fn=torch.nn.functional.mse_loss
     )
-    batch = torch.randn(128, WIDTH, device=device)
-    alone_s = alone(stage, Truth(chosen.device))
+    batch = torch.randn(rows, width, device=device)
+    alone_s = alone(stage, batch[: rows // MICROBATCHES], Truth(chosen.device))
     for _ in range(chosen.steps):
         if rank == 0:
             pipeline.step(batch)
@@ -36,9 +39,9 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def alone(stage: torch.nn.Module, truth: Truth) -> float:
+def alone(stage: torch.nn.Module, batch: torch.Tensor, truth: Truth) -> float:
     """What the stage's work of a step takes where nobody is waited for: the fastest of five."""
-    part = torch.randn(128 // MICROBATCHES, WIDTH, device=next(stage.parameters()).device, requires_grad=True)
+    part = batch.clone().requires_grad_()
     moments = [truth.now()]
     for _ in range(5):
         for _ in range(MICROBATCHES):
