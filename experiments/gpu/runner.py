@@ -3,6 +3,7 @@
 Rule of this file: whatever a case does, an abort or a hang included, loses that case alone, and leaves nothing behind.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -85,15 +86,16 @@ def _one(command: list[str], folder: Path, most_s: float) -> Reading:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a case and all that it has started, wherever that went."""
+    """End a case and all that it has started, wherever that went, but for what hangs in the driver and cannot be."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + GRACE_S
-    while descendants(os.getpid()):
+    while descendants(os.getpid()) and time.monotonic() < deadline + GRACE_S:
         _reap(process)
         if time.monotonic() > deadline:
             for pid in descendants(os.getpid()):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
 
 
