@@ -220,6 +220,14 @@ NO_COMMANDS = Setting(
     "sidecars, collectors and streams obey no commands, and streams give none; the audit log says so",
 )
 
+PROBE_BUDGET = Setting(
+    "PACELINE_PROBE_BUDGET",
+    0.5,
+    number(0.0, 100.0),
+    "0 to 100",
+    "percent of a step's time that telling it may take; beyond it fewer steps are told. 0: every step is",
+)
+
 FORECASTER_TOKEN = Setting(
     "PACELINE_FORECASTER_TOKEN",
     "",
@@ -254,6 +262,7 @@ _NAMED: tuple[Setting[object], ...] = (
     SPOOL_BYTES,
     MOST_RANKS,
     NO_COMMANDS,
+    PROBE_BUDGET,
     FORECASTER_TOKEN,
     ALLOWED_HOSTS,
 )  # type: ignore[assignment]

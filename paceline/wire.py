@@ -77,7 +77,7 @@ class _Table(NamedTuple):
 
 
 _TABLES: dict[type, tuple[_Table, ...]] = {
-    events.StepTimings: (_Table(("rank", "step"), ("start_s", "step_s", "phases")),),
+    events.StepTimings: (_Table(("rank", "step", "left_out"), ("start_s", "step_s", "phases")),),
     events.Speakers: (_Table(("ranks", "world_sizes", "dp", "tp", "pp")),),
     events.Microbatches: (_Table(("rank", "step", "microbatch"), ("forward_s", "backward_s")),),
     events.ConditionColumns: (_Table(("rank",), ("time_s", "span_s", "values")),),

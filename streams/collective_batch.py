@@ -54,6 +54,17 @@ class CollectiveBatch(NamedTuple):
     longest_wait_s: float
     #: The latest step of any of the collectives, or that is closed; -1 where none is known.
     last_step: int
+    #: So many steps stand behind each that all told: others were left out on purpose. And by rank, how many it leaves
+    #: out after one that it tells, -1 for a rank that tells none.
+    each: int = 1
+    left_out: Ints = np.empty(0, dtype=np.int64)
+
+    def each_of(self, ranks: Ints) -> Ints:
+        """How many steps stand behind each that was told by these ``ranks``."""
+        each = np.ones(ranks.size, dtype=np.int64)
+        known = ranks < self.left_out.size
+        each[known] += np.maximum(self.left_out[ranks[known]], 0)
+        return each
 
 
 def collective_batch(messages: Sequence[CollectiveMessage], coverage: CoverageTracker) -> CollectiveBatch:

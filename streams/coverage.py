@@ -17,6 +17,15 @@ _SPARE = 4
 _ODD_ONES = 10
 
 
+def sampled(told: int, left_out: int) -> str:
+    """How many of a job's steps were told, where others were left out on purpose.
+
+    >>> sampled(181, 542)
+    'steps sampled: 1 in 4 (181 of 723)'
+    """
+    return f"steps sampled: 1 in {(told + left_out) / max(told, 1):.2g} ({told} of {told + left_out})"
+
+
 class CoverageTracker:
     """Gaps, duplicates and disagreements in one job's messages on one topic."""
 
@@ -24,6 +33,8 @@ class CoverageTracker:
         self.sequences = Sequences()
         self.worlds: dict[int, int] = {}
         self.odd: dict[str, int] = {}
+        #: Steps that were told, and that were left out on purpose.
+        self.told = self.left_out = 0
         self._expected: int | None = None
         self._reach: int | None = None
 
@@ -59,6 +70,11 @@ class CoverageTracker:
             what = f"ranks left out (impossible rank: beyond {most} of one job)"
             self.odd[what] = max(self.odd.get(what, 0), ranks)
 
+    def count_step(self, left_out: int) -> None:
+        """Take down a step that was told, and how many right before it were left out on purpose."""
+        self.told += 1
+        self.left_out += left_out
+
     @property
     def expected(self) -> int:
         """The world size most ranks believe in (the larger on a tie), or 0 before anybody spoke."""
@@ -90,6 +106,8 @@ class CoverageTracker:
         silent = self.expected - len(self.worlds)
         if silent > 0:
             notes.append(f"ranks never heard: {silent} of {self.expected}")
+        if self.left_out:
+            notes.append(sampled(self.told, self.left_out))
         return Coverage(
             ranks_expected=self.expected, ranks_heard=len(self.worlds), events_missing=self.missing, notes=notes
         )
@@ -100,10 +118,13 @@ class CoverageTracker:
             **self.sequences.snapshot(),
             "worlds": dict(self.worlds),
             "odd": dict(self.odd),
+            "told": self.told,
+            "left_out": self.left_out,
         }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.sequences = Sequences.restore(data)
         self.worlds, self.odd = dict(data["worlds"]), dict(data["odd"])
+        self.told, self.left_out = data["told"], data["left_out"]
         self._expected = self._reach = None

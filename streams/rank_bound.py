@@ -31,7 +31,7 @@ _OF_ROWS: dict[Any, tuple[str, ...]] = {
         "duration_s",
         "wait_s",
     ),
-    StepTimings: ("rank", "step", "start_s", "step_s", "phases"),
+    StepTimings: ("rank", "step", "start_s", "step_s", "phases", "left_out"),
     CollectiveCalls: ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
 }
 _OF_ONE = ("conditions", "links", "open")

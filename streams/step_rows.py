@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.columns import rows
-from paceline.events import LATEST_S, OP_INDEX, OPS, STEP, OpTimings, StepTimings
+from paceline.events import LATEST_S, MOST_LEFT_OUT, OP_INDEX, OPS, STEP, OpTimings, StepTimings
 
-from .raw_columns import Floats, Ints, floats, unknown, whole
+from .raw_columns import Floats, Ints, array, floats, unknown, whole
 from .runs import lengths, starts
 
 PhaseTimings = OpTimings | StepTimings
@@ -42,7 +42,7 @@ class StepRows(NamedTuple):
 
     ``seconds`` has shape (len(OPS), rows): NaN where a rank tells nothing of an op in a step. A rank and step may stand
     in several rows, which add up. ``unknown`` counts what was told of ops that are not in ``OPS``, ``impossible`` what
-    took less than no time.
+    took less than no time. ``left_out`` steps right after the row's own are left out by its rank on purpose.
     """
 
     rank: Ints
@@ -50,6 +50,7 @@ class StepRows(NamedTuple):
     start_s: Floats
     seconds: Floats
     microbatches: MicrobatchRows
+    left_out: Ints
     unknown: int = 0
     impossible: int = 0
 
@@ -64,7 +65,7 @@ def step_rows(messages: Sequence[PhaseTimings]) -> StepRows:
         made = _of_ops(narrow)
     else:
         made = _together(_of_ops(narrow), _of_steps(wide))
-    for column in (*made[:4], *made.microbatches):
+    for column in (*made[:4], *made.microbatches, made.left_out):
         column.flags.writeable = False
     return made
 
@@ -93,7 +94,17 @@ def _of_steps(messages: Sequence[StepTimings]) -> StepRows:
     start_s += np.repeat([message.t0_s for message in messages], sizes)
     start_s[~((start_s >= 0.0) & (start_s <= LATEST_S))] = np.nan
     rank, step = whole([message.rank for message in messages]), whole([message.step for message in messages])
-    return StepRows(rank, step, start_s, seconds, microbatches, strange)
+    return StepRows(rank, step, start_s, seconds, microbatches, left_out_of(messages), strange)
+
+
+def left_out_of(messages: Sequence[StepTimings]) -> Ints:
+    """How many steps the rank of each row of ``messages`` leaves out right after it; what cannot be is bounded."""
+    sizes = [rows(message.rank) for message in messages]
+    parts = [message.left_out for message in messages]
+    if all(part is None for part in parts):
+        return np.zeros(sum(sizes), dtype=np.int64)
+    told = [np.zeros(size) if part is None else array(part) for part, size in zip(parts, sizes, strict=True)]
+    return np.clip(np.concatenate(told).astype(np.int64), 0, MOST_LEFT_OUT)
 
 
 class OpRows(NamedTuple):
@@ -134,7 +145,8 @@ def widened(narrow: OpRows) -> StepRows:
     np.fmin.at(starts, at, start_s)
     closing = op == TOTAL
     starts[at[closing]] = start_s[closing]
-    return StepRows(rank[first], step[first], starts, seconds, _passes(narrow), *left_out)
+    none = np.zeros(first.size, dtype=np.int64)
+    return StepRows(rank[first], step[first], starts, seconds, _passes(narrow), none, *left_out)
 
 
 def _cells(rank: Ints, step: Ints) -> tuple[Ints, Ints]:
@@ -175,6 +187,7 @@ def _together(left: StepRows, right: StepRows) -> StepRows:
         np.concatenate([left.start_s, right.start_s]),
         np.concatenate([left.seconds, right.seconds], axis=1),
         MicrobatchRows(*(np.concatenate(pair) for pair in pairs)),
+        np.concatenate([left.left_out, right.left_out]),
         left.unknown + right.unknown,
         left.impossible + right.impossible,
     )

@@ -18,7 +18,7 @@ from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
 from paceline.recording import RecordingError, check_writable
-from paceline.settings import BROKERS, CLUSTER, JOB, NO_COMMANDS, NODE, SPOOL_BYTES, SettingError
+from paceline.settings import BROKERS, CLUSTER, JOB, NO_COMMANDS, NODE, PROBE_BUDGET, SPOOL_BYTES, SettingError
 from paceline.terminal import say
 from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE
 
@@ -64,6 +64,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="NCCL's own times of collectives, by its Inspector plugin (NCCL 2.28 or newer); FILE: where the plugin is",
     )
+    made.add_argument(
+        "--probe-budget",
+        metavar="PERCENT",
+        help="what timing may take of a step; beyond it fewer steps are timed, each whole "
+        f"(default: {PROBE_BUDGET.name}, else {PROBE_BUDGET.default:g}; 0: time every step)",
+    )
     made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
     return made
 
@@ -76,6 +82,8 @@ def environment(
     added = {SOCKET_VARIABLE: str(socket), "PYTHONPATH": os.pathsep.join(paths), FALLBACK_JOB_VARIABLE: fallback}
     if options.job:
         added[JOB.name] = options.job
+    if options.probe_budget:
+        added[PROBE_BUDGET.name] = options.probe_budget
     if options.measure_overhead:
         added[MEASURE_VARIABLE] = "1"
     return environ | added | inspector
@@ -87,8 +95,10 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     Raises:
         SettingError, RecordingError: one line that says what.
     """
-    for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, SPOOL_BYTES):
+    for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, SPOOL_BYTES, PROBE_BUDGET):
         setting.read(environ)
+    if options.probe_budget is not None:
+        PROBE_BUDGET.read({PROBE_BUDGET.name: options.probe_budget})
     optional_settings(environ, options.brokers)
     if options.record == "-":
         raise RecordingError("--record -: standard output is the command's own; name a file")

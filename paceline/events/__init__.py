@@ -28,6 +28,7 @@ from paceline.events.base import (
 )
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
 from paceline.events.columns import (
+    MOST_LEFT_OUT,
     CollectiveCalls,
     CollectiveSums,
     Column,
@@ -81,6 +82,7 @@ __all__ = [
     "CAUSE_WORDS",
     "FULL_ROWS",
     "LATEST_S",
+    "MOST_LEFT_OUT",
     "OPS",
     "OP_INDEX",
     "OVERLAYS",

@@ -8,6 +8,8 @@ from paceline.events.base import Accounted, Produced, Seconds, Time, Whole, Word
 from paceline.events.collectives import OpenCollective
 from paceline.events.training import RankBreakdown, RankFacts
 
+#: Steps that a rank leaves out on purpose between two that it tells, at most.
+MOST_LEFT_OUT = 63
 #: Signed or unsigned whole numbers or floating point ones, and the bytes of each: numpy's names without the ``<``.
 ColumnType = Literal["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8"]
 
@@ -108,6 +110,8 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
 
     ``rank``, ``step``, ``start_s``, ``step_s`` and every column of ``phases`` have a row a rank and step: when the step
     began, its whole duration, and its seconds in each phase and overlay. A rank tells a step when it is over.
+    ``left_out``, where there is one, says how many steps right after it the rank leaves out on purpose: it keeps to its
+    probe's budget, and tells every so many steps whole. No more than ``MOST_LEFT_OUT`` count.
     ``lost`` counts marks that were dropped on the node before this message. ``open`` lists the ranks that have stood in
     a collective for seconds, as of ``now_s``; a hang shows in nothing else. A message may have no row, and only tell
     of links or of what is open; or of ranks as a whole, in ``facts`` and, from a profiler's trace, ``breakdowns``.
@@ -132,6 +136,7 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     now_s: Time | None = None
     facts: RankFacts | None = None
     breakdowns: list[RankBreakdown] = []
+    left_out: Column | None = None
 
 
 class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):

@@ -45,6 +45,8 @@ class CollectiveLine(msgspec.Struct, frozen=True, kw_only=True):
 class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     """What the job did: the median rank and the worst, never an average over ranks.
 
+    ``steps`` counts those that were told, and those left out right after them by all ranks on purpose: a job's pace is
+    ``steps`` over ``length_s``. Medians are over those that were told.
     ``own_*`` is time at work, without waiting for other ranks. ``collectives``: those of the steps ``first_step - 1``
     to ``last_step - 1``, the most bytes first, at most 64: what a step's collectives come to is known a step later.
     """

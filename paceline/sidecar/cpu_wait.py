@@ -2,7 +2,8 @@
 
 Rule of this file: pure; times are integer nanoseconds. The kernel tells how long the training thread was runnable
 without a processor since the last reading, not when. It goes to the work done since, step by step in proportion, and
-never exceeds it; time spent waiting for other ranks takes none.
+never exceeds it; time spent waiting for other ranks takes none. Where the probe was off for a part of that time, its
+share of the waiting goes to no step.
 """
 
 from typing import NamedTuple
@@ -17,6 +18,7 @@ class _ClosedStep(NamedTuple):
     phases: list[Phase]
     work: int
     waited: int
+    left_out: int = 0
 
 
 class ClosedSteps:
@@ -39,18 +41,27 @@ class ClosedSteps:
         self._steps.append(_ClosedStep(step, start, end, phases, max(self._work, 0), self._waited))
         self._work = self._waited = 0
 
+    def leaves_out(self, steps: int) -> None:
+        """So many ``steps`` right after the one that was closed last are not told."""
+        self._steps[-1:] = [closed._replace(left_out=steps) for closed in self._steps[-1:]]
+
     def drop(self) -> None:
         """The open step is not told."""
         self._work = self._waited = 0
 
-    def read(self, waited_so_far: int | None) -> None:
-        """The run queue has been read; None where the kernel does not count."""
+    def read(self, waited_so_far: int | None, heard: float = 1.0) -> None:
+        """The run queue has been read; None where the kernel does not count.
+
+        Args:
+            waited_so_far: nanoseconds without a processor.
+            heard: the share of the time since the reading before in which the probe was on.
+        """
         before = self._reading
         waited = 0 if waited_so_far is None or before is None else waited_so_far - before
         self._reading = waited_so_far
         self._work = max(self._work, 0)
         work = self._work + sum(closed.work for closed in self._steps)
-        share = min(max(waited, 0) / work, 1.0) if work else 0.0
+        share = min(max(waited, 0) * heard / work, 1.0) if work else 0.0
         self._waited += int(self._work * share)
         self._work = 0
         self.release(share)
@@ -61,5 +72,5 @@ class ClosedSteps:
             waited = closed.waited + int(closed.work * share)
             if waited:
                 closed.phases.append(Phase(CPU_WAIT, -1, waited))
-            self._rows.append_step(closed.step, closed.start, closed.end, closed.phases)
+            self._rows.append_step(closed.step, closed.start, closed.end, closed.phases, closed.left_out)
         self._steps = []

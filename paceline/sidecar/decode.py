@@ -7,6 +7,7 @@ import math
 
 import msgspec
 
+from paceline.events import MOST_LEFT_OUT
 from paceline.sidecar.open_collectives import OpenCollectives
 from paceline.sidecar.probe_windows import ProbeWindows
 from paceline.sidecar.rank_rows import Collective, RankRows, Report
@@ -15,7 +16,7 @@ from paceline.training import marks
 from paceline.training.messages import MOST_STEPS, Marks, Place, Settled
 
 _SPANS = frozenset(range(marks.OTHER + 1)) | frozenset(range(marks.LEAVE, marks.LEAVE + marks.OTHER + 1))
-_INSTANTS = frozenset((*range(marks.READY, marks.STANDING + 1), marks.HOST_BOUND, marks.BATCH, marks.BATCHED))
+_INSTANTS = frozenset((*range(marks.READY, marks.HOST_BOUND + 1), marks.BATCH, marks.BATCHED))
 _KINDS = _SPANS | _INSTANTS
 #: Kinds that come with a collective.
 _COLLECTIVES = frozenset((marks.ISSUED, marks.STANDING))
@@ -23,7 +24,8 @@ _ANY = (-(2**63), 2**63 - 1)
 #: Kinds that come with a number, and its bounds; those of ``_OPTIONAL`` may come without.
 _NUMBERS = {
     **dict.fromkeys((marks.BOUND, marks.COMMUNICATION, marks.QUEUED, marks.BATCHED), _ANY),
-    **dict.fromkeys((marks.WINDOW_OFF, marks.WINDOW_ON), (0, MOST_STEPS)),
+    **dict.fromkeys((marks.WINDOW_OFF, marks.WINDOW_ON, marks.SAMPLE_ON), (0, MOST_STEPS)),
+    marks.SAMPLE_OFF: (1, MOST_LEFT_OUT),
     **dict.fromkeys((marks.FORWARD, marks.BACKWARD), (0, marks.MOST_MICROBATCHES - 1)),
     marks.HOST_BOUND: (0, 2**53),  # nanoseconds: more days than a run lasts
 }

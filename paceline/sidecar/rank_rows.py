@@ -27,13 +27,17 @@ class Microbatch(NamedTuple):
 
 
 class StepRow(NamedTuple):
-    """One step, in Unix time: its whole duration, and its seconds in each of ``PARTS``, NaN where it had none."""
+    """One step, in Unix time: its whole duration, and its seconds in each of ``PARTS``, NaN where it had none.
+
+    ``left_out`` steps right after it are not told, on purpose.
+    """
 
     step: int
     start_s: float
     step_s: float
     seconds: tuple[float, ...]
     microbatches: tuple[Microbatch, ...] = ()
+    left_out: int = 0
 
 
 class CollectiveRow(NamedTuple):
@@ -92,7 +96,7 @@ class RankRows:
         self._steps: list[StepRow] = []
         self._collectives: list[CollectiveRow] = []
 
-    def append_step(self, step: int, start: int, end: int, phases: Iterable[Phase]) -> None:
+    def append_step(self, step: int, start: int, end: int, phases: Iterable[Phase], left_out: int = 0) -> None:
         """A step that is over."""
         if step < self._told:
             return
@@ -106,7 +110,7 @@ class RankRows:
                 split[microbatch] = (forward_s, took_s) if op == _BACKWARD else (took_s, backward_s)
         microbatches = tuple(Microbatch(number, *split[number]) for number in sorted(split)) if split else ()
         start_s = (start + self.offset_ns) / 1e9
-        self._steps.append(StepRow(step, start_s, (end - start) / 1e9, tuple(seconds), microbatches))
+        self._steps.append(StepRow(step, start_s, (end - start) / 1e9, tuple(seconds), microbatches, left_out))
 
     def append_collective(self, done: Collective, duration: int) -> None:
         """A collective whose result is there."""

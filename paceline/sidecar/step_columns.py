@@ -18,7 +18,7 @@ class StepColumns:
     """The steps of one StepTimings; it is as long as they are many."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, int, float, float, tuple[float, ...]]] = []
+        self._rows: list[tuple[int, int, float, float, tuple[float, ...], int]] = []
         self._microbatches: list[tuple[int, int, int, float, float]] = []
 
     def __len__(self) -> int:
@@ -26,12 +26,12 @@ class StepColumns:
 
     def append(self, rank: int, row: StepRow) -> bool:
         """One more row, of ``rank``; whether it can travel."""
-        step, start_s, step_s, seconds, microbatches = row
+        step, start_s, step_s, seconds, microbatches, left_out = row
         if not (-1 <= step <= LARGEST and 0.0 <= start_s <= LATEST_S and -LATEST_S <= step_s <= LATEST_S):
             return False
         if not _measured(seconds):
             return False
-        self._rows.append((rank, step, start_s, step_s, seconds))
+        self._rows.append((rank, step, start_s, step_s, seconds, left_out))
         if microbatches:
             told = [one for one in microbatches[:MOST_MICROBATCHES] if -1 <= one[0] <= LARGEST and _measured(one[1:])]
             self._microbatches += [(rank, step, *one) for one in told]
@@ -51,7 +51,7 @@ class StepColumns:
 
     def fields(self, t0_s: float) -> dict[str, Any]:
         """The event's fields that the rows fill."""
-        ranks, steps, starts, lengths, seconds = zip(*self._rows, strict=True) if self._rows else ((),) * 5
+        ranks, steps, starts, lengths, seconds, left_out = zip(*self._rows, strict=True) if self._rows else ((),) * 6
         measured = zip(PARTS, zip(*seconds, strict=True), strict=True) if seconds else ()
         return {
             "rank": columns.whole(ranks),
@@ -62,6 +62,7 @@ class StepColumns:
                 name: columns.durations(column) for name, column in measured if column.count(math.nan) < len(column)
             },
             "microbatches": self._split(),
+            "left_out": columns.whole(left_out) if any(left_out) else None,
         }
 
     def _split(self) -> Microbatches | None:

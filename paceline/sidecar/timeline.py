@@ -10,7 +10,8 @@ are one step. A compiled optimizer is not heard of: then the step ends with the 
 exchanged gradients (or after any, where none ever does). Once ``step()`` has been called in a script, it alone ends
 steps. The times of a phase within a step (and micro-batch) are summed.
 
-While the probe is off, steps are counted by the rank alone and have no rows; nor has a step in which it was switched.
+While the probe is off, steps are counted by the rank alone and have no rows; nor has a step in which a window begins.
+Where steps are left out by the probe's budget, those that are told are told whole.
 """
 
 from collections import deque
@@ -32,16 +33,15 @@ from paceline.training.marks import (
     OPTIMIZER,
     OTHER,
     PREPARE,
+    SAME_STEP,
 )
 from paceline.training.messages import MOST_STEPS, Issued, Place
 
 #: Phases whose rows carry a micro-batch.
 _PER_MICROBATCH = (FORWARD, BACKWARD)
-#: What may follow an optimizer without being new work: another optimizer, or the exchange of what it updated.
-_SAME_STEP = (OPTIMIZER, COMMUNICATION)
 _MESSAGES = ("send", "recv")
 #: What is taken in while the probe is off.
-_HEARD_OFF = (marks.WINDOW_ON, marks.STEPPED, marks.STANDING, marks.QUEUED)
+_HEARD_OFF = (marks.WINDOW_ON, marks.SAMPLE_ON, marks.STEPPED, marks.STANDING, marks.QUEUED)
 #: Spans within each other beyond this were never closed.
 _DEEPEST = 64
 #: Stretches at the top level that wait for their names; beyond, those of one kind are taken together.
@@ -91,6 +91,9 @@ class Timeline:
         self._collected_after: list[int] = []
         #: While the probe is off, how many steps the rank had counted when it was turned off.
         self._off_since: int | None = None
+        #: When it was turned off, or the run queue was read since; for how long it was off since the reading before,
+        #: and when that was.
+        self._off_at = self._off_ns = self._read_at = 0
         #: Whether the probe was switched in the open step.
         self._switched = False
         self._clear()
@@ -110,6 +113,8 @@ class Timeline:
             marks.STEPPED: self._stepped,
             marks.STANDING: self._stands,
             marks.HOST_BOUND: self._device_waited,
+            marks.SAMPLE_OFF: self._leaves_out,
+            marks.SAMPLE_ON: self._goes_on,
         }
 
     def _clear(self) -> None:
@@ -177,10 +182,10 @@ class Timeline:
         self._last_microbatch = max(self._last_microbatch, self._microbatch)
 
     def _begin_work(self, t: int, op: int) -> None:
-        self._resumed &= op in _SAME_STEP
+        self._resumed &= op in SAME_STEP
         if op == OPTIMIZER:
             self._due = False
-        if self._boundary is not None and not self._explicit and op not in _SAME_STEP:
+        if self._boundary is not None and not self._explicit and op not in SAME_STEP:
             self._close(self._boundary, self._boundary_fed)
         elif self._due and self._compiled and not self._explicit and op != COMMUNICATION:
             self._segment(t)
@@ -393,17 +398,39 @@ class Timeline:
         if self._boundary is not None:
             self._switched = True
             self._close(self._boundary, self._boundary_fed)
-        self._off_since = counted
+        self._off_since, self._off_at = counted, t
         self._forget()
 
     def _turned_on(self, t: int, counted: int) -> None:
         """``counted`` steps have ended; what is left of the last, and an explicit one to come, is not told."""
         if self._off_since is None:
             return
-        ended, self._off_since = max(counted - self._off_since, 0), None
+        self._hear_again(t, max(counted - self._off_since, 0))
+        self._switched = True
+
+    def _leaves_out(self, t: int, steps: int) -> None:
+        """The step before is over and told; so many ``steps`` follow that are not."""
+        if self._off_since is not None:
+            return
+        if self._boundary is not None:
+            self._close(self._boundary, self._boundary_fed)
+        self._closed.leaves_out(steps)
+        self._collectives.step_ended(self.step, max(t, self._last))
+        self._off_since, self._off_at = 0, t
+        self._forget()
+
+    def _goes_on(self, t: int, ended: int) -> None:
+        """So many steps have ``ended`` since; the next begins, unless none has."""
+        if self._off_since is not None:
+            self._hear_again(t, ended)
+            self._switched = not (self._explicit and ended)
+
+    def _hear_again(self, t: int, ended: int) -> None:
+        """The probe is on after so many steps have ``ended``; what is left of the last is not told."""
+        self._off_since = None
+        self._off_ns += max(t - self._off_at, 0)
         self._forget()
         self._start = self._last = max(t, self._last)
-        self._switched = True
         if not self._explicit and ended:
             ended, self._boundary, self._boundary_fed = ended - 1, self._last, self.fed
         self.step = min(self.step + ended, MOST_STEPS)
@@ -428,6 +455,11 @@ class Timeline:
         self._clear()
 
     def _queue_read(self, t: int, payload: int | None) -> None:
-        self._closed.read(payload)
+        if self._off_since is not None:
+            self._off_ns, self._off_at = self._off_ns + max(t - self._off_at, 0), t
+        elapsed_ns = t - self._read_at
+        heard = max(1.0 - self._off_ns / elapsed_ns, 0.0) if self._off_ns and elapsed_ns > 0 else 1.0
+        self._read_at, self._off_ns = t, 0
+        self._closed.read(payload, heard)
         self.told += self._reached
         self._reached = []

@@ -10,7 +10,9 @@ from typing import Any
 
 from paceline.training.alternation import Alternation
 from paceline.training.device_clock import DeviceClock
+from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import Probe, skip_frame
+from paceline.training.sampling import Sampling
 from paceline.training.session import Session, follow_process_groups
 
 #: Modules that the hooks wait for. The first holds everything but what is imported on demand.
@@ -105,7 +107,7 @@ def _install_core(torch: Any, session: Session) -> None:
 
     session.learn(torch)
     probe = session.probe
-    for hot in (Probe, DeviceClock, Session, Alternation):
+    for hot in (Probe, DeviceClock, Session, Alternation, OverheadWindows, Sampling, *Sampling.HOT):
         skip_frame(hot)
     probe.graph_task = torch._C._current_graph_task_id
     for hook in (autograd, optimizer, scaler, loader, checkpoint, graphs, streams):

@@ -1,45 +1,29 @@
-"""Alternation: the probe on and off in windows of steps, so that a run tells what the probe costs it.
+"""Alternation: the probe off in some steps and on in others, and who counts the steps.
 
-Rule of this file: it is on the training thread's hot path, as ``probe`` is. A synchronous job is as fast as its slowest
-rank, so all must switch at the same step, and they cannot ask each other: the windows depend on the number of steps
-that have ended, never on time. Whoever reads the stamps chooses the windows that lasted long enough; hence short ones
-come first, for jobs with long steps, and longer ones later. After the last the probe stays on.
+Rule of this file: it is on the training thread's hot path, as ``probe`` is. Ranks cannot ask each other, so what turns
+the probe off and on goes by the number of steps that have ended: ``OverheadWindows`` while the probe's cost is
+measured, then ``Sampling`` by its budget.
 
 A step ends where its optimizer has finished, once a backward has begun since the last; where ``step()`` is called, that
-alone ends it. Off means that the hooks return at once and that nothing is sent. They stay where they are.
+alone ends it. Off means that the hooks return at once and write nothing down. They stay where they are, and collectives
+go on being counted, so that their numbers are those of ranks that are on.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from paceline.training import marks
+from paceline.training.overhead_windows import WARM_UP
 
 if TYPE_CHECKING:
     from collections import deque
 
     from paceline.training.messages import Issued
 
-#: The first steps allocate, compile and connect.
-WARM_UP = 20
-#: Steps of a window, and how many pairs of windows there are of each size.
-SIZES = (10, 40, 160, 640)
-PAIRS = 20
 #: A job whose steps have not ended for so long, and for so many times the longest so far, stands still.
 STILL_NS = 10_000_000_000
 STILL_TIMES = 5
-
-
-def windows() -> Iterator[tuple[bool, int]]:
-    """Whether the probe is on, and for how many steps: pairs of neighbours, either of which is first in turn.
-
-    >>> [on for on, _ in windows()][:6]
-    [False, True, True, False, False, True]
-    """
-    for steps in SIZES:
-        for pair in range(PAIRS):
-            yield pair % 2 == 1, steps
-            yield pair % 2 == 0, steps
 
 
 class Switched(Protocol):
@@ -49,6 +33,10 @@ class Switched(Protocol):
     worked: bool
     ring: "deque[tuple[Any, ...]]"
     alternation: "Alternation | None"
+    mark: Callable[..., None]
+    #: Marks that the thread which sends them has taken, and the processor's nanoseconds that took it.
+    taken: int
+    taking_ns: int
 
     def pause(self) -> None:
         """Write nothing down until ``go_on``."""
@@ -57,23 +45,42 @@ class Switched(Protocol):
         """Write down again what happens."""
 
 
+class Plan(Protocol):
+    """What turns the probe off and on. ``rests``: while it is off, the thread that sends marks sleeps, too."""
+
+    rests: bool
+
+    def tells_end(self, steps: int) -> bool:
+        """Whether the end of the step that makes it ``steps`` is written down."""
+
+    def step_ended(self, steps: int, took_ns: int, explicit: bool) -> bool:
+        """So many ``steps`` have ended, the last after ``took_ns``; whether there is more to come of this plan."""
+
+    def end(self, steps: int) -> None:
+        """The probe is on from now on."""
+
+
 class Alternation:
-    """Counts the steps of this rank and switches ``probe``; ``switched`` is called after every switch.
+    """Counts the steps of this rank and switches ``probe`` by the first of ``plans``, then by the next.
 
     ``standing`` tells which collective the training thread is in, while no hook does.
     """
 
-    def __init__(self, probe: Switched, switched: Callable[[], None], standing: "Callable[[], Issued | None]") -> None:
+    def __init__(self, probe: Switched, plans: "list[Plan]", standing: "Callable[[], Issued | None]") -> None:
         self._probe = probe
-        self._switched = switched
+        self._plans = plans
         self._standing = standing
-        self._windows = windows()
         self._steps = 0
-        self._until = WARM_UP
         self._explicit = False
         self._ended_ns = self._longest_ns = 0
         #: The step in which it has been told that the job stands still.
         self._told = -1
+
+    @property
+    def rests(self) -> bool:
+        """Whether the thread that sends marks is to leave the job alone."""
+        plans = self._plans[:1]
+        return self._probe.off and bool(plans) and plans[0].rests
 
     def optimizer_stepped(self) -> None:
         """An outermost optimizer has finished: the first to do so since a backward ends the step."""
@@ -88,9 +95,10 @@ class Alternation:
         self._step_ended()
 
     def optimizer_compiled(self) -> None:
-        """The optimizer will not be heard of: nothing would ever end a window that is off."""
-        if self._probe.off:
-            self._end()
+        """The optimizer will not be heard of: where the script does not say so, nothing would ever end a step."""
+        if self._probe.off and not self._explicit:
+            self._plans[0].end(self._steps)
+            self._probe.alternation = None
 
     def look(self) -> None:
         """On the thread that sends marks, while the probe is off: does the job stand still, and where?
@@ -107,31 +115,15 @@ class Alternation:
             self._probe.ring.append((due, marks.STANDING, issued))
 
     def _step_ended(self) -> None:
-        self._steps += 1
+        plan, steps = self._plans[0], self._steps + 1
         now = perf_counter_ns()
-        if self._steps > WARM_UP:
+        took_ns = now - self._ended_ns
+        self._steps, self._ended_ns = steps, now
+        if plan.tells_end(steps) or self._told == steps - 1:
             self._probe.ring.append((now, marks.STEPPED, None))
-            self._longest_ns = max(self._longest_ns, now - self._ended_ns)
-        self._ended_ns = now
-        if self._steps == self._until:
-            on, steps = next(self._windows, (True, 0))
-            self._until += steps
-            self._begin(on)
-            if not steps:
-                self._end()
-
-    def _begin(self, on: bool) -> None:
-        probe = self._probe
-        was_off = probe.off
-        if on:
-            probe.go_on()
-        else:
-            probe.pause()
-        probe.ring.append((perf_counter_ns(), marks.WINDOW_ON if on else marks.WINDOW_OFF, self._steps))
-        if on == was_off:
-            self._switched()
-
-    def _end(self) -> None:
-        if self._probe.off:
-            self._begin(True)
-        self._probe.alternation = None
+        if steps > WARM_UP:
+            self._longest_ns = max(self._longest_ns, took_ns)
+        if not plan.step_ended(steps, took_ns, self._explicit):
+            del self._plans[0]
+            if not self._plans:
+                self._probe.alternation = None

@@ -14,6 +14,8 @@ DATA, PREPARE, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOI
 GAP = -1
 
 LEAVE = 16
+#: What may follow an optimizer without being new work: another optimizer, or the exchange of what it updated.
+SAME_STEP = (OPTIMIZER, COMMUNICATION)
 READY = 32  # the last gradient of this backward is computed
 ISSUED = 33  # a collective starts; payload: (group, size, seq, operation, bytes, who issued it)
 BOUND = 34  # the collective issued last answers to this work; payload: its id
@@ -35,10 +37,13 @@ COMPILED = 39  # an optimizer's step has been compiled: it will not be heard of
 WINDOW_OFF = 40
 WINDOW_ON = 41
 STEPPED = 42  # a step has ended, whether the probe is on or off
-STANDING = 43  # no step ends any more in a window that is off; payload: the collective that the thread is in, as ISSUED
+STANDING = 43  # no step ends any more while the probe is off; payload: the collective that the thread is in, as ISSUED
+#: Steps are left out to keep to the budget: the step before is over, and so many follow that are not told; then one
+#: begins that is, after so many steps have ended.
+SAMPLE_OFF = 44
+SAMPLE_ON = 45
 #: The device has waited for its host; payload: nanoseconds in this step. Comes before the mark that ends the step.
 HOST_BOUND = 46
-
 BATCH = 48  # collectives are issued together from here on
 BATCHED = 49  # ... up to here; payload: the id of the work that they answer to, or None: they are done
 

@@ -51,6 +51,8 @@ class Probe:
         self.ring: deque[Mark] = deque()
         self.captures = Captures()
         self.most = LEAD_IN
+        #: Marks that the shipping thread has taken, and the processor's nanoseconds that took it.
+        self.taken = self.taking_ns = 0
         self.lost = 0
         #: Whether no session has begun, so that an optimizer step may begin one.
         self.idle = True
@@ -138,6 +140,7 @@ class Probe:
         while len(ring) > self.most:
             ring.popleft()
             self.lost += 1
+            self.taken += 1
 
     def optimizer_stepped(self) -> None:
         """The outermost optimizer of the training thread has finished."""

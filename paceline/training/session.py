@@ -16,13 +16,16 @@ import time
 from typing import Any
 
 from paceline.identity import attempt_of, job_of, labels_of
+from paceline.settings import PROBE_BUDGET, SettingError
 from paceline.training import marks
 from paceline.training.accelerator import accelerator_of
-from paceline.training.alternation import Alternation
+from paceline.training.alternation import Alternation, Plan
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
 from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE, Hello, Issued
+from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import MOST, Probe
+from paceline.training.sampling import Sampling
 from paceline.training.shipping import Shipping
 
 
@@ -55,19 +58,37 @@ class Session:
         path = os.environ.get(SOCKET_VARIABLE, "")
         if self._shipping is not None or self.probe.stopped or not path:
             return
+        try:
+            budget = PROBE_BUDGET.read(os.environ) / 100
+        except SettingError as error:
+            self.probe.fail(error)
+            return
         self.probe.adopt_thread()
         self.probe.most, self.probe.idle = MOST, False
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
         links = TcpLinks(ports)
         self._shipping = Shipping(self.probe, path, self._hello, links, self._known, patience_s=self.patience_s)
         self.probe.use_host()
-        if os.environ.get(MEASURE_VARIABLE):
-            self.probe.alternation = Alternation(self.probe, self._shipping.wake, self._standing)
+        plans = self._plans(self._shipping, budget)
+        self.probe.alternation = Alternation(self.probe, plans, self._standing) if plans else None
         self._device_found()
         self._shipping.start()
         if self.probe.collected not in gc.callbacks:
             gc.callbacks.append(self.probe.collected)
         self._end_at_exit()
+
+    def _plans(self, shipping: Shipping, budget: float) -> list[Plan]:
+        """What turns the probe off now and then.
+
+        Where PyTorch does not tell a group's collectives, those of a step that is left out could not be counted: they
+        would be other collectives than those of the same numbers on ranks that tell it. There nothing is left out.
+        """
+        plans: list[Plan] = []
+        if os.environ.get(MEASURE_VARIABLE):
+            plans.append(OverheadWindows(self.probe, shipping.wake))
+        if budget and (self.groups is None or self.groups.hooked):
+            plans.append(Sampling(self.probe, budget))
+        return plans
 
     def resume(self) -> None:
         """Time again after a stop."""
@@ -101,12 +122,14 @@ class Session:
             probe.use(clock)
 
     def _standing(self) -> Issued | None:
-        """The collective that the training thread is in, by its stack: the next that the whole world would count."""
+        """The collective that the training thread is in, by its stack: the last that it has counted in the world."""
         frame = sys._current_frames().get(self.probe.thread)
         while frame is not None and frame.f_code not in self.probe.waits:
             frame = frame.f_back
         group = self.groups.world() if frame is not None and self.groups is not None else None
-        return (group.name, group.size, group.count, "collective", 0, marks.PYTHON) if group is not None else None
+        if group is None:
+            return None
+        return group.name, group.size, max(group.count - 1, 0), "collective", 0, marks.PYTHON
 
     def learn(self, torch: Any) -> None:
         """PyTorch has been imported."""

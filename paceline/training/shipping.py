@@ -35,7 +35,7 @@ from paceline.training.runqueue import RunQueue
 from paceline.training.unsettled import Unsettled
 
 EVERY_S = 0.2
-#: ... and this often while the probe is off, for the sidecar's words and the marks that are left.
+#: ... and this often in a window without the probe, for the sidecar's words and the marks that are left.
 OFF_EVERY_S = 1.0
 LINKS_EVERY_S = 1.0
 #: Marks in one message: some 90 bytes each at the widest, so that it fits the socket's buffer.
@@ -113,7 +113,7 @@ class Shipping:
         self._thread.join(timeout_s + self._patience_s)
 
     def wake(self) -> None:
-        """Take the next turn now: the probe has been turned off or on, and what is left belongs to the time before."""
+        """Take the next turn now: a window has ended, and what is left belongs to the time before."""
         self._awake.set()
 
     def leave_child(self) -> None:
@@ -144,7 +144,9 @@ class Shipping:
 
     def _wait(self) -> bool:
         """Wait for the next turn; whether it is not the last."""
-        self._awake.wait(OFF_EVERY_S if self._probe.off else EVERY_S)
+        alternation = self._probe.alternation
+        rests = alternation is not None and alternation.rests
+        self._awake.wait(OFF_EVERY_S if rests else EVERY_S)
         self._awake.clear()
         return not (self._stopping or self._probe.stopped)
 
@@ -155,7 +157,8 @@ class Shipping:
         if self._connected() and self._flush():
             self._hear()
             self._queued()
-            self._pass_on(None if self._probe.off else self._link())
+            rests = self._probe.off and (alternation is None or alternation.rests)
+            self._pass_on(None if rests else self._link())
 
     def _last_turn(self) -> None:
         self._hello_at = 0.0
@@ -263,14 +266,19 @@ class Shipping:
         ring = self._probe.ring
         left = len(ring)
         while True:
+            begin_ns = time.thread_time_ns()
             marked: list[Mark] = [ring.popleft() for _ in range(min(left, MOST))]
             left -= len(marked)
             due = self.clock.translate(marked) if self.clock is not None else marked
             lost, self._probe.lost = self._probe.lost, 0
+            sent = True
             if due or link is not None or lost:
                 self._unsettled.add(due, lost)
-                if not self._send_marks(due, link, lost):
-                    return
+                sent = self._send_marks(due, link, lost)
+            self._probe.taken += len(marked)
+            self._probe.taking_ns += time.thread_time_ns() - begin_ns
+            if not sent:
+                return
             link = None
             if not left:
                 return

@@ -28,23 +28,27 @@ class Unsettled:
         self._settled: Settled | None = None
         #: Steps that ended in marks which had to go, by either way of telling.
         self._gone = {marks.STEP: 0, marks.LEAVE + marks.OPTIMIZER: 0}
+        #: Steps that were left out between marks which had to go.
+        self._left_out = 0
 
     def add(self, sent: list[Mark], lost: int) -> None:
         """These marks are on their way, and that so many were lost before them."""
         self._marks.extend(sent)
         self._lost += lost
         while len(self._marks) > self._most:
-            kind = self._marks.popleft()[1]
+            _, kind, payload, *_ = self._marks.popleft()
             self._first += 1
             if kind in self._gone:
                 self._gone[kind] += 1
+            elif kind == marks.SAMPLE_ON:
+                self._left_out += payload
 
     def settle(self, told: Settled) -> None:
         """The sidecar says what is safe."""
         self._settled = told
         if told.marks < self._first:
             return
-        self._gone = dict.fromkeys(self._gone, 0)
+        self._gone, self._left_out = dict.fromkeys(self._gone, 0), 0
         while self._first < told.marks and self._marks:
             self._marks.popleft()
             self._first += 1
@@ -62,7 +66,7 @@ class Unsettled:
         if gone and again:
             place = self._after_gap(place, gone, again[0][0])
         self._first, self._lost = 0, lost
-        self._gone = dict.fromkeys(self._gone, 0)
+        self._gone, self._left_out = dict.fromkeys(self._gone, 0), 0
         self._settled = Settled(marks=0, place=place) if place is not None else None
         return place, again, lost
 
@@ -70,7 +74,7 @@ class Unsettled:
         """About where the oldest mark kept is: a step has one end in nearly all scripts."""
         ends = self._gone[marks.STEP] or self._gone[marks.LEAVE + marks.OPTIMIZER]
         return Place(
-            step=(place.step if place is not None else 0) + ends,
+            step=(place.step if place is not None else 0) + ends + self._left_out,
             start_ns=start_ns,
             explicit=place.explicit if place is not None else self._gone[marks.STEP] > 0,
             compiled=place is not None and place.compiled,

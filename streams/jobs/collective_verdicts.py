@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from paceline.events import CollectiveCalls, CollectiveTimings, Finding
+from paceline.events import CollectiveCalls, CollectiveTimings, Finding, StepTimings
 
 from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
 from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
+from ..limits import MOST_RANKS
+from ..raw_columns import Ints, whole
 from ..speakers import SpeakersHeard
-from ..step_rows import SharedRows
+from ..step_rows import SharedRows, left_out_of
 from . import hang, slow_links, straggler_evidence, traffic
 from .accused import AccusedRank
 from .arrivals import ArrivalRows, Arrivals
@@ -29,6 +31,8 @@ from .slow_links import SlowLinks
 from .straggler import Straggler
 from .traffic import Traffic
 
+#: One odd rank among so many does not say how many steps all leave out.
+_NEARLY_ALL = 0.9
 #: Groups of one job beyond this are not judged: names come from outside.
 _MOST_GROUPS = 4096
 
@@ -47,6 +51,10 @@ class Collectives:
         self.hang = Hang(config.hang)
         self.traffic = Traffic(config.traffic)
         self.groups: dict[str, tuple[Arrivals, Straggler]] = {}
+        #: The latest step, and by rank how many it leaves out after one that it tells, -1 for a rank that tells none:
+        #: sums and links come in messages of their own.
+        self.last_step = -1
+        self.left_out: Ints = np.empty(0, dtype=np.int64)
         #: Where each rank runs.
         self.nodes: dict[int, str] = {}
 
@@ -81,7 +89,7 @@ class Collectives:
         return self._advance(ready) if (ready := self.gather.drain()) else []
 
     def _advance(self, messages: list[CollectiveMessage]) -> list[Finding]:
-        batch, newest = collective_batch(messages, self.coverage), messages[-1]
+        batch, newest = self._known(collective_batch(messages, self.coverage), messages), messages[-1]
         self.short.update_collectives(batch)
         findings = [
             self._finding(episode, slow_links.said(episode, self._rank(episode.subject)), newest)
@@ -96,6 +104,21 @@ class Collectives:
         if bound is not None:
             findings.append(self._finding(bound, traffic.said(bound, self.config.traffic), newest))
         return findings
+
+    def _known(self, batch: CollectiveBatch, messages: list[CollectiveMessage]) -> CollectiveBatch:
+        """``batch`` with what those before it told of the job's steps. Whole collectives are of steps that all tell."""
+        self.last_step = max(batch.last_step, self.last_step)
+        told = [one for one in messages if isinstance(one, StepTimings)]
+        left = left_out_of(told)
+        if left.any() or self.left_out.size:
+            rank = whole([one.rank for one in told])
+            sound = (rank >= 0) & (rank < MOST_RANKS)
+            more = int(rank[sound].max(initial=-1)) + 1 - self.left_out.size
+            self.left_out = np.pad(self.left_out, (0, max(more, 0)), constant_values=-1)
+            self.left_out[rank[sound]] = left[sound]
+        told_by = self.left_out[self.left_out >= 0]
+        each = 1 + int(np.quantile(told_by, _NEARLY_ALL, method="lower")) if told_by.size else 1
+        return batch._replace(each=each, left_out=self.left_out, last_step=self.last_step)
 
     def _judge(self, message: CollectiveMessage, name: str, size: int, rows: ArrivalRows) -> list[Finding]:
         if name not in self.groups:
@@ -133,6 +156,8 @@ class Collectives:
             "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
             "nodes": dict(self.nodes),
+            "left_out": self.left_out,
+            "last_step": self.last_step,
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -143,6 +168,7 @@ class Collectives:
         self.hang.load(data["hang"])
         self.traffic.load(data["traffic"])
         self.nodes = dict(data["nodes"])
+        self.left_out, self.last_step = data["left_out"], data["last_step"]
         for name, arrived, judged in data["groups"]:
             arrivals, straggler = self.groups[name] = self._group(arrived["size"])
             arrivals.load(arrived)

@@ -109,6 +109,7 @@ class Phases:
         self.short.update_steps(rows, self.coverage.plausible_ranks)
         for step in self.steps.update(rows):
             self.silence.count_step()
+            self.coverage.count_step(step.left_out)
             # The probe was off, or messages were lost: the steps around are judged as if they were neighbours.
             self.coverage.note("steps that no rank told", step.skipped)
             if step.step < self.config.warmup_steps:

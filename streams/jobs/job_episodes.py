@@ -20,11 +20,15 @@ RECOVER = 2
 
 
 class JudgedWindow(msgspec.Struct, frozen=True):
-    """A stretch of the job that was judged as one: its steps, and its length on the median rank."""
+    """A stretch of the job that was judged as one: its steps, and its length on the median rank.
+
+    So many steps of the job stand behind ``each`` that was told: others were left out on purpose.
+    """
 
     first_step: int
     last_step: int
     span_s: float
+    each: float = 1.0
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -75,7 +79,7 @@ class JobEpisodes(Generic[Key, Seen]):
             self._forget(subject)
             return None
         if not gone:
-            episode.add_tick(window.last_step, window.span_s, sight.lost_ratio)
+            episode.add_tick(window.last_step, window.span_s * window.each, sight.lost_ratio)
             episode.cause = sight.cause
             episode.evidence = msgspec.structs.replace(evidence, margin=sight.size / sight.bar)
         told = self.tracker.revise(subject, signal, episode.length)

@@ -78,7 +78,9 @@ class TickHistory:
         self.table = np.empty((len(COLUMNS), 0, 0), dtype=np.float32)
         self.first_steps: list[int] = []
         self.last_steps: list[int] = []
+        #: Seconds of each that were told, and that it stands for.
         self.spans: list[float] = []
+        self.lasted: list[float] = []
         self.communicates = False
         #: The typical rank's share of time without a processor, of late.
         self.contended = 0.0
@@ -106,6 +108,7 @@ class TickHistory:
         self.first_steps = [*self.first_steps, tick.first_step][-KEPT_TICKS:]
         self.last_steps = [*self.last_steps, tick.last_step][-KEPT_TICKS:]
         self.spans = [*self.spans, tick.span_s][-KEPT_TICKS:]
+        self.lasted = [*self.lasted, tick.lasted_s][-KEPT_TICKS:]
         self.communicates = self.communicates or bool(np.nansum(tick.wait) > 0.0)
         if tick.seconds.shape[1]:
             share = float(known_or_zero(nanmedian(tick.seconds[_CPU_WAIT] / tick.total)))
@@ -145,6 +148,7 @@ class TickHistory:
             "first_steps": self.first_steps,
             "last_steps": self.last_steps,
             "spans": self.spans,
+            "lasted": self.lasted,
             "communicates": self.communicates,
             "contended": self.contended,
         }
@@ -152,7 +156,7 @@ class TickHistory:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self._steadiness.clear()
-        self.table, self.spans = data["table"], data["spans"]
+        self.table, self.spans, self.lasted = data["table"], data["spans"], data["lasted"]
         self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
         self.communicates, self.contended = data["communicates"], data["contended"]
 

@@ -80,7 +80,7 @@ class Pace:
 
     def __init__(self, config: PaceConfig) -> None:
         self.config = config
-        #: Per tick: pace, first step, last step, span, then the median rank's seconds by op.
+        #: Per tick: pace, first step, last step, seconds it stands for, then the median rank's seconds by op.
         self.history = np.empty((0, 4 + len(OPS)))
         self.usual: float = 0.0
         self.before: Array = np.zeros(len(OPS))
@@ -134,7 +134,7 @@ class Pace:
     def _follow(self, episode: PaceEpisode, tick: Tick) -> PaceEpisode | None:
         ticks = self.config.ticks
         change = float(np.median(self.history[-ticks:, 0])) / self.usual - 1
-        episode.add_tick(tick.last_step, tick.span_s, float(self.history[-1, 0]) / self.usual - 1)
+        episode.add_tick(tick.last_step, tick.lasted_s, float(self.history[-1, 0]) / self.usual - 1)
         least = self.config.least_slowdown
         signal: Signal | None = "calm" if change < least / 2 else None
         if change >= least and episode.length >= 2 * ticks:
@@ -218,7 +218,7 @@ def _row(tick: Tick, accused: set[int], staged: bool) -> Array | None:
     else:
         pace = float((mine[_OWN].sum(axis=0) - mine[_STARVED]).max() + mine[_WAIT].min())
     middle = nanmedian(mine, axis=1)
-    return np.array([pace, tick.first_step, tick.last_step, tick.span_s, *middle.tolist()])
+    return np.array([pace, tick.first_step, tick.last_step, tick.lasted_s, *middle.tolist()])
 
 
 def _noise(values: Array) -> float:

@@ -83,6 +83,8 @@ class SlowLinks:
         #: By rank, NaN where nothing is known: its round trip, and its share of time spent waiting.
         self.rtt_s: Array = np.empty(0)
         self.waits: Array = np.empty(0)
+        #: When its last collective ended, by its own clock.
+        self.ended_s: Array = np.empty(0)
         self.retransmits = np.empty(0, dtype=np.int64)
         self.usual_wait = 0.0
         #: Of many ranks: their median round trip, and samples since it was worked out.
@@ -95,7 +97,7 @@ class SlowLinks:
         if not batch.links.rank.size:
             return []
         self._widen(max(int(batch.links.rank.max()), int(batch.spans.ranks.max(initial=-1))) + 1)
-        span_s = self._weigh(batch.spans)
+        span_s = self._weigh(batch.spans, batch.each_of(batch.spans.ranks))
         fresh = self._round_trips(batch.links)
         if int((~np.isnan(self.rtt_s)).sum()) < 3:  # of two ranks both ends of the one link look alike
             return []
@@ -180,11 +182,14 @@ class SlowLinks:
         heard = self.waits[~np.isnan(self.waits)]
         return float(np.median(heard)) if heard.size else 0.0
 
-    def _weigh(self, spans: Spans) -> float:
-        """Update each rank's share of waiting; the seconds this batch spans."""
+    def _weigh(self, spans: Spans, each: Ints) -> float:
+        """Update each rank's share of waiting, of which it tells one step in ``each``; the seconds this batch spans."""
         lasted = spans.last_s - spans.first_s
+        sampled = each > 1  # what lies between two steps that were told belongs to it
+        lasted[sampled] = np.fmax(lasted, spans.last_s - self.ended_s[spans.ranks])[sampled]
+        self.ended_s[spans.ranks] = spans.last_s
         some = lasted > 0
-        self.waits[spans.ranks[some]] = np.minimum(spans.waited_s[some] / lasted[some], 1.0)
+        self.waits[spans.ranks[some]] = np.minimum((spans.waited_s * each)[some] / lasted[some], 1.0)
         return float(lasted.max(initial=0.0))
 
     def _widen(self, ranks: int) -> None:
@@ -192,6 +197,7 @@ class SlowLinks:
         if more > 0:
             self.rtt_s = np.pad(self.rtt_s, (0, more), constant_values=np.nan)
             self.waits = np.pad(self.waits, (0, more), constant_values=np.nan)
+            self.ended_s = np.pad(self.ended_s, (0, more), constant_values=np.nan)
             self.retransmits = np.pad(self.retransmits, (0, more))
 
     def snapshot(self) -> dict[str, Any]:
@@ -200,6 +206,7 @@ class SlowLinks:
             "rtt_s": self.rtt_s,
             "retransmits": self.retransmits,
             "waits": self.waits,
+            "ended_s": self.ended_s,
             "usual_wait": self.usual_wait,
             "usual": self.usual,
             "since": self.since,
@@ -211,6 +218,7 @@ class SlowLinks:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.rtt_s, self.retransmits, self.waits = data["rtt_s"], data["retransmits"], data["waits"]
+        self.ended_s = data["ended_s"]
         self.usual_wait, self.usual, self.since = data["usual_wait"], data["usual"], data["since"]
         self.streaks.load(data["streaks"])
         self.tracker.load(data["tracker"])

@@ -2,6 +2,9 @@
 
 Rule of this file: a step is handed on once, in step order, when every rank that speaks has closed it. That depends on
 what the rows say and never on how they were batched or when they came, so a replay hands on the same steps.
+
+Ranks whose probes keep to a budget tell one step in so many, not all of them the same number. A step that any of them
+left out on purpose is not handed on: its sums would be of other ranks than those of the steps around it.
 """
 
 from dataclasses import dataclass
@@ -36,7 +39,7 @@ class Step(NamedTuple):
     """One step of the whole job: ``seconds`` has shape (len(OPS), ranks), NaN columns for ranks not heard in it.
 
     ``ends_s`` is when each rank closed it, by its node's clock; ``pairs`` are its micro-batches, where there are any.
-    ``skipped`` steps right before it were told by no rank.
+    ``skipped`` steps right before it were told by no rank, and ``left_out`` were left out on purpose.
     """
 
     step: int
@@ -44,6 +47,7 @@ class Step(NamedTuple):
     ends_s: Array
     pairs: Pairs | None = None
     skipped: int = 0
+    left_out: int = 0
 
 
 class Steps:
@@ -57,6 +61,12 @@ class Steps:
         self.ends: dict[int, Array] = {}
         self.pairs = OpenMicrobatches()
         self.closed = np.empty(0, dtype=np.int64)  # per rank: last step it closed, -1 before the first
+        self.passed = np.empty(0, dtype=np.int64)  # per rank: the last step of those that it leaves out right after it
+        self.until = np.empty(0, dtype=np.int64)  # per rank: the same, of the steps that are done
+        #: How many steps each rank leaves out right after a step, where any does.
+        self.gaps: dict[int, Ints] = {}
+        #: Before the next step that is handed on: steps that no rank told, and that were left out.
+        self.skipped = self.left_out = 0
         self.first_s = np.empty(0)  # per rank: start of its first row, on its own clock
         self.last_s = np.empty(0)
         self.done = -1
@@ -66,14 +76,16 @@ class Steps:
         """Take in the rows of a few messages; hand on the steps that they completed, in order."""
         self.coverage.note("rows of an unknown op", rows.unknown)
         self.coverage.note(_IMPOSSIBLE, rows.impossible)
-        rank, step, start, seconds = rows.rank, rows.step, rows.start_s, rows.seconds
+        rank, step, start, seconds, left = rows.rank, rows.step, rows.start_s, rows.seconds, rows.left_out
         sound, seconds = self._sound(rank, step, seconds)
         if not sound.all():
             rank, step, start, seconds = rank[sound], step[sound], start[sound], seconds[:, sound]
+            left = left[sound]
         if rank.size:
             self._widen(int(rank.max()) + 1)
             self._fill(rank, step, seconds)
             self._close(rank, step, start, seconds[TOTAL])
+            self._leave_out(rank, step, left)
         self._pair(rows)
         return self._complete()
 
@@ -100,7 +112,10 @@ class Steps:
         if more <= 0:
             return
         self.ranks = ranks
-        self.closed = np.concatenate([self.closed, np.full(more, -1, dtype=np.int64)])
+        none = np.full(more, -1, dtype=np.int64)
+        self.closed, self.passed = np.concatenate([self.closed, none]), np.concatenate([self.passed, none])
+        self.until = np.concatenate([self.until, none])
+        self.gaps = {step: np.pad(gaps, (0, more)) for step, gaps in self.gaps.items()}
         self.first_s = np.concatenate([self.first_s, np.full(more, np.nan)])
         self.last_s = np.concatenate([self.last_s, np.full(more, np.nan)])
         for step, table in self.tables.items():
@@ -127,6 +142,14 @@ class Steps:
         np.fmin.at(self.first_s, rank, start)
         np.fmax.at(self.last_s, rank, start)
 
+    def _leave_out(self, rank: Ints, step: Ints, left: Ints) -> None:
+        """Take down what ranks leave out after these steps; what a rank says last of it holds."""
+        newest = step == self.closed[rank]
+        self.passed[rank[newest]] = step[newest] + left[newest]
+        for number in np.unique(step[left > 0]).tolist():
+            mine = step == number
+            self.gaps.setdefault(number, np.zeros(self.ranks, dtype=np.int64))[rank[mine]] = left[mine]
+
     def _pair(self, rows: StepRows) -> None:
         """Take in the micro-batches, of ranks and steps that are sound."""
         told = rows.microbatches
@@ -146,40 +169,53 @@ class Steps:
         out = []
         for step in sorted(number for number in self.tables if number <= frontier):
             table = self.tables.pop(step)
-            table[:, table[TOTAL] <= 0.0] = np.nan  # a rank that never closed this step was not heard in it
-            skipped = step - self.done - 1 if self.done >= 0 else 0
-            out.append(Step(step, table, self.ends.pop(step), self.pairs.pop(step), skipped))
-            self.done = step
-        self.done = max(self.done, frontier)
+            heard = table[TOTAL] > 0.0
+            table[:, ~heard] = np.nan  # a rank that never closed this step was not heard in it
+            ends, pairs = self.ends.pop(step), self.pairs.pop(step)
+            if self._count(step, heard):
+                out.append(Step(step, table, ends, pairs, self.skipped, self.left_out))
+                self.skipped = self.left_out = 0
         self.pairs.forget(self.done)
         return out
+
+    def _count(self, step: int, heard: NDArray[np.bool_]) -> bool:
+        """Take down that ``step`` is done; whether no rank left it out on purpose."""
+        between = step - self.done - 1 if self.done >= 0 else 0
+        on_purpose = min(max(int(self.until.max()) - self.done, 0), between)
+        whole = bool((heard | (self.until < step)).all())
+        self.skipped += between - on_purpose
+        self.left_out += on_purpose + (not whole)
+        gaps = self.gaps.pop(step, None)
+        self.until[heard] = step + (0 if gaps is None else gaps[heard])
+        self.done = step
+        return whole
 
     def _frontier(self, speaking: NDArray[np.bool_]) -> int:
         """The last step that is complete, or may be waited for no longer."""
         heard = ~np.isnan(self.first_s)
-        lead = self._lead(self.closed[heard])
+        lead = self._lead(self.passed[heard])
         if int(heard.sum()) < self.coverage.expected and not self.waited_for:
             if self._patience_left(speaking):
                 return self.done
             self.waited_for = True
         # Steps that no rank tells, because its probe was off or messages were lost, put nobody behind.
         told = np.sort(np.fromiter(self.tables, dtype=np.int64))
-        behind = np.searchsorted(told, lead, side="right") - np.searchsorted(told, self.closed, side="right")
+        behind = np.searchsorted(told, lead, side="right") - np.searchsorted(told, self.passed, side="right")
         present = heard & (behind <= FEW_STEPS)
         if not present.all():
             present |= heard & (behind * self._pace(lead) <= self.config.patience_s)
-        silent = int((heard & ~present & (self.closed == self.done)).sum())
+        silent = int((heard & ~present & (self.closed <= self.done) & (self.passed >= self.done)).sum())
         self.coverage.note("ranks that fell silent", silent)
-        return int(self.closed[present].min())
+        return int(self.passed[present].min())
 
-    def _lead(self, closed: Ints) -> int:
+    def _lead(self, passed: Ints) -> int:
         """How far the job is: the upper median of the ranks, so that one rank's absurd step leads nobody astray.
 
         Where most ranks fell silent that would wait for ever, so beyond the bound it is the rank furthest ahead.
         """
         if len(self.tables) > self.config.pending_steps:
-            return int(closed.max())
-        return int(np.sort(closed)[closed.size // 2])
+            return int(passed.max())
+        return int(np.sort(passed)[passed.size // 2])
 
     def _pace(self, lead: int) -> float:
         """Mean seconds from one open step to the next that was told, on the clock of a rank that leads.
@@ -187,7 +223,7 @@ class Steps:
         Never by the steps' numbers: a run that goes on from a checkpoint begins at thousands, and sampled steps are
         hundreds apart.
         """
-        first = int(np.argmax(self.closed == lead))
+        first = int(np.argmax(self.passed == lead))
         ends = np.array([ends[first] for ends in self.ends.values()])
         ends = ends[~np.isnan(ends)]
         return float((ends.max() - ends.min()) / (ends.size - 1)) if ends.size > 1 else 0.0
@@ -204,6 +240,11 @@ class Steps:
             "ends": [[step, ends] for step, ends in self.ends.items()],
             "pairs": self.pairs.snapshot(),
             "closed": self.closed,
+            "passed": self.passed,
+            "until": self.until,
+            "gaps": [[step, gaps] for step, gaps in self.gaps.items()],
+            "skipped": self.skipped,
+            "left_out": self.left_out,
             "first_s": self.first_s,
             "last_s": self.last_s,
             "done": self.done,
@@ -215,4 +256,6 @@ class Steps:
         self.ranks, self.done, self.waited_for = data["ranks"], data["done"], data["waited_for"]
         self.tables, self.ends = dict(data["tables"]), dict(data["ends"])
         self.pairs.load(data["pairs"])
+        self.passed, self.until, self.gaps = data["passed"], data["until"], dict(data["gaps"])
+        self.skipped, self.left_out = data["skipped"], data["left_out"]
         self.closed, self.first_s, self.last_s = data["closed"], data["first_s"], data["last_s"]

@@ -56,7 +56,7 @@ class Straggler:
         self.history.push(tick)
         self._weigh(tick)
         for rank, open_ in self.tracker.episodes.items():
-            open_.add_tick(tick.last_step, tick.span_s, float(known_or_zero(tick.excess[rank])))
+            open_.add_tick(tick.last_step, tick.lasted_s, float(known_or_zero(tick.excess[rank])))
         told = [episode for rank, signal in self._signals() if (episode := self._revise(rank, signal, has_loader))]
         self.ticks += 1
         return told
@@ -129,7 +129,7 @@ class Straggler:
         episode = self.tracker.begin(rank, first)
         for back in range(ticks, 0, -1):
             excess = float(known_or_zero(self.history.excess(rank, back)))
-            episode.add_tick(self.history.last_steps[-back], self.history.spans[-back], excess)
+            episode.add_tick(self.history.last_steps[-back], self.history.lasted[-back], excess)
         return episode
 
     def _recast(self, episode: StragglerEpisode, has_loader: bool) -> bool:

@@ -58,7 +58,7 @@ class Structure:
         self.ticks = 0
         self.steps = 0
         self.first_step = -1
-        self.span_s = 0.0
+        self.span_s = self.lasted_s = 0.0
         self.seconds = np.zeros((len(OPS), 0))
         self.pairs = np.zeros((len(PAIR_SUMS), 0))
         self.held_back_s = 0.0
@@ -124,11 +124,12 @@ class Structure:
             self.seconds = np.pad(self.seconds, ((0, 0), (0, ranks - self.seconds.shape[1])))
         self.seconds[:, :ranks] += known_or_zero(tick.seconds) * tick.steps
         self.ticks, self.steps, self.span_s = self.ticks + 1, self.steps + tick.steps, self.span_s + tick.span_s
+        self.lasted_s += tick.lasted_s
         long = self.span_s >= self.ticks * LONG_TICK_S
         ticks, steps = (self.config.window_long,) * 2 if long else (self.config.window_ticks, self.config.window_steps)
         if self.ticks < ticks or self.steps < steps:
             return None
-        window = JudgedWindow(self.first_step, tick.last_step, self.span_s)
+        window = JudgedWindow(self.first_step, tick.last_step, self.span_s, self.lasted_s / max(self.span_s, 1e-9))
         sums = WindowSums(window, self.steps, self.seconds, self.pairs, self.held_back_s)
         told = StructureEpisodes(
             self.stages.update(sums, accused),
@@ -148,6 +149,7 @@ class Structure:
             "steps": self.steps,
             "first_step": self.first_step,
             "span_s": self.span_s,
+            "lasted_s": self.lasted_s,
             "seconds": self.seconds,
             "pairs": self.pairs,
             "held_back_s": self.held_back_s,
@@ -159,5 +161,5 @@ class Structure:
         self.data.load(data["data"])
         self.input.load(data["input"])
         self.ticks, self.steps, self.first_step = data["ticks"], data["steps"], data["first_step"]
-        self.span_s, self.held_back_s = data["span_s"], data["held_back_s"]
+        self.span_s, self.lasted_s, self.held_back_s = data["span_s"], data["lasted_s"], data["held_back_s"]
         self.seconds, self.pairs = data["seconds"], data["pairs"]

@@ -50,6 +50,13 @@ class Tick(NamedTuple):
     #: The whole step, and its mean seconds by op, shape (len(OPS), ranks); empty where only lateness is known.
     total: Array = np.empty(0)
     seconds: Array = np.empty((len(OPS), 0))
+    #: So many steps of the job stand behind each that was told: others were left out on purpose.
+    each: float = 1.0
+
+    @property
+    def lasted_s(self) -> float:
+        """The time that it stands for, with the steps that were left out."""
+        return self.span_s * self.each
 
     @property
     def excess(self) -> Array:
@@ -74,7 +81,7 @@ class Ticks:
         self.tick_s = tick_s
         self.cohorts = cohorts
         self.first_step = -1
-        self.steps = 0
+        self.steps = self.left_out = 0
         self.span_s = 0.0
         self.sums = np.zeros((len(OPS), 0))
         self.counts = np.zeros(0)
@@ -91,11 +98,12 @@ class Ticks:
         self.sums[:, :ranks] += known_or_zero(step.seconds)
         self.counts[:ranks] += ~np.isnan(step.seconds[TOTAL])
         self.steps += 1
+        self.left_out += step.left_out
         self.span_s += float(known_or_zero(nanmedian(step.seconds[TOTAL])))
         if self.span_s < self.tick_s:
             return None
         tick = self._tick(step.step)
-        self.steps, self.span_s = 0, 0.0
+        self.steps, self.left_out, self.span_s = 0, 0, 0.0
         self.sums[:] = 0.0
         self.counts[:] = 0.0
         return tick
@@ -128,6 +136,7 @@ class Ticks:
             unshared=self._unshared(own, peers, base),
             total=total,
             seconds=mean,
+            each=1.0 + self.left_out / self.steps,
         )
 
     def _unshared(self, own: Array, peers: Array, base: Array) -> Array:
@@ -159,6 +168,7 @@ class Ticks:
         return {
             "first_step": self.first_step,
             "steps": self.steps,
+            "left_out": self.left_out,
             "span_s": self.span_s,
             "sums": self.sums,
             "counts": self.counts,
@@ -167,6 +177,7 @@ class Ticks:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.first_step, self.steps, self.span_s = data["first_step"], data["steps"], data["span_s"]
+        self.left_out = data["left_out"]
         self.sums, self.counts = data["sums"], data["counts"]
 
 

@@ -207,7 +207,8 @@ class Traffic:
         between_two = np.array([word in _POINT_TO_POINT for word in batch.operations])[whole.operation]
         waited = np.bincount(whole.group, np.where(between_two, 0.0, whole.wait_s), len(batch.groups))
         for at in np.flatnonzero(np.bincount(whole.group)).tolist():
-            self.waited[batch.groups[at]] = self.waited.get(batch.groups[at], 0.0) + float(waited[at])
+            waited_s = float(waited[at]) * batch.each
+            self.waited[batch.groups[at]] = self.waited.get(batch.groups[at], 0.0) + waited_s
         self._speed(batch, whole, self.speeds)
 
     def _speed(self, batch: CollectiveBatch, whole: _Whole, speeds: BusSpeeds) -> None:

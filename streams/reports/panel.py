@@ -206,7 +206,8 @@ def _heard(job: JobSummary) -> str:
     coverage = job.coverage.counts()
     expected = max(coverage.ranks_expected, job.world_size or 0)
     heard = max(coverage.ranks_heard, len(job.nodes))
-    notes = f"; {'; '.join(coverage.notes)}" if coverage.notes else ""
+    told = [*([job.sampled] if job.sampled else []), *coverage.notes]
+    notes = f"; {'; '.join(told)}" if told else ""
     off_steps = max((cost.off_steps for cost in job.probe_costs.values()), default=0)
     off = f"; the probe was off in {off_steps} steps" if off_steps else ""
     missing = f"{coverage.events_missing} messages missing"

@@ -21,7 +21,7 @@ from paceline.events import (
 from paceline.settings import MOST_RANKS
 
 from ..collective_batch import CollectiveMessage, collective_batch
-from ..coverage import CoverageTracker
+from ..coverage import CoverageTracker, sampled
 from ..jobs.config import JobConfig
 from ..raw_columns import Floats, Ints
 from ..robust import known_or_zero
@@ -43,7 +43,8 @@ _WARM_UP = JobConfig().warmup_steps
 class JobSummary:
     """One attempt of one job. ``phase_s`` is seconds by rank and phase, ``step_s`` in whole steps by rank.
 
-    Both leave out the warm-up, as the verdicts do; ``timed_steps`` counts the steps they hold, ``rank_steps`` all.
+    Both leave out the warm-up, as the verdicts do; ``timed_steps`` counts the steps they hold, ``rank_steps`` all
+    that were told, and ``left_out`` those that were not, on purpose.
     ``probe_costs`` are by node.
     """
 
@@ -55,6 +56,7 @@ class JobSummary:
     step_s: dict[int, float] = field(default_factory=dict)
     timed_steps: dict[int, int] = field(default_factory=dict)
     rank_steps: dict[int, int] = field(default_factory=dict)
+    left_out: dict[int, int] = field(default_factory=dict)
     first_step: int | None = None
     last_step: int | None = None
     collectives: int = 0
@@ -72,7 +74,14 @@ class JobSummary:
     @property
     def steps(self) -> int:
         """Steps that the rank with the most of them finished."""
-        return max(self.rank_steps.values(), default=0)
+        return max((told + self.left_out.get(rank, 0) for rank, told in self.rank_steps.items()), default=0)
+
+    @property
+    def sampled(self) -> str | None:
+        """How many of its steps the rank with the fewest told, where any were left out on purpose."""
+        share = {rank: left / (left + self.rank_steps[rank]) for rank, left in self.left_out.items()}
+        rank = max(share, key=lambda one: share[one], default=None)
+        return None if rank is None else sampled(self.rank_steps[rank], self.left_out[rank])
 
     @property
     def median_step_s(self) -> float | None:
@@ -101,15 +110,18 @@ class JobSummary:
         at = np.searchsorted(members, rows.rank)
         good = (at < members.size) & (rows.step >= 0)
         good &= members[np.minimum(at, members.size - 1)] == rows.rank if members.size else False
-        at, step, seconds = at[good], rows.step[good], rows.seconds[:, good]
+        at, step, seconds, left = at[good], rows.step[good], rows.seconds[:, good], rows.left_out[good]
         seconds = np.where(seconds >= 0, seconds, np.nan)
         whole = ~np.isnan(seconds[_STEP])
         steps = np.bincount(at[whole], minlength=members.size).tolist()
+        left_out = np.bincount(at[whole], weights=left[whole], minlength=members.size).tolist()
         warm = step >= _WARM_UP
         totals, seen = _by_member(at[warm], seconds[:, warm], members.size)
         for index, one in enumerate(members.tolist()):
             self.nodes[one] = message.node
             self.rank_steps[one] = self.rank_steps.get(one, 0) + steps[index]
+            if left_out[index]:
+                self.left_out[one] = self.left_out.get(one, 0) + int(left_out[index])
             phases = self.phase_s.setdefault(one, {})
             for name, spent_s, count in zip(COLUMNS, totals[index], seen[index], strict=False):
                 if count:

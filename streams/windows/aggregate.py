@@ -21,7 +21,10 @@ MOST_RANK_WINDOWS = 100
 
 @dataclass
 class Part:
-    """The steps ``first_step`` to ``last_step``, by slot: additive sums, and medians of the parts it was made of."""
+    """The steps ``first_step`` to ``last_step``, by slot: additive sums, and medians of the parts it was made of.
+
+    ``left_out`` steps of them were told by no rank, on purpose.
+    """
 
     first_step: int
     last_step: int
@@ -31,6 +34,7 @@ class Part:
     medians_s: list[Floats]
     per_step_s: Floats
     collectives: list[Line] = field(default_factory=list)
+    left_out: int = 0
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -50,6 +54,7 @@ def part(open_steps: OpenSteps, steps: int, collectives: CollectiveTables) -> Pa
         medians_s=[median(step_s, axis=0)],
         per_step_s=median(step_s, axis=1),
         collectives=collectives.take(last_step - 1),
+        left_out=open_steps.left_out_after(steps),
     )
 
 
@@ -65,6 +70,7 @@ def merge(left: Part, right: Part) -> Part:
         medians_s=left.medians_s + right.medians_s,
         per_step_s=np.concatenate([left.per_step_s, right.per_step_s]),
         collectives=merged(left.collectives, right.collectives),
+        left_out=left.left_out + right.left_out,
     )
 
 
@@ -119,7 +125,7 @@ def _job_window(
     return JobWindow(
         **common,
         ranks=len(ranks),
-        steps=int(per_step.size),
+        steps=int(per_step.size) + sums.left_out,
         first_step=sums.first_step,
         last_step=sums.last_step,
         step_median_s=_micro(float(np.median(per_step))),

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from paceline.events import LATEST_S, OVERLAYS, PHASES
+from paceline.events import LATEST_S, MOST_LEFT_OUT, OVERLAYS, PHASES
 
 from ..robust import known_or_zero
 from ..step_rows import TOTAL, StepRows
@@ -27,6 +27,8 @@ MOST_CELLS = 500_000
 MOST_STEP = 2**53
 #: So many messages in a row must lie beyond the room for open steps before it is given up for them.
 JUMP_MESSAGES = 3
+#: In place of how many steps are left out after one: nobody has closed it.
+_NOT_CLOSED = MOST_LEFT_OUT + 1
 
 
 class OpenSteps:
@@ -45,6 +47,7 @@ class OpenSteps:
         self._allocate(0, 0)
         #: By slot: the first step in which each phase was told.
         self.first_told: Whole = np.full((0, len(COLUMNS)), MOST_STEP, dtype=np.int64)
+        #: By slot: the last step that the rank told, or leaves out right after it.
         self.last_step: Whole = np.zeros(0, dtype=np.int64)
         self.newest_s: Floats = np.zeros(0)
 
@@ -52,6 +55,13 @@ class OpenSteps:
         self.phase_s = np.zeros((steps, ranks, len(COLUMNS)))
         self.step_s = np.full((steps, ranks), np.nan)
         self.start_s = np.full((steps, ranks), np.nan)
+        #: By row: how many steps right after it no rank tells, on purpose; more than that where nobody has closed it.
+        self.left_out: Whole = np.full(steps, _NOT_CLOSED, dtype=np.int64)
+
+    def left_out_after(self, steps: int) -> int:
+        """Steps that no rank tells, on purpose, right after the first ``steps`` open ones."""
+        told = self.left_out[:steps]
+        return int(told[told < _NOT_CLOSED].sum())
 
     @property
     def used(self) -> int:
@@ -103,21 +113,22 @@ class OpenSteps:
         """Take in the rows of a few messages; those of ranks that do not speak are left out."""
         if not self.slot:
             return
-        rank, step, start, seconds = rows.rank, rows.step, rows.start_s, rows.seconds
+        rank, step, start, seconds, left = rows.rank, rows.step, rows.start_s, rows.seconds, rows.left_out
         heard = (rank >= 0) & (rank < self.place_of.size)
         slot = np.where(heard, self.place_of[np.where(heard, rank, 0)], -1)
         good = (step >= 0) & (step < MOST_STEP) & (start >= 0) & (start <= LATEST_S) & (slot >= 0)
         if not good.all():
-            step, slot, start, seconds = step[good], slot[good], start[good], seconds[:, good]
+            step, slot, start, seconds, left = step[good], slot[good], start[good], seconds[:, good], left[good]
         if step.size:
-            self._add(step, slot, np.where(seconds >= 0, seconds, np.nan), start)
+            self._add(step, slot, np.where(seconds >= 0, seconds, np.nan), start, left)
 
-    def _add(self, step: Whole, slot: Whole, seconds: Floats, start: Floats) -> None:
+    def _add(self, step: Whole, slot: Whole, seconds: Floats, start: Floats, left: Whole) -> None:
         index = self._rows_of(step)
         fits = index >= 0
         if not fits.all():
             self.dropped += int((~np.isnan(seconds[:, ~fits])).sum())
             index, step, slot, seconds, start = index[fits], step[fits], slot[fits], seconds[:, fits], start[fits]
+            left = left[fits]
         if not index.size:
             return
         phases, whole = seconds[: len(COLUMNS)].T, ~np.isnan(seconds[TOTAL])
@@ -125,10 +136,11 @@ class OpenSteps:
         np.add.at(self.phase_s.reshape(-1), cells.reshape(-1), known_or_zero(phases).reshape(-1))
         told, column = np.nonzero(~np.isnan(phases))
         np.minimum.at(self.first_told, (slot[told], column), step[told])
-        index, step, slot, start = index[whole], step[whole], slot[whole], start[whole]
+        index, step, slot, start, left = index[whole], step[whole], slot[whole], start[whole], left[whole]
         self.step_s[index, slot] = seconds[TOTAL][whole]
         self.start_s[index, slot] = start
-        np.maximum.at(self.last_step, slot, step)
+        np.maximum.at(self.last_step, slot, step + left)
+        np.minimum.at(self.left_out, index, left)
         np.maximum.at(self.newest_s, slot, start)
 
     def _rows_of(self, step: Whole) -> Whole:
@@ -161,10 +173,11 @@ class OpenSteps:
             self.phase_s = np.pad(self.phase_s, ((0, room), (0, 0), (0, 0)))
             self.step_s = np.pad(self.step_s, ((0, room), (0, 0)), constant_values=np.nan)
             self.start_s = np.pad(self.start_s, ((0, room), (0, 0)), constant_values=np.nan)
+            self.left_out = np.pad(self.left_out, (0, room), constant_values=_NOT_CLOSED)
         if before.size and new.size and new[0] < before[-1]:
             # A step from between or before those that are open: their rows move up, from the first that is empty.
             order = np.argsort(np.concatenate([before, new]), kind="stable")
-            for table in (self.phase_s, self.step_s, self.start_s):
+            for table in (self.phase_s, self.step_s, self.start_s, self.left_out):
                 table[: self.used] = table[order]
 
     def drop(self, steps: int) -> None:
@@ -174,13 +187,15 @@ class OpenSteps:
         left, used = self.used - steps, self.used
         room = left + min(max(16, 2 * left), max(0, self.most_steps - left))
         # What stays moves to the front of the same arrays: new ones of a large job take longer to fill than all else.
-        for table, empty in ((self.phase_s, 0.0), (self.step_s, np.nan), (self.start_s, np.nan)):
+        tables = ((self.phase_s, 0.0), (self.step_s, np.nan), (self.start_s, np.nan), (self.left_out, _NOT_CLOSED))
+        for table, empty in tables:
             table[:left] = table[steps:used]
             table[left:used] = empty
         if len(self.step_s) > 2 * room:
             self.phase_s, self.step_s, self.start_s = (
                 table[:room].copy() for table in (self.phase_s, self.step_s, self.start_s)
             )
+            self.left_out = self.left_out[:room].copy()
         self.closed = self.last_of(steps)
         self.numbers = self.numbers[steps:]
 
@@ -196,6 +211,7 @@ class OpenSteps:
             "phase_s": self.phase_s[: self.used],
             "step_s": self.step_s[: self.used],
             "start_s": self.start_s[: self.used],
+            "left_out": self.left_out[: self.used],
             "first_told": self.first_told,
             "last_step": self.last_step,
             "newest_s": self.newest_s,
@@ -210,4 +226,5 @@ class OpenSteps:
         self.place_of = np.full(max(self.slot, default=-1) + 1, -1, dtype=np.int64)
         self.place_of[list(self.slot)] = list(self.slot.values())
         self.phase_s, self.step_s, self.start_s = data["phase_s"], data["step_s"], data["start_s"]
+        self.left_out = data["left_out"]
         self.first_told, self.last_step, self.newest_s = data["first_told"], data["last_step"], data["newest_s"]

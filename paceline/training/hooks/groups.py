@@ -118,14 +118,16 @@ class Groups:
         ready = self._ready
         kinds = torch._C._distributed_c10d.HookOpName
         words = {int(kind): _WORDS.get(name, name.lower()) for name, kind in kinds.__members__.items()}
+        paired = {kind: word for kind, word in words.items() if word in _PAIRED}
 
         models: dict[int, Buckets] = {}
         buckets = Buckets()
 
         def issued(args: Any) -> None:
-            if probe.off:
-                return
             try:
+                if probe.off:  # its number is that of the ranks that tell it
+                    group.next(paired.get(int(args.name), ""), args.root)
+                    return
                 if not (probe.reducing and probe.in_backward) or probe.waiting:
                     self._called(group, args.root, *_told(args, words))
                     return

@@ -15,7 +15,7 @@ ISSUED = ("world", 4, 7, "all_reduce", 4096, marks.PYTHON)
 SPANS = [kind + side for kind in range(marks.OTHER + 1) for side in (0, marks.LEAVE)]
 any_mark = st.tuples(
     st.integers(-(2**63), 2**63 - 1),
-    st.sampled_from([*SPANS, *range(marks.READY, marks.STANDING + 1), marks.HOST_BOUND, marks.BATCH, marks.BATCHED]),
+    st.sampled_from([*SPANS, *range(marks.READY, marks.HOST_BOUND + 1), marks.BATCH, marks.BATCHED]),
     st.one_of(st.none(), st.integers(-5, 5), st.just(ISSUED)),
 )
 

@@ -8,7 +8,7 @@ from paceline.events import ProbeCost
 from paceline.paired import LEAST_PAIRS
 from paceline.sidecar.probe_windows import NodeWindows, ProbeWindows
 from paceline.training import marks
-from paceline.training.alternation import PAIRS, windows
+from paceline.training.overhead_windows import PAIRS, windows
 
 MS = 1_000_000
 Mark = tuple[int, int, int | None]

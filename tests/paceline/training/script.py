@@ -10,6 +10,7 @@ import pytest
 from paceline.training import activation
 from paceline.training.alternation import Alternation
 from paceline.training.hooks import autograd, optimizer, scaler
+from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import Probe
 from paceline.training.session import Session
 
@@ -58,7 +59,8 @@ class Script:
         monkeypatch.setattr(Scaler, "step", Scaler.step)  # wrapped below, and put back after
         scaler.install(self.probe, torch)
         self._hooks, self._torch = hooks, torch
-        self.probe.alternation = Alternation(self.probe, self._switch, lambda: self.stands)
+        plans = [OverheadWindows(self.probe, self._switch)]
+        self.probe.alternation = Alternation(self.probe, plans, lambda: self.stands)
         session = Session(self.probe)
         monkeypatch.setattr(activation._state, "session", session)
 

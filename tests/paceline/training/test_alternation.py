@@ -8,8 +8,8 @@ import pytest
 
 from paceline import training
 from paceline.training import alternation, marks
-from paceline.training.alternation import WARM_UP
 from paceline.training.hooks.groups import Group
+from paceline.training.overhead_windows import WARM_UP, windows
 from paceline.training.probe import Probe
 from paceline.training.session import Session
 from tests.paceline.training.script import Script
@@ -54,7 +54,7 @@ def test_two_windows_in_a_row_with_the_probe_on_are_two(script: Script) -> None:
 
 def test_after_the_last_window_it_stays_on(script: Script) -> None:
     """A job of days is not half unheard for days."""
-    script.steps(WARM_UP + sum(steps for _, steps in alternation.windows()))
+    script.steps(WARM_UP + sum(steps for _, steps in windows()))
     assert not script.probe.off
     assert script.probe.alternation is None
     assert script.kinds()[-1] == marks.WINDOW_ON
