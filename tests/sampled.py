@@ -42,7 +42,8 @@ def thinned(event: Any, period: Period) -> Any:
 
 def _left_out(rank: int, step: int, period: Period) -> int:
     """Steps until the next that ``rank`` tells."""
-    return next(after for after in range(64) if (step + after + 1) % period(rank, step + after + 1) == 0)
+    told = (after for after in range(64) if (step + after + 1) % period(rank, step + after + 1) == 0)
+    return next(told, 0)
 
 
 def _only(column: Column, kept: Any) -> Column:

@@ -66,10 +66,17 @@ class Alternation:
     ``standing`` tells which collective the training thread is in, while no hook does.
     """
 
-    def __init__(self, probe: Switched, plans: "list[Plan]", standing: "Callable[[], Issued | None]") -> None:
+    def __init__(
+        self,
+        probe: Switched,
+        plans: "list[Plan]",
+        standing: "Callable[[], Issued | None]",
+        now: Callable[[], int] = perf_counter_ns,
+    ) -> None:
         self._probe = probe
         self._plans = plans
         self._standing = standing
+        self._now = now
         self._steps = 0
         self._explicit = False
         self._ended_ns = self._longest_ns = 0
@@ -106,7 +113,7 @@ class Alternation:
         A hang would go unheard else, for no hook tells who waits for whom.
         """
         steps, due = self._steps, self._ended_ns + self._longest_ns
-        still_ns = perf_counter_ns() - self._ended_ns
+        still_ns = self._now() - self._ended_ns
         if self._told == steps or still_ns < max(STILL_NS, STILL_TIMES * self._longest_ns):
             return
         issued = self._standing()
@@ -116,7 +123,7 @@ class Alternation:
 
     def _step_ended(self) -> None:
         plan, steps = self._plans[0], self._steps + 1
-        now = perf_counter_ns()
+        now = self._now()
         took_ns = now - self._ended_ns
         self._steps, self._ended_ns = steps, now
         if plan.tells_end(steps) or self._told == steps - 1:

@@ -10,6 +10,7 @@ probe off. Where ``step()`` says that a step has ended, that does.
 """
 
 from collections import deque
+from collections.abc import Callable
 from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
@@ -29,8 +30,8 @@ TIMED_EVERY = 8
 _KEPT = 256
 #: A told step that costs less is told whatever its share: that much is little to any step, and much of it is not marks.
 LEAST_COST_NS = 100_000
-#: What a hook does beside its mark, for each mark: it is not timed, for timing it in every hook would cost as much.
-HOOK_NS = 300
+#: What a hook does beside its mark, for each mark: taken from docs/benchmarks.md, for timing it would cost as much.
+HOOK_NS = 1_000
 #: The period is halved only once this share of the budget would do, so that it does not swing.
 EASE = 0.8
 
@@ -78,14 +79,16 @@ class _InPlace:
 class _Timed(_InPlace):
     """Times every mark."""
 
-    def __init__(self, probe: "Switched", took_ns: "deque[int]") -> None:
+    def __init__(self, probe: "Switched", took_ns: "deque[int]", now: Callable[[], int]) -> None:
         super().__init__(probe)
         self._took_ns = took_ns
+        self._now = now
 
     def __call__(self, kind: int, *more: Any) -> None:
-        begin = perf_counter_ns()
+        now = self._now
+        begin = now()
         self.mark(kind, *more)
-        self._took_ns.append(perf_counter_ns() - begin)
+        self._took_ns.append(now() - begin)
 
 
 class _Closing(_InPlace):
@@ -118,8 +121,9 @@ class Sampling:
     #: What torch.compile is to leave alone.
     HOT = (_InPlace, _Timed, _Closing)
 
-    def __init__(self, probe: "Switched", budget: float) -> None:
+    def __init__(self, probe: "Switched", budget: float, now: Callable[[], int] = perf_counter_ns) -> None:
         self._probe = probe
+        self._now = now
         self._budget = budget
         self.period = 1
         self._begun = -1
@@ -190,7 +194,7 @@ class Sampling:
 
     def _begin_told(self) -> None:
         if len(self._told) % TIMED_EVERY == 0:
-            self._timed = _Timed(self._probe, self._marks_ns)
+            self._timed = _Timed(self._probe, self._marks_ns, self._now)
 
     def _count(self) -> int:
         """How many marks were written since the last call, to within those that are being taken just now."""

@@ -190,7 +190,7 @@ class SlowLinks:
         self.ended_s[spans.ranks] = spans.last_s
         some = lasted > 0
         self.waits[spans.ranks[some]] = np.minimum((spans.waited_s * each)[some] / lasted[some], 1.0)
-        return float(lasted.max(initial=0.0))
+        return float(np.median(lasted) if sampled.any() else lasted.max(initial=0.0))
 
     def _widen(self, ranks: int) -> None:
         more = ranks - self.rtt_s.size

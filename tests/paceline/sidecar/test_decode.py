@@ -86,3 +86,10 @@ def test_spans_that_are_never_closed_do_not_pile_up() -> None:
     for start in range(0, 10_000, 500):
         decoder.decode(message(*((t * MS, marks.OTHER, None) for t in range(start, start + 500))))
     assert len(decoder._timeline._stack) < 100
+
+
+def test_steps_that_cannot_be_left_out_are_refused() -> None:
+    """Fewer than one, more than the longest period has, or ended before they began."""
+    for kind, steps in ((marks.SAMPLE_OFF, 0), (marks.SAMPLE_OFF, 64), (marks.SAMPLE_ON, -1), (marks.SAMPLE_ON, 2**41)):
+        assert fault_in(message((0, kind, steps))) == f"a mark of kind {kind} with {steps} steps"
+    assert fault_in(message((0, marks.SAMPLE_OFF, 63), (1, marks.SAMPLE_ON, 0))) is None

@@ -452,3 +452,93 @@ def test_a_device_that_waited_before_anything_began_is_not_told() -> None:
     """There is no step that it could belong to."""
     run = Run().at(0, marks.HOST_BOUND, 5 * MS).span(10, 20, FORWARD).span(20, 30, OPTIMIZER).at(30, FORWARD)
     assert host_bound(run) == [None]
+
+
+def left_out(run: Run) -> dict[int, int]:
+    """The steps that have rows, with how many are left out after each."""
+    run.timeline.feed(int(run.now * MS), marks.QUEUED, None)
+    report = run.rows.drain()
+    return {row.step: row.left_out for row in report.steps} if report is not None else {}
+
+
+def sampled(run: Run, start: float, ended: int, leaves: int = 3) -> Run:
+    """The probe goes on, a plain step is told, and the first new work turns it off."""
+    run.at(start, marks.SAMPLE_ON, ended)
+    return plain(run, start).at(start + 11, marks.SAMPLE_OFF, leaves)
+
+
+def test_a_step_among_those_that_are_left_out_is_told_whole() -> None:
+    """With the number that its peers have, and how many follow that are not told."""
+    run = Run()
+    for start in (0, 10, 20):
+        plain(run, start)
+    run.at(31, marks.SAMPLE_OFF, 1)
+    sampled(run, 40, 1)
+    sampled(run, 80, 3)
+    assert left_out(run) == {0: 0, 1: 0, 2: 1, 4: 3, 8: 3}
+
+
+def test_a_told_step_lasts_from_where_the_one_before_ended() -> None:
+    """Its phases are those of a step that is told among others."""
+    whole, run = Run(), Run()
+    for start in (0, 10, 20):
+        plain(whole, start)
+    for start in (0, 10):
+        plain(run, start)
+    run.at(21, marks.SAMPLE_OFF, 1)
+    sampled(run, 40, 1)
+    plain(whole, 30)
+    assert run.steps()[-1] == whole.steps()[-1]
+
+
+def test_explicit_steps_that_are_told_are_told_whole() -> None:
+    """From one call of ``step()`` to the next."""
+    run = Run()
+    plain(run, 0).at(10, STEP).at(10, marks.SAMPLE_OFF, 3)
+    for start in (40, 80):
+        plain(run.at(start, marks.SAMPLE_ON, 3), start).at(start + 10, STEP).at(start + 10, marks.SAMPLE_OFF, 3)
+    assert left_out(run) == {0: 3, 4: 3, 8: 3}
+
+
+def test_several_optimizers_around_told_steps() -> None:
+    """The second of the step before is no part of the told one; its own second one is."""
+    run = Run()
+    plain(run, 0).at(11, marks.SAMPLE_OFF, 1)
+    run.at(20, marks.SAMPLE_ON, 1).span(21, 22, OPTIMIZER)
+    plain(run, 22).span(33, 34, OPTIMIZER).at(35, marks.SAMPLE_OFF, 1)
+    rows = run.steps()
+    assert len(rows) == 2
+    assert rows[1]["step"] == 12
+
+
+def test_a_collective_that_nobody_waited_for_ends_with_the_told_step() -> None:
+    """Nothing more will be heard of it."""
+    run = Run()
+    plain(run, 0).at(10, ISSUED, ("default", 2, 0, "all_reduce", 64, marks.PYTHON)).at(10, marks.BOUND, 77)
+    run.at(11, marks.SAMPLE_OFF, 3)
+    assert run.timeline._collectives.open() == []
+    report = run.rows.drain()
+    assert report is not None
+    assert [(row.group, row.seq) for row in report.collectives] == [("default", 0)]
+
+
+def test_told_steps_take_their_share_of_the_wait_for_a_processor() -> None:
+    """10 of 40 ms between two readings were told: a quarter of the waiting goes to them."""
+    run = plain(Run(), 0).at(10, marks.SAMPLE_OFF, 3).at(40, marks.QUEUED, 0)
+    run.at(40, marks.SAMPLE_ON, 3)
+    plain(run, 40).at(50, marks.SAMPLE_OFF, 3).at(80, marks.QUEUED, 8 * MS)
+    report = run.rows.drain()
+    assert report is not None
+    assert told(report.steps[-1])["cpu_wait"] == pytest.approx(2.0, abs=0.5)
+
+
+def test_marks_of_samples_that_no_rank_sends_cost_only_that_rank() -> None:
+    """Turned on while on, off while off, more steps than there are: no number goes back."""
+    run = plain(Run(), 0).at(10, marks.SAMPLE_ON, 9)
+    run.at(11, marks.SAMPLE_OFF, 3).at(12, marks.SAMPLE_OFF, 5).at(13, marks.WINDOW_OFF, 2)
+    run.at(20, marks.SAMPLE_ON, 2**40).at(20, marks.SAMPLE_ON, 2**40)
+    for start in (20, 30, 40):
+        plain(run, start)
+    steps = list(left_out(run))
+    assert steps == sorted(set(steps))
+    assert steps[-1] <= 2**41

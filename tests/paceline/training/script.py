@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from time import perf_counter_ns
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from paceline.training import activation
-from paceline.training.alternation import Alternation
+from paceline.training.alternation import Alternation, Plan
 from paceline.training.hooks import autograd, optimizer, scaler
 from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import Probe
@@ -31,7 +32,12 @@ class Scaler:
 class Script:
     """Runs the hooks as PyTorch would; ``kinds`` is what they wrote down."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        plans: "Callable[[Probe], list[Plan]] | None" = None,
+        now: Callable[[], int] = perf_counter_ns,
+    ) -> None:
         hooks: dict[str, Callable[..., Any]] = {}
         module = SimpleNamespace(
             register_optimizer_step_pre_hook=lambda hook: hooks.update(before=hook),
@@ -52,20 +58,17 @@ class Script:
             autograd=SimpleNamespace(backward=_run, _engine_run_backward=_run),
             compiler=SimpleNamespace(is_dynamo_compiling=lambda: self.tracing),
         )
-        self.probe, self.switched, self.stands = Probe(), 0, None
+        self.probe, self.stands = Probe(), None
         self.probe.graph_task = torch._C._current_graph_task_id
         optimizer.install(self.probe, torch)
         autograd.install(self.probe, torch)
         monkeypatch.setattr(Scaler, "step", Scaler.step)  # wrapped below, and put back after
         scaler.install(self.probe, torch)
         self._hooks, self._torch = hooks, torch
-        plans = [OverheadWindows(self.probe, self._switch)]
-        self.probe.alternation = Alternation(self.probe, plans, lambda: self.stands)
+        chosen = plans(self.probe) if plans is not None else [OverheadWindows(self.probe, lambda: None)]
+        self.probe.alternation = Alternation(self.probe, chosen, lambda: self.stands, now)
         session = Session(self.probe)
         monkeypatch.setattr(activation._state, "session", session)
-
-    def _switch(self) -> None:
-        self.switched += 1
 
     def backward(self, *tensors: object, within: Callable[[], None] | None = None) -> None:
         """``torch.autograd.backward``; ``within`` is what hooks do there, as a part of it."""

@@ -9,18 +9,24 @@ import pytest
 from paceline import training
 from paceline.training import alternation, marks
 from paceline.training.hooks.groups import Group
-from paceline.training.overhead_windows import WARM_UP, windows
+from paceline.training.overhead_windows import WARM_UP, OverheadWindows, windows
 from paceline.training.probe import Probe
 from paceline.training.session import Session
 from tests.paceline.training.script import Script
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Script:
-    return Script(monkeypatch)
+def switches() -> list[int]:
+    """An entry for each switch of the probe."""
+    return []
 
 
-def test_in_windows_that_are_off_only_the_ends_of_steps_are_written_down(script: Script) -> None:
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch, switches: list[int]) -> Script:
+    return Script(monkeypatch, lambda probe: [OverheadWindows(probe, lambda: switches.append(1))])
+
+
+def test_in_windows_that_are_off_only_the_ends_of_steps_are_written_down(script: Script, switches: list[int]) -> None:
     """And the first steps are all timed."""
     script.steps(WARM_UP - 1)
     assert marks.STEPPED not in script.kinds()
@@ -38,18 +44,18 @@ def test_in_windows_that_are_off_only_the_ends_of_steps_are_written_down(script:
         marks.LEAVE + marks.OPTIMIZER,
         marks.STEPPED,
     ]
-    assert script.switched == 2
+    assert len(switches) == 2
 
 
-def test_two_windows_in_a_row_with_the_probe_on_are_two(script: Script) -> None:
+def test_two_windows_in_a_row_with_the_probe_on_are_two(script: Script, switches: list[int]) -> None:
     """The second pair begins with it; nothing is switched, and nobody woken."""
     script.steps(WARM_UP + 20)
     script.kinds()
-    assert script.switched == 2
+    assert len(switches) == 2
     script.probe.ring.clear()
     script.steps(10)
     assert script.kinds()[-1] == marks.WINDOW_OFF
-    assert script.switched == 3
+    assert len(switches) == 3
 
 
 def test_after_the_last_window_it_stays_on(script: Script) -> None:
