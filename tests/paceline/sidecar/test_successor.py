@@ -5,6 +5,7 @@ The marks are those of a real run, and made-up ones whose steps end otherwise; t
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -164,6 +165,24 @@ def test_marks_that_had_to_go_are_counted_and_their_steps_too() -> None:
     last = [row.step for one in said if (report := whole.decode(one)) for row in report.steps]
     assert max(row.step for row in told) == max(last)
     assert kept.again()[2] == lost
+
+
+def test_steps_that_were_left_out_among_marks_that_had_to_go_count() -> None:
+    """The next sidecar begins at the right step, though nobody can send it what says so."""
+    kept, sent = Unsettled(most=10), list[Any]()
+    for number in range(0, 40, 4):
+        begin = number * 100
+        found: list[Any] = [(begin, marks.FORWARD, None), (begin + 10, marks.LEAVE + marks.FORWARD, None)]
+        found += [(begin + 20, marks.STEP, None), (begin + 20, marks.SAMPLE_OFF, 3)]
+        found += [(begin + 400, marks.SAMPLE_ON, 3), (begin + 400, marks.QUEUED, None)]
+        kept.add(found, 0)
+        sent += found
+    place, again, _ = kept.again()
+    assert place is not None
+    rows = [MarkDecoder(one).decode(Marks(marks=told, offset_ns=0)) for one, told in ((None, sent), (place, again))]
+    last = [report.steps[-1] for report in rows if report is not None]
+    assert len(last) == 2
+    assert last[1].step == last[0].step
 
 
 @pytest.mark.parametrize("said", [recorded(0), explicit(), compiled()], ids=["rank 0", "explicit", "compiled"])

@@ -116,3 +116,33 @@ def test_arguments_that_nobody_expects_end_the_timing_only(capsys: pytest.Captur
     groups.tell("all_reduce", {}, "tensor", (), {"tensor": object()})
     assert probe.off
     assert "training goes on" in capsys.readouterr().err
+
+
+class HookedGroup(World):
+    """A process group of a PyTorch whose groups tell what they issue."""
+
+    def register_pre_hook(self, number: int, hook: Any) -> None:
+        self.issue = lambda name, root=-1: hook(SimpleNamespace(name=name, root=root, input_tensors=[Tensor(64)]))
+
+
+@in_pytorch
+def test_collectives_of_a_step_that_is_left_out_are_counted() -> None:
+    """Those that are told after it have the numbers that they have on ranks that told it, messages of a pair too."""
+    names = {"ALLREDUCE": 0, "SEND": 1, "RECV": 2}
+    torch = old_torch(None)
+    torch.distributed.ProcessGroup = HookedGroup
+    torch._C = SimpleNamespace(_distributed_c10d=SimpleNamespace(HookOpName=SimpleNamespace(__members__=names)))
+    told = []
+    for off in (False, True):
+        probe, world = Probe(), HookedGroup()
+        Groups(probe, torch).join(world)
+        probe.off = off
+        for name, root in ((0, -1), (1, 2), (0, -1), (2, 3), (1, 2)):
+            world.issue(name, root)
+        assert len(probe.ring) == 5 * (not off)
+        probe.off = False
+        for name, root in ((0, -1), (1, 2), (2, 3)):
+            world.issue(name, root)
+        told.append([payload for _, _, payload in probe.ring][-3:])
+    assert told[1] == told[0]
+    assert [payload[2] for payload in told[1]] == [2, 2, 1]
