@@ -74,14 +74,19 @@ class JobSummary:
     @property
     def steps(self) -> int:
         """Steps that the rank with the most of them finished."""
-        return max((told + self.left_out.get(rank, 0) for rank, told in self.rank_steps.items()), default=0)
+        return max((told + self._left_out(rank) for rank, told in self.rank_steps.items()), default=0)
 
     @property
     def sampled(self) -> str | None:
         """How many of its steps the rank with the fewest told, where any were left out on purpose."""
-        share = {rank: left / (left + self.rank_steps[rank]) for rank, left in self.left_out.items()}
-        rank = max(share, key=lambda one: share[one], default=None)
-        return None if rank is None else sampled(self.rank_steps[rank], self.left_out[rank])
+        rank = max(self.left_out, key=self._left_out, default=None)
+        left_out = 0 if rank is None else self._left_out(rank)
+        return None if rank is None or not left_out else sampled(self.rank_steps[rank], left_out)
+
+    def _left_out(self, rank: int) -> int:
+        """Steps that ``rank`` left out; of those after the last that anybody told, none is known to have been."""
+        span = 1 + (self.last_step or 0) - (self.first_step or 0)
+        return max(min(self.left_out.get(rank, 0), span - self.rank_steps.get(rank, 0)), 0)
 
     @property
     def median_step_s(self) -> float | None:
