@@ -560,7 +560,7 @@ def test_nccls_own_rows_travel_beside_the_others() -> None:
 def test_a_row_of_nccls_that_cannot_travel_is_counted(odd: dict[str, Any]) -> None:
     """And spoils no other."""
     batcher, key = joined()
-    batcher.update_nccl(key, 0, collective_row(0, **odd))
+    batcher.update_nccl(key, 0, collective_row(0)._replace(**odd))
     batcher.update_nccl(key, 0, collective_row(1))
     (event,) = told(batcher.tick(1.0), CollectiveCalls)
     assert (event["seq"], batcher.unfit_rows) == ([1], 1)
