@@ -133,7 +133,7 @@ class Inspector:
                     header.n_ranks,
                     collective.coll_sn,
                     operation,
-                    int(collective.coll_msg_size_bytes),
+                    lines.bytes_of(collective, header),
                     collective.coll_exec_time_us / 1e6,
                 )
             )

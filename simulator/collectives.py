@@ -51,6 +51,6 @@ def collectives_of(spec: Spec, rank: int) -> list[Collective]:
 
 
 def _bytes(operation: str, seconds: float, members: int) -> int:
-    """What fits into ``seconds`` at the rated bus bandwidth (nccl-tests' definition)."""
-    turns = (members - 1) / members if members > 1 else 1.0
-    return int(BUS_BYTES_PER_S * seconds / (2 * turns if operation == "all_reduce" else turns))
+    """What each of ``members`` ranks puts in that takes ``seconds`` at the rated bus bandwidth (of nccl-tests)."""
+    turns = {"all_reduce": 2 / members, "all_gather": 1.0}.get(operation, 1 / members) * (members - 1)
+    return int(BUS_BYTES_PER_S * seconds / (turns or 1.0))

@@ -13,6 +13,7 @@ from paceline.nccl_inspector.lines import (
     LineError,
     Metadata,
     Times,
+    bytes_of,
     group_of,
     is_possible,
     operation_of,
@@ -27,8 +28,6 @@ MOST_COMMUNICATORS = 4096
 _LONGEST = 256
 #: Reasons that are counted apart.
 _MOST_REASONS = 64
-#: Of these NCCL tells the bytes of what a rank gets; events have those of what it puts in: all ranks' parts.
-_TOLD_BY_OUTPUT = ("reduce_scatter",)
 
 
 class Call(NamedTuple):
@@ -127,7 +126,6 @@ class FileCalls:
             latest_s = max(metadata.dump_timestamp_us / 1e6 - duration_s, 0.0)
             earliest_s = min(max((dump.before_s if dump is not None else 0.0) - duration_s, 0.0), latest_s)
         operation = operation_of(collective)
-        parts = header.n_ranks if operation in _TOLD_BY_OUTPUT else 1
         return Call(
             (metadata.hostname or "")[:_LONGEST],
             metadata.pid,
@@ -136,7 +134,7 @@ class FileCalls:
             header.n_ranks,
             operation,
             collective.coll_sn,
-            int(collective.coll_msg_size_bytes) * parts,
+            bytes_of(collective, header),
             earliest_s,
             latest_s,
             duration_s,

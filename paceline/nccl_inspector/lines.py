@@ -119,6 +119,18 @@ def operation_of(collective: Collective) -> str:
     return _OPERATIONS.get(collective.coll, collective.coll[:_LONGEST].lower())
 
 
+def bytes_of(collective: Collective, header: Header) -> int:
+    """What the rank puts in, as events have it; of a reduce_scatter NCCL tells what it gets, one of as many parts.
+
+    >>> header = Header(id="0x7f8c", rank=0, n_ranks=8)
+    >>> told = {"coll_sn": 1, "coll_exec_time_us": 5.0, "coll_msg_size_bytes": 512}
+    >>> [bytes_of(Collective(coll=name, **told), header) for name in ("ReduceScatter", "AllGather")]
+    [4096, 512]
+    """
+    parts = header.n_ranks if operation_of(collective) == "reduce_scatter" else 1
+    return min(int(collective.coll_msg_size_bytes) * parts, MOST)
+
+
 def group_of(header: Header, operation: str) -> str:
     """A name for the collectives that are counted together: those of one communicator and function.
 

@@ -212,8 +212,8 @@ class Shipping:
             return
         place, again, lost = self._unsettled.again()
         self._put(msgspec.structs.replace(self._said, place=place))
-        for begin in range(0, len(again) or min(lost, 1), MOST):
-            self._send_marks(again[begin : begin + MOST], None, 0 if begin else lost)
+        if again or lost:
+            self._send_marks(again, None, lost)
 
     def _greet_again(self, before: Hello) -> None:
         """Something is known by now that was not: the device of a rank whose first backward came late, say."""
@@ -257,7 +257,7 @@ class Shipping:
         self._probe.ring.append((time.perf_counter_ns(), marks.QUEUED, waited))
 
     def _pass_on(self, link: LinkReport | None) -> None:
-        """Send what the ring holds, in messages of at most ``MOST`` marks, until the sidecar has had enough."""
+        """Send what the ring holds, ``MOST`` marks at a time, until the sidecar has had enough."""
         drift = time.time_ns() - time.perf_counter_ns() - self._offset_ns
         if abs(drift) > CLOCK_SET_NS:
             self._offset_ns += drift
@@ -284,8 +284,13 @@ class Shipping:
                 return
 
     def _send_marks(self, due: list[Mark], link: LinkReport | None, lost: int) -> bool:
-        on_device = self.clock is not None
-        return self._put(Marks(marks=due, offset_ns=self._offset_ns, on_device=on_device, link=link, lost=lost))
+        """Send ``due`` in messages that fit the socket: a device may get to thousands of marks between two turns."""
+        on_device, sent = self.clock is not None, True
+        for begin in range(0, max(len(due), 1), MOST):
+            some = due[begin : begin + MOST]
+            sent = self._put(Marks(marks=some, offset_ns=self._offset_ns, on_device=on_device, link=link, lost=lost))
+            link, lost = None, 0
+        return sent
 
     def _link(self) -> LinkReport | None:
         now = time.monotonic()

@@ -4,7 +4,7 @@ Rule of this file: pure. Only collectives of which the shortest time is known ar
 nobody; of those of one size the fastest tenth counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,8 +13,16 @@ import numpy as np
 from ..raw_columns import Ints
 from ..robust import Array
 
-#: What an operation of n ranks moves over the busiest link: so many times (n - 1) / n, or 0 for once, whatever n.
-FACTORS = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1, "all_to_all": 1, "broadcast": 0, "reduce": 0}
+#: How many times the bytes that a rank puts in an operation of n ranks moves over the busiest link. It is nccl-tests'
+#: bus bandwidth, whose size of an all_gather is what all ranks put in: n times as much.
+TURNS: dict[str, Callable[[Array], Array]] = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: n - 1,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+    "broadcast": lambda n: n / n,
+    "reduce": lambda n: n / n,
+}
 #: Transfers smaller than this measure latency, not bandwidth.
 _LEAST_BYTES = 4096
 #: The share of transfers of a size that the one which counts is faster than.
@@ -46,18 +54,17 @@ class BusSpeeds:
         self, words: Sequence[str], operation: Ints, ranks: Ints, calls: Ints, moved: Ints, took_s: Array
     ) -> None:
         """Rows of collectives: the operation (an index of ``words``), the ranks that took part, how many collectives,
-        their bytes in all and the shortest time of any rank, in all."""
+        the bytes that a rank puts into them in all, and the shortest time of any rank, in all."""
         size = ranks.astype(np.float64)
         each = moved / calls
         fit = (each >= _LEAST_BYTES) & (took_s > 0) & (size > 1)
         power = powers(each)
         for at, word in enumerate(words):
-            factor = next((FACTORS[name] for name in FACTORS if word.startswith(name)), None)
+            turns = next((TURNS[name] for name in TURNS if word.startswith(name)), None)
             mine = fit & (operation == at)
-            if factor is None or not mine.any():
+            if turns is None or not mine.any():
                 continue
-            turns = factor * (size[mine] - 1) / size[mine] if factor else 1.0
-            speed = moved[mine] / took_s[mine] * turns
+            speed = moved[mine] / took_s[mine] * turns(size[mine])
             for one in np.unique(power[mine]).tolist():
                 fast = float(np.quantile(speed[power[mine] == one], _FAST))
                 self._seen.setdefault((word, one), []).append(fast)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from paceline.training import shipping
+from paceline.training import marks, shipping
 from paceline.training.messages import (
     MOST_HELLOS,
     SOCKET_VARIABLE,
@@ -151,3 +151,21 @@ def test_a_process_that_has_joined_others_since_is_still_the_rank_that_it_said(n
     rank.probe.batch_size = 8
     assert rank.hello() == msgspec.structs.replace(first, batch_size=8)
     assert os.getpid() == first.pid
+
+
+def test_marks_that_a_device_gets_to_at_once_fit_the_socket(new_rank: Callable[[], Rank]) -> None:
+    """A host that was seconds ahead has written thousands: they come out in one turn, in messages as ever."""
+    rank, heard = new_rank(), []
+    rank.hello()
+    rank.find_device()
+    rank.cuda.default.launch(100.0)
+    for _ in range(10 * shipping.MOST):
+        rank.probe.mark(marks.FORWARD)
+    while len(rank.probe.ring) >= shipping.MOST:  # until they wait for the device, not for the thread that sends them
+        rank.session._shipping.wake()
+        os.sched_yield()
+    rank.cuda.advance(1000.0)
+    while sum(len(message.marks) for message in heard) < 10 * shipping.MOST:
+        heard += [message for message in rank.turns(1) if isinstance(message, Marks)]
+    assert max(len(message.marks) for message in heard) <= shipping.MOST
+    assert not rank.probe.stopped
