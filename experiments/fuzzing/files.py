@@ -231,7 +231,7 @@ TARGETS = (
     ),
     Target("files.kineto", _kineto, _traces, (SourceError,), "json", 65_536, 3.0),
     Target("files.nccl-inspector", _inspector, _inspected, (SourceError,), "json lines", 8192, 2.0),
-    Target("files.dcgm", _dcgm, _scraped, (SourceError,), longest=16_384, share=2.0),
+    Target("files.dcgm", _dcgm, _scraped, (SourceError,), longest=32_768, share=2.0),
     Target("files.nccl-log", _nccl_log, _logged, (SourceError,), longest=8192, share=2.0),
     Target("files.timeline-csv", _timeline("csv"), _csv, (SourceError,), longest=4096, share=2.0),
     Target("files.timeline-jsonl", _timeline("jsonl"), _json_lines, (SourceError,), "json lines", 8192, 2.0),

@@ -1,4 +1,4 @@
-"""What nvidia-smi says of the first GPU: the other witness, which knows nothing of Paceline.
+"""What nvidia-smi says of the first GPU: the other witness, which knows nothing of Paceline's numbers.
 
 Rule of this file: its answers are read, nothing is ever set by it.
 """
@@ -9,11 +9,10 @@ import subprocess
 from collections.abc import Iterator
 
 from experiments.gpu.case import NotPossibleError
+from paceline.gpu import throttle
 
 #: The clocks' reasons, under the name that every driver knows.
 REASONS = "clocks_throttle_reasons.active"
-#: Bits of the clocks' reasons that mean less than full speed: power cap, slowdowns by heat, power brake.
-SLOWED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 
 def ask(*fields: str) -> list[str]:
@@ -82,4 +81,4 @@ def clock_reasons(answers: list[list[str]]) -> str:
     bits = 0
     for value, *_ in answers:
         bits |= int(number(value) or 0)
-    return f"clock reasons 0x{bits:x}{', slowed' if bits & SLOWED else ''}"
+    return f"clock reasons 0x{bits:x}{', slowed' if bits & throttle.SLOWING else ''}"

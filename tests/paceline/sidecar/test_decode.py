@@ -91,5 +91,5 @@ def test_spans_that_are_never_closed_do_not_pile_up() -> None:
 def test_steps_that_cannot_be_left_out_are_refused() -> None:
     """Fewer than one, more than the longest period has, or ended before they began."""
     for kind, steps in ((marks.SAMPLE_OFF, 0), (marks.SAMPLE_OFF, 64), (marks.SAMPLE_ON, -1), (marks.SAMPLE_ON, 2**41)):
-        assert fault_in(message((0, kind, steps))) == f"a mark of kind {kind} with {steps} steps"
+        assert fault_in(message((0, kind, steps))) == f"a mark of kind {kind} with the number {steps}"
     assert fault_in(message((0, marks.SAMPLE_OFF, 63), (1, marks.SAMPLE_ON, 0))) is None

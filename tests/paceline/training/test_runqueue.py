@@ -132,6 +132,8 @@ def test_a_real_thread_of_that_name_is_found() -> None:
     finally:
         over.set()
         thread.join()
+    while Path(f"/proc/self/task/{thread.native_id}").exists():  # the kernel ends it a moment later
+        os.sched_yield()
     queue.read(on_device=True)
     assert len(os.listdir("/proc/self/fd")) == before + 1
     queue.close()
