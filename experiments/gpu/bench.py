@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.gpu import recorded
-from experiments.gpu.case import RunError
+from experiments.gpu.errors import RunError
 from experiments.gpu.scripts.truth import TRUTH_VARIABLE
 
 ROOT = Path(__file__).parents[2]

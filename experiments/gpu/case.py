@@ -44,11 +44,3 @@ class Case(NamedTuple):
     proves: str
     read: "Callable[[Bench], Reading]"
     on_cpu: bool = True
-
-
-class NotPossibleError(Exception):
-    """This machine cannot show it: why, on one line."""
-
-
-class RunError(Exception):
-    """A run that had to end well did not: how it ended, on one line."""

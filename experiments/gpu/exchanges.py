@@ -3,8 +3,9 @@
 import statistics
 
 from experiments.gpu.bench import Bench
-from experiments.gpu.case import Case, NotPossibleError, Reading
+from experiments.gpu.case import Case, Reading
 from experiments.gpu.compared import differences
+from experiments.gpu.errors import NotPossibleError
 from experiments.gpu.recorded import devices, median_s
 from experiments.gpu.scripts.async_save import EVERY
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from experiments.gpu.case import NotPossibleError
+from experiments.gpu.errors import NotPossibleError
 from paceline.gpu import throttle
 
 #: The clocks' reasons, under the name that every driver knows.

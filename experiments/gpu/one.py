@@ -9,7 +9,8 @@ import traceback
 from pathlib import Path
 
 from experiments.gpu.bench import Bench
-from experiments.gpu.case import NotPossibleError, Reading, RunError
+from experiments.gpu.case import Reading
+from experiments.gpu.errors import NotPossibleError, RunError
 from experiments.gpu.table import CASES
 
 

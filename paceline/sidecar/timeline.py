@@ -1,9 +1,7 @@
 """The timeline: marks in, rows out; every nanosecond of a step goes to exactly one phase.
 
 Rule of this file: pure; times are integer nanoseconds of one clock. Spans nest and the innermost counts. Time outside
-every span is a gap, and what comes next says which phase it was: before a forward pass ``prepare``, before a backward
-pass that no forward announced ``forward``, between evaluations ``evaluation``, else ``other``. Fetching data counts as
-``data`` unless an evaluation follows.
+every span is a gap, and what comes next says which phase it was: ``unnamed_time``.
 
 A step ends when its optimizer has finished, and it is closed when new work begins, so that several optimizers in a row
 are one step. A compiled optimizer is not heard of: then the step ends with the first new work after a backward that
@@ -19,8 +17,10 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.sidecar.cpu_wait import ClosedSteps
+from paceline.sidecar.heard_time import HeardTime
 from paceline.sidecar.open_collectives import OpenCollectives
 from paceline.sidecar.rank_rows import GC, HOST_BOUND, Phase, RankRows
+from paceline.sidecar.unnamed_time import UnnamedTime
 from paceline.training import marks
 from paceline.training.marks import (
     BACKWARD,
@@ -32,7 +32,6 @@ from paceline.training.marks import (
     LEAVE,
     OPTIMIZER,
     OTHER,
-    PREPARE,
     SAME_STEP,
 )
 from paceline.training.messages import MOST_STEPS, Issued, Place
@@ -44,8 +43,6 @@ _MESSAGES = ("send", "recv")
 _HEARD_OFF = (marks.WINDOW_ON, marks.SAMPLE_ON, marks.STEPPED, marks.STANDING, marks.QUEUED)
 #: Spans within each other beyond this were never closed.
 _DEEPEST = 64
-#: Stretches at the top level that wait for their names; beyond, those of one kind are taken together.
-_MOST_PENDING = 10_000
 #: Places kept for a sidecar after this one: many more than steps wait for their sums.
 _MOST_PLACES = 10_000
 
@@ -76,8 +73,7 @@ class Timeline:
         self.told: deque[tuple[int, Place]] = deque(maxlen=_MOST_PLACES)
         #: Open spans: what opened each, and the phase its time counts as.
         self._stack: list[tuple[int, int]] = []
-        self._pending: list[tuple[int, int]] = []
-        self._settled = GAP
+        self._unnamed = UnnamedTime()
         self._wait_start = 0
         self._wait_for: int | None = None
         self._reduced = False
@@ -91,9 +87,7 @@ class Timeline:
         self._collected_after: list[int] = []
         #: While the probe is off, how many steps the rank had counted when it was turned off.
         self._off_since: int | None = None
-        #: When it was turned off, or the run queue was read since; for how long it was off since the reading before,
-        #: and when that was.
-        self._off_at = self._off_ns = self._read_at = 0
+        self._heard = HeardTime()
         #: Whether the probe was switched in the open step.
         self._switched = False
         self._clear()
@@ -221,7 +215,7 @@ class Timeline:
             self._backward_left(t)
         if not self._stack:
             if op not in (DATA, COMMUNICATION):
-                self._settled = op
+                self._unnamed.after = op
             if self._stepped_inside:
                 self._settle(OTHER)
                 self._stepped_inside, self._boundary, self._boundary_fed = False, t, self.fed
@@ -258,45 +252,21 @@ class Timeline:
         if label != COMMUNICATION:
             self._closed.worked(t - start)
         if base in (GAP, DATA, COMMUNICATION):
-            self._waits_for_name(t - start, label)
+            self._unnamed.append(t - start, label)
         elif label == BACKWARD and self._late is not None:
             self._late.append(t - start)
         else:
             self._add(label, t - start)
 
-    def _waits_for_name(self, duration: int, label: int) -> None:
-        """Time at the top level gets its name from what comes next, which may never come: kept in bounded room."""
-        pending = self._pending
-        pending.append((duration, label))
-        if len(pending) > _MOST_PENDING:
-            folded = dict.fromkeys((name for _, name in pending), 0)
-            for took, name in pending:
-                folded[name] += took
-            self._pending = [(took, name) for name, took in folded.items()]
-
     def _settle(self, op: int) -> None:
         """Now that ``op`` begins, the time before it has a name."""
         if op in (DATA, COMMUNICATION):
             return
-        pending, self._pending = self._pending, []
-        fetches = [index for index, (_, label) in enumerate(pending) if label == DATA]
-        after = fetches[-1] + 1 if fetches else 0
-        evaluating = 0 if self._settled == EVALUATION else fetches[0] if fetches else len(pending)
-        if op == BACKWARD and not self._forward_seen:
+        announced = self._forward_seen
+        if op == BACKWARD and not announced:
             self._next_microbatch()
-        for index, (duration, label) in enumerate(pending):
-            if op == EVALUATION and index >= evaluating and label != COMMUNICATION:
-                label = EVALUATION
-            elif label == GAP:
-                label = self._gap_before(op) if index >= after else OTHER
-            self._add(label, duration)
-
-    def _gap_before(self, op: int) -> int:
-        if op == FORWARD:
-            return PREPARE
-        if op == OPTIMIZER and self._due and self._compiled:
-            return OPTIMIZER
-        return FORWARD if op == BACKWARD and not self._forward_seen else OTHER
+        for name, duration in self._unnamed.named_by(op, announced=announced, compiled=self._due and self._compiled):
+            self._add(name, duration)
 
     def _add(self, op: int, duration: int) -> None:
         key = (op, self._microbatch if op in _PER_MICROBATCH else -1)
@@ -317,7 +287,7 @@ class Timeline:
         self._switched = False
         self._collectives.step_ended(self.step, end)
         self.step += 1
-        self._start, self._boundary, self._settled = end, None, GAP
+        self._start, self._boundary, self._unnamed.after = end, None, GAP
         place = Place(
             step=self.step,
             start_ns=end,
@@ -398,7 +368,8 @@ class Timeline:
         if self._boundary is not None:
             self._switched = True
             self._close(self._boundary, self._boundary_fed)
-        self._off_since, self._off_at = counted, t
+        self._off_since = counted
+        self._heard.turned_off(t)
         self._forget()
 
     def _turned_on(self, t: int, counted: int) -> None:
@@ -416,7 +387,8 @@ class Timeline:
             self._close(self._boundary, self._boundary_fed)
         self._closed.leaves_out(steps)
         self._collectives.step_ended(self.step, max(t, self._last))
-        self._off_since, self._off_at = 0, t
+        self._off_since = 0
+        self._heard.turned_off(t)
         self._forget()
 
     def _goes_on(self, t: int, ended: int) -> None:
@@ -428,7 +400,7 @@ class Timeline:
     def _hear_again(self, t: int, ended: int) -> None:
         """The probe is on after so many steps have ``ended``; what is left of the last is not told."""
         self._off_since = None
-        self._off_ns += max(t - self._off_at, 0)
+        self._heard.turned_on(t)
         self._forget()
         self._start = self._last = max(t, self._last)
         if not self._explicit and ended:
@@ -447,19 +419,15 @@ class Timeline:
     def _forget(self) -> None:
         """Drop the open step."""
         self._start = self._boundary = self._late = self._gc_start = None
-        self._stack, self._pending, self._collected_after = [], [], []
-        self._settled, self._due, self._stepped_inside = GAP, False, False
+        self._stack, self._collected_after = [], []
+        self._unnamed.clear()
+        self._due = self._stepped_inside = False
         self._reduced = self._exchanged = False
         self._closed.drop()
         self._collectives.forget()
         self._clear()
 
     def _queue_read(self, t: int, payload: int | None) -> None:
-        if self._off_since is not None:
-            self._off_ns, self._off_at = self._off_ns + max(t - self._off_at, 0), t
-        elapsed_ns = t - self._read_at
-        heard = max(1.0 - self._off_ns / elapsed_ns, 0.0) if self._off_ns and elapsed_ns > 0 else 1.0
-        self._read_at, self._off_ns = t, 0
-        self._closed.read(payload, heard)
+        self._closed.read(payload, self._heard.read(t))
         self.told += self._reached
         self._reached = []

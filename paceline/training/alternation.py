@@ -11,38 +11,18 @@ go on being counted, so that their numbers are those of ranks that are on.
 
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from paceline.training import marks
 from paceline.training.overhead_windows import WARM_UP
 
 if TYPE_CHECKING:
-    from collections import deque
-
     from paceline.training.messages import Issued
+    from paceline.training.switched import Switched
 
 #: A job whose steps have not ended for so long, and for so many times the longest so far, stands still.
 STILL_NS = 10_000_000_000
 STILL_TIMES = 5
-
-
-class Switched(Protocol):
-    """The probe, as far as it is switched from here: ``off`` and ``worked`` are read and set on the hot path."""
-
-    off: bool
-    worked: bool
-    ring: "deque[tuple[Any, ...]]"
-    alternation: "Alternation | None"
-    mark: Callable[..., None]
-    #: Marks that the thread which sends them has taken, and the processor's nanoseconds that took it.
-    taken: int
-    taking_ns: int
-
-    def pause(self) -> None:
-        """Write nothing down until ``go_on``."""
-
-    def go_on(self) -> None:
-        """Write down again what happens."""
 
 
 class Plan(Protocol):
@@ -68,7 +48,7 @@ class Alternation:
 
     def __init__(
         self,
-        probe: Switched,
+        probe: "Switched",
         plans: "list[Plan]",
         standing: "Callable[[], Issued | None]",
         now: Callable[[], int] = perf_counter_ns,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from paceline.training import marks
 
 if TYPE_CHECKING:
-    from paceline.training.alternation import Switched
+    from paceline.training.switched import Switched
 
 #: The first steps allocate, compile and connect.
 WARM_UP = 20

@@ -20,7 +20,7 @@ from paceline.training import marks
 from paceline.training.overhead_windows import WARM_UP
 
 if TYPE_CHECKING:
-    from paceline.training.alternation import Switched
+    from paceline.training.switched import Switched
 
 #: Told steps after which the period is chosen again.
 LOOK_EVERY = 32

@@ -413,13 +413,15 @@ def test_a_rank_that_turns_its_probe_on_twice_or_counts_backwards_is_heard_on() 
 
 
 def test_loops_that_never_end_a_step_take_bounded_room() -> None:
-    """Serving from a graph that holds no backward, with a loader: nothing ever names this time."""
-    timeline = Timeline(RankRows(), OpenCollectives(RankRows()))
+    """Serving from a graph that holds no backward, with a loader: nothing names this time, but that it goes by."""
+    run = Run()
     for number in range(15_000):
-        timeline.feed(3 * number, DATA)
-        timeline.feed(3 * number + 1, LEAVE + DATA)
-    assert len(timeline._pending) <= 10_000
-    assert sum(took for took, _ in timeline._pending) == 3 * 15_000 - 2
+        run.at(3 * number, DATA).at(3 * number + 1, LEAVE + DATA)
+    assert len(run.timeline._unnamed) <= 10_000
+    run.span(45_000, 45_001, BACKWARD).span(45_001, 45_002, OPTIMIZER).at(45_003, FORWARD)
+    (step,) = run.steps()
+    assert step["data"] == 15_000
+    assert step["step"] == 45_002
 
 
 def host_bound(run: Run) -> list[float | None]:
