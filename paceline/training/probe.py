@@ -98,6 +98,16 @@ class Probe:
         """Write down that a collective is issued. The one that is waited for at once arrives where its wait begins."""
         (self.host_arrival if self.waiting else self.arrival)(payload)
 
+    def waited(self, work: "int | None", original: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """What ``original`` returns, in which this rank stands still for others; ``work`` is what it waits for."""
+        self.waiting = True
+        self.mark(marks.COMMUNICATION, work)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            self.mark(marks.LEAVE + marks.COMMUNICATION)
+            self.waiting = False
+
     def use_host(self) -> None:
         """Marks are timed by the host's clock."""
         self.clock: Any = None

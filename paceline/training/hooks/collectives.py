@@ -131,13 +131,7 @@ def _blocking(probe: Probe, torch: Any, original: Any, work: int | None) -> Any:
     def collective(*args: Any, **kwargs: Any) -> Any:
         if tracing() or probe.waiting or probe.foreign():
             return original(*args, **kwargs)
-        probe.waiting = True
-        probe.mark(marks.COMMUNICATION, work)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            probe.mark(marks.LEAVE + marks.COMMUNICATION)
-            probe.waiting = False
+        return probe.waited(work, original, *args, **kwargs)
 
     skip_frame(collective)
     probe.waits_in(collective)
@@ -153,13 +147,7 @@ def _waiting(probe: Probe, original: Any) -> Any:
         if side is not None:  # a stream that delays nobody waits: who computes waits for that stream
             probe.behind(side, id(self))
             return original(self, *args, **kwargs)
-        probe.waiting = True
-        probe.mark(marks.COMMUNICATION, id(self))
-        try:
-            return original(self, *args, **kwargs)
-        finally:
-            probe.mark(marks.LEAVE + marks.COMMUNICATION)
-            probe.waiting = False
+        return probe.waited(id(self), original, self, *args, **kwargs)
 
     skip_frame(wait)
     probe.waits_in(wait)

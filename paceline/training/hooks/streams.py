@@ -10,7 +10,6 @@ import functools
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from paceline.training import marks
 from paceline.training.probe import Probe, skip_frame
 
 #: The work behind which an event was recorded.
@@ -57,13 +56,7 @@ def _waiting(probe: Probe, torch: Any, behind: Behind, original: Any) -> Any:
         work = behind.get(self)
         if work is None or probe.waiting or probe.foreign() or not probe.computes_on(stream):
             return original(self, stream)
-        probe.waiting = True
-        probe.mark(marks.COMMUNICATION, work)
-        try:
-            return original(self, stream)
-        finally:
-            probe.mark(marks.LEAVE + marks.COMMUNICATION)
-            probe.waiting = False
+        return probe.waited(work, original, self, stream)
 
     skip_frame(wait)
     probe.waits_in(wait)
