@@ -149,6 +149,8 @@ class DeviceClock:
                 mark = (reached_ns, kind, payload)
             else:
                 waited_ns = self._host_bound.noted(mark[1])
+                if mark[1] == marks.ISSUED:  # by a host that may be far ahead: the device has only got to here
+                    mark = (max(mark[0], self._reached_ns), *mark[1:])
             if waited_ns is not None:
                 due.append((mark[0], marks.HOST_BOUND, waited_ns))
             due.append(mark)

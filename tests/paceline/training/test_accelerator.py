@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from paceline.training import accelerator
 from paceline.training.accelerator import accelerator_of
 
 
@@ -66,3 +67,25 @@ def test_a_device_without_its_number_is_the_current_one() -> None:
     found = accelerator_of(torch, device("cuda", None))
     assert found is not None
     assert found.device.index == found.current_stream() == 2
+
+
+@pytest.mark.parametrize("runtime", ["cuda", "hip"])
+def test_the_thread_that_asks_leaves_captures_on_others_alone(monkeypatch: pytest.MonkeyPatch, runtime: str) -> None:
+    """By the call that CUDA and HIP have for it, after naming its device; also for captures that nobody tells us of."""
+    calls: list[object] = []
+    exchange = {f"{runtime}ThreadExchangeStreamCaptureMode": lambda mode: calls.append(mode._obj.value)}
+    monkeypatch.setattr(accelerator.ctypes, "CDLL", lambda name: SimpleNamespace(**exchange))
+    torch = SimpleNamespace(cuda=SimpleNamespace(set_device=lambda named: calls.append(named.index)))
+    found = accelerator_of(torch, device("cuda", 5))
+    assert found is not None
+    found.adopt_thread()
+    assert calls == [5, 1]
+
+
+def test_a_runtime_without_that_call_is_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Captures of PyTorch's own are known without it."""
+    monkeypatch.setattr(accelerator.ctypes, "CDLL", lambda name: SimpleNamespace())
+    torch = SimpleNamespace(cuda=SimpleNamespace(set_device=lambda named: None))
+    found = accelerator_of(torch, device("cuda", 0))
+    assert found is not None
+    found.adopt_thread()

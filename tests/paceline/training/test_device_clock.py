@@ -109,6 +109,19 @@ def test_device_times_keep_within_what_the_host_saw() -> None:
     assert all(index * 100 * MS <= time <= (index + 1) * 100 * MS for index, time in enumerate(times))
 
 
+def test_what_only_the_host_tells_of_a_collective_is_no_earlier_than_the_device() -> None:
+    """Where no event may tell when it is reached: the host was far ahead, which is no part of how long it takes."""
+    host, probe, device = [1_000], Probe(), Device()
+    under_test = DeviceClock(probe, device, arrivals=False, now=lambda: host[0])
+    under_test.mark(marks.FORWARD)
+    under_test.mark(marks.LEAVE + marks.FORWARD)
+    under_test.arrival(("default", 2, 0, "all_reduce", 64, marks.PYTHON))
+    device.reach(2, 30.0)
+    host[0] += 100 * MS
+    told = {kind: time for time, kind, _ in under_test.translate(drain(probe))}
+    assert told[marks.ISSUED] == told[marks.LEAVE + marks.FORWARD] == pytest.approx(1_000 + 30 * MS, rel=1e-3)
+
+
 def test_events_are_used_again() -> None:
     """A long run makes no more events than are on their way at once."""
     probe, device, under_test = clock()
