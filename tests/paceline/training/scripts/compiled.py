@@ -10,7 +10,6 @@ import sys
 import torch
 import torch._dynamo.utils
 import torch.distributed as dist
-import torch.distributed._functional_collectives as funcol
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -74,15 +73,16 @@ def exchanged() -> list:
 
 
 def exchanged_within(model: nn.Module) -> list:
-    """A model whose graph holds a collective: code that is generated waits for it."""
+    """A model whose graph holds a collective, which is waited for as code that is generated does: by the operator."""
     torch._dynamo.reset()
     torch.manual_seed(0)
     model.load_state_dict(Model().state_dict())
 
     def forward(x: torch.Tensor) -> torch.Tensor:
-        return funcol.all_reduce(model(x), "sum", dist.group.WORLD) * 1
+        ours = torch.ops._c10d_functional
+        return ours.wait_tensor.default(ours.all_reduce.default(model(x), "sum", dist.group.WORLD.group_name)) * 1
 
-    run = torch.compile(forward, backend=BACKEND, fullgraph=True)
+    run = torch.compile(forward, backend="eager", fullgraph=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     seen = []
     for _ in range(2):
