@@ -45,10 +45,10 @@ def test_graphs_breaks_and_results_are_the_same(seen: Seen, way: str) -> None:
 
 def test_compiled_steps_are_seen_with_their_phases(seen: Seen) -> None:
     """Three steps a way, each with its phases; one whose optimizer is compiled ends where the next way begins."""
-    assert len(seen.steps) == 14
+    assert len(seen.steps) == 15
     assert [sorted({"forward", "backward", "optimizer"} - set(step)) for step in seen.steps[:11]] == [[]] * 11
 
 
 def test_generated_code_that_waits_for_other_ranks_is_communication(seen: Seen) -> None:
-    """Not the forward pass that it stands in."""
-    assert [step["communication"] > 0 for step in seen.steps[-2:]] == [True, True]
+    """Not the forward pass that it stands in; no backward here waits for anybody."""
+    assert [step.get("communication", 0.0) > 0 for step in seen.steps[-2:]] == [True, True]
