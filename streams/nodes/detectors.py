@@ -12,6 +12,9 @@ from .node_episodes import Fact
 from .rules import reading
 from .tally import Tally
 
+#: What to do about links between GPUs, whether they lose speed or work.
+MEND_LINKS = "reset the GPUs when they are idle; check NVLink bridges, baseboard or switch"
+
 
 class Rated(NamedTuple):
     """What the inventory says that a GPU can do at most."""
@@ -170,6 +173,6 @@ def damaged(per_s: float | None, config: NodeConfig) -> Look:
         peers=config.nvlink_crc_per_s,
         rule=f"{config.nvlink_crc_per_s:g} a second and more (DCGM's health check)",
         says=f"{per_s:.0f} damaged transfers a second on its links to other GPUs",
-        advice="reset the GPUs when they are idle; check NVLink bridges, baseboard or switch",
+        advice=MEND_LINKS,
     )
     return True, [fact]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from paceline.gpu.dcgm import ECC_DBE_VOLATILE
 from paceline.gpu.xids import SILENT, Part, xid
 
+from .detectors import MEND_LINKS
 from .gpu_rows import Row
 from .node_config import NodeConfig
 from .node_episodes import Fact
@@ -144,7 +145,7 @@ class Faults:
             rule=_RULE_LINKS,
             peers=0.0,
             says=f"{total} errors of its links to other GPUs since they are watched",
-            advice="reset the GPUs when they are idle; check NVLink bridges, baseboard or switch",
+            advice=MEND_LINKS,
             severity="critical",
         )
         return [Sign("nvlink", True, fact)]

@@ -1,6 +1,5 @@
 """Files of NCCL Inspector are followed as they grow, and nothing in their folder does harm."""
 
-import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +9,7 @@ import pytest
 from paceline.nccl_inspector.calls import Call
 from paceline.sidecar import nccl_files
 from paceline.sidecar.nccl_files import CHUNK_BYTES, LONGEST_LINE, LOOK_BYTES, LOOK_LINES, MOST_FILES, NcclFiles
-
-_spec = importlib.util.spec_from_file_location("plugin", Path(__file__).with_name("plugin.py"))
-assert _spec is not None
-assert _spec.loader is not None
-writer = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(writer)
+from tests.paceline.sidecar import plugin as writer
 
 Follow = Callable[..., NcclFiles]
 Write = Callable[..., "writer.Plugin"]

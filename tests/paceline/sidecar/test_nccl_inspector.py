@@ -1,13 +1,11 @@
 """A sidecar beside ranks whose NCCL is inspected: NCCL's own times on the topic of collectives, of the right step."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -20,19 +18,9 @@ from paceline.recording import Line, RecordingError, read
 from paceline.sidecar.batch import Batcher, Origin
 from paceline.sidecar.nccl_files import NcclFiles
 from paceline.sidecar.nccl_inspector import NcclInspector
+from tests.paceline.sidecar import plugin as writer
+from tests.paceline.training import rank
 
-
-def loaded(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rank = loaded("rank", Path(__file__).parents[1] / "training" / "rank.py")
-writer = loaded("plugin", Path(__file__).with_name("plugin.py"))
 #: When step 0 of ``rank.step`` begins (Unix time), and how long a step takes.
 BEGAN_S, STEP_S = (rank.START_NS + rank.OFFSET_NS) / 1e9, rank.STEP_NS / 1e9
 
