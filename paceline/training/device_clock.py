@@ -93,17 +93,18 @@ class DeviceClock:
 
     def arrival(self, payload: Any) -> None:
         """Write down that a collective is issued, and when the stream that issues it gets there."""
-        if self._arrivals:
-            self.mark(marks.ISSUED, payload)
-        else:
-            self._probe.ring.append((self._now(), marks.ISSUED, payload))
+        self._mark_beside(marks.ISSUED, payload)
 
     def ended(self, work: int) -> None:
         """Write down that the collective issued last answers to ``work``, and when the current stream is through it."""
+        self._mark_beside(marks.BOUND, work)
+
+    def _mark_beside(self, kind: int, payload: Any) -> None:
+        """A mark that stands between communication and computing: of the host's time where no event may."""
         if self._arrivals:
-            self.mark(marks.BOUND, work)
+            self.mark(kind, payload)
         else:
-            self._probe.ring.append((self._now(), marks.BOUND, work))
+            self._probe.ring.append((self._now(), kind, payload))
 
     def side(self) -> "int | None":
         """The calling thread's current stream by its number, where it is another than the one that computes."""

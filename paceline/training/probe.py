@@ -115,7 +115,7 @@ class Probe:
         self.stamp: Callable[..., Mark | None] = self.host_stamp
         self.arrival: Callable[[Any], None] = self.host_arrival
         self.ended: Callable[[int], None] = _ignore
-        self.side: Callable[[], int | None] = _nowhere
+        self.side: Callable[[], int | None] = _nothing
         #: Streams beside the one that computes on which collectives are issued, and what the latest one answers to.
         self.sides: dict[int, int] = {}
         self._behind = 0
@@ -224,10 +224,6 @@ def _ignore(_: Any) -> None:
 
 def _none() -> int:
     return -1
-
-
-def _nowhere() -> None:
-    return None
 
 
 def skip_frame(function: Any) -> None:
