@@ -428,6 +428,7 @@ class Timeline:
         self._clear()
 
     def _queue_read(self, t: int, payload: int | None) -> None:
-        self._closed.read(payload, self._heard.read(t))
+        waits = self._start is None or (self._stack and self._stack[-1][1] == COMMUNICATION)
+        self._closed.read(payload, self._heard.read(t), 0 if waits else max(t - self._last, 0))
         self.told += self._reached
         self._reached = []

@@ -43,7 +43,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 9
+_LAYOUT = 10
 
 
 class Phases:

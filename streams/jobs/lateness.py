@@ -9,8 +9,10 @@ nobody back).
 
 The excess is judged as a whole and in its quieter parts (input, garbage collection, time outside any phase): a stall of
 the input shows far more clearly in time spent on input than in the whole, where the noise of the computing drowns it.
-Time without a processor is judged apart, by a larger bar, because on shared cores neighbours come and go. Of a pipeline
-also what a rank does not share with the other stages of its pipeline is judged: long sequences slow all of them.
+Time without a processor is judged apart, by a larger bar, because on shared cores neighbours come and go; and so is
+the work without it, in which a rank that computes longer shows where waiting for processors makes the whole a lottery.
+Of a pipeline also what a rank does not share with the other stages of its pipeline is judged: long sequences slow all
+of them.
 
 A rank whose device or node is known to be in trouble, and those of its peers are not, needs no such bar: what is
 known of it speaks for itself, and the times only have to agree.
@@ -63,9 +65,11 @@ EXPLAINED = -1
 #: Parts of the excess that are judged on their own, and the parts of a tick that they sum.
 QUIET: dict[str, tuple[str, ...]] = {"input": ("data", "prepare"), "gc": ("gc",), "outside": ("other",)}
 #: What is judged, and what is only remembered.
-JUDGED = ("work", *QUIET, "starved", "unshared")
+JUDGED = ("work", *QUIET, "starved", "unshared", "served")
 COLUMNS = (*JUDGED, "waited", "own", "peers", "host_bound")
 _AT = {name: index for index, name in enumerate(COLUMNS)}
+#: Those that hold all phases, the noisy ones with them.
+_WHOLE = ("work", "unshared", "served")
 
 
 class TickHistory:
@@ -84,17 +88,22 @@ class TickHistory:
         self.communicates = False
         #: The typical rank's share of time without a processor, of late.
         self.contended = 0.0
+        #: The typical step without an excess, of late: what is steady from tick to tick is compared with no other's luck.
+        self.base_s = 0.0
         self._steadiness: dict[int, float] = {}
 
     def push(self, tick: Tick) -> None:
         """Append a tick; the oldest falls out."""
         self._steadiness.clear()
+        base_s = float(known_or_zero(nanmedian(tick.base)))
+        self.base_s += (_NEWEST if self.base_s else 1.0) * (base_s - self.base_s)
         starved = np.maximum(tick.part_ratio("cpu_wait"), 0.0)
         rows = {
             "work": tick.excess - starved,
             "starved": starved,
             **{name: np.sum([tick.part_ratio(part) for part in parts], axis=0) for name, parts in QUIET.items()},
             "unshared": tick.unshared if tick.unshared.size else np.zeros_like(starved),
+            "served": tick.served / max(self.base_s, 1e-9) if tick.served.size else np.zeros_like(starved),
             "waited": tick.waited / tick.base,
             "own": tick.own,
             "peers": tick.peers,
@@ -151,6 +160,7 @@ class TickHistory:
             "lasted": self.lasted,
             "communicates": self.communicates,
             "contended": self.contended,
+            "base_s": self.base_s,
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -159,6 +169,7 @@ class TickHistory:
         self.table, self.spans, self.lasted = data["table"], data["spans"], data["lasted"]
         self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
         self.communicates, self.contended = data["communicates"], data["contended"]
+        self.base_s = data["base_s"]
 
 
 def late_ranks(
@@ -210,7 +221,7 @@ def _margins(history: TickHistory, judged: Array, median: Array, excess: Array, 
 
 
 def _floor(name: str, config: StragglerConfig) -> float:
-    return config.floor if name in ("work", "unshared") else _QUIET_FLOOR * config.floor
+    return config.floor if name in _WHOLE else _QUIET_FLOOR * config.floor
 
 
 def _near(judged: Array, least: Array) -> Flags:

@@ -20,6 +20,7 @@ PARTS = (*WORK, *OVERLAYS)
 _WORK_ROWS = [OP_INDEX[name] for name in WORK]
 _PART_ROWS = [OP_INDEX[name] for name in PARTS]
 _WAIT, _HOST_BOUND = OP_INDEX["communication"], OP_INDEX["host_bound"]
+_CPU_WAIT = OP_INDEX["cpu_wait"]
 _STARVED = PARTS.index("cpu_wait")
 #: A step whose rows leave more than this share of it open tells of work and transfers, not of the waiting before them.
 _OPEN = 0.02
@@ -47,6 +48,9 @@ class Tick(NamedTuple):
     parts: Array
     #: The excess as a share of ``base`` that the rank does not share with the others of its pipeline; 0 without one.
     unshared: Array = np.empty(0)
+    #: The excess, in seconds, of the time at work in which the rank had its processor; empty where only lateness is
+    #: known.
+    served: Array = np.empty(0)
     #: The whole step, and its mean seconds by op, shape (len(OPS), ranks); empty where only lateness is known.
     total: Array = np.empty(0)
     seconds: Array = np.empty((len(OPS), 0))
@@ -114,12 +118,13 @@ class Ticks:
         mean = self.sums / count
         own = mean[_WORK_ROWS].sum(axis=0)
         wait = _stood_still(mean, own)
-        rows = np.concatenate([own[None], wait[None], mean[_PART_ROWS]])
+        served = np.maximum(own - mean[_CPU_WAIT], 0.0)
+        rows = np.concatenate([own[None], wait[None], served[None], mean[_PART_ROWS]])
         usual, past = self.cohorts.peers(rows), self.cohorts.expect(rows)
         usual = np.where(np.isnan(usual), past, usual)
         peers = usual[0]
-        parts = mean[_PART_ROWS] - usual[2:]
-        parts[_STARVED] = self._starvation(own, mean[OP_INDEX["cpu_wait"]])
+        parts = mean[_PART_ROWS] - usual[3:]
+        parts[_STARVED] = self._starvation(own, mean[_CPU_WAIT])
         total = mean[TOTAL]
         base = np.maximum(total - np.maximum(own - peers, 0.0), 1e-9)
         return Tick(
@@ -134,6 +139,7 @@ class Ticks:
             waited=self._waited(wait, past[1]),
             parts=parts,
             unshared=self._unshared(own, peers, base),
+            served=served - usual[2],
             total=total,
             seconds=mean,
             each=1.0 + self.left_out / self.steps,

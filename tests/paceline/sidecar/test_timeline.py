@@ -272,6 +272,41 @@ def test_waiting_for_a_processor_overlays_own_work_only() -> None:
     assert [step["cpu_wait"] for step in run.steps()] == [3, 2]
 
 
+def test_a_long_phase_loses_no_waiting_for_a_processor_to_the_readings_in_it() -> None:
+    """What has been waited by a reading goes to what is still being worked on, and is not counted again at its end."""
+    run = Run().at(0, marks.QUEUED, 0).at(0, FORWARD).at(300, marks.QUEUED, 250 * MS).at(600, marks.QUEUED, 520 * MS)
+    run.at(700, LEAVE + FORWARD).span(700, 710, OPTIMIZER).at(710, FORWARD).at(720, marks.QUEUED, 620 * MS)
+    run.at(730, LEAVE + FORWARD).span(730, 740, OPTIMIZER).at(740, marks.QUEUED, 635 * MS).timeline.end()
+    told = [step["cpu_wait"] for step in run.steps()]
+    assert sum(told) == pytest.approx(635, abs=0.01)
+    assert told[0] == pytest.approx(620, abs=10)
+
+
+def test_a_wait_for_a_processor_that_a_reading_falls_into_is_counted_whole() -> None:
+    """The kernel tells of it when it ends: the reading comes short of it, and the next tells more than was worked."""
+    run = Run().at(0, marks.QUEUED, 0).at(0, FORWARD).at(200, marks.QUEUED, 170 * MS).at(400, marks.QUEUED, 395 * MS)
+    run.at(600, marks.QUEUED, 570 * MS).at(610, LEAVE + FORWARD).span(610, 620, OPTIMIZER)
+    run.at(620, marks.QUEUED, 570 * MS).timeline.end()
+    assert [step["cpu_wait"] for step in run.steps()] == [pytest.approx(570, abs=0.01)]
+
+
+def test_only_so_much_of_a_wait_for_a_processor_can_have_been_in_the_middle() -> None:
+    """What others' threads, or a broken kernel, add up beyond it is nobody's."""
+    run = Run().at(0, marks.QUEUED, 0).at(0, FORWARD).at(200, marks.QUEUED, 0).at(400, marks.QUEUED, 10_000 * MS)
+    run.at(1000, LEAVE + FORWARD).span(1000, 1010, OPTIMIZER).at(1010, marks.QUEUED, 10_000 * MS).timeline.end()
+    assert [step["cpu_wait"] for step in run.steps()] == [pytest.approx(300, abs=0.01)]
+
+
+def test_waiting_for_a_processor_in_a_long_wait_for_others_goes_to_no_work() -> None:
+    """Neither at a reading in the middle of it, nor where a backward turns out to have waited after its gradients."""
+    run = Run().at(0, marks.QUEUED, 0).span(0, 10, FORWARD).at(10, COMMUNICATION).at(400, marks.QUEUED, 200 * MS)
+    run.at(500, LEAVE + COMMUNICATION).span(500, 510, OPTIMIZER).at(510, marks.QUEUED, 300 * MS)
+    run.at(520, BACKWARD).at(530, ISSUED, ("default", 2, 0, "all_reduce", 64, REDUCER)).at(530, READY)
+    run.at(900, marks.QUEUED, 690 * MS).at(930, LEAVE + BACKWARD).span(930, 940, OPTIMIZER)
+    run.at(940, marks.QUEUED, 690 * MS).timeline.end()
+    assert [step["cpu_wait"] <= work for step, work in zip(run.steps(), (20, 30), strict=True)] == [True, True]
+
+
 def test_a_kernel_that_does_not_count_waiting_for_a_processor() -> None:
     """No row: not measured is not zero."""
     run = Run().at(0, marks.QUEUED, None).span(0, 4, FORWARD).span(4, 5, OPTIMIZER).at(6, DATA)

@@ -64,6 +64,30 @@ def test_a_quiet_part_stands_out_where_the_whole_is_noisy(history):
     assert JUDGED[seen.part[2]] == "gc"
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_longer_computing_stands_out_where_waiting_for_processors_is_a_lottery(make_tick, seed):
+    """On shared cores: twice the work of its peers, whose steps vary by more than that, and each rank waits in turn."""
+    rng, kept = np.random.default_rng(seed), TickHistory()
+    for number in range(10):
+        served = 0.04 * (1 + 0.05 * rng.standard_normal(RANKS)) * np.where(np.arange(RANKS) == 2, 2, 1)
+        waits = 0.02 * rng.gamma(2.0, 1.0, RANKS)
+        own = served + waits
+        phases = {"forward": own, "cpu_wait": waits, "communication": own.max() - own + 0.005}
+        kept.push(make_tick(number, **{name: values.tolist() for name, values in phases.items()}))
+    seen = late_ranks(kept, 10, CONFIG)
+    assert np.flatnonzero(seen.late).tolist() == [2]
+    assert JUDGED[seen.part[2]] == "served"
+
+
+def test_a_rank_that_waits_less_for_its_processor_and_takes_as_long_is_not_late(make_tick):
+    """Its work without the waiting is longer than its peers', but it holds nobody up."""
+    kept = TickHistory()
+    for number in range(10):
+        waits = np.where(np.arange(RANKS) == 2, 0.0, 0.03)
+        kept.push(make_tick(number, forward=[0.1] * RANKS, cpu_wait=waits.tolist(), communication=[0.01] * RANKS))
+    assert late(kept) == []
+
+
 def test_a_rank_whose_device_is_in_trouble_needs_no_such_bar(history):
     """What is known of it speaks for itself, and the times only have to agree."""
     kept = history([0.01] * 10, noise=0.04)
