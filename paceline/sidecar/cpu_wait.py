@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from paceline.sidecar.rank_rows import CPU_WAIT, Phase, RankRows
 
-
-#: The longest wait for a processor, in nanoseconds, that may have been in the middle at a reading: some turns of others.
+#: The longest wait for a processor, in nanoseconds, that a reading may fall into: some turns of others.
 LONGEST_WAIT = 100_000_000
 
 

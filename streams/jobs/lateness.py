@@ -88,7 +88,7 @@ class TickHistory:
         self.communicates = False
         #: The typical rank's share of time without a processor, of late.
         self.contended = 0.0
-        #: The typical step without an excess, of late: what is steady from tick to tick is compared with no other's luck.
+        #: The typical step without an excess, of late: what is steady is measured by no single tick.
         self.base_s = 0.0
         self._steadiness: dict[int, float] = {}
 
@@ -196,9 +196,10 @@ def late_ranks(
     margin, part = margins.max(axis=0), np.where(margins[0] >= 1.0, 0, margins.argmax(axis=0))
     if explained is not None:
         by_bar = np.nan_to_num(excess / config.least_excess)
-        for rank in np.flatnonzero((by_bar >= 1.0) & (margin < 1.0)).tolist():
+        for rank in np.flatnonzero((by_bar >= 1.0) & (margin < by_bar)).tolist():
             if explained(rank):
-                margin[rank], part[rank] = by_bar[rank], EXPLAINED
+                part[rank] = part[rank] if margin[rank] >= 1.0 else EXPLAINED
+                margin[rank] = by_bar[rank]
     late = margin >= 1.0
     if history.communicates:
         late &= history.median("waited", ticks) >= config.waited_share * excess
