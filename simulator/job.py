@@ -91,7 +91,7 @@ class Job:
         """What is true of the messages given."""
         spec = self.spec
         also = ["stage_imbalance"] if any(factor != 1 for factor in spec.stage_skew.values()) else []
-        also += ["data_imbalance"] if spec.uneven else []
+        also += ["data_imbalance"] if spec.uneven or spec.early_exits else []
         # A slow link lengthens every rank's transfers alike: to the phases it is the whole job that has turned slow.
         also += ["slowdown"] if any(fault.kind == "link" for fault in spec.faults) else []
         return Truth(

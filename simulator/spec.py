@@ -63,6 +63,9 @@ class Spec:
     noise: Noise = field(default_factory=Noise)
     uneven: float = 0.0
     stage_skew: dict[int, float] = field(default_factory=dict)
+    rank_skew: dict[int, float] = field(default_factory=dict)
+    trend: tuple[tuple[int, float], ...] = ()
+    early_exits: float = 0.0
     evaluate_every: int = 0
     evaluate_s: float = 10.0
     checkpoint_every: int = 0
@@ -92,11 +95,21 @@ class Spec:
                 raise SpecError(
                     f"stage skew {stage}={factor}: stages run from 0 to {self.pp - 1}, factors are positive"
                 )
+        self._check_life()
         for fault in self.faults:
             if fault.kind in ("link", "hang") and not self.collectives:
                 raise SpecError(f"a fault of kind {fault.kind} shows in collectives: 1 or more of them a step")
             if any(not 0 <= rank < self.ranks for rank in fault.ranks):
                 raise SpecError(f"fault {fault.kind} on ranks {fault.ranks}: ranks run from 0 to {self.ranks - 1}")
+
+    def _check_life(self) -> None:
+        if any(not 0 <= rank < self.ranks or factor <= 0 for rank, factor in self.rank_skew.items()):
+            raise SpecError(f"rank skew {self.rank_skew}: ranks run from 0 to {self.ranks - 1}, factors are positive")
+        points = [step for step, _ in self.trend]
+        if points != sorted(set(points)) or any(factor <= 0 for _, factor in self.trend):
+            raise SpecError(f"trend {self.trend}: steps ascend, factors are positive")
+        if not 0 <= self.early_exits <= 1:
+            raise SpecError(f"early exits {self.early_exits}: a share of the steps, 0 to 1")
 
     def _check_shape(self) -> None:
         if min(self.ranks, self.dp, self.tp, self.pp) < 1 or self.ranks >= 2**20:

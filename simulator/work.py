@@ -52,6 +52,8 @@ class Draws:
         self.random = np.random.default_rng(spec.seed)
         noise = spec.noise
         self.device = np.exp(noise.device * self.random.standard_normal(spec.ranks))
+        self.device *= [spec.rank_skew.get(rank, 1.0) for rank in range(spec.ranks)]
+        self.exits = np.random.default_rng([spec.seed, 4])
         self.drift = noise.node * self.random.standard_normal(spec.nodes)
         skew = np.array([spec.stage_skew.get(stage, 1.0) for stage in range(spec.pp)])
         self.skew = np.repeat(skew, spec.ranks // spec.pp)
@@ -66,6 +68,8 @@ class Draws:
         inner = (*shape, spec.microbatches, spec.blocks)
         sequence = self._sequences(steps)[..., None]
         compute = pace * self.skew
+        if spec.early_exits:
+            compute = compute * np.where(self.exits.random(shape) < spec.early_exits, 0.5, 1.0)
         forward = batch / 3 * compute[..., None, None] * sequence * self._noise(inner)
         backward = batch * 2 / 3 * compute[..., None, None] * sequence * self._noise(inner)
         collects = self.random.random(shape) < 0.02
@@ -104,6 +108,9 @@ class Draws:
         common = np.exp(noise.job * random.standard_normal(steps))
         for step in range(first, min(first + steps, len(_WARM_UP))):
             common[step - first] *= _WARM_UP[step]
+        if trend := self.spec.trend:
+            at, factors = zip(*trend, strict=True)
+            common = common * np.interp(np.arange(first, first + steps), at, factors)
         ranks = np.repeat(np.exp(drift), self.spec.ranks_a_node, axis=1)[:, : self.spec.ranks]
         return np.asarray(common[:, None] * ranks * self.device)
 

@@ -320,3 +320,42 @@ def test_impossible_jobs_are_refused(options):
     """A job whose parts do not fit together is refused."""
     with pytest.raises(SpecError):
         Spec(**options)
+
+
+def own_work(**options):
+    """Forward and backward by step and rank, without noise."""
+    _, messages = run(ranks=4, noise=Noise().scaled(0.0), **options)
+    found = durations(messages)
+    return np.array(
+        [[found[rank, step]["forward"] + found[rank, step]["backward"] for rank in range(4)] for step in range(12)]
+    )
+
+
+def test_a_trend_moves_all_ranks_and_a_skew_one():
+    """Between its points a trend goes straight; before and after it stays. A rank may be slower for good."""
+    usual = own_work()
+    ratio = own_work(trend=((4, 1.0), (8, 2.0)), rank_skew={2: 1.03}) / usual
+    trend = np.interp(range(12), (4, 8), (1.0, 2.0))
+    assert np.allclose(ratio, trend[:, None] * [1.0, 1.0, 1.03, 1.0], rtol=0.02)
+
+
+def test_early_exits_halve_some_steps_of_some_ranks():
+    """Where the model of a rank ends halfway its step has half the work, and the other draws stay as they were."""
+    ratio = own_work(early_exits=0.5) / own_work()
+    assert set(np.round(ratio, 1).ravel().tolist()) == {0.5, 1.0}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rank_skew": {8: 1.1}},
+        {"rank_skew": {1: 0.0}},
+        {"trend": ((5, 1.0), (5, 2.0))},
+        {"trend": ((5, -1.0),)},
+        {"early_exits": 1.5},
+    ],
+)
+def test_a_life_that_cannot_be_is_refused(wrong):
+    """Ranks that are not there, factors and shares out of range, and points out of order."""
+    with pytest.raises(SpecError):
+        Spec(**wrong)
