@@ -95,3 +95,19 @@ def nanmedian(values: Array, axis: int | None = None) -> Array:
 def known_or_zero(values: Array | np.floating[Any] | float) -> Array:
     """The values, and 0 where nothing is known; ``np.nan_to_num`` takes four times as long over a few ranks."""
     return np.where(np.isnan(values), 0.0, values)
+
+
+def newest_run(excess: Array, bar: float) -> int:
+    """How many of the newest entries belong to a change that reaches to now: Page's change point (1954).
+
+    Going back, what each entry is over or under ``bar`` is added up, and the sum is largest where the change began. One
+    quiet entry in the middle does not end it, and one odd entry before it does not lengthen it.
+
+    >>> newest_run(np.array([1.0, 0.9, 0.2, 1.1, 0.1, 0.0, 5.0, 0.0]), 0.5)
+    4
+
+    Args:
+        excess: newest first; NaN counts as none.
+        bar: half of what the change is by.
+    """
+    return int(np.argmax(np.cumsum(known_or_zero(np.clip(excess, 0.0, 2 * bar) - bar)))) + 1

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX
 
-from ..robust import MAD_SIGMA, Array, known_or_zero, nanmedian, peers_median, peers_spread
+from ..robust import MAD_SIGMA, Array, known_or_zero, nanmedian, newest_run, peers_median, peers_spread
 from .straggler_config import StragglerConfig
 from .ticks import Tick
 
@@ -135,16 +135,9 @@ class TickHistory:
         return self._steadiness[at]
 
     def onset(self, rank: int, ticks: int) -> int:
-        """First step of the lateness that reaches to now, where it most likely began.
-
-        The change point of Page's cumulative sum (1954): going back, what each tick is over or under half of today's
-        excess is added up, and the sum is largest where the rank was still among its peers. One quiet tick in the
-        middle does not end the run, and one odd tick before it does not lengthen it.
-        """
+        """First step of the lateness that reaches to now, where it most likely began: over half of today's excess."""
         excess = np.array([self.excess(rank, back) for back in range(1, len(self.first_steps) + 1)])
-        bar = float(nanmedian(excess[:ticks])) / 2
-        gone = np.cumsum(known_or_zero(np.clip(excess, 0.0, 2 * bar) - bar))
-        return self.first_steps[-1 - int(np.argmax(gone))]
+        return self.first_steps[-newest_run(excess, float(nanmedian(excess[:ticks])) / 2)]
 
     def excess(self, rank: int, back: int) -> float:
         """The whole excess of ``rank`` as a share of the step, ``back`` ticks ago (1 is the newest)."""
