@@ -23,6 +23,8 @@ from .distances import Distances
 
 #: Ranks up to which the peers of each are told apart.
 _EXACT = 32
+#: While a link is taken for slow, half of either bar keeps it so: round trips vary by as much from second to second.
+_STILL = 0.5
 #: Weight of the newest batch in what waiting is usual.
 _NEWEST = 0.2
 _MILLI = 1e3
@@ -104,7 +106,7 @@ class SlowLinks:
         peers_s = self._others(fresh)
         told = []
         for rank, other_s, far in zip(fresh.tolist(), peers_s.tolist(), self._far(fresh, peers_s), strict=True):
-            slow = far and self.wait_ratio() >= self.config.wait
+            slow = far and self.wait_ratio() >= self.config.wait * self._held(rank)
             if slow or rank in self.streaks.bad or self.tracker.get(rank) is not None:
                 told.append(self._judge(rank, other_s, slow, batch.last_step, span_s))
         if not self.suspects():
@@ -117,9 +119,18 @@ class SlowLinks:
         """Whether any link may be slow: then it explains the waiting of all."""
         return bool(self.streaks.bad)
 
+    def _held(self, rank: int) -> float:
+        """The share of the bars that counts for ``rank``."""
+        return _STILL if rank in self.streaks.bad else 1.0
+
     def _far(self, ranks: Ints, peers_s: Array) -> list[bool]:
         rtt_s = self.rtt_s[ranks]
-        far: list[bool] = ((rtt_s >= self.config.times * peers_s) & (rtt_s >= peers_s + self.config.rtt_s)).tolist()
+        more_s = (
+            np.array([self.config.rtt_s * self._held(rank) for rank in ranks.tolist()])
+            if self.streaks.bad
+            else (self.config.rtt_s)
+        )
+        far: list[bool] = ((rtt_s >= self.config.times * peers_s) & (rtt_s >= peers_s + more_s)).tolist()
         return far
 
     def _judge(self, rank: int, peers_s: float, slow: bool, step: int, span_s: float) -> LinkEpisode | None:

@@ -13,15 +13,15 @@ RANKS = 4
 def run(make_calls, join):
     """Judge samples of a second; (sample, rank, state) of what is told, and the last episode."""
 
-    def judge(rtts, wait=0.5, links=None, start=0):
+    def judge(rtts, wait=0.5, links=None, start=0, near_s=0.001):
         links, told, last = links or SlowLinks(LinksConfig()), [], None
         for number, far_s in enumerate(rtts, start):
             samples = [
-                LinkSample(rank=rank, connections=1, rtt_s=far_s if rank == 2 else 0.001, retransmits=rank)
+                LinkSample(rank=rank, connections=1, rtt_s=far_s if rank == 2 else near_s, retransmits=rank)
                 for rank in range(RANKS)
             ]
             rows = [(rank, number, float(number), wait) for rank in range(RANKS)]
-            rows += [(rank, number, number + 0.5, 0.5) for rank in range(RANKS)] if wait else []
+            rows += [(rank, number, number + 0.5, min(wait, 0.5)) for rank in range(RANKS)] if wait else []
             batch = join(make_calls(rows, members=RANKS, links=samples))
             for episode in links.update(batch):
                 told.append((number, episode.subject, episode.state))
@@ -43,6 +43,18 @@ def test_it_fires_after_four_samples_and_is_sure_after_eight(run):
 def test_a_near_rank_and_a_job_that_does_not_wait_are_no_news(run, rtt_s, wait):
     """Some round trips are longer than others; where nobody waits nobody is held back."""
     assert run([rtt_s] * 12, wait)[0] == []
+
+
+def test_a_link_that_was_slow_once_stays_so_at_half_the_bars(run):
+    """Round trips and waiting vary from second to second by as much; what never came up to the bars is no slow link."""
+    near = {"near_s": 0.0001}
+    links = SlowLinks(LinksConfig())
+    run([0.0025], links=links, **near)
+    told, _ = run([0.0015] * 7, wait=0.05, links=links, start=1, **near)
+    assert 0.1 <= links.wait_ratio() < 0.2
+    assert [state for _, _, state in told][-1] == "confirmed"
+    assert run([0.0015] * 12, **near)[0] == []
+    assert run([0.0025] * 12, wait=0.05, **near)[0] == []
 
 
 def test_one_good_sample_before_an_episode_starts_the_count_again(run):
