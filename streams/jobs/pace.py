@@ -6,6 +6,13 @@ Evaluations and checkpoints are not training. A change counts when the median of
 of those before by a share and by the noise of both, and nearly all of them are beyond half of it (Greyhound, ATC'25:
 changes above 10 % that are 10 samples apart; robust here, because a heavy tail moves a mean). Longer looks find what is
 too small to stand out of the noise of a few ticks: a median of n errs by 1/sqrt(n).
+
+Where work is cut unevenly, the longest of many ranks goes up and down with the draw, and the middle one far less: what
+slows all of them shows there first. So a change of the pace may stand out of the noise of either. And the middle rank
+must have changed as well: where only the longest has, a rank is slow, whether or not it is accused yet.
+
+Work that grows steadily, as sequences do in a curriculum, has turned slow at no step: what a straight line explains
+better than a step is not told.
 """
 
 import math
@@ -20,7 +27,7 @@ from ..episodes.causes import slowing_all
 from ..episodes.finding import Said, Subject, number
 from ..episodes.lifecycle import Signal
 from ..episodes.tracker import Episode, Measured, Policy, Tracker
-from ..robust import MAD_SIGMA, Array, nanmedian
+from ..robust import MAD_SIGMA, Array, nanmedian, newest_run
 from .ticks import WORK, Tick
 
 _NO_TRAINING = ("evaluation", "checkpoint")
@@ -30,20 +37,27 @@ _WAIT, _STARVED, _HOST_BOUND = (OP_INDEX[name] for name in ("communication", "cp
 _KEPT = 120
 #: Share of the ticks that must be beyond half the bar, in the shortest look and in longer ones.
 _NEARLY_ALL, _MOST = 0.9, 0.7
+#: Columns of what is remembered of a tick, and where the seconds by op begin.
+_PACE, _OWN_S, _SHARED, _FIRST, _LAST, _LASTED, _BY_OP = range(7)
 _MILLI = 1e3
+#: Share of the pace's change by which the middle rank must have changed: one slow rank of two moves it by half.
+_LEAST_SHARED = 0.6
+#: How many times the least slowdown the shortest look asks for: a busy neighbour is gone again before a longer one.
+_SHORT = 1.5
 #: A job has one pace.
 _JOB = "job"
 
 
 @dataclass(frozen=True)
 class PaceConfig:
-    """The job has turned slow when its pace over so many ``ticks`` and ``least_s`` seconds is by ``least_slowdown``,
-    and by ``sigmas`` times the noise of a tick, over what it was in at least twice as many ticks before."""
+    """The job has turned slow when its pace over so many ``ticks`` and ``least_s`` seconds is by half as much again as
+    ``least_slowdown``, and by ``sigmas`` times the noise of a tick, over what it was in at least twice as many ticks
+    before; over one of the ``longer`` looks by ``least_slowdown``, and by less noise."""
 
     ticks: int = 15
     longer: tuple[int, ...] = (30, 60)
     least_s: float = 5.0
-    least_slowdown: float = 0.15
+    least_slowdown: float = 0.1
     sigmas: float = 3.0
 
 
@@ -68,20 +82,21 @@ class Pace:
 
     >>> from streams.jobs import cohorts, steps, ticks
     >>> pace, one_a_step = Pace(PaceConfig()), ticks.Ticks(0.0, cohorts.Cohorts())
-    >>> for number in range(89):  # from step 60 on a fifth slower on both ranks; its look begins at 59
+    >>> for number in range(90):  # from step 60 on a fifth slower on both ranks
     ...     seconds = np.zeros((len(OPS), 2))
     ...     seconds[[OP_INDEX["forward"], OP_INDEX["step"]]] = 0.5 if number < 60 else 0.6
     ...     tick = one_a_step.update(steps.Step(number, seconds, seconds[0]))
     ...     if episode := pace.update(tick, set(), staged=False):
     ...         print(number, episode.state, episode.first_step)
-    73 suspected 59
-    88 confirmed 59
+    73 suspected 60
+    89 confirmed 60
     """
 
     def __init__(self, config: PaceConfig) -> None:
         self.config = config
-        #: Per tick: pace, first step, last step, seconds it stands for, then the median rank's seconds by op.
-        self.history = np.empty((0, 4 + len(OPS)))
+        #: Per tick: pace, the median rank's own work, the same with the shortest wait, first step, last step, seconds
+        #: that it stands for, then the median rank's seconds by op.
+        self.history = np.empty((0, _BY_OP + len(OPS)))
         self.usual: float = 0.0
         self.before: Array = np.zeros(len(OPS))
         self.quiet = 0
@@ -110,31 +125,42 @@ class Pace:
     def _look(self, ticks: int, error: float) -> PaceEpisode | None:
         """Compare the newest ``ticks`` with those before; their median errs by ``error`` times that of the shortest."""
         new, old = self.history[-ticks:], self.history[:-ticks]
-        usual = float(nanmedian(old[:, 0]))
-        if usual <= 0 or float(new[:, 3].sum()) < self.config.least_s:
-            return None
-        change = float(nanmedian(new[:, 0])) / usual - 1
-        if change < self.config.least_slowdown:
+        change, least = _change(old[:, _PACE], new[:, _PACE]), self._least(ticks)
+        if change < least or float(new[:, _LASTED].sum()) < self.config.least_s:
             return None  # the common case, and a cheap one
-        noise = max(_noise(old[:, 0]), _noise(new[:, 0])) / usual
-        bar = max(self.config.least_slowdown, self.config.sigmas * noise * error)
-        beyond = float((new[:, 0] > usual * (1 + bar / 2)).mean())
-        if change < bar or beyond < (_NEARLY_ALL if error == 1.0 else _MOST):
+        if _change(old[:, _SHARED], new[:, _SHARED]) < _LEAST_SHARED * change:
             return None
-        self.usual, self.before = usual, np.median(old[:, 4:], axis=0)
-        run = ticks
-        while run < len(self.history) and self.history[-run - 1, 0] > usual * (1 + change / 2):
-            run += 1
-        began = self.history[-run:]
-        episode = self.tracker.begin(_JOB, int(began[0, 1]))
+        margin = max(self._margin(old[:, at], new[:, at], least, error) for at in (_PACE, _OWN_S, _SHARED))
+        if margin < 1.0:
+            return None
+        usual = float(np.median(old[:, _PACE]))
+        self.usual, self.before = usual, np.median(old[:, _BY_OP:], axis=0)
+        began = self.history[-newest_run(self.history[::-1, _PACE] / usual - 1, change / 2) :]
+        episode = self.tracker.begin(_JOB, int(began[0, _FIRST]))
         for one in began:
-            episode.add_tick(int(one[2]), float(one[3]), float(one[0]) / usual - 1)
-        return self._tell(episode, "late", change, change / bar)
+            episode.add_tick(int(one[_LAST]), float(one[_LASTED]), float(one[_PACE]) / usual - 1)
+        return self._tell(episode, "late", change, margin)
+
+    def _least(self, ticks: int) -> float:
+        """The least change that a look of ``ticks`` tells."""
+        return self.config.least_slowdown * (_SHORT if ticks == self.config.ticks else 1.0)
+
+    def _margin(self, old: Array, new: Array, least: float, error: float) -> float:
+        """How many times over its bar the change from ``old`` to ``new`` is; 0 where it did not begin at a step."""
+        usual, change = float(np.median(old)), _change(old, new)
+        if usual <= 0:
+            return 0.0
+        noise = max(_noise(old), _noise(new)) / usual
+        bar = max(least, self.config.sigmas * noise * error)
+        beyond = float((new > usual * (1 + bar / 2)).mean())
+        if change < bar or beyond < (_NEARLY_ALL if error == 1.0 else _MOST) or _steady(old, new):
+            return 0.0
+        return change / bar
 
     def _follow(self, episode: PaceEpisode, tick: Tick) -> PaceEpisode | None:
         ticks = self.config.ticks
-        change = float(np.median(self.history[-ticks:, 0])) / self.usual - 1
-        episode.add_tick(tick.last_step, tick.lasted_s, float(self.history[-1, 0]) / self.usual - 1)
+        change = float(np.median(self.history[-ticks:, _PACE])) / self.usual - 1
+        episode.add_tick(tick.last_step, tick.lasted_s, float(self.history[-1, _PACE]) / self.usual - 1)
         least = self.config.least_slowdown
         signal: Signal | None = "calm" if change < least / 2 else None
         if change >= least and episode.length >= 2 * ticks:
@@ -154,7 +180,7 @@ class Pace:
         return told
 
     def _measure(self, change: float, margin: float) -> PaceEvidence:
-        grown = np.median(self.history[-self.config.ticks :, 4:], axis=0) - self.before
+        grown = np.median(self.history[-self.config.ticks :, _BY_OP:], axis=0) - self.before
         host_bound_s = float(max(grown[_HOST_BOUND], 0.0))
         grown[OP_INDEX["step"]] = grown[_STARVED] = grown[_HOST_BOUND] = 0.0
         return PaceEvidence(
@@ -212,14 +238,38 @@ def _row(tick: Tick, accused: set[int], staged: bool) -> Array | None:
     if not heard.any():
         return None
     mine = seconds[:, heard]
+    own = mine[_OWN].sum(axis=0) - mine[_STARVED]
+    typical, shortest = float(nanmedian(own)), float(mine[_WAIT].min())
     if staged:
         skipped = sum(mine[OP_INDEX[name]] for name in _NO_TRAINING)
         pace = float(np.median(mine[-1] - skipped))
     else:
-        pace = float((mine[_OWN].sum(axis=0) - mine[_STARVED]).max() + mine[_WAIT].min())
+        pace = float(own.max()) + shortest
     middle = nanmedian(mine, axis=1)
-    return np.array([pace, tick.first_step, tick.last_step, tick.lasted_s, *middle.tolist()])
+    return np.array(
+        [pace, typical, typical + shortest, tick.first_step, tick.last_step, tick.lasted_s, *middle.tolist()]
+    )
+
+
+def _change(old: Array, new: Array) -> float:
+    """The change from the median of ``old`` to that of ``new``, as a share of the former."""
+    usual = float(np.median(old))
+    return float(np.median(new)) / usual - 1 if usual > 0 else 0.0
 
 
 def _noise(values: Array) -> float:
     return MAD_SIGMA * float(np.median(np.abs(values - np.median(values))))
+
+
+def _steady(old: Array, new: Array) -> bool:
+    """Whether a straight line is nearer to the values than a step from ``old`` to ``new`` is.
+
+    >>> flat, later = np.ones(30), np.full(15, 1.3)
+    >>> _steady(flat, later), _steady(1 + 0.01 * np.arange(30), 1.3 + 0.01 * np.arange(15))
+    (False, True)
+    """
+    values = np.concatenate([old, new])
+    at = np.arange(values.size) - (values.size - 1) / 2
+    line = values.mean() + at * (at @ values) / (at @ at)
+    step = np.concatenate([np.full(old.size, np.median(old)), np.full(new.size, np.median(new))])
+    return bool(np.abs(values - line).sum() < np.abs(values - step).sum())

@@ -31,8 +31,8 @@ def run(make_tick):
 def test_it_fires_when_nearly_all_of_the_newest_ticks_are_slow(run):
     """A job that is a third slower from tick 40 on is told at tick 53, and confirmed at twice as many."""
     told, episode = run([0.0] * 40 + [0.35] * 40)
-    assert told[:2] == [(53, "suspected"), (68, "confirmed")]
-    assert episode.first_step == 39  # the first tick of the look that found it
+    assert told[:2] == [(53, "suspected"), (69, "confirmed")]
+    assert episode.first_step == 40
     assert episode.measured.pace_s / episode.measured.usual_s == pytest.approx(1.33, abs=0.02)
 
 
@@ -46,6 +46,51 @@ def test_what_grew_most_is_the_cause(run):
 def test_a_steady_job_and_a_small_change_are_no_news(run, more):
     """Less than the least slowdown is not told, however long it lasts."""
     assert run([0.0] * 40 + [more] * 60)[0] == []
+
+
+def test_a_smaller_change_takes_a_longer_look(run):
+    """A job that is an eighth slower is told by the look of 30 ticks, not by that of 15."""
+    told, episode = run([0.0] * 60 + [0.13] * 40)
+    assert told[0] == (80, "suspected")
+    assert episode.measured.pace_s / episode.measured.usual_s == pytest.approx(1.125, abs=0.02)
+
+
+def uneven(seed, ticks=120, ranks=16):
+    """Seconds of each rank in each tick, for four sequences each: the longest rank's go up and down by a seventh."""
+    length = np.exp(0.3 * np.random.default_rng(seed).standard_normal((ticks, ranks, 4)))
+    return (length + length**2).mean(axis=2) / 2
+
+
+def follow(make_tick, seconds, staged=False):
+    """(tick, state) of what is told of a job whose ranks compute so many seconds a tick."""
+    pace = Pace(PaceConfig())
+    ticks = (make_tick(number, forward=own.tolist()) for number, own in enumerate(seconds))
+    told = ((number, pace.update(tick, set(), staged=staged)) for number, tick in enumerate(ticks))
+    return [(number, episode.state) for number, episode in told if episode is not None]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_uneven_work_that_all_do_more_slowly(make_tick, seed):
+    """The longest rank of sixteen drowns such a change in its noise, the middle one does not."""
+    slower = np.where(np.arange(120) < 60, 0.0, 0.3)[:, None]
+    assert [state for _, state in follow(make_tick, uneven(seed) + slower)][:2] == ["suspected", "confirmed"]
+    assert follow(make_tick, uneven(seed)) == []
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_one_slow_rank_is_no_slow_job(make_tick, ranks):
+    """What only the longest rank takes longer is its own matter, also before anybody has accused it."""
+    seconds = np.ones((120, ranks)) + 0.01 * np.random.default_rng(0).standard_normal((120, ranks))
+    seconds[40:, 1] += 0.4
+    assert follow(make_tick, seconds) == []
+
+
+def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick):
+    """Sequences that become longer in a curriculum are told at no pace of growth; a jump in them is."""
+    growing = np.linspace(1.0, 2.5, 200)[:, None] * (1 + 0.01 * np.random.default_rng(0).standard_normal((200, 4)))
+    assert follow(make_tick, growing) == []
+    growing[120:] *= 1.3
+    assert follow(make_tick, growing)[0][1] == "suspected"
 
 
 def test_an_accused_rank_speaks_for_itself(run):
