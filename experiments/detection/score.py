@@ -1,8 +1,8 @@
 """Accusations held against the truth.
 
 Rule of this file: pure. A fault is found when a confirmed finding of its kind names one of its ranks while it lasts
-(or within ``LATE_STEPS`` after); an accusation is false when none of its ranks has any fault. A rank that is named
-again and again counts once.
+(or within ``LATE_STEPS`` after), from ``EARLY_LOOKS`` before it began at the earliest; an accusation is false when none
+of its ranks has any fault. A rank that is named again and again counts once.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from experiments.detection.verdict import Accusation, Case, Injected
 
 #: Rules with windows may speak after a fault has ended; one that speaks before it began has not found it.
-LATE_STEPS, EARLY_STEPS = 130, 12
+LATE_STEPS, EARLY_LOOKS = 130, 12
+#: A look takes so long at least: of short steps it is many.
+LOOK_S = 0.2
 #: Kinds that accuse nobody and say what the job is like: right or wrong, they blame no rank.
 _REMARKS = {"insufficient_data", "communication_bound", "data_bound", "load_imbalance", "out_of_memory_risk"}
 
@@ -78,7 +80,8 @@ def _with_guilty(said: list[Accusation], rank: int, faulty: frozenset[int]) -> b
 
 
 def _outcome(case: Case, fault: Injected, said: list[Accusation]) -> Outcome:
-    mine = [a for a in said if _is_about(a, fault)]
+    early = int(EARLY_LOOKS * max(LOOK_S / case.step_s, 1.0)) if case.step_s > 0 else EARLY_LOOKS
+    mine = [a for a in said if _is_about(a, fault, early)]
     confirmed = [a for a in mine if a.state == "confirmed"]
     ids = {a.id for a in confirmed}
     known = (
@@ -107,13 +110,13 @@ def _since(accusation: Accusation | None, fault: Injected) -> tuple[float | None
     return max(accusation.time_s - fault.began_s, 0.0), max(accusation.step - fault.first_step + 1, 0)
 
 
-def _is_about(accusation: Accusation, fault: Injected) -> bool:
+def _is_about(accusation: Accusation, fault: Injected, early: int) -> bool:
     if accusation.kind != fault.kind or (fault.ranks and not accusation.ranks & fault.ranks):
         return False
     if accusation.step < 0:  # collectives without steps
         return accusation.time_s >= fault.began_s
     since = accusation.first_step if accusation.id else accusation.step
-    return fault.first_step - EARLY_STEPS <= since <= fault.last_step + (0 if accusation.id else LATE_STEPS)
+    return fault.first_step - early <= since <= fault.last_step + (0 if accusation.id else LATE_STEPS)
 
 
 def summary(marks: list[Marks]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ class Accusation(NamedTuple):
 class Injected(NamedTuple):
     """A fault that is there: on ``ranks`` (none: the whole job), from ``first_step`` and ``began_s`` on.
 
-    ``cost`` is by what share the job's steps took longer for it while it lasted; None where that cannot be known.
+    ``cost`` is the share of the job's time that was lost to it while it lasted: the simulator knows what the same steps
+    of the same job take without it. None where that cannot be known.
     """
 
     fault: str

@@ -1,11 +1,14 @@
 """The detection benchmark: its scores on made-up accusations, and every rule on one small job."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from experiments.detection import report, simulated
+from experiments.detection import __main__ as benchmark
+from experiments.detection import report, simulated, unseen
+from experiments.detection.aims import aims
 from experiments.detection.judged import PACELINE, RULES
 from experiments.detection.phases import Phases
 from experiments.detection.score import mark, summary
@@ -114,7 +117,7 @@ def test_phases_are_read_from_either_version_of_the_topic():
 def test_every_rule_judges_a_job_with_a_gross_fault():
     """A rank that works three times as long is found by Paceline, TraceML and NVRx, and by nobody wrongly."""
     spec = Spec(ranks=4, steps=150, step_s=1.0, faults=(Fault("compute", (1,), 2.0, 20, 149),), seed=3)
-    marks = simulated.run(("gross", spec))
+    marks = simulated.run(simulated.Planned("gross", spec))
     assert set(marks) == set(RULES)
     assert {rule for rule, one in marks.items() if one.outcomes[0].found} >= {PACELINE, "TraceML", "NVRx"}
     assert not any(one.false_accusations for one in marks.values())
@@ -124,8 +127,70 @@ def test_every_rule_judges_a_job_with_a_gross_fault():
     assert "| Paceline | 1 | 1.000 |" in text
 
 
-def test_grids_are_sound():
+@pytest.mark.parametrize("seed", [simulated.SEED, 3_000_000])
+def test_grids_are_sound(seed):
     """Every job of the grids can be made, and no two share a seed."""
-    jobs = simulated.faulty(quick=False) + simulated.healthy(16)
-    assert len({spec.seed for _, spec in jobs}) == len(jobs)
-    assert {fault.kind for _, spec in jobs for fault in spec.faults} == {*simulated.KINDS, "hang", "slowdown"}
+    jobs = simulated.faulty(quick=False, seed=seed) + simulated.healthy(16, seed) + unseen.jobs(seed)
+    assert len({job.spec.seed for job in jobs}) == len(jobs)
+    assert {fault.kind for job in jobs for fault in job.spec.faults} == {*simulated.KINDS, "hang", "slowdown"}
+
+
+def test_another_seed_gives_other_jobs():
+    """Other noise, other ranks at fault, and each fault at another length; the kinds and sizes are the same."""
+    one, other = ([job.spec for job in simulated.faulty(quick=True, seed=seed)] for seed in (70_000, 3_000_005))
+    assert not {spec.seed for spec in one} & {spec.seed for spec in other}
+    faults = [(a.faults[0], b.faults[0]) for a, b in zip(one, other, strict=True)]
+    assert all((a.kind, a.size) == (b.kind, b.size) for a, b in faults)
+    stragglers = [(a, b) for a, b in faults if a.kind not in ("hang", "slowdown")]
+    assert all(a.ranks != b.ranks and a.last != b.last for a, b in stragglers)
+
+
+def test_looks_of_short_steps_begin_many_steps_early():
+    """A look of 0.2 s is 40 steps of 5 ms: a finding from 11 looks before the fault on is about it, from 13 is not."""
+    fault = FAULT._replace(first_step=1000, last_step=2000)
+    short = case(fault)._replace(step_s=0.005)
+    for first, found in ((1000 - 11 * 40, True), (1000 - 13 * 40, False)):
+        assert mark(short, [said(2, first=first, step=1500)]).outcomes[0].found is found
+
+
+def costly(rank, cost, size=0.3):
+    return FAULT._replace(ranks=frozenset([rank]), cost=cost, size=size)
+
+
+def figures(faults, accusations, part="simulated"):
+    return report.figures({part: {PACELINE: [mark(case(*faults), accusations)]}})
+
+
+def test_aims_count_faults_that_are_large_and_cost_something():
+    """One that costs the job next to nothing, or is small, may be missed; one of a real run always counts."""
+    free, small, dear, real = costly(3, 0.01), costly(4, 0.3, size=0.05), costly(5, 0.02), costly(6, None)
+    assert all(aim.met for aim in aims(figures([costly(2, 0.1), free, small], [said(2)])))
+    for missed in (dear, real):
+        lines = [aim.line() for aim in aims(figures([costly(2, 0.1), missed], [said(2)]))]
+        assert [line.split(":")[0] for line in lines] == ["aim missed", "aim met", "aim met"]
+        assert "0.500 of 2" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("accusation", "which"), [(said(2, cause="link", step=60), 1), (said(4), 2), (said(None, kind="slowdown"), 2)]
+)
+def test_a_wrong_cause_or_a_wrong_word_misses_an_aim(accusation, which):
+    """Each aim is missed by what it is about."""
+    met = [aim.met for aim in aims(figures([costly(2, 0.1)], [said(2), accusation]))]
+    assert met == [number != which for number in range(3)]
+
+
+def test_healthy_jobs_have_one_aim():
+    """Without faults there is no recall to miss."""
+    assert [aim.met for aim in aims(figures([], []))] == [True]
+    assert [aim.met for aim in aims(figures([], [said(1)]))] == [False]
+
+
+def test_missed_aims_are_the_exit_status(monkeypatch, capsys):
+    """A benchmark whose aims are missed fails, and says which."""
+    spec = Spec(ranks=4, steps=90, step_s=1.0, faults=(Fault("compute", (1,), 0.3, 86, 89),), seed=3)
+    for planned, status in ((spec, 1), (replace(spec, faults=()), 0)):
+        monkeypatch.setattr(simulated, "faulty", lambda *_, job=planned: [simulated.Planned("job", job)])
+        monkeypatch.setattr("sys.argv", ["detection", "--only", "simulated", "--paceline"])
+        assert benchmark.main() == status
+    assert "aim missed: simulated: recall at least 0.98" in capsys.readouterr().out
