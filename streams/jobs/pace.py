@@ -253,8 +253,8 @@ def _row(tick: Tick, accused: set[int], staged: bool) -> Array | None:
 
 def _change(old: Array, new: Array) -> float:
     """The change from the median of ``old`` to that of ``new``, as a share of the former."""
-    usual = float(np.median(old))
-    return float(np.median(new)) / usual - 1 if usual > 0 else 0.0
+    usual = float(nanmedian(old))
+    return float(nanmedian(new)) / usual - 1 if usual > 0 else 0.0
 
 
 def _noise(values: Array) -> float:
