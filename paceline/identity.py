@@ -15,6 +15,9 @@ FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"
 #: Longest job, node or label text that travels.
 LONGEST = 200
 
+#: The label with the switch that a node hangs from.
+SWITCH = "switch"
+
 #: Variables that become labels of the job, with the label's name.
 _LABELS = {
     "SLURM_JOB_NAME": "slurm_job_name",
@@ -57,7 +60,21 @@ def node_of(environ: Mapping[str, str], hostname: str) -> str:
 
 def labels_of(environ: Mapping[str, str]) -> dict[str, str]:
     """What schedulers say about the job beside its id."""
-    return {label: environ[name][:LONGEST] for name, label in _LABELS.items() if environ.get(name)}
+    labels = {label: environ[name][:LONGEST] for name, label in _LABELS.items() if environ.get(name)}
+    switch = _slurm_switch(environ)
+    return {**labels, SWITCH: switch} if switch else labels
+
+
+def _slurm_switch(environ: Mapping[str, str]) -> str:
+    """The switch or block that this node hangs from, where Slurm knows the network: the nearest of those it names.
+
+    ``SLURM_TOPOLOGY_ADDR`` is ``core.leaf2.node17`` where ``SLURM_TOPOLOGY_ADDR_PATTERN`` is ``switch.switch.node``.
+    """
+    names = environ.get("SLURM_TOPOLOGY_ADDR", "").split(".")
+    kinds = environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", "").split(".")
+    if len(names) != len(kinds) or kinds[-1:] != ["node"]:
+        return ""
+    return (names[:-1] or [""])[-1].strip()[:LONGEST]
 
 
 def made_up(command: list[str], now_s: float, token: str) -> str:

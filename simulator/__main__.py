@@ -25,14 +25,16 @@ EXAMPLES = """examples:
   paceline simulate --ranks 64 --fault compute:rank=9,size=0.3,from=60,to=140 -o job.jsonl.zst --truth job.json
   paceline simulate --ranks 128 --pp 4 --microbatches 16 --uneven-sequences --stage-skew 3=1.3 -o job.jsonl.zst
   paceline simulate --ranks 1024 --fsdp --collectives 4 --fault hang:rank=100,from=150 -o - | paceline analyze -
+  paceline simulate --ranks 64 --nodes-a-switch 2 --fault compute:switch=1,from=60 --fault silent:node=6,from=100 -o -
   paceline simulate --ranks 32 --fault throttle:rank=3,size=0.5,from=50,reason=power --brokers localhost:9092
 
   paceline simulate fleet FLEET.yaml --record fleet.jsonl.zst      many jobs on many nodes; has a --help of its own
   paceline simulate fleet FLEET.yaml --start 3d --brokers localhost:9092 --speed max
 
 a fault is KIND:rank=R,size=0.3,from=100,to=200[,every=N][,reason=…][,seconds=S]; R may be 3, 8-15 or 3+9, size is how
-much longer the rank's own work takes (0.3: 30 %). Kinds: compute, throttle (reason thermal, power, brake or hardware),
-input, gc, cpu, memory, link, hang (for seconds), slowdown (the whole job)."""
+much longer the rank's own work takes (0.3: 30 %); node=N or switch=N in place of rank hits all ranks there. Kinds:
+compute, throttle (reason thermal, power, brake or hardware), input, gc, cpu, memory, link, hang (for seconds), slowdown
+(the whole job), silent (a node that tells nothing, while all train on)."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,6 +52,7 @@ def parser() -> argparse.ArgumentParser:
     shape = made.add_argument_group("the job")
     shape.add_argument("--job", default="simulated", metavar="NAME", help="its name (default: simulated)")
     shape.add_argument("--ranks", type=int, default=8, metavar="N", help="ranks, eight a node (default: 8)")
+    shape.add_argument("--nodes-a-switch", type=int, default=0, metavar="N", help="name switches of N nodes each")
     shape.add_argument("--dp", type=int, default=0, metavar="N", help="data-parallel size (default: what is left)")
     shape.add_argument("--tp", type=int, default=1, metavar="N", help="tensor-parallel size (default: 1)")
     shape.add_argument("--pp", type=int, default=1, metavar="N", help="pipeline stages, run 1F1B (default: 1)")
@@ -99,7 +102,7 @@ def _simulate(options: argparse.Namespace) -> None:
 
 def _job(options: argparse.Namespace) -> Job:
     same = ("job", "ranks", "dp", "tp", "pp", "fsdp", "steps", "step_s", "microbatches", "collectives", "communication")
-    pauses = ("seed", "evaluate_every", "evaluate_s", "checkpoint_every", "checkpoint_s")
+    pauses = ("nodes_a_switch", "seed", "evaluate_every", "evaluate_s", "checkpoint_every", "checkpoint_s")
     chosen: dict[str, Any] = {name: getattr(options, name) for name in same + pauses}
     if options.brokers:
         chosen["began_s"] = time.time()

@@ -20,6 +20,7 @@ EXPECTED: dict[str, tuple[FindingKind, Cause]] = {
     "link": ("straggler", "link"),
     "hang": ("hang", "unknown"),
     "slowdown": ("slowdown", "unknown"),
+    "silent": ("node_silent", "unknown"),
 }
 #: NVML's clock-event reasons, by the word that asks for them.
 REASONS = {
@@ -28,6 +29,8 @@ REASONS = {
     "brake": throttle.POWER_BRAKE.bit,
     "hardware": throttle.HARDWARE_SLOWDOWN.bit,
 }
+#: Faults of the job, and of nodes.
+_OF_NO_RANK = ("slowdown", "silent")
 #: How long a hanging job goes on saying where it stands.
 HANG_S = 60.0
 
@@ -41,7 +44,8 @@ class Fault:
     """``kind`` on ``ranks`` during steps ``first`` to ``last``, in every ``every``-th of them.
 
     ``size``: by how much the own work of the rank takes longer in a step that is hit, 0.3 for 30 %; for a link, how
-    much longer everybody's communication takes, as a share of the same work.
+    much longer everybody's communication takes, as a share of the same work. Of ``nodes`` and ``switches`` it hits all
+    ranks. Nodes that are ``silent`` train on and tell nothing.
     """
 
     kind: str
@@ -52,6 +56,8 @@ class Fault:
     every: int = 1
     reason: str = "thermal"
     seconds: float = HANG_S
+    nodes: tuple[int, ...] = ()
+    switches: tuple[int, ...] = ()
 
     def hits(self, step: int) -> bool:
         """Whether ``step`` is one of those hit."""
@@ -61,8 +67,10 @@ class Fault:
 def parse(text: str) -> Fault:
     """The fault that ``text`` writes.
 
-    >>> parse("compute:rank=2,size=0.3,from=100,to=200")
-    Fault(kind='compute', ranks=(2,), size=0.3, first=100, last=200, every=1, reason='thermal', seconds=60.0)
+    >>> parse("compute:rank=2,size=0.3,from=100,to=200") == Fault("compute", (2,), 0.3, 100, 200)
+    True
+    >>> parse("silent:node=1+3").nodes
+    (1, 3)
 
     Raises:
         FaultError: it writes none.
@@ -74,20 +82,21 @@ def parse(text: str) -> Fault:
     try:
         fault = Fault(
             kind,
-            _ranks(values.pop("rank", "" if kind == "slowdown" else "0")),
+            _ranks(values.pop("rank", "" if {"node", "switch"} & values.keys() or kind in _OF_NO_RANK else "0")),
             float(values.pop("size", "0.3")),
             int(values.pop("from", "0")),
             int(values.pop("to", str(2**40))),
             int(values.pop("every", "1")),
             values.pop("reason", "thermal"),
             float(values.pop("seconds", str(HANG_S))),
+            _ranks(values.pop("node", "")),
+            _ranks(values.pop("switch", "")),
         )
     except ValueError as error:
         raise FaultError(f"{text!r}: {error}") from error
     if values:
-        raise FaultError(
-            f"{text!r}: unknown {', '.join(values)}; there are rank, size, from, to, every, reason, seconds"
-        )
+        there = "rank, node, switch, size, from, to, every, reason, seconds"
+        raise FaultError(f"{text!r}: unknown {', '.join(values)}; there are {there}")
     _check(text, fault)
     return fault
 
@@ -115,5 +124,7 @@ def _check(text: str, fault: Fault) -> None:
         raise FaultError(f"{text!r}: steps run from 0, 'to' is not before 'from', and 'every' is 1 or more")
     if fault.reason not in REASONS:
         raise FaultError(f"{text!r}: no reason {fault.reason!r}; there are {', '.join(REASONS)}")
-    if not fault.ranks and fault.kind != "slowdown":
+    if fault.kind == "silent" and not (fault.nodes or fault.switches):
+        raise FaultError(f"{text!r}: which node?")
+    if not (fault.ranks or fault.nodes or fault.switches or fault.kind in _OF_NO_RANK):
         raise FaultError(f"{text!r}: which rank?")

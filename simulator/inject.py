@@ -19,7 +19,7 @@ def inject(work: Work, fault: Fault, first: int, spec: Spec) -> None:
     if fault.kind == "host":  # told of every rank: the others' devices wait for no more than their data
         work.host_bound = np.maximum(work.host_bound, work.data)
     hit = np.flatnonzero([fault.hits(first + i) for i in range(work.data.shape[0])])
-    if not hit.size or fault.kind == "hang":
+    if not hit.size or fault.kind in ("hang", "silent"):
         return
     random = np.random.default_rng([spec.seed, first, *fault.ranks[:8], sum(map(ord, fault.kind))])
     ranks = np.array(fault.ranks or range(spec.ranks))

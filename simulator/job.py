@@ -52,13 +52,36 @@ class Job:
         for messages in self._steps(steps):
             # What the next steps send comes after this step's end, but maybe before the last of these messages.
             self.ended_s = float(self.left[-1])
-            late = yield from _until(spec.began_s + self.ended_s, late, messages)
+            late = yield from self._heard(spec.began_s + self.ended_s, late, messages)
         hanging: Iterator[TimedEvent] = iter(())
         if hang is not None and hang.first < spec.steps:
             hanging = self.node_messages.hang(steps, hang.ranks, self.ended_s + spec.step_s, hang.seconds)
             self.ended_s += spec.step_s + hang.seconds
         ended = self.node_messages.end(self.ended_s + 2.0)
-        yield from _until(math.inf, late, chain(hanging, ended))
+        yield from self._heard(math.inf, late, chain(hanging, ended))
+
+    def _heard(
+        self, time_s: float, late: list[TimedEvent], messages: Iterable[TimedEvent]
+    ) -> Generator[TimedEvent, None, list[TimedEvent]]:
+        """``_until`` without what nodes that are silent would say."""
+        silences = [fault for fault in self.spec.faults if fault.kind == "silent"]
+        merging = _until(time_s, late, messages)
+        while True:
+            try:
+                message = next(merging)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            if not any(self._silences(fault, message) for fault in silences):
+                yield message
+
+    def _silences(self, fault: Fault, message: TimedEvent) -> bool:
+        """Whether ``message`` is one that its node does not send."""
+        if message.event.node not in {self.spec.node_name(number) for number in fault.nodes}:
+            return False
+        left = np.concatenate([[0.0], self.left])
+        since_s = message.time_s - self.spec.began_s
+        begun = left.size > fault.first and left[fault.first] <= since_s
+        return bool(begun and not (left.size > fault.last + 1 and left[fault.last + 1] <= since_s))
 
     def _steps(self, steps: int) -> Iterator[Iterator[TimedEvent]]:
         """The messages of the steps, a run of them at a time."""

@@ -37,7 +37,10 @@ class Node:
             ranks=whole(self.ranks),
             world_sizes=whole([spec.ranks] * len(self.ranks)),
             devices=self.devices,
-            **{name: whole(column) for name, column in self.places.items()},
+            dp=whole(dp),
+            tp=whole(tp),
+            pp=whole(pp),
+            switch=spec.switch_name(number),
         )
         self._tabulate()
         self.numbers: Counter[str] = Counter()

@@ -73,11 +73,11 @@ class NodeMessages:
             yield TimedEvent(self.spec.began_s + time_s, JOB, node.describe(None))
 
     def end(self, time_s: float) -> Iterator[TimedEvent]:
-        """What each node says when the job has ended at ``time_s``: sums that waited for a later step, and that."""
+        """What each node says when the job has ended at ``time_s``: sums that waited for a later step, and goodbye."""
         sent_s = self.spec.began_s + max(time_s, self.last_sent_s)
         for number, (node, clock) in enumerate(zip(self.nodes, self.clock, strict=True)):
-            if self.sums and (sums := self.sums[number].end()) is not None:
-                yield TimedEvent(sent_s, OP, self._standing(number, time_s, collectives=sums))
+            sums = self.sums[number].end() if self.sums else None
+            yield TimedEvent(sent_s, OP, self._standing(number, time_s, collectives=sums, ended=True))
             yield TimedEvent(sent_s, JOB, node.describe(clock + time_s))
 
     def emit(self, first: int, table: Table, times: StepTimes, base: Array) -> Iterator[TimedEvent]:

@@ -4,7 +4,7 @@ Rule of this file: frozen data, checked when it is made. Ranks are laid out as M
 innermost, then data, then pipeline, so rank = (pp x dp_size + dp) x tp_size + tp.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .fault import Fault
 
@@ -45,7 +45,8 @@ class Spec:
     ``uneven`` is the standard deviation of log sequence length, 0 for equal ones. ``stage_skew`` maps a stage to how
     much longer its layers take. ``phases=False`` sends collectives alone, without step numbers, as NCCL's own plugins
     do. Pauses are in steps between and seconds each; 0 is never. Nodes have ``ranks_a_node`` ranks each, the names
-    ``node_names`` (none: ``node-0000`` on), and clocks that are ``clocks_ahead_s`` seconds ahead (none: right).
+    ``node_names`` (none: ``node-0000`` on), hang from switches with ``nodes_a_switch`` each (0: nobody knows), and have
+    clocks that are ``clocks_ahead_s`` seconds ahead (none: right).
     """
 
     ranks: int = 8
@@ -78,12 +79,14 @@ class Spec:
     conditions: bool = True
     ranks_a_node: int = RANKS_A_NODE
     node_names: tuple[str, ...] = ()
+    nodes_a_switch: int = 0
     clocks_ahead_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dp", self.dp or max(self.ranks // max(self.tp * self.pp, 1), 1))
         object.__setattr__(self, "microbatches", self.microbatches or (2 * self.pp if self.pp > 1 else 1))
         self._check_shape()
+        object.__setattr__(self, "faults", tuple(map(self._placed, self.faults)))
         if not 1e-4 <= self.step_s <= 3600 or self.steps < 1:
             raise SpecError(f"steps {self.steps}, step_s {self.step_s}: at least 1 step, of 0.0001 to 3600 s")
         if not 0 <= self.communication < 0.9:
@@ -110,6 +113,19 @@ class Spec:
             raise SpecError(f"trend {self.trend}: steps ascend, factors are positive")
         if not 0 <= self.early_exits <= 1:
             raise SpecError(f"early exits {self.early_exits}: a share of the steps, 0 to 1")
+
+    def _placed(self, fault: Fault) -> Fault:
+        """``fault`` with all the ranks of its nodes and switches."""
+        if fault.switches and not self.nodes_a_switch:
+            raise SpecError(f"fault {fault.kind} on switches {fault.switches}: say how many nodes hang from each")
+        each = self.nodes_a_switch
+        nodes = {*fault.nodes, *(switch * each + at for switch in fault.switches for at in range(each))}
+        strange = sorted(node for node in nodes if not 0 <= node < self.nodes)
+        if strange and (fault.nodes or min(strange) != self.nodes):
+            raise SpecError(f"fault {fault.kind} on node {strange[0]}: nodes run from 0 to {self.nodes - 1}")
+        mine = {node * self.ranks_a_node + at for node in nodes for at in range(self.ranks_a_node)}
+        ranks = tuple(sorted({*fault.ranks, *(rank for rank in mine if rank < self.ranks)}))
+        return replace(fault, ranks=ranks, nodes=tuple(sorted(nodes - {*strange})), switches=())
 
     def _check_shape(self) -> None:
         if min(self.ranks, self.dp, self.tp, self.pp) < 1 or self.ranks >= 2**20:
@@ -143,6 +159,10 @@ class Spec:
     def node_name(self, number: int) -> str:
         """What node ``number`` is called."""
         return self.node_names[number] if self.node_names else f"node-{number:04d}"
+
+    def switch_name(self, number: int) -> str:
+        """What the switch of node ``number`` is called."""
+        return f"switch-{number // self.nodes_a_switch}" if self.nodes_a_switch else ""
 
     def steps_within(self, cells: int) -> int:
         """How many steps' work fits into ``cells`` numbers; one at least."""

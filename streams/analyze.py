@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 
 from paceline import recording, terminal, topics, wire
-from paceline.events import DeviceSamples, Event, Finding, HostSamples, StepTimings
+from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, StepTimings
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
@@ -90,6 +90,8 @@ class Analysis:
             self.gpus.update(event)
         if isinstance(event, DeviceSamples | HostSamples):
             self._sampled = min(event.t0_s, self._sampled[0]), max(event.t0_s, self._sampled[1])
+        if isinstance(event, JobDescribed) and event.ended_s is not None:
+            self._tell(self.processor.leave(event))
         if topic.name not in ROUTES:
             return
         self.judged += 1

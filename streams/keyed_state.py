@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from paceline.events import Event
+from paceline.events import Event, JobDescribed
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
-from .routes import ROUTES, BoundsRanks, Concludes, Decision, Patient, ReadsRows, Routes
+from .routes import ROUTES, BoundsRanks, Concludes, Decision, HearsGoodbye, Patient, ReadsRows, Routes
 from .step_rows import SharedRows
 
 log = logging.getLogger(__name__)
@@ -75,6 +75,11 @@ class KeyedState:
             decision.bound_ranks(self.most_ranks)
         self.decisions[name] = decision
         return decision
+
+    def leave(self, described: JobDescribed) -> list[Event]:
+        """A node has said that its ranks have left; what the decisions answer."""
+        hear = [decision for decision in self.decisions.values() if isinstance(decision, HearsGoodbye)]
+        return [event for decision in hear for event in decision.leave(described)]
 
     def finish(self) -> list[Event]:
         """What the decisions have still to say, now that nothing more comes."""

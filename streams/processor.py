@@ -7,7 +7,7 @@ push it by more than ``MOST_PUSH_S``: a producer whose clock is a year ahead mus
 
 from collections import OrderedDict
 
-from paceline.events import Event
+from paceline.events import Event, JobDescribed
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
@@ -47,6 +47,11 @@ class Processor:
         self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
         self._forget()
         return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
+
+    def leave(self, described: JobDescribed) -> list[tuple[Topic, Event]]:
+        """A node has said, in its description of a job, that its ranks have left; what follows from it."""
+        held = self.states.get(Key("job", described.cluster, described.job, described.attempt))
+        return [] if held is None else [(topic_of(answer), answer) for answer in held[0].leave(described)]
 
     def finish(self) -> list[tuple[Topic, Event]]:
         """The last word of all decisions: no event follows."""

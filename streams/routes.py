@@ -6,7 +6,7 @@ Rule of this file: data only. A new verdict is a new decision in this table.
 from typing import Any, Protocol, Self, runtime_checkable
 
 from paceline import topics
-from paceline.events import Event, Finding, Window
+from paceline.events import Event, Finding, JobDescribed, Window
 from paceline.topics import Topic
 
 from .jobs.job_diagnosis import JobDiagnosis
@@ -44,6 +44,17 @@ class Concludes(Protocol):
 
     def conclude(self) -> list[Any]:
         """What is said at the end of all events."""
+
+
+@runtime_checkable
+class HearsGoodbye(Protocol):
+    """A decision that notices who falls silent: a recording tells of nodes that have left in their descriptions, too.
+
+    On the bus they do so in the messages of their steps alone: descriptions have other keys, and no order with those.
+    """
+
+    def leave(self, described: JobDescribed) -> list[Any]:
+        """The ranks of a job have left the node that ``described`` tells of; what follows from it."""
 
 
 @runtime_checkable

@@ -18,7 +18,10 @@ _MOST = 65_536
 
 
 class RankSpeakers(NamedTuple):
-    """Equally long: one entry a rank. ``dp``, ``tp`` and ``pp`` are empty where no rank has a place."""
+    """Equally long: one entry a rank. ``dp``, ``tp`` and ``pp`` are empty where no rank has a place.
+
+    ``switch``: what their node hangs from, "" where that is not known.
+    """
 
     ranks: Sequence[int]
     world_sizes: Sequence[int]
@@ -26,6 +29,7 @@ class RankSpeakers(NamedTuple):
     dp: Sequence[int]
     tp: Sequence[int]
     pp: Sequence[int]
+    switch: str = ""
 
 
 class _Before(NamedTuple):
@@ -102,4 +106,5 @@ def _decoded(told: Speakers) -> RankSpeakers:
         places(told.dp),
         places(told.tp),
         places(told.pp),
+        told.switch,
     )

@@ -105,28 +105,25 @@ def _overlays(phase_s: dict[str, Floats], shown: list[int], scale: float, unit: 
 def _mark(
     figure: go.Figure, episodes: Sequence[tuple[Finding, ...]], rows: dict[int, int], low: int, high: int
 ) -> None:
-    """A box around each accused rank's steps, with the finding's state and cause beside it."""
+    """A box around the accused ranks' steps, with the finding's state and cause beside it."""
     for episode in episodes:
         finding = episode[-1]
         first, last = max(finding.first_step, low), min(finding.last_step, high)
         if first > last:
             continue
         colour = state_colour(finding.state)
-        for rank in finding.ranks:
-            if rank not in rows:
-                continue
-            row = rows[rank]
+        for top, bottom in _stretches(sorted(rows[rank] for rank in finding.ranks if rank in rows)):
             figure.add_shape(
                 type="rect",
                 x0=first - 0.5,
                 x1=last + 0.5,
-                y0=row - 0.5,
-                y1=row + 0.5,
+                y0=top - 0.5,
+                y1=bottom + 0.5,
                 line={"color": INK, "width": 1.5, "dash": "solid" if finding.state == "confirmed" else "dot"},
             )
             figure.add_annotation(
                 x=first,
-                y=row - 0.5,
+                y=top - 0.5,
                 text=safe(f"{finding.state[:LONGEST_NAME]}: {cause(finding)}"),
                 showarrow=False,
                 xanchor="left" if first < low + 0.7 * (high - low) else "right",
@@ -135,6 +132,13 @@ def _mark(
                 bgcolor=colour,
                 borderpad=2,
             )
+
+
+def _stretches(rows: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and last of each run of ascending ``rows``: the ranks of a node stand in one box."""
+    first = [row for row in rows if row - 1 not in rows]
+    last = [row for row in rows if row + 1 not in rows]
+    return list(zip(first, last, strict=True))
 
 
 def _range(firsts: Ints, width: int) -> list[float] | None:

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from msgspec import UNSET
 
+from paceline.accused_units import unit_of
 from paceline.events import CAUSE_WORDS, Evidence, Finding
+from paceline.ranges import ranges
 
 KINDS = {
     "straggler": "Straggler",
@@ -23,6 +25,7 @@ KINDS = {
     "idle_device": "Idle GPU",
     "out_of_memory_risk": "Memory is filling up",
     "configuration_mismatch": "Ranks set up differently",
+    "node_silent": "A node has fallen silent",
     "insufficient_data": "Not enough data for a verdict",
 }
 NONE = "not measured"
@@ -130,7 +133,10 @@ def ranks(numbers: Iterable[int], most: int = 6) -> str:
 
 
 def subject(finding: Finding) -> str:
-    """Whom or what a finding is about: the ranks accused, else the stage, group, GPU or node, else the whole job."""
+    """Whom or what a finding is about: the ranks accused, or the node or switch that they make up, else the stage, group,
+    GPU or node, else the whole job."""
+    if unit := unit_of(finding):
+        return f"{unit} (rank{'s' if len(finding.ranks) > 1 else ''} {ranges(finding.ranks)})"
     if finding.ranks:
         return ranks(finding.ranks)
     if finding.stage is not None:

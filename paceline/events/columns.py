@@ -23,7 +23,8 @@ class Column(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class Speakers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For whom a message speaks, one entry a rank: the world as each believes it to be, its device, and its places in
-    the data, tensor and pipeline dimensions, -1 where unknown; left out where no rank has one."""
+    the data, tensor and pipeline dimensions, -1 where unknown; left out where no rank has one. ``switch`` is what their
+    node hangs from, as the scheduler names it."""
 
     ranks: Column
     world_sizes: Column
@@ -31,6 +32,7 @@ class Speakers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dp: Column | None = None
     tp: Column | None = None
     pp: Column | None = None
+    switch: Word = ""
 
 
 class Microbatches(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +117,8 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     ``lost`` counts marks that were dropped on the node before this message. ``open`` lists the ranks that have stood in
     a collective for seconds, as of ``now_s``; a hang shows in nothing else. A message may have no row, and only tell
     of links or of what is open; or of ranks as a whole, in ``facts`` and, from a profiler's trace, ``breakdowns``.
+    While no step ends for seconds, one without anything says that its ranks are there, as of ``now_s``. ``ended`` is a
+    node's goodbye: all its ranks have left, and its producer says no more of this attempt unless they come again.
     """
 
     job: str
@@ -137,6 +141,7 @@ class StepTimings(Accounted, frozen=True, kw_only=True, omit_defaults=True):
     facts: RankFacts | None = None
     breakdowns: list[RankBreakdown] = []
     left_out: Column | None = None
+    ended: bool = False
 
 
 class CollectiveCalls(Produced, frozen=True, kw_only=True, omit_defaults=True):

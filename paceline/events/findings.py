@@ -23,6 +23,7 @@ FindingKind = Literal[
     "idle_device",
     "out_of_memory_risk",
     "configuration_mismatch",
+    "node_silent",
     "insufficient_data",
 ]
 FindingState = Literal["suspected", "confirmed", "recovered"]

@@ -23,6 +23,7 @@ from paceline.events import (
     StepTimings,
 )
 from paceline.gpu.uuids import canonical
+from paceline.identity import SWITCH
 from paceline.sidecar.call_columns import CallColumns
 from paceline.sidecar.columns import LONGEST_WORD, travels
 from paceline.sidecar.node_steps import NodeSteps
@@ -68,6 +69,8 @@ class _Job:
     described: bool = False
     ended_s: float | None = None
     exit_status: int | None = None
+    #: All its ranks have left, and that is not told yet.
+    leaving: bool = False
     lost: int = 0
     told: NodeSteps = field(default_factory=NodeSteps)
     #: Until then, on the clock of ``tick``, collectives are told one by one beside their sums.
@@ -76,6 +79,8 @@ class _Job:
     #: Collectives by NCCL's own times.
     nccl: CallColumns = field(default_factory=CallColumns)
     sequences: dict[str, int] = field(default_factory=dict)
+    #: How many messages of steps there were when it was last asked whether it is quiet.
+    spoken: int = -1
     ready: list[Outgoing] = field(default_factory=list)
 
     def sequence(self, topic: Topic) -> int:
@@ -116,7 +121,7 @@ class Batcher:
         # PyTorch spells a GPU of AMD's as nobody else does.
         job.hello[hello.rank] = msgspec.structs.replace(hello, device=canonical(hello.device) or hello.device)
         job.alive.add(hello.rank)
-        job.described, job.ended_s = False, None
+        job.described, job.ended_s, job.leaving = False, None, False
         return key
 
     def learn(self, key: tuple[str, int], hello: Hello) -> None:
@@ -157,6 +162,13 @@ class Batcher:
         told = self._jobs[key].told
         told.open, told.open_s = collectives, now_s
 
+    def quiet(self, key: tuple[str, int]) -> bool:
+        """Whether no message of this job's steps has gone out since this was last asked: then it may be told that its
+        ranks are there."""
+        job = self._jobs[key]
+        before, job.spoken = job.spoken, job.sequences.get(OP.name, 0)
+        return before == job.spoken
+
     def send_full_rows(self, key: tuple[str, int], until_s: float) -> None:
         """Tell this job's collectives one by one, too, until ``until_s`` on the clock of ``tick``; what is longer
         holds."""
@@ -179,7 +191,7 @@ class Batcher:
         job.alive.discard(rank)
         job.told.leave(rank)
         if not job.alive:
-            job.ended_s, job.described = now_s, False
+            job.ended_s, job.described, job.leaving = now_s, False, True
 
     def tick(self, now_s: float) -> list[Outgoing]:
         """What is due at ``now_s`` (any clock that does not go back): full messages at once, the rest each second."""
@@ -195,7 +207,7 @@ class Batcher:
         """All that is left. ``exit_status`` is the command's, if known: it goes to the job that joined last."""
         for job in self._jobs.values():
             if job.ended_s is None:
-                job.ended_s, job.described = now_s, False
+                job.ended_s, job.described, job.leaving = now_s, False, True
         for job in list(self._jobs.values())[-1:]:
             job.exit_status = exit_status
             job.described = job.described and exit_status is None
@@ -212,6 +224,8 @@ class Batcher:
                 self._close_calls(job)
                 self._close_nccl(job)
                 self._close_steps(job)
+                if job.leaving:
+                    self._say_goodbye(job)
             # Who is in the job comes before its rows, that it has ended after them.
             outgoing += job.ready + described if job.ended_s is not None else described + job.ready
             job.ready = []
@@ -244,6 +258,15 @@ class Batcher:
             event = StepTimings(**self._head(job, OP), **fields, speakers=_speakers(job, ranks), lost=job.lost)
             job.lost = 0
             job.ready.append(Outgoing(OP, event))
+
+    def _say_goodbye(self, job: _Job) -> None:
+        """All of this job's ranks have left: from now on silence says nothing."""
+        job.leaving = False
+        _, fields = job.told.take(math.inf, min(hello.started_s for hello in job.hello.values()))
+        told = {"now_s": max(job.ended_s or 0.0, 0.0), "ended": True, "lost": job.lost}
+        event = StepTimings(**self._head(job, OP), **(fields | told), speakers=_speakers(job, job.hello))
+        job.lost = 0
+        job.ready.append(Outgoing(OP, event))
 
     def _close_calls(self, job: _Job) -> None:
         calls, job.told.calls = job.told.calls, CallColumns()
@@ -319,6 +342,7 @@ def _speakers(job: _Job, ranks: Iterable[int]) -> Speakers:
         dp=_places([one.dp for one in hello]),
         tp=_places([one.tp for one in hello]),
         pp=_places([one.pp for one in hello]),
+        switch=next((one.labels[SWITCH] for one in hello if SWITCH in one.labels), "")[:LONGEST_WORD],
     )
 
 

@@ -164,7 +164,8 @@ class Sidecar:
         return bool(ready)
 
     def _look(self, now_s: float) -> None:
-        """Once a second, what the node does to the ranks; every few seconds, who stands in a collective."""
+        """Once a second, what the node does to the ranks; every few seconds, who stands in a collective, or, where
+        nothing else was told, that they are there."""
         if now_s < self._look_at:
             return
         self._look_at = now_s + LOOK_EVERY_S
@@ -182,7 +183,7 @@ class Sidecar:
             if rank.job is not None:
                 standing.setdefault(rank.job, []).extend(rank.standing(time.time() - STANDING_S))
         for key, collectives in standing.items():
-            if collectives:
+            if collectives or self._batcher.quiet(key):
                 self._batcher.update_open(key, collectives, time.time())
 
     def _pass_on(self, outgoing: list[Outgoing]) -> None:

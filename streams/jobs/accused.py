@@ -1,12 +1,32 @@
-"""The rank that a finding accuses: where it runs, and how it is named.
+"""The rank, or the unit of ranks, that a finding accuses: where it runs, and how it is named.
 
 Rule of this file: words only, the same for every detector that accuses a rank.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from paceline.ranges import ranges
 
 from ..episodes.finding import Subject
 from ..episodes.tracker import Episode
+
+#: Units of ranks that may be accused as a whole, the largest first.
+UNIT_KINDS = ("switch", "node")
+
+
+class Accused(Protocol):
+    """Whom a finding accuses; ``group``: of the collectives in which it was found, where that is not the job."""
+
+    @property
+    def group(self) -> str | None:
+        """Of whose collectives it is."""
+
+    def words(self) -> str:
+        """It in a sentence."""
+
+    def subject(self, what: str = "") -> Subject:
+        """The subject of a finding on it, or on ``what`` of it."""
 
 
 class AccusedRank(NamedTuple):
@@ -36,7 +56,38 @@ class AccusedRank(NamedTuple):
         )
 
 
-def back_among_peers(rank: AccusedRank, episode: Episode[Any, Any]) -> str:
+class AccusedUnit(NamedTuple):
+    """A node or a switch most of whose ranks are accused, and where these run.
+
+    ``group``: the group of ranks in which it was found, where that is not the job.
+    """
+
+    kind: str
+    name: str
+    ranks: Sequence[int]
+    nodes: Sequence[str] = ()
+    devices: Sequence[str] = ()
+    stage: int | None = None
+    group: str | None = None
+
+    def words(self) -> str:
+        """The unit in a sentence, with its late ranks."""
+        return f"{self.kind.capitalize()} {self.name} (ranks {ranges(self.ranks)})"
+
+    def subject(self, what: str = "") -> Subject:
+        """The subject of a finding on the unit, or on ``what`` of it."""
+        name = f"{self.kind} {self.name}" + (f" in {self.group}" if self.group else "") + (f" {what}" if what else "")
+        group = f"{self.kind} {self.name}" if self.kind != "node" else self.group
+        return Subject("straggler", name, tuple(self.ranks), self.stage, group, tuple(self.nodes), tuple(self.devices))
+
+
+def spoken_for(who: Accused, within: tuple[str, str], episode: Episode[Any, Any]) -> str:
+    """What is said of one whose episode ends because the unit ``within``, kind and name, is late as a whole."""
+    since = f"it was slow from step {episode.first_step}"
+    return f"{who.words()} is late with most of {' '.join(within)}, whose own finding tells of it now; {since}."
+
+
+def back_among_peers(rank: Accused, episode: Episode[Any, Any]) -> str:
     """What is said of a rank whose episode is over."""
     since = f"it was slow from step {episode.first_step}"
     return f"{rank.words()} is back among its peers at step {episode.last_step}; {since}."

@@ -21,14 +21,14 @@ from ..raw_columns import Ints, whole
 from ..speakers import SpeakersHeard
 from ..step_rows import SharedRows, left_out_of
 from . import hang, slow_links, straggler_evidence, traffic
-from .accused import AccusedRank
+from .accused import Accused, AccusedRank, AccusedUnit
 from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
 from .config import JobConfig
 from .hang import Hang
 from .short_run import ShortRun
 from .slow_links import SlowLinks
-from .straggler import Straggler
+from .stragglers import Slow, Stragglers
 from .traffic import Traffic
 
 #: One odd rank among so many does not say how many steps all leave out.
@@ -50,13 +50,14 @@ class Collectives:
         self.links = SlowLinks(config.links)
         self.hang = Hang(config.hang)
         self.traffic = Traffic(config.traffic)
-        self.groups: dict[str, tuple[Arrivals, Straggler]] = {}
+        self.groups: dict[str, tuple[Arrivals, Stragglers]] = {}
         #: The latest step, and by rank how many it leaves out after one that it tells, -1 for a rank that tells none:
         #: sums and links come in messages of their own.
         self.last_step = -1
         self.left_out: Ints = np.empty(0, dtype=np.int64)
-        #: Where each rank runs.
+        #: Where each rank runs: its node, and the switch of that.
         self.nodes: dict[int, str] = {}
+        self.switches: dict[int, str] = {}
 
     def update(self, message: CollectiveMessage) -> list[Finding]:
         """Take in one message."""
@@ -69,6 +70,7 @@ class Collectives:
         if fresh:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.nodes |= dict.fromkeys(who.ranks, message.node)
+            self.switches |= dict.fromkeys(who.ranks, who.switch)
         if isinstance(message, CollectiveCalls) and message.by_nccl:
             self.traffic.update_by_nccl(collective_batch([message], self.coverage))
             return []
@@ -76,7 +78,9 @@ class Collectives:
         if not isinstance(message, CollectiveCalls):
             if message.open and (waiting := self.gather.drain()):
                 findings += self._advance(waiting)  # who has come how far is in there
-            stopped = self.hang.update(who.ranks, message.open, message.now_s)
+            # Ranks that have left came to no collective: a job that is stopped does not go on.
+            left = isinstance(message, StepTimings) and message.ended
+            stopped = None if left else self.hang.update(who.ranks, message.open, message.now_s)
             if stopped is not None:
                 findings.append(self._finding(stopped, hang.said(stopped, self.nodes), message))
         if not _tells(message):
@@ -126,18 +130,30 @@ class Collectives:
                 self.coverage.note("groups beyond the limit")
                 return []
             self.groups[name] = self._group(size)
-        arrivals, straggler = self.groups[name]
+        arrivals, stragglers = self.groups[name]
         findings = []
-        for tick in arrivals.update(rows):
-            for episode in straggler.update(tick, has_loader=False):
-                rank = self._rank(arrivals.rank_of(episode.subject), name)
-                said = straggler_evidence.said_by_lateness(episode, rank, self.config.tick_s)
-                findings.append(self._finding(episode, said, message))
+        placed = arrivals.members.size
+        ticks = arrivals.update(rows)
+        for column in range(placed, arrivals.members.size):
+            rank = arrivals.rank_of(column)
+            stragglers.place([column], node=self.nodes.get(rank, ""), switch=self.switches.get(rank, ""))
+        for tick in ticks:
+            for slow in stragglers.update(tick, has_loader=False):
+                who = self._accused(slow, arrivals, name)
+                said = straggler_evidence.said_by_lateness(slow.episode, who, self.config.tick_s, slow.within)
+                findings.append(self._finding(slow.episode, said, message))
         return findings
 
-    def _group(self, size: int) -> tuple[Arrivals, Straggler]:
+    def _group(self, size: int) -> tuple[Arrivals, Stragglers]:
         arrivals = Arrivals(size, self.config.tick_s, self.config.steps.patience_s, self.coverage)
-        return arrivals, Straggler(self.config.straggler, Cohorts())
+        return arrivals, Stragglers(self.config.straggler, Cohorts())
+
+    def _accused(self, slow: Slow, arrivals: Arrivals, group: str) -> Accused:
+        if not slow.kind:
+            return self._rank(arrivals.rank_of(slow.episode.subject), group)
+        ranks = sorted(map(arrivals.rank_of, slow.episode.measured.members))
+        nodes = sorted({self.nodes.get(rank, "") for rank in ranks} - {""})
+        return AccusedUnit(slow.kind, slow.name, ranks, nodes, group=group)
 
     def _rank(self, rank: int, group: str | None = None) -> AccusedRank:
         return AccusedRank(rank, self.nodes.get(rank, ""), group=group)
@@ -156,6 +172,7 @@ class Collectives:
             "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
             "nodes": dict(self.nodes),
+            "switches": dict(self.switches),
             "left_out": self.left_out,
             "last_step": self.last_step,
         }
@@ -167,12 +184,12 @@ class Collectives:
         self.links.load(data["links"])
         self.hang.load(data["hang"])
         self.traffic.load(data["traffic"])
-        self.nodes = dict(data["nodes"])
+        self.nodes, self.switches = dict(data["nodes"]), dict(data["switches"])
         self.left_out, self.last_step = data["left_out"], data["last_step"]
         for name, arrived, judged in data["groups"]:
-            arrivals, straggler = self.groups[name] = self._group(arrived["size"])
+            arrivals, stragglers = self.groups[name] = self._group(arrived["size"])
             arrivals.load(arrived)
-            straggler.load(judged)
+            stragglers.load(judged)
 
 
 def _tells(message: CollectiveMessage) -> bool:

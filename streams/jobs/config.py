@@ -14,6 +14,7 @@ from paceline.settings import MOST_RANKS
 
 from .hang import HangConfig
 from .lateness import KEPT_TICKS
+from .node_silence import NodeSilenceConfig
 from .pace import PaceConfig
 from .slow_links import LinksConfig
 from .steps import StepsConfig
@@ -44,6 +45,7 @@ class JobConfig:
     pace: PaceConfig = field(default_factory=PaceConfig)
     traffic: TrafficConfig = field(default_factory=TrafficConfig)
     hang: HangConfig = field(default_factory=HangConfig)
+    node_silence: NodeSilenceConfig = field(default_factory=NodeSilenceConfig)
     links: LinksConfig = field(default_factory=LinksConfig)
 
 
@@ -76,6 +78,7 @@ CHANGEABLE: dict[str, Changeable] = {
     "least_slowdown": Changeable(0.02, 10.0, ("pace.least_slowdown",)),
     "hang_s": Changeable(5.0, 86_400.0, ("hang.least_s",)),
     "hang_times": Changeable(1.0, 1000.0, ("hang.times",)),
+    "node_silent_s": Changeable(20.0, 86_400.0, ("node_silence.least_s",)),
 }
 
 

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from paceline.events import CollectiveCalls, CollectiveTimings, Finding, OpTimings, StepTimings, Thresholds
+from paceline.events import (
+    CollectiveCalls,
+    CollectiveTimings,
+    Finding,
+    JobDescribed,
+    OpTimings,
+    StepTimings,
+    Thresholds,
+)
 
 from ..coverage import CoverageTracker
 from ..episodes.finding import JobKey, Said, finding
@@ -22,23 +30,25 @@ from . import (
     configuration,
     data_bound,
     data_imbalance,
+    node_silence,
     pace,
     short_run_evidence,
     silence,
     stage_imbalance,
     straggler_evidence,
 )
-from .accused import AccusedRank
+from .accused import Accused, AccusedRank, AccusedUnit
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
 from .configuration import Configuration
+from .node_silence import NodeSilence, NodeSilenceEpisode
 from .pace import Pace
 from .rank_conditions import RankConditions, condition_rows
 from .short_run import ShortRun
 from .silence import Silence
 from .steps import Steps
-from .straggler import Straggler
+from .stragglers import Slow, Stragglers
 from .structure import Structure
 from .ticks import Tick, Ticks
 
@@ -60,10 +70,11 @@ class Phases:
         self.cohorts = Cohorts()
         self.ticks = Ticks(config.tick_s, self.cohorts)
         self.conditions = RankConditions()
-        self.straggler = Straggler(config.straggler, self.cohorts, self.conditions)
+        self.stragglers = Stragglers(config.straggler, self.cohorts, self.conditions)
         self.structure = Structure(config.structure, self.cohorts)
         self.pace = Pace(config.pace)
         self.silence = Silence(config.silent_steps)
+        self.nodes = NodeSilence(config.node_silence)
         self.configuration = Configuration()
         self.has_loader = False
         #: The node and the device of each rank.
@@ -79,11 +90,14 @@ class Phases:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.cohorts.place(who.ranks, who.pp, _pipelines(who))
             self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
+            self.stragglers.place(who.ranks, node=message.node, switch=who.switch)
         if isinstance(message, StepTimings):
             self.short.update_breakdowns(message.breakdowns)
         words = message.ops if isinstance(message, OpTimings) else message.phases
         self.has_loader = self.has_loader or "data" in words
         told = self._facts(message) if isinstance(message, StepTimings) else []
+        job = JobKey(message.cluster, message.job, message.attempt)
+        told += self._nodes(self.nodes.update(message, who.ranks if fresh else (), self.config.most_ranks), job)
         ready = self.gather.push(message, self.coverage.producers, backlog=self.rows.backlog)
         return told + self._advance(ready) if ready else told
 
@@ -96,6 +110,14 @@ class Phases:
             return []
         job = JobKey(message.cluster, message.job, message.attempt)
         return [finding(odd, configuration.said(odd, self.places), job, self.coverage.counts())]
+
+    def _nodes(self, episodes: list[NodeSilenceEpisode], job: JobKey) -> list[Finding]:
+        return [finding(one, node_silence.said(one), job, self.coverage.counts()) for one in episodes]
+
+    def leave(self, described: JobDescribed) -> list[Finding]:
+        """A node has said, outside of its steps, that its ranks have left."""
+        job = JobKey(described.cluster, described.job, described.attempt)
+        return self._nodes(self.nodes.leave(described.node), job)
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""
@@ -126,13 +148,13 @@ class Phases:
         """Every line of judgement on one tick. A rank that is accused explains what it does to the job."""
         config = self.config
         wary = self.structure.data.suspects()
-        for late in self.straggler.update(tick, self.has_loader, wary=wary):
-            rank = AccusedRank(
-                late.subject, *self.places.get(late.subject, ("", "")), self.cohorts.stage_of(late.subject)
+        for slow in self.stragglers.update(tick, self.has_loader, wary=wary):
+            who = self._accused(slow)
+            said = straggler_evidence.said(
+                slow.episode, who, slow.cleared, config.straggler, config.tick_s, slow.within
             )
-            cleared = self.straggler.verdict(late.subject, self.has_loader).cleared
-            yield late, straggler_evidence.said(late, rank, cleared, config.straggler, config.tick_s)
-        accused = self.straggler.accused()
+            yield slow.episode, said
+        accused = self.stragglers.accused()
         uneven = self.structure.update(tick, accused, self.has_loader)
         if uneven is not None:
             for long in uneven.stages:
@@ -141,12 +163,24 @@ class Phases:
                 yield uneven.data, data_imbalance.said(uneven.data, config.structure.data)
             if uneven.input is not None:
                 yield uneven.input, data_bound.said(uneven.input, config.structure.input)
-        slow = self.pace.update(tick, accused, staged=self.cohorts.staged)
-        if slow is not None:
-            yield slow, pace.said(slow, config.pace)
+        slower = self.pace.update(tick, accused, staged=self.cohorts.staged)
+        if slower is not None:
+            yield slower, pace.said(slower, config.pace)
         missing = self.silence.update(tick, self.coverage.counts())
         if missing is not None:
             yield missing, silence.said(self.coverage.counts())
+
+    def _accused(self, slow: Slow) -> Accused:
+        """Whom an episode is about, and where it runs."""
+        if not slow.kind:
+            rank = slow.episode.subject
+            return AccusedRank(rank, *self.places.get(rank, ("", "")), self.cohorts.stage_of(rank))
+        ranks = slow.episode.measured.members
+        where = [self.places.get(rank, ("", "")) for rank in ranks]
+        nodes = sorted({node for node, _ in where if node})
+        stages = {self.cohorts.stage_of(rank) for rank in ranks}
+        stage = stages.pop() if len(stages) == 1 else None
+        return AccusedUnit(slow.kind, slow.name, ranks, nodes, [device for _, device in where if device], stage)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -157,10 +191,11 @@ class Phases:
             "cohorts": self.cohorts.snapshot(),
             "ticks": self.ticks.snapshot(),
             "conditions": self.conditions.snapshot(),
-            "straggler": self.straggler.snapshot(),
+            "stragglers": self.stragglers.snapshot(),
             "structure": self.structure.snapshot(),
             "pace": self.pace.snapshot(),
             "silence": self.silence.snapshot(),
+            "nodes": self.nodes.snapshot(),
             "configuration": self.configuration.snapshot(),
             "has_loader": self.has_loader,
             "places": dict(self.places),
@@ -174,10 +209,11 @@ class Phases:
         self.cohorts.load(data["cohorts"])
         self.ticks.load(data["ticks"])
         self.conditions.load(data["conditions"])
-        self.straggler.load(data["straggler"])
+        self.stragglers.load(data["stragglers"])
         self.structure.load(data["structure"])
         self.pace.load(data["pace"])
         self.silence.load(data["silence"])
+        self.nodes.load(data["nodes"])
         self.configuration.load(data["configuration"])
         self.has_loader = bool(data["has_loader"])
         self.places = {rank: (node, device) for rank, (node, device) in data["places"].items()}
@@ -229,6 +265,10 @@ class JobDiagnosis:
             self.short.forget()
         return found
 
+    def leave(self, described: JobDescribed) -> list[Finding]:
+        """A node has said in its description of the job that its ranks have left."""
+        return self.phases.leave(described)
+
     def finish(self) -> list[Finding]:
         """What follows from all that was taken in, now that nothing more comes for a while."""
         return self.phases.finish() + self.collectives.finish()
@@ -246,8 +286,8 @@ class JobDiagnosis:
 
     def _looks(self) -> int:
         """How often the ranks were compared: by their phases, or in the group in which it was most often."""
-        groups = [straggler.ticks for _, straggler in self.collectives.groups.values()]
-        return max([self.phases.straggler.ticks, *groups])
+        groups = [stragglers.ticks for _, stragglers in self.collectives.groups.values()]
+        return max([self.phases.stragglers.ticks, *groups])
 
     def configure(self, values: dict[str, float]) -> None:
         """Judge by the default thresholds with ``values`` from now on; what is known stays."""

@@ -1,12 +1,12 @@
 """The straggler verdict: ticks in, episodes out.
 
 Rule of this file: it joins lateness, cause and tracker for every rank of one cohort. What is told of an episode is
-written in straggler_evidence.
+written in straggler_evidence. Where a tick is one of units of ranks (``units``), its ranks are these units.
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ..episodes.tracker import Policy, Tracker
 from ..robust import Array, known_or_zero, nanmedian
 from .cohorts import Cohorts
 from .lateness import COLUMNS, EXPLAINED, JUDGED, LateRanks, TickHistory, calm, late_ranks
-from .rank_conditions import RankConditions
+from .rank_conditions import ConditionsSeen, RankConditions
 from .straggler_config import StragglerConfig
 from .straggler_evidence import StragglerEpisode, StragglerEvidence
 from .ticks import LONG_TICK_S, PARTS, Tick
@@ -29,13 +29,43 @@ _DOUBT = 5
 MOST_PEERS = 32
 
 
-class Straggler:
-    """Episodes of the ranks of one cohort."""
+class Conditions(Protocol):
+    """What explains a rank's lateness by the state of its node and device: see ``RankConditions``."""
 
-    def __init__(self, config: StragglerConfig, cohorts: Cohorts, conditions: RankConditions | None = None) -> None:
+    def troubled(self, rank: int) -> bool:
+        """Whether the last that was heard of it is any trouble: cheap."""
+
+    def explains(self, rank: int, peers: Iterable[int], back_s: float) -> bool:
+        """Whether that alone makes it slower than its peers."""
+
+    def refine(self, verdict: Verdict, rank: int, peers: Iterable[int], back_s: float) -> Verdict:
+        """``verdict`` with the cause that it explains better."""
+
+    def seen(self, rank: int, peers: Iterable[int], back_s: float) -> ConditionsSeen | None:
+        """The numbers that this rests on."""
+
+
+class Straggler:
+    """Episodes of the ranks of one cohort.
+
+    Args:
+        config: the thresholds.
+        cohorts: who is compared with whom.
+        conditions: what the ranks' nodes and devices went through.
+        members: the late ranks of a unit, where a tick is one of units.
+    """
+
+    def __init__(
+        self,
+        config: StragglerConfig,
+        cohorts: Cohorts,
+        conditions: Conditions | None = None,
+        members: Callable[[int], tuple[int, ...]] | None = None,
+    ) -> None:
         self.config = config
         self.cohorts = cohorts
         self.conditions = conditions or RankConditions()
+        self.members = members
         self.history = TickHistory()
         self.parts = np.zeros((len(PARTS), 0))
         self.wary = False
@@ -52,14 +82,40 @@ class Straggler:
         ``has_loader``: the job reads its data through a DataLoader. ``wary``: the work is known to be cut unevenly, so
         that a short look is no evidence.
         """
-        self.wary = wary
+        self.push(tick)
+        return self.judge(has_loader, wary=wary)
+
+    def push(self, tick: Tick) -> None:
+        """Take in a tick, to be judged next."""
         self.history.push(tick)
         self._weigh(tick)
         for rank, open_ in self.tracker.episodes.items():
             open_.add_tick(tick.last_step, tick.lasted_s, float(known_or_zero(tick.excess[rank])))
-        told = [episode for rank, signal in self._signals() if (episode := self._revise(rank, signal, has_loader))]
+
+    def judge(
+        self, has_loader: bool, *, wary: bool = False, passed_over: Callable[[int], bool] | None = None
+    ) -> list[StragglerEpisode]:
+        """The episodes that have something new to tell after a tick.
+
+        ``passed_over``: whether no episode of a rank may begin now.
+        """
+        self.wary = wary
+        told = []
+        for rank, signal in self._signals():
+            if passed_over is not None and rank not in self.tracker.episodes and passed_over(rank):
+                continue
+            if episode := self._revise(rank, signal, has_loader):
+                told.append(episode)
         self.ticks += 1
         return told
+
+    def end(self, ranks: Iterable[int]) -> list[StragglerEpisode]:
+        """End the episodes of ``ranks``: another one speaks for them from now on."""
+        ending = [rank for rank in ranks if rank in self.tracker.episodes]
+        told = [self.tracker.revise(rank, "calm", self.ticks) for rank in ending]
+        for rank in ending:
+            self.doubts.pop(rank, None)
+        return [episode for episode in told if episode is not None]
 
     def accused(self) -> set[int]:
         """The ranks that are slow, or were a short time ago."""
@@ -74,7 +130,7 @@ class Straggler:
     def _signals(self) -> Iterator[tuple[int, Signal]]:
         """Every rank's signal of this tick, in rank order."""
         config = self.config
-        suspect = self._look(self._suspect_ticks())
+        suspect = self._look(self.suspect_ticks())
         looks = {ticks: self._look(ticks) for ticks in (config.confirm_ticks, *config.longer_looks)}
         self.late_for = {
             int(rank): ticks for ticks, seen in reversed(looks.items()) for rank in np.flatnonzero(seen.late)
@@ -105,7 +161,7 @@ class Straggler:
         """Whether the rank's device or node is in trouble that its peers do not have."""
         return self.conditions.troubled(rank) and self.conditions.explains(rank, self._peers(rank), self._lasted(rank))
 
-    def _suspect_ticks(self) -> int:
+    def suspect_ticks(self) -> int:
         """Ticks that a suspicion needs: fewer where they are long."""
         few = self.config.suspect_long_ticks
         long = len(self.history.spans) >= few and min(self.history.spans[-few:]) >= LONG_TICK_S
@@ -113,7 +169,7 @@ class Straggler:
 
     def _ticks(self, rank: int) -> int:
         """Ticks of the look that the rank's verdict rests on."""
-        return self.late_for.get(rank, self._suspect_ticks())
+        return self.late_for.get(rank, self.suspect_ticks())
 
     def _revise(self, rank: int, signal: Signal, has_loader: bool) -> StragglerEpisode | None:
         episode = self.tracker.get(rank) or self._begin(rank)
@@ -198,6 +254,7 @@ class Straggler:
             peers_host_bound_ratio=float(known_or_zero(nanmedian(medians["host_bound"][self._peers(rank)]))),
             parts_s={name: float(value) * base_s for name, value in zip(PARTS, self.parts[:, rank], strict=True)},
             conditions=self.conditions.seen(rank, self._peers(rank), self._lasted(rank)),
+            members=self.members(rank) if self.members is not None else (),
         )
 
     def snapshot(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from paceline.gpu import throttle
 from ..episodes.causes import CAUSES
 from ..episodes.finding import Said, number
 from ..episodes.tracker import Episode, Measured
-from .accused import AccusedRank, back_among_peers
+from .accused import Accused, back_among_peers, spoken_for
 from .rank_conditions import ConditionsSeen
 from .straggler_config import StragglerConfig
 
@@ -28,7 +28,8 @@ class StragglerEvidence(Measured, frozen=True, kw_only=True):
 
     Seconds are of a step; ``work_ratio``, ``starved_ratio`` (no processor) and ``waited_ratio`` (the peers, for it) are
     shares of ``base_s``, the step without the excess. ``host_bound_ratio`` is the share of its own time in which the
-    rank's device waited for its host. ``parts_s`` is what the excess consists of, by op.
+    rank's device waited for its host. ``parts_s`` is what the excess consists of, by op. ``members`` are the late ranks
+    of a unit, of whose typical rank all this is then told.
     """
 
     own_s: float
@@ -42,6 +43,7 @@ class StragglerEvidence(Measured, frozen=True, kw_only=True):
     conditions: ConditionsSeen | None
     host_bound_ratio: float = 0.0
     peers_host_bound_ratio: float = 0.0
+    members: tuple[int, ...] = ()
 
     @property
     def excess_ratio(self) -> float:
@@ -53,9 +55,17 @@ StragglerEpisode = Episode[int, StragglerEvidence]
 
 
 def said(
-    episode: StragglerEpisode, rank: AccusedRank, cleared: list[str], config: StragglerConfig, tick_s: float
+    episode: StragglerEpisode,
+    rank: Accused,
+    cleared: list[str],
+    config: StragglerConfig,
+    tick_s: float,
+    within: tuple[str, str] | None = None,
 ) -> Said:
-    """What is said of a rank found by its work, compared with the peers'."""
+    """What is said of a rank or unit found by its work, compared with the peers'.
+
+    ``within``: the unit that speaks for it from now on, where that ended it.
+    """
     seen = episode.measured
     verb = "The reason is" if episode.state == "confirmed" else "It looks like"
     summary = (
@@ -63,12 +73,14 @@ def said(
         f"{seen.peers_s * _MILLI:.0f} ms, since step {episode.first_step}. "
         f"{verb} {_cause(episode)}; everyone else waits for it."
     )
-    evidence = [*_times(seen, config, tick_s), *_conditions(seen.conditions)]
-    return Said(rank.subject(), evidence, summary, tuple(cleared), over=back_among_peers(rank, episode))
+    evidence = [*_times(seen, config, tick_s), *_members(seen), *_conditions(seen.conditions)]
+    return Said(rank.subject(), evidence, summary, tuple(cleared), over=_over(rank, episode, within))
 
 
-def said_by_lateness(episode: StragglerEpisode, rank: AccusedRank, tick_s: float) -> Said:
-    """What is said of a rank found by lateness in the collectives of one group alone."""
+def said_by_lateness(
+    episode: StragglerEpisode, rank: Accused, tick_s: float, within: tuple[str, str] | None = None
+) -> Said:
+    """What is said of a rank or unit found by lateness in the collectives of one group alone."""
     seen = episode.measured
     rule = "longest wait of the group less the own wait, summed; " + _rule(seen, tick_s)
     summary = (
@@ -76,8 +88,20 @@ def said_by_lateness(episode: StragglerEpisode, rank: AccusedRank, tick_s: float
         f"{rank.group}, its peers {seen.peers_s * _MILLI:.0f} ms, since step {episode.first_step}. "
         "Without phases the reason is unknown."
     )
-    evidence = [number("lateness", seen.own_s, "s/step", seen.peers_s, rule)]
-    return Said(rank.subject(), evidence, summary, over=back_among_peers(rank, episode))
+    evidence = [number("lateness", seen.own_s, "s/step", seen.peers_s, rule), *_members(seen)]
+    return Said(rank.subject(), evidence, summary, over=_over(rank, episode, within))
+
+
+def _over(rank: Accused, episode: StragglerEpisode, within: tuple[str, str] | None) -> str:
+    return back_among_peers(rank, episode) if within is None else spoken_for(rank, within, episode)
+
+
+def _members(seen: StragglerEvidence) -> list[Evidence]:
+    """How many of a unit's ranks are late; the other numbers are those of its middle one."""
+    if not seen.members:
+        return []
+    rule = "late with the unit; its other numbers are its middle rank's, where more than half of its ranks are late"
+    return [number("ranks_late", len(seen.members), "ranks", None, rule)]
 
 
 def _rule(seen: StragglerEvidence, tick_s: float) -> str:

@@ -5,8 +5,10 @@ Rule of this file: pure words over a summary. It judges nothing; a number it can
 
 import statistics
 
+from paceline.accused_units import unit_of
 from paceline.events import OVERLAYS, Finding, ProbeCost
 from paceline.paired import LEAST_PAIRS
+from paceline.ranges import ranges
 from paceline.visible import visible
 
 from ..episodes.causes import ADVICE
@@ -59,8 +61,8 @@ def _job(job: JobSummary) -> list[str]:
     body = [line for finding in ranks_named[:_SHOWN] for line in _finding(finding)] or _nobody(job)
     if any(finding.kind == "hang" and finding.state != "recovered" for finding in wholes):
         body = []  # a job that stands still is held back by that
-    if not ranks_named and any(is_short_run(finding) for finding in wholes):
-        body = []  # nobody was compared
+    if not ranks_named and any(is_short_run(one) or one.kind == "node_silent" for one in wholes):
+        body = []  # nobody was compared, or not all were
     body += [_row("Also" if body else "Verdict", _sentence(finding)) for finding in wholes[:_SHOWN]]
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
@@ -69,8 +71,11 @@ def _job(job: JobSummary) -> list[str]:
 
 
 def _finding(finding: Finding) -> list[str]:
+    unit = unit_of(finding)
     who = f"rank {finding.ranks[0]}" if finding.ranks else "nobody"
     where = f" on {finding.nodes[0]}" if finding.nodes else ""
+    if unit:
+        who, where = unit, f" (ranks {ranges(finding.ranks)})"
     until = "until" if finding.state == "recovered" else "to"
     cause = finding.cause.replace("_", " ")
     lines = [

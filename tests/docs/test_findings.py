@@ -105,6 +105,7 @@ def test_every_kind_of_finding_is_on_the_page():
             ],
         ),
         ("hang", [f"{CONFIG.hang.least_s:g} s"]),
+        ("node_silent", [f"{CONFIG.node_silence.least_s:g} s"]),
         ("insufficient_data", [f"after {CONFIG.silent_steps} steps"]),
     ],
 )

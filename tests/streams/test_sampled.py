@@ -164,7 +164,7 @@ def test_a_rank_that_dies_among_those_that_leave_steps_out_is_not_waited_for(
         gone = event.t0_s > events("compute")[0].t0_s + 60
         diagnosis.update(thinned(event, lambda rank, step, gone=gone: 2**40 if gone and rank == 2 and step else 4))
     notes = diagnosis.phases.coverage.counts().notes
-    assert diagnosis.phases.straggler.accused() == {3}
+    assert diagnosis.phases.stragglers.accused() == {3}
     assert any(note.startswith("ranks that fell silent") for note in notes)
 
 

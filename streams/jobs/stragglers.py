@@ -1,0 +1,224 @@
+"""Who is slow: a switch, a node, or single ranks. One trouble is one finding, of the largest unit that is in it.
+
+Rule of this file: it decides who speaks for whom; what is late is decided by ``Straggler``, which judges ranks and
+units alike, and how a unit is compared by ``Units``.
+
+- A **unit** (the nodes under one switch, the ranks of one node) is accused where most of its ranks are late: it is as
+  late as its middle rank. One of a single rank, a switch of a single node, or one that holds more than half of the
+  job's ranks never is: there is nobody to be late behind. So a job on one node never accuses the node.
+- While a unit's episode lasts it speaks for all in it: nothing below begins an episode, and one that had begun (the
+  first rank of a node is suspected a look before the rest) ends, with the words of whose finding tells of it now.
+- Where a unit has begun to be late, or is late again while it rests, ranks that are no later than twice the unit wait
+  for its verdict. A rank that stands out of its own node is judged by itself.
+- When a unit is back among its peers, what is still late in it is again judged by itself.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..episodes.causes import Verdict
+from ..robust import known_or_zero, nanmedian
+from .accused import UNIT_KINDS
+from .cohorts import Cohorts
+from .lateness import TickHistory
+from .rank_conditions import ConditionsSeen, RankConditions
+from .straggler import Straggler
+from .straggler_config import StragglerConfig
+from .straggler_evidence import StragglerEpisode
+from .ticks import Tick
+from .units import Units
+
+#: Ranks of a unit whose nodes and devices are looked at.
+_SAMPLE = 8
+#: A rank this many times as late as its unit stands out of it.
+_STANDS_OUT = 2.0
+
+
+class Slow(NamedTuple):
+    """An episode with something new to tell: of a rank, or of the unit ``name`` of ``kind``; and what was cleared.
+
+    ``within``: the unit that speaks for it from now on, as kind and name.
+    """
+
+    episode: StragglerEpisode
+    cleared: list[str]
+    kind: str = ""
+    name: str = ""
+    within: tuple[str, str] | None = None
+
+
+class UnitConditions:
+    """What the nodes and devices of units went through, told by some of their ranks."""
+
+    def __init__(self, units: Units, conditions: RankConditions) -> None:
+        self.units = units
+        self.conditions = conditions
+
+    def _some(self, unit: int) -> list[int]:
+        return [int(rank) for rank in self.units.ranks(unit)[:_SAMPLE]]
+
+    def _typical(self, unit: int, peers: Sequence[int], back_s: float) -> int:
+        """A rank of ``unit`` in trouble where most of them are, else one that is not."""
+        some = self._some(unit)
+        troubled = [rank for rank in some if self.conditions.explains(rank, peers, back_s)]
+        well = [rank for rank in some if rank not in troubled]
+        return (troubled if len(troubled) > len(well) else well)[0]
+
+    def _peers(self, units: Iterable[int]) -> list[int]:
+        return [rank for unit in units for rank in self._some(unit)[:1]]
+
+    def troubled(self, unit: int) -> bool:
+        """Whether the last that was heard of most of its ranks is any trouble."""
+        some = self._some(unit)
+        return 2 * sum(map(self.conditions.troubled, some)) > len(some)
+
+    def explains(self, unit: int, peers: Iterable[int], back_s: float) -> bool:
+        """Whether the state of their device or node alone makes most of its ranks slow."""
+        others = self._peers(peers)
+        return self.conditions.explains(self._typical(unit, others, back_s), others, back_s)
+
+    def refine(self, verdict: Verdict, unit: int, peers: Iterable[int], back_s: float) -> Verdict:
+        """``verdict`` with what the state of most of its ranks explains better, and what it cleared."""
+        others = self._peers(peers)
+        return self.conditions.refine(verdict, self._typical(unit, others, back_s), others, back_s)
+
+    def seen(self, unit: int, peers: Iterable[int], back_s: float) -> ConditionsSeen | None:
+        """The numbers that ``refine`` rests on."""
+        others = self._peers(peers)
+        return self.conditions.seen(self._typical(unit, others, back_s), others, back_s)
+
+
+class _Level:
+    """The units of one kind, each judged as a rank is."""
+
+    def __init__(
+        self, kind: str, config: StragglerConfig, conditions: RankConditions | None, ranks: TickHistory
+    ) -> None:
+        self.kind = kind
+        self.units = Units()
+        self.ranks = ranks
+        seen = UnitConditions(self.units, conditions) if conditions is not None else None
+        self.straggler = Straggler(config, Cohorts(), seen, self.late_in)
+
+    def late_in(self, unit: int) -> tuple[int, ...]:
+        """The ranks of ``unit`` that are late; all, where they have nobody but each other to be late behind."""
+        ticks = self.straggler.suspect_ticks()
+        ranks = self.units.ranks(unit)
+        excess = np.array([excess_of(self.ranks, int(rank), ticks) for rank in ranks])
+        late = ranks[excess >= excess_of(self.straggler.history, unit, ticks) / 2]
+        return tuple((late if 2 * late.size > ranks.size else ranks).tolist())
+
+    def barred(self, unit: int, heard: int, nodes: Units) -> bool:
+        """Whether ``unit`` may not be accused in a job of which so many ranks were heard."""
+        ranks = self.units.ranks(unit)
+        if not 1 < ranks.size <= heard / 2:
+            return True
+        return self.units is not nodes and np.unique(nodes.of[ranks[ranks < nodes.of.size]]).size < 2
+
+    def stirs(self, rank: int, ticks: int) -> bool:
+        """Whether the unit of ``rank`` has begun to be late, and the rank is no later than that explains."""
+        unit = self.units.unit_of(rank)
+        excess = excess_of(self.straggler.history, unit, ticks) if unit >= 0 else 0.0
+        return excess >= self.straggler.config.least_excess / 2 > 0 and (
+            excess_of(self.ranks, rank, ticks) < _STANDS_OUT * excess
+        )
+
+
+class Stragglers:
+    """Slow ranks, and the units that they are in."""
+
+    def __init__(self, config: StragglerConfig, cohorts: Cohorts, conditions: RankConditions | None = None) -> None:
+        self.cohorts = cohorts
+        self.ranks = Straggler(config, cohorts, conditions)
+        #: The largest first.
+        self.levels = [_Level(kind, config, conditions, self.ranks.history) for kind in UNIT_KINDS]
+
+    @property
+    def ticks(self) -> int:
+        """How often the ranks were compared."""
+        return self.ranks.ticks
+
+    def place(self, ranks: Sequence[int], **units: str) -> None:
+        """Take down in which node and under which switch ``ranks`` are, whose stages are known by now; "" is none."""
+        for level in self.levels:
+            level.units.place(ranks, units.get(level.kind, ""))
+
+    def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> Iterator[Slow]:
+        """Take in a tick; what is new to tell, of the largest units first."""
+        self.ranks.push(tick)
+        heard = int((~np.isnan(tick.own)).sum())
+        nodes = self.levels[-1].units
+        larger: list[_Level] = []
+        for level in self.levels:
+            if not level.units.comparable:
+                continue
+            yield from self._fold(level, larger)
+
+            def passed_over(unit: int, level: _Level = level, larger: Sequence[_Level] = tuple(larger)) -> bool:
+                return (
+                    level.barred(unit, heard, nodes) or _speaking(larger, int(level.units.ranks(unit)[0])) is not None
+                )
+
+            level.straggler.push(level.units.of_tick(tick, self.cohorts))
+            for late in level.straggler.judge(has_loader, wary=wary, passed_over=passed_over):
+                cleared = level.straggler.verdict(late.subject, has_loader).cleared
+                yield Slow(late, cleared, level.kind, level.units.names[late.subject])
+            larger.append(level)
+        yield from self._fold(None, larger)
+
+        def spoken_for(rank: int) -> bool:
+            ticks = self.ranks.suspect_ticks()
+            return _speaking(larger, rank) is not None or any(
+                level.stirs(rank, ticks) and not level.barred(level.units.unit_of(rank), heard, nodes)
+                for level in larger
+            )
+
+        for late in self.ranks.judge(has_loader, wary=wary, passed_over=spoken_for if larger else None):
+            yield Slow(late, self.ranks.verdict(late.subject, has_loader).cleared)
+
+    def _fold(self, level: _Level | None, larger: Sequence[_Level]) -> Iterator[Slow]:
+        """End the episodes of ``level``, of single ranks where it is None, that a larger unit speaks for."""
+        straggler = self.ranks if level is None else level.straggler
+        for subject in straggler.tracker.open():
+            speaks = _speaking(larger, subject if level is None else int(level.units.ranks(subject)[0]))
+            if speaks is None:
+                continue
+            for ended in straggler.end([subject]):
+                who = ("", "") if level is None else (level.kind, level.units.names[subject])
+                yield Slow(ended, [], *who, within=speaks)
+
+    def accused(self) -> set[int]:
+        """The ranks that are slow, or were a short time ago."""
+        units = [(level, unit) for level in self.levels for unit in level.straggler.accused()]
+        return self.ranks.accused().union(*(level.units.ranks(unit).tolist() for level, unit in units))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        levels = [[level.units.snapshot(), level.straggler.snapshot()] for level in self.levels]
+        return {"ranks": self.ranks.snapshot(), "levels": levels}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.ranks.load(data["ranks"])
+        for level, (units, straggler) in zip(self.levels, data["levels"], strict=True):
+            level.units.load(units)
+            level.straggler.load(straggler)
+
+
+def excess_of(history: TickHistory, subject: int, ticks: int) -> float:
+    """The median excess of a rank or unit over its last ``ticks`` looks; 0 where nothing is known."""
+    if subject >= history.table.shape[2] or not history.first_steps:
+        return 0.0
+    ticks = min(ticks, len(history.first_steps))
+    return float(known_or_zero(nanmedian(np.array([history.excess(subject, back) for back in range(1, ticks + 1)]))))
+
+
+def _speaking(levels: Iterable[_Level], rank: int) -> tuple[str, str] | None:
+    """Kind and name of the largest of ``levels`` whose episode lasts and that ``rank`` is in."""
+    for level in levels:
+        unit = level.units.unit_of(rank)
+        if unit >= 0 and level.straggler.tracker.get(unit) is not None:
+            return level.kind, level.units.names[unit]
+    return None

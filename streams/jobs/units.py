@@ -1,0 +1,198 @@
+"""Units of ranks that fail together, a node or a switch; and one look at all ranks as one look at such units.
+
+Rule of this file: pure arithmetic over who is where. Work is compared between **cells**, the ranks of one unit in one
+pipeline stage: a cell is as slow as its middle rank (of an even number the faster of the two), so that it takes more
+than half of its ranks to make it slow, and it is compared with the other cells of its stage, or, where its stage lives
+nowhere else, with its own past. A unit is as late as the cell in which its middle rank is. Two nodes of which one is
+slow are so compared with each other, where of their ranks every second one is late and nobody would stand out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from paceline.events import OPS
+
+from ..raw_columns import Ints
+from ..robust import Array, peers_median
+from ..runs import lengths, starts
+from .cohorts import Cohorts
+from .steps import Step
+from .ticks import PARTS, Tick, Ticks
+
+#: A step is never shorter than this without an excess.
+_LEAST_BASE_S = 1e-9
+
+
+class Units:
+    """The units of one kind, and which ranks are in which. A unit keeps its number while the job runs."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        #: By rank: the number of its unit, -1 where none is known.
+        self.of: Ints = np.empty(0, dtype=np.int64)
+        self.cells = Cohorts()
+        #: By cell: its unit and stage; by rank: its cell, -1 for none. None: to be made.
+        self._cell_unit: Ints = np.empty(0, dtype=np.int64)
+        self._cell_stage: Ints = np.empty(0, dtype=np.int64)
+        self._cell_of: Ints | None = None
+        self._sizes: Ints = np.empty(0, dtype=np.int64)
+
+    def place(self, ranks: Sequence[int], name: str) -> None:
+        """Take down that ``ranks``, whose stages are known by now, are in the unit ``name``; "" is none."""
+        at = np.asarray(ranks, dtype=np.int64)
+        if not at.size:
+            return
+        number = self._number(name) if name else -1
+        more = int(at.max()) + 1 - self.of.size
+        if more > 0:
+            # Room for half as many again: thousands of nodes join one by one.
+            self.of = np.pad(self.of, (0, max(more, self.of.size // 2)), constant_values=-1)
+        self.of[at] = number
+        self._cell_of = None
+
+    def _number(self, name: str) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = len(self.names)
+            self.names.append(name)
+        return self._numbers[name]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether there is more than one unit, and any of more than one rank: else ranks say all that there is."""
+        if len(self.names) < 2:
+            return False
+        if self._cell_of is None:
+            placed = self.of[self.of >= 0]
+            self._sizes = np.bincount(placed, minlength=len(self.names))
+        return bool((self._sizes > 1).any())
+
+    def ranks(self, unit: int) -> Ints:
+        """The ranks of ``unit``."""
+        return np.flatnonzero(self.of == unit)
+
+    def unit_of(self, rank: int) -> int:
+        """The number of the unit that ``rank`` is in; -1 for none."""
+        return int(self.of[rank]) if rank < self.of.size else -1
+
+    def sizes(self) -> Ints:
+        """How many ranks each unit has, as far as they are known."""
+        return self._sizes
+
+    def of_tick(self, tick: Tick, cohorts: Cohorts) -> Tick:
+        """What ``tick`` says of the units: the arrays have an entry a unit, NaN where none of it was heard.
+
+        Args:
+            tick: one look at all ranks.
+            cohorts: the stages of the ranks.
+        """
+        cell_of = self._cells(cohorts)[: tick.own.size]
+        cell_of = np.pad(cell_of, (0, tick.own.size - cell_of.size), constant_values=-1)
+        heard = np.flatnonzero((cell_of >= 0) & ~np.isnan(tick.own))
+        # Nobody to compare a rank with: then all of its cell are compared by their times as they are.
+        by = np.where(np.isnan(tick.excess), tick.own, tick.excess)
+        heard = heard[np.lexsort((by[heard], cell_of[heard]))]
+        first = starts(cell_of[heard])
+        count = lengths(first, heard.size)
+        middle = heard[first + (count - 1) // 2]
+        compared = self._compare(tick, middle, cell_of[middle])
+        weight = np.zeros(self._cell_unit.size, dtype=np.int64)
+        weight[cell_of[middle]] = count
+        return self._by_unit(tick, compared, weight)
+
+    def _cells(self, cohorts: Cohorts) -> Ints:
+        """The cell of every rank; the numbers of cells stay what they are as units join."""
+        if self._cell_of is not None:
+            return self._cell_of
+        stage, pipeline = (
+            np.pad(one[: self.of.size], (0, max(self.of.size - one.size, 0)), constant_values=-1)
+            for one in (cohorts.stage, cohorts.pipeline)
+        )
+        placed = np.flatnonzero(self.of >= 0)
+        span = int(stage.max(initial=-1)) + 2
+        keys, first, at = np.unique(self.of[placed] * span + stage[placed] + 1, return_index=True, return_inverse=True)
+        unit, cell_stage = keys // span, keys % span - 1
+        known = self._cell_unit.size
+        if not (np.array_equal(unit[:known], self._cell_unit) and np.array_equal(cell_stage[:known], self._cell_stage)):
+            self.cells = Cohorts()  # these cells are others, and have another past
+        self._cell_unit, self._cell_stage = unit, cell_stage
+        self._cell_of = np.full(self.of.size, -1, dtype=np.int64)
+        self._cell_of[placed] = at
+        self._sizes = np.bincount(self.of[placed], minlength=len(self.names))
+        if (cell_stage >= 0).any():
+            # Cells that begin with ranks of one pipeline are fed the same.
+            self.cells.place(range(unit.size), cell_stage.tolist(), pipeline[placed][first].tolist())
+        return self._cell_of
+
+    def _compare(self, tick: Tick, middle: Ints, cell: Ints) -> Tick:
+        """The look at cells, told by their ranks ``middle``, each compared with its peers."""
+        cells = self._cell_unit.size
+        if not tick.seconds.shape[1]:
+            return _by_lateness(tick, middle, cell, cells)
+        seconds = np.full((len(OPS), cells), np.nan)
+        seconds[:, cell] = tick.seconds[:, middle]
+        made = Ticks(0.0, self.cells).update(Step(tick.last_step, seconds, np.empty(0)))
+        assert made is not None, "every tick is long enough for no time at all"
+        return made
+
+    def _by_unit(self, tick: Tick, cells: Tick, weight: Ints) -> Tick:
+        """The look at units, each told by the cell in which its middle rank is."""
+        known = np.flatnonzero(~np.isnan(cells.excess) & (weight > 0))
+        order = known[np.lexsort((cells.excess[known], self._cell_unit[known]))]
+        unit, size = self._cell_unit[order], weight[order]
+        first = starts(unit)
+        before = np.cumsum(size) - size
+        run = lengths(first, order.size)
+        whole = np.add.reduceat(size, first) if order.size else size
+        upto = before - np.repeat(before[first], run) + size
+        reached = upto > (np.repeat(whole, run) - 1) // 2
+        there = np.flatnonzero(reached)
+        told = there[starts(unit[there])]
+        at, of = order[told], unit[told]
+
+        def taken(values: Array) -> Array:
+            out = np.full((*values.shape[:-1], len(self.names)), np.nan)
+            out[..., of] = values[..., at]
+            return out
+
+        arrays: dict[str, Any] = {
+            name: taken(getattr(cells, name)) for name in ("own", "peers", "base", "wait", "waited", "parts")
+        }
+        if cells.total.size:
+            arrays |= {name: taken(getattr(cells, name)) for name in ("unshared", "total", "seconds")}
+        return tick._replace(**{"unshared": np.empty(0), **arrays})
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data and arrays."""
+        return {
+            "names": self.names,
+            "of": self.of,
+            "cells": self.cells.snapshot(),
+            "cell_unit": self._cell_unit,
+            "cell_stage": self._cell_stage,
+        }
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.names, self.of = [str(name) for name in data["names"]], data["of"]
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        self.cells.load(data["cells"])
+        self._cell_unit, self._cell_stage, self._cell_of = data["cell_unit"], data["cell_stage"], None
+
+
+def _by_lateness(tick: Tick, middle: Ints, cell: Ints, cells: int) -> Tick:
+    """The look at cells where only lateness is known: each against the median of the others."""
+
+    def taken(values: Array) -> Array:
+        out = np.full(cells, np.nan)
+        out[cell] = values[middle]
+        return out
+
+    own, wait = taken(tick.own), taken(tick.wait)
+    whole = taken(tick.base + np.maximum(tick.own - tick.peers, 0.0))
+    peers = peers_median(own)
+    base = np.maximum(whole - np.maximum(own - peers, 0.0), _LEAST_BASE_S)
+    waited, parts = peers_median(wait) - wait, np.zeros((len(PARTS), cells))
+    return tick._replace(own=own, peers=peers, base=base, wait=wait, waited=waited, parts=parts)

@@ -1,0 +1,198 @@
+"""A node that falls silent while its peers go on is told; silence of all, and whoever says goodbye, is not."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from paceline.columns import durations, offsets, whole
+from paceline.events import Speakers, StepTimings
+from streams.jobs.job_diagnosis import JobDiagnosis
+
+NODES = 4
+BEGAN_S = 1.7e9
+
+
+def message(node: int, second: float, number: int, step: int = -1, ahead_s: float = 0.0, **more: Any) -> StepTimings:
+    """What a node of two ranks says in one second: a step of both, or (step -1) only that they are there."""
+    ranks = [2 * node, 2 * node + 1]
+    rows = 2 if step >= 0 else 0
+    now_s = BEGAN_S + ahead_s + second
+    return StepTimings(
+        cluster="c",
+        producer=f"p{node}",
+        sequence=number,
+        job="job",
+        attempt=0,
+        node=f"node-{node}",
+        t0_s=now_s,
+        speakers=Speakers(ranks=whole(ranks), world_sizes=whole([2 * NODES] * 2), devices=["", ""]),
+        rank=whole(ranks[:rows]),
+        step=whole([step] * rows),
+        start_s=offsets([0.0] * rows),
+        step_s=durations([1.0] * rows),
+        phases={"forward": durations([1.0] * rows)},
+        **({"now_s": now_s} if step < 0 else {}),
+        **more,
+    )
+
+
+def told(
+    until: dict[int, float],
+    seconds: int = 200,
+    nodes: int = NODES,
+    ahead_s: dict[int, float] | None = None,
+    beats: Iterable[int] = (),
+) -> list[StepTimings]:
+    """A message a node and second, of node n until ``until[n]``; in ``beats`` no step ends."""
+    quiet = set(beats)
+    return [
+        message(node, second, second, -1 if second in quiet else second, (ahead_s or {}).get(node, 0.0))
+        for second in range(seconds)
+        for node in range(nodes)
+        if second < until.get(node, seconds)
+    ]
+
+
+def judge(messages: Iterable[Any], diagnosis: JobDiagnosis | None = None) -> list[Any]:
+    diagnosis = diagnosis or JobDiagnosis()
+    found = [finding for one in messages for finding in diagnosis.update(one)]
+    return [finding for finding in found if finding.kind == "node_silent"]
+
+
+def test_a_node_that_falls_silent_is_told_with_its_ranks() -> None:
+    """Suspected after 30 s of its peers' time, confirmed after twice that, and no more is said of it."""
+    findings = judge(told({1: 100}))
+    assert [(finding.state, finding.nodes, finding.ranks) for finding in findings] == [
+        ("suspected", ["node-1"], [2, 3]),
+        ("confirmed", ["node-1"], [2, 3]),
+    ]
+    assert findings[0].first_step == 99
+    assert 128 <= findings[0].last_step <= 132
+    assert findings[0].summary.startswith(
+        "Node node-1 (ranks 2-3) has told nothing for 30 s of its peers' time, since step 99. "
+    )
+    assert len({finding.id for finding in findings}) == 1
+
+
+def test_it_is_over_when_the_node_is_heard_again() -> None:
+    """And the next silence is another episode, also where no step has ended between the two."""
+    messages = told({}, seconds=300)
+    gone = [one for one in messages if one.node != "node-1" or not 50 <= one.t0_s - BEGAN_S < 100]
+    findings = judge(gone)
+    assert [finding.state for finding in findings] == ["suspected", "recovered"]
+    standing = told({}, seconds=300, beats=range(300))
+    twice = [one for one in standing if one.node != "node-1" or one.t0_s - BEGAN_S in (0, 60, 120)]
+    again = judge(twice)
+    assert [finding.state for finding in again] == ["suspected", "recovered"] * 2 + ["suspected", "confirmed"]
+    assert len({(finding.id, finding.revision) for finding in again}) == len(again)
+
+
+def test_silence_of_all_accuses_nobody() -> None:
+    """Nor does that of more than half of the nodes: it may be the way to Kafka that is broken."""
+    assert judge(told(dict.fromkeys(range(NODES), 100.0))) == []
+    assert judge(told({0: 100, 1: 100, 2: 101})) == []
+    assert {finding.nodes[0] for finding in judge(told({0: 100, 1: 110}))} == {"node-0", "node-1"}
+
+
+def test_of_two_nodes_the_silent_one_is_told() -> None:
+    """By the one peer that it has."""
+    assert {finding.nodes[0] for finding in judge(told({0: 100}, nodes=2))} == {"node-0"}
+
+
+def test_a_node_that_said_goodbye_is_not_silent() -> None:
+    """Nodes end at different times; one that comes back is watched again."""
+    left = told({1: 100})
+    left.insert(left.index(next(one for one in left if one.t0_s == BEGAN_S + 100)), message(1, 100.0, 100, ended=True))
+    assert judge(left) == []
+    back = [*left, *(message(node, second, second, second) for second in range(200, 210) for node in range(NODES))]
+    back += [message(node, second, second, second) for second in range(210, 260) for node in (0, 2, 3)]
+    assert {finding.nodes[0] for finding in judge(back)} == {"node-1"}
+
+
+def test_a_long_step_in_which_all_say_that_they_are_there_accuses_nobody() -> None:
+    """Compiling for minutes: every node tells that its ranks live, every five seconds."""
+    beats = [one for one in told({}, seconds=300, beats=range(300)) if (one.t0_s - BEGAN_S) % 5 == 0]
+    assert judge(beats) == []
+
+
+def test_steps_longer_than_the_patience_accuse_nobody_where_nothing_is_told_between_them() -> None:
+    """Sidecars of other versions: a message a node every 45 s, one after the other."""
+    messages = [message(node, 45.0 * step + node, step, step) for step in range(20) for node in range(NODES)]
+    assert judge(messages) == []
+
+
+@pytest.mark.parametrize("ahead_s", [-10_800.0, 10_800.0])
+def test_a_clock_that_is_hours_wrong_changes_nothing(ahead_s: float) -> None:
+    """Clocks of two nodes are never compared."""
+    right, wrong = judge(told({1: 100})), judge(told({1: 100}, ahead_s={0: ahead_s, 1: -ahead_s}))
+    assert [(one.id, one.state, one.last_step) for one in right] == [
+        (one.id, one.state, one.last_step) for one in wrong
+    ]
+    assert judge(told({}, ahead_s={0: ahead_s, 1: -ahead_s})) == []
+
+
+@pytest.mark.parametrize("jump_s", [-7200.0, 7200.0])
+def test_a_clock_that_is_set_accuses_nobody(jump_s: float) -> None:
+    """Of two nodes, one whose clock jumps by two hours; and it is told all the same when the other falls silent."""
+    healthy = told({}, nodes=2)
+    set_ = [
+        msgspec.structs.replace(one, t0_s=one.t0_s + jump_s)
+        if one.node == "node-0" and one.t0_s > BEGAN_S + 90
+        else one
+        for one in healthy
+    ]
+    assert judge(set_) == []
+    silent = [one for one in set_ if one.node != "node-1" or one.t0_s < BEGAN_S + 100]
+    assert {finding.nodes[0] for finding in judge(silent)} == {"node-1"}
+
+
+def test_another_sidecar_on_the_same_node_speaks_for_it() -> None:
+    """A sidecar that was started again is a producer of its own, and the node is not silent."""
+    messages = [
+        msgspec.structs.replace(one, producer="p1-again", sequence=one.sequence - 60)
+        if one.node == "node-1" and one.sequence >= 60
+        else one
+        for one in told({})
+    ]
+    assert judge(messages) == []
+
+
+def test_what_it_says_depends_on_whether_the_others_train_on() -> None:
+    """Where steps end, its ranks live and only its telling stopped; where none does, the node itself may be gone."""
+    trains = judge(told({1: 100}))[-1]
+    assert "so its ranks seem to train on" in trains.summary
+    stands = judge(told({1: 100}, beats=range(100, 200)))[-1]
+    assert "Its peers wait: look at that node" in stands.summary
+    assert stands.severity == "critical"
+
+
+def test_stored_and_restored_after_every_message_it_finds_the_same() -> None:
+    """A worker that dies forgets nothing."""
+    messages = told({1: 30}, seconds=100)
+    diagnosis, findings = JobDiagnosis(), []
+    for one in messages:
+        diagnosis = JobDiagnosis.restore(diagnosis.snapshot())
+        findings += [finding for finding in diagnosis.update(one) if finding.kind == "node_silent"]
+    assert msgspec.json.encode(findings) == msgspec.json.encode(judge(messages))
+    assert len(findings) == 2
+
+
+def test_nodes_beyond_the_bound_are_not_watched() -> None:
+    """Their names come from outside: a flood of them costs nothing."""
+    diagnosis = JobDiagnosis()
+    diagnosis.bound_ranks(3)
+    judge(told({}, seconds=10), diagnosis)
+    assert len(diagnosis.phases.nodes.numbers) == 3
+
+
+def test_times_that_cannot_be_are_no_time() -> None:
+    """Starts that are infinite or not numbers move nobody on by more than a message may."""
+    odd = offsets([float("inf"), float("nan")])
+    messages = told({}, seconds=60)
+    broken = [
+        msgspec.structs.replace(one, start_s=odd) if one.node == "node-0" and one.sequence % 2 else one
+        for one in messages
+    ]
+    assert judge(broken) == []

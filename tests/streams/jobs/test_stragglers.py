@@ -1,0 +1,168 @@
+"""One trouble is one finding: of the largest unit most of whose ranks are late, on made-up jobs of known truth."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+import pytest
+
+from streams.jobs.job_diagnosis import JobDiagnosis
+
+SLOW = {"forward": 0.03, "backward": 0.06}
+
+
+def judge(batches: Iterable[Any], diagnosis: JobDiagnosis | None = None) -> list[Any]:
+    diagnosis = diagnosis or JobDiagnosis()
+    return [finding for batch in batches for finding in diagnosis.update(batch)]
+
+
+def late(ranks: Iterable[int], **more: float) -> dict[int, dict[str, float]]:
+    return dict.fromkeys(ranks, more or SLOW)
+
+
+def open_at_the_end(findings: Iterable[Any]) -> list[Any]:
+    """The last word on each episode that is not over."""
+    last = {finding.id: finding for finding in findings}
+    return [finding for finding in last.values() if finding.state != "recovered"]
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (16, 2), (24, 3), (32, 4)])
+def test_a_slow_node_is_one_finding_with_its_ranks(job: Callable[..., Any], ranks: int, nodes: int) -> None:
+    """Also where it holds half of the job, so that every second rank is late."""
+    each = ranks // nodes
+    mine = list(range(each, 2 * each))
+    findings = judge(job(ranks=ranks, nodes=nodes, fault=late(mine)).batches())
+    assert [finding.state for finding in findings if finding.revision <= 2][-1] == "confirmed"
+    assert findings[0].last_step <= 90
+    assert len({finding.id for finding in findings}) == 1
+    for finding in findings:
+        assert (finding.kind, finding.nodes, finding.ranks) == ("straggler", ["node-1"], mine)
+        assert finding.cause == "worker_compute"
+        assert 57 <= finding.first_step <= 60
+    assert findings[-1].summary.startswith(f"Node node-1 (ranks {each}-{2 * each - 1}) works ")
+
+
+@pytest.mark.parametrize(
+    ("more", "cause"),
+    [
+        ({"data": 0.05}, "input_pipeline"),
+        ({"gc": 0.05}, "garbage_collection"),
+        ({"cpu_wait": 0.08}, "cpu_contention"),
+    ],
+)
+def test_its_cause_is_what_its_ranks_have_in_common(
+    job: Callable[..., Any], more: dict[str, float], cause: str
+) -> None:
+    """As of a rank: what the excess consists of."""
+    findings = judge(job(ranks=16, nodes=2, fault=late(range(8), **more)).batches())
+    assert {(finding.cause, *finding.nodes) for finding in findings} == {(cause, "node-0")}
+
+
+def test_what_it_costs_is_counted_once(job: Callable[..., Any]) -> None:
+    """As much as one rank that is as slow would cost."""
+    node = judge(job(ranks=32, nodes=4, fault=late(range(8, 16))).batches())[-1]
+    rank = judge(job(ranks=32, nodes=4, fault=late([8])).batches())[-1]
+    assert node.cost.lost_s == pytest.approx(rank.cost.lost_s, rel=0.1)
+
+
+def test_a_job_on_one_node_never_accuses_the_node(job: Callable[..., Any]) -> None:
+    """Its slow ranks are findings of their own, and where all are slow there is nobody to be late behind."""
+    findings = judge(job(ranks=8, nodes=1, fault=late([1, 2, 3])).batches())
+    assert {tuple(finding.ranks) for finding in findings} == {(1,), (2,), (3,)}
+    alike = judge(job(ranks=8, nodes=1, fault=late(range(8))).batches())
+    assert not [finding for finding in alike if finding.ranks]
+
+
+def test_half_of_the_nodes_are_told_one_by_one_and_more_are_nobody(job: Callable[..., Any]) -> None:
+    """As of ranks: most of a job is not late behind the rest of it."""
+    half = judge(job(ranks=16, nodes=4, fault=late(range(8))).batches())
+    assert {tuple(finding.nodes) for finding in half} == {("node-0",), ("node-1",)}
+    most = judge(job(ranks=16, nodes=4, fault=late(range(12))).batches())
+    assert not [finding for finding in most if finding.ranks]
+
+
+def test_nodes_of_one_rank_are_told_by_their_rank(job: Callable[..., Any]) -> None:
+    """The finding of the rank names the node already."""
+    findings = judge(job(ranks=4, nodes=4, fault=late([2])).batches())
+    assert {(tuple(finding.ranks), *finding.nodes) for finding in findings} == {((2,), "node-2")}
+    assert findings[0].summary.startswith("Rank 2 on node-2 works ")
+
+
+def test_a_minority_of_a_node_is_ranks(job: Callable[..., Any]) -> None:
+    """Three of eight are three findings: half of a node and less is not the node."""
+    findings = judge(job(ranks=32, nodes=4, fault=late([8, 9, 10])).batches())
+    assert {tuple(finding.ranks) for finding in findings} == {(8,), (9,), (10,)}
+
+
+def test_the_ranks_of_a_node_that_are_well_are_not_named(job: Callable[..., Any]) -> None:
+    """Six of eight late are the node's finding, with these six."""
+    findings = judge(job(ranks=32, nodes=4, fault=late(range(8, 14))).batches())
+    assert {tuple(finding.ranks) for finding in findings} == {tuple(range(8, 14))}
+    assert findings[-1].nodes == ["node-1"]
+
+
+def test_a_rank_that_was_slow_before_the_rest_of_its_node_is_told_to_be_part_of_it(job: Callable[..., Any]) -> None:
+    """Its episode ends in words that say whose finding goes on, and nothing is left open but the node's."""
+    alone = job(ranks=32, nodes=4, fault=late([9]), when=lambda step: step >= 40)
+    rest = job(ranks=32, nodes=4, fault=late(range(8, 16)), when=lambda step: step >= 100)
+    batches = [
+        *[one for one in alone.batches() if one.step[0] < 100],
+        *[one for one in rest.batches() if one.step[0] >= 100],
+    ]
+    findings = judge(batches)
+    ended = [finding for finding in findings if finding.ranks == [9]][-1]
+    assert ended.state == "recovered"
+    assert "is late with most of node node-1, whose own finding tells of it now" in ended.summary
+    assert [finding.nodes for finding in open_at_the_end(findings)] == [["node-1"]]
+    assert len(open_at_the_end(findings)[0].ranks) == 8
+
+
+def test_a_rank_that_stays_slow_when_its_node_is_well_again_is_a_finding_of_its_own(job: Callable[..., Any]) -> None:
+    """The node has recovered; the rank is told from there on."""
+    whole = job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=300)
+    after = job(ranks=32, nodes=4, fault=late([9]), steps=300)
+    batches = [
+        *[one for one in whole.batches() if one.step[0] < 150],
+        *[one for one in after.batches() if one.step[0] >= 150],
+    ]
+    findings = judge(batches)
+    node = [finding for finding in findings if len(finding.ranks) > 1]
+    assert (node[-1].state, len({finding.id for finding in node})) == ("recovered", 1)
+    assert "Node node-1 (ranks 8-15) is back among its peers" in node[-1].summary
+    assert [finding.ranks for finding in open_at_the_end(findings)] == [[9]]
+
+
+def test_a_small_fault_of_a_whole_node_is_found_where_no_rank_stands_out(job: Callable[..., Any]) -> None:
+    """The middle of eight noisy ranks is steadier than each of them."""
+    made: dict[str, Any] = {"noise": 0.08, "steps": 400, "seed": 3}
+    node = judge(job(ranks=32, nodes=4, fault=late(range(8, 16), backward=0.007), **made).batches())
+    assert {tuple(finding.nodes) for finding in node if finding.ranks} == {("node-1",)}
+    assert not judge(job(ranks=32, nodes=4, fault=late([9], backward=0.007), **made).batches())
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("ranks", "nodes", "noise"), [(4, 2, 0.05), (16, 2, 0.1), (32, 4, 0.2)])
+def test_nobody_is_named_in_a_healthy_job(
+    job: Callable[..., Any], ranks: int, nodes: int, noise: float, seed: int
+) -> None:
+    """Noise alone accuses no node."""
+    assert judge(job(ranks=ranks, nodes=nodes, noise=noise, seed=seed, steps=300).batches()) == []
+
+
+def test_a_slow_node_survives_a_restart_of_the_worker(job: Callable[..., Any]) -> None:
+    """Stored and restored after every message, the findings are the same."""
+    batches = list(job(ranks=16, nodes=2, fault=late(range(8)), steps=150).batches())
+    diagnosis, findings = JobDiagnosis(), []
+    for batch in batches:
+        diagnosis = JobDiagnosis.restore(diagnosis.snapshot())
+        findings += diagnosis.update(batch)
+    assert msgspec.json.encode(findings) == msgspec.json.encode(judge(batches))
+    assert findings
+
+
+def test_the_order_in_which_nodes_join_changes_nothing_but_the_order(job: Callable[..., Any]) -> None:
+    """Units are numbered as they are heard, and named by their names."""
+    batches = list(job(ranks=24, nodes=3, fault=late(range(8, 16))).batches())
+    turned = [batch for at in range(0, len(batches), 3) for batch in reversed(batches[at : at + 3])]
+    ids = [{(finding.id, finding.state) for finding in judge(each)} for each in (batches, turned)]
+    assert ids[0] == ids[1]
