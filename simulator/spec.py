@@ -160,9 +160,9 @@ class Spec:
         """What node ``number`` is called."""
         return self.node_names[number] if self.node_names else f"node-{number:04d}"
 
-    def switch_name(self, number: int) -> str:
+    def switch_name(self, number: int) -> str | None:
         """What the switch of node ``number`` is called."""
-        return f"switch-{number // self.nodes_a_switch}" if self.nodes_a_switch else ""
+        return f"switch-{number // self.nodes_a_switch}" if self.nodes_a_switch else None
 
     def steps_within(self, cells: int) -> int:
         """How many steps' work fits into ``cells`` numbers; one at least."""

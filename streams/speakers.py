@@ -106,5 +106,5 @@ def _decoded(told: Speakers) -> RankSpeakers:
         places(told.dp),
         places(told.tp),
         places(told.pp),
-        told.switch,
+        told.switch or "",
     )

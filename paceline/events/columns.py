@@ -32,7 +32,7 @@ class Speakers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     dp: Column | None = None
     tp: Column | None = None
     pp: Column | None = None
-    switch: Word = ""
+    switch: Word | None = None
 
 
 class Microbatches(msgspec.Struct, frozen=True, kw_only=True):

@@ -260,8 +260,13 @@ class Batcher:
             job.ready.append(Outgoing(OP, event))
 
     def _say_goodbye(self, job: _Job) -> None:
-        """All of this job's ranks have left: from now on silence says nothing."""
+        """All of this job's ranks have left: from now on silence says nothing. The last rows say so, if there are any."""
         job.leaving = False
+        for at in reversed(range(len(job.ready))):
+            topic, event = job.ready[at]
+            if topic is OP:
+                job.ready[at] = Outgoing(OP, msgspec.structs.replace(event, ended=True))
+                return
         _, fields = job.told.take(math.inf, min(hello.started_s for hello in job.hello.values()))
         told = {"now_s": max(job.ended_s or 0.0, 0.0), "ended": True, "lost": job.lost}
         event = StepTimings(**self._head(job, OP), **(fields | told), speakers=_speakers(job, job.hello))
@@ -342,7 +347,7 @@ def _speakers(job: _Job, ranks: Iterable[int]) -> Speakers:
         dp=_places([one.dp for one in hello]),
         tp=_places([one.tp for one in hello]),
         pp=_places([one.pp for one in hello]),
-        switch=next((one.labels[SWITCH] for one in hello if SWITCH in one.labels), "")[:LONGEST_WORD],
+        switch=next((one.labels[SWITCH][:LONGEST_WORD] for one in hello if SWITCH in one.labels), None),
     )
 
 

@@ -69,6 +69,24 @@ def test_labels_carry_what_schedulers_say_and_nothing_else() -> None:
     assert labels == {"slurm_job_name": "x" * 200, "kubernetes_namespace": "ml"}
 
 
+@pytest.mark.parametrize(
+    ("address", "pattern", "switch"),
+    [
+        ("core.leaf2.node17", "switch.switch.node", "leaf2"),
+        ("block3.node17", "block.node", "block3"),
+        ("node17", "node", None),
+        ("core.leaf2.node17", "switch.node", None),
+        ("core.leaf2", "switch.switch", None),
+        (".node17", "switch.node", None),
+        ("s" * 999 + ".n", "switch.node", "s" * 200),
+    ],
+)
+def test_the_switch_is_the_nearest_that_slurm_names(address: str, pattern: str, switch: str | None) -> None:
+    """Where its topology plugin knows the network; what does not fit together names nothing."""
+    labels = labels_of({"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern})
+    assert labels.get("switch") == switch
+
+
 @pytest.mark.parametrize("command", [["torchrun", "a b/träin.py", "x"], ["./run me"], [""], []])
 def test_a_made_up_name_is_plain_text(command: list[str]) -> None:
     """It becomes part of keys and addresses: no slash, no blank."""

@@ -301,8 +301,10 @@ def test_without_phases_there_are_no_steps():
     seqs = sorted(seq for event in events for seq in numbers(event.seq)[numbers(event.rank) == 0])
     assert seqs == list(range(30 * 3 + 3))
     beside = of(messages, StepTimings)
-    assert all(event.links is not None and event.collectives is None and not event.rank.data for event in beside)
-    assert len(beside) == len(events)
+    assert [event.ended for event in beside] == [False] * (len(beside) - 1) + [True]
+    assert all(event.collectives is None and not event.rank.data for event in beside)
+    assert all(event.links is not None for event in beside[:-1])
+    assert len(beside) == len(events) + 1
 
 
 @pytest.mark.parametrize("text", ["melt:rank=1", "compute:rank=x", "gc:size=0", "gc:rank=1,from=9,to=3", "cpu:speed=1"])
@@ -359,3 +361,29 @@ def test_a_life_that_cannot_be_is_refused(wrong):
     """Ranks that are not there, factors and shares out of range, and points out of order."""
     with pytest.raises(SpecError):
         Spec(**wrong)
+
+def test_a_fault_on_a_node_or_switch_is_on_all_its_ranks():
+    """The last node may have fewer, and the last switch fewer nodes."""
+    shape = {"ranks": 20, "ranks_a_node": 4, "nodes_a_switch": 2}
+    assert Spec(faults=(parse("compute:node=1"),), **shape).faults[0].ranks == (4, 5, 6, 7)
+    assert Spec(faults=(parse("compute:switch=2"),), **shape).faults[0].ranks == (16, 17, 18, 19)
+    assert Spec(faults=(parse("compute:node=0,rank=5"),), **shape).faults[0].ranks == (0, 1, 2, 3, 5)
+    for text in ("compute:node=5", "compute:switch=3"):
+        with pytest.raises(SpecError, match="nodes run from 0 to 4"):
+            Spec(faults=(parse(text),), **shape)
+    with pytest.raises(SpecError, match="say how many nodes"):
+        Spec(ranks=16, faults=(parse("compute:switch=0"),))
+
+
+def test_a_silent_node_tells_nothing_while_it_lasts_not_even_goodbye():
+    """All train on, and nobody is any slower."""
+    faults = (parse("silent:node=1,from=10,to=19"), parse("silent:node=2,from=10"))
+    job, messages = run(ranks=12, ranks_a_node=4, steps=30, faults=faults)
+    told = {name: [one.time_s for one in messages if one.event.node == f"node-000{name}"] for name in range(3)}
+    ends = job.spec.began_s + job.left
+    assert not [at for at in told[1] if ends[9] <= at < ends[19]]
+    assert [at for at in told[1] if at >= ends[19]]
+    assert max(told[2]) < ends[9] <= max(told[0])
+    goodbyes = {event.node for event in of(messages, StepTimings) if event.ended}
+    assert goodbyes == {"node-0000", "node-0001"}
+    assert [(truth.kind, truth.lost_s) for truth in job.truth().faults] == [("node_silent", 0.0)] * 2

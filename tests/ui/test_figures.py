@@ -1,3 +1,4 @@
+import msgspec
 import numpy as np
 
 from ui import figures
@@ -19,6 +20,16 @@ def test_a_finding_is_marked_on_its_rank_and_steps(played):
     """The box lies on row 2 from the first step of the finding to its last."""
     (box,) = drawn(played.view("default", "demo")).layout.shapes
     assert (box.x0, box.x1, box.y0, box.y1) == (59.5, 99.5, 1.5, 2.5)
+
+
+def test_a_finding_on_a_node_is_one_box_a_run_of_its_ranks(played):
+    """With one label each, not one a rank."""
+    view = played.view("default", "demo")
+    wide = [tuple(msgspec.structs.replace(one, ranks=[0, 1, 3]) for one in episode) for episode in view.episodes]
+    ratio = against_median(own_time(view.step_s, view.waiting_s))
+    figure = figures.heatmap(view.steps, ratio, wide, slow_first=False)
+    assert [(box.y0, box.y1) for box in figure.layout.shapes] == [(-0.5, 1.5), (2.5, 3.5)]
+    assert len(figure.layout.annotations) == 2
 
 
 def test_the_mark_follows_its_rank_when_the_slowest_come_first(played):

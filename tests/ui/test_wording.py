@@ -88,3 +88,14 @@ def test_every_kind_and_cause_has_words():
     """What the contract can say, the page can."""
     assert set(wording.KINDS) == set(get_args(FindingKind))
     assert set(CAUSE_WORDS) == set(get_args(Cause))
+
+
+def test_a_finding_on_a_node_or_switch_says_so_with_its_ranks(played):
+    """One rank is a rank."""
+    ((rank, *_),) = played.view("default", "demo").episodes
+    several = msgspec.structs.replace(rank, ranks=[8, 9, 10, 12], nodes=["gpu-1"])
+    assert wording.verdict(several).startswith("Straggler: node gpu-1 (ranks 8-10, 12), ")
+    switch = msgspec.structs.replace(several, nodes=["gpu-1", "gpu-2"], group="switch leaf-2")
+    assert wording.subject(switch) == "switch leaf-2 (ranks 8-10, 12)"
+    silent = msgspec.structs.replace(several, kind="node_silent", cause="unknown", ranks=[8])
+    assert wording.verdict(silent) == "A node has fallen silent: node gpu-1 (rank 8)"

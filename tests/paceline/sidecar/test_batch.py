@@ -169,6 +169,49 @@ def test_attempts_of_a_job_are_numbered_apart() -> None:
     assert len({item.event.producer for item in sent}) == 2
 
 
+def test_a_job_whose_ranks_have_left_says_goodbye_once() -> None:
+    """With its last rows, or in a message of its own; a rank that comes again may leave again."""
+    batcher, key = joined()
+    batcher.tick(0.0)
+    for rank in (0, 1):
+        batcher.update(key, rank, report([0, 1]))
+        batcher.leave(key, rank, 2.0)
+    assert [event["ended"] for event in told(batcher.tick(2.0))] == [True]
+    batcher.join(hello(0))
+    batcher.tick(3.0)
+    batcher.leave(key, 0, 4.0)
+    (alone,) = told(batcher.tick(4.0))
+    assert (alone["ended"], alone["rank"], alone["now_s"], alone["speakers"]["ranks"]) == (True, [], 4.0, [0, 1])
+    assert told(batcher.end(5.0)) == []
+
+
+def test_a_job_whose_ranks_stay_says_no_goodbye() -> None:
+    """Until the sidecar ends."""
+    batcher, key = joined()
+    batcher.update(key, 0, report([0, 1]))
+    batcher.leave(key, 0, 1.0)
+    assert not any(event["ended"] for event in told(batcher.tick(1.0)))
+    assert [event["ended"] for event in told(batcher.end(2.0))] == [True]
+
+
+def test_it_is_quiet_where_no_message_of_steps_went_out_since_it_was_asked() -> None:
+    """Then it may be told that its ranks are there."""
+    batcher, key = joined()
+    batcher.tick(0.0)
+    assert [batcher.quiet(key), batcher.quiet(key)] == [False, True]
+    batcher.update(key, 0, report([0, 1]))
+    batcher.tick(1.0)
+    assert [batcher.quiet(key), batcher.quiet(key)] == [False, True]
+
+
+def test_the_switch_of_the_node_is_told_with_its_ranks() -> None:
+    """As the scheduler's labels name it."""
+    batcher = Batcher(Origin("default", "n1", "p"))
+    key = batcher.join(hello(0, labels={"switch": "leaf2"}))
+    batcher.update(key, 0, report([0]))
+    assert told(batcher.end(1.0))[0]["speakers"]["switch"] == "leaf2"
+
+
 def test_a_rank_that_names_no_job_gets_the_fallback() -> None:
     """The name that ``paceline run`` made up, or one made of the node's."""
     assert Batcher(ORIGIN, "made-up").join(hello(0, job="")) == ("made-up", 0)

@@ -200,6 +200,21 @@ def test_a_rank_that_stands_in_a_collective_is_told(sidecar: Sidecar, until: Cal
     speaker.close()
 
 
+def test_a_rank_that_ends_no_step_for_seconds_is_told_to_be_there_and_then_to_have_left(
+    sidecar: Sidecar, until: Callable[..., bool]
+) -> None:
+    """Compiling, or evaluating alone: a node that says nothing at all is one that has fallen silent."""
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    until(lambda: Path(sidecar.recording).exists() and bool(sidecar.recorded(StepTimings)))
+    (first, *_) = sidecar.recorded(StepTimings)
+    assert (first.open, first.rank.data, first.ended) == ([], b"", False)
+    assert wire.readable(first)["speakers"]["ranks"] == [0]
+    speaker.close()
+    sidecar.end()
+    assert [event.ended for event in sidecar.recorded(StepTimings)][-1]
+
+
 def test_rows_come_with_what_the_node_did_to_the_rank(sidecar: Sidecar, until: Callable[..., bool]) -> None:
     """Once a second; what this machine does not measure is None."""
     speaker = sidecar.speaker()

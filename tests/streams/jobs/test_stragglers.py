@@ -6,7 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from paceline.events import Finding
+from simulator.fault import parse
+from simulator.job import Job
+from simulator.spec import Spec
 from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.processor import Processor
+from streams.routes import ROUTES
 
 SLOW = {"forward": 0.03, "backward": 0.06}
 
@@ -32,13 +38,13 @@ def test_a_slow_node_is_one_finding_with_its_ranks(job: Callable[..., Any], rank
     each = ranks // nodes
     mine = list(range(each, 2 * each))
     findings = judge(job(ranks=ranks, nodes=nodes, fault=late(mine)).batches())
-    assert [finding.state for finding in findings if finding.revision <= 2][-1] == "confirmed"
+    assert "confirmed" in [finding.state for finding in findings[:2]]
     assert findings[0].last_step <= 90
     assert len({finding.id for finding in findings}) == 1
     for finding in findings:
         assert (finding.kind, finding.nodes, finding.ranks) == ("straggler", ["node-1"], mine)
         assert finding.cause == "worker_compute"
-        assert 57 <= finding.first_step <= 60
+        assert 57 <= finding.first_step <= 62
     assert findings[-1].summary.startswith(f"Node node-1 (ranks {each}-{2 * each - 1}) works ")
 
 
@@ -166,3 +172,78 @@ def test_the_order_in_which_nodes_join_changes_nothing_but_the_order(job: Callab
     turned = [batch for at in range(0, len(batches), 3) for batch in reversed(batches[at : at + 3])]
     ids = [{(finding.id, finding.state) for finding in judge(each)} for each in (batches, turned)]
     assert ids[0] == ids[1]
+
+
+def simulated(fault: str, **shape: Any) -> tuple[list[Any], Job]:
+    """The findings in a made-up job, and the job."""
+    job = Job(Spec(ranks=32, steps=110, faults=(parse(fault),), **shape))
+    processor = Processor()
+    return [
+        found
+        for message in job.messages()
+        if message.topic.name in ROUTES
+        for _, found in processor.update(message.topic, message.event)
+        if isinstance(found, Finding)
+    ], job
+
+
+def test_a_slow_switch_is_one_finding_with_its_nodes_and_ranks() -> None:
+    """Two of four nodes hang from it: no node is told beside it."""
+    findings, _ = simulated("compute:switch=1,size=0.3,from=50", nodes_a_switch=2)
+    assert {(finding.group, tuple(finding.nodes)) for finding in findings} == {
+        ("switch switch-1", ("node-0002", "node-0003"))
+    }
+    assert findings[-1].ranks == list(range(16, 32))
+    assert findings[-1].summary.startswith("Switch switch-1 (ranks 16-31) works ")
+
+
+def test_one_slow_node_of_a_switch_is_the_node() -> None:
+    """Half of the switch, and so not most of it."""
+    findings, _ = simulated("compute:node=2,size=0.3,from=50", nodes_a_switch=2)
+    assert {(finding.group, tuple(finding.nodes)) for finding in findings} == {(None, ("node-0002",))}
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"tp": 8, "pp": 4, "microbatches": 8},
+        {"tp": 2, "pp": 2, "microbatches": 4},
+        {"tp": 2, "pp": 8, "dp": 2, "microbatches": 16},
+    ],
+)
+def test_a_slow_node_of_a_pipeline_is_told(shape: dict[str, Any]) -> None:
+    """A whole stage on one node, compared with its own past; a part of a stage; several stages on a node."""
+    findings, _ = simulated("compute:node=2,size=0.3,from=50", **shape)
+    assert {tuple(finding.nodes) for finding in findings if finding.ranks} == {("node-0002",)}
+    assert findings[-1].ranks == list(range(16, 24))
+
+
+def test_a_throttled_node_is_told_as_such() -> None:
+    """What most of its devices went through is what it is slow by."""
+    findings, _ = simulated("throttle:node=1,size=0.3,from=50")
+    assert {(finding.cause, len(finding.ranks)) for finding in findings} == {("throttling", 8)}
+
+
+def test_the_node_of_a_job_without_phases_is_told_by_lateness() -> None:
+    """In the group in which it comes late."""
+    findings, _ = simulated("compute:node=1,size=0.3,from=50", phases=False)
+    assert {(finding.kind, finding.group, tuple(finding.nodes)) for finding in findings} == {
+        ("straggler", "world", ("node-0001",))
+    }
+    assert findings[-1].ranks == list(range(8, 16))
+
+
+def test_a_dead_node_is_silent_and_missing_from_the_hang() -> None:
+    """Two findings that name the same ranks."""
+    silent, hang = parse("silent:node=1,from=60"), parse("hang:node=1,from=60,seconds=70")
+    job, processor = Job(Spec(ranks=32, steps=110, faults=(silent, hang))), Processor()
+    findings = [
+        found
+        for message in job.messages()
+        if message.topic.name in ROUTES
+        for _, found in processor.update(message.topic, message.event)
+        if isinstance(found, Finding)
+    ]
+    confirmed = {finding.kind: finding for finding in findings if finding.state == "confirmed"}
+    assert set(confirmed) == {"node_silent", "hang"}
+    assert confirmed["node_silent"].ranks == confirmed["hang"].ranks == list(range(8, 16))

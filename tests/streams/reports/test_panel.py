@@ -1,9 +1,11 @@
 """The panel that closes a run: words over a summary, and nothing made up."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from paceline import columns, topics
+from paceline import columns, topics, wire
 from paceline.events import JobDescribed, ProbeCost
 from streams.processor import Processor
 from streams.reports.panel import panel
@@ -146,3 +148,28 @@ def test_ranks_that_only_tell_how_they_are_set_up_were_not_compared(panel_of, ma
     text = panel_of(msgspec.structs.replace(event, **rows))
     assert "not enough to judge: no steps and no collectives were heard" in text
     assert "nobody holds this job back" not in text
+
+
+def test_a_slow_node_is_named_with_its_ranks(panel_of, make_training, found):
+    """And not the first of them."""
+    node = msgspec.structs.replace(
+        found, kind="straggler", state="confirmed", ranks=[2, 3], nodes=["n1"], group=None, cause="worker_compute"
+    )
+    text = panel_of(*make_training(ranks=4, seconds=5), node)
+    assert "  Verdict  node n1 (ranks 2-3) held the job back, steps " in text
+
+
+def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_training, found):
+    """Not all were."""
+    silent = msgspec.structs.replace(found, kind="node_silent", state="confirmed", ranks=[2, 3], nodes=["n1"])
+    text = panel_of(*make_training(ranks=4, seconds=5), silent)
+    assert "  Verdict  node silent (confirmed): " in text
+    assert "nobody holds this job back" not in text
+
+
+@pytest.fixture
+def found():
+    """A finding on the made-up job, of an earlier version."""
+    released = Path(__file__).parents[2] / "paceline" / "golden" / "v1.5" / "Finding.json"
+    finding = wire.decode(topics.FINDING, released.read_bytes())
+    return msgspec.structs.replace(finding, cluster="c", job="job", attempt=0, first_step=20, last_step=30)
