@@ -161,8 +161,8 @@ class Units:
             name: taken(getattr(cells, name)) for name in ("own", "peers", "base", "wait", "waited", "parts")
         }
         if cells.total.size:
-            arrays |= {name: taken(getattr(cells, name)) for name in ("unshared", "total", "seconds")}
-        return tick._replace(**{"unshared": np.empty(0), **arrays})
+            arrays |= {name: taken(getattr(cells, name)) for name in ("unshared", "served", "total", "seconds")}
+        return tick._replace(**{"unshared": np.empty(0), "served": np.empty(0), **arrays})
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
