@@ -46,6 +46,11 @@ check: env  ## while you work: lint and the tests that need no broker, browser o
 quick-tests:
 	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) $(WORKERS) $(ARGS)
 
+.PHONY: wheel
+wheel: env  ## what is installed elsewhere: dist/paceline-VERSION-py3-none-any.whl
+	@rm -f dist/paceline-*.whl
+	@$(BIN)/hatchling build -t wheel -d dist
+
 # It runs where nothing of ours is installed: with that Python's PyTorch, and with .wheels where that lacks the rest.
 .PHONY: test-gpu
 test-gpu:  ## every prediction about the probe on a GPU, in eight minutes (PYTHON=python3 ARGS='--cpu', '--write')

@@ -7,13 +7,13 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/paceline-wheel.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 uv=$(command -v uv || echo "$checkout/.paceline/uv/bin/uv")
-echo "wheel-test.sh: building the wheel" >&2
-"$uv" build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir "$work/dist" .
+make --no-print-directory wheel >&2
+wheel=$(echo "$checkout"/dist/paceline-*.whl)
 "$uv" venv --quiet --python .venv/bin/python "$work/venv"
 # The lock is what .venv holds; a path file sees its packages and not its editable install.
 locked=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "$locked" >"$("$work/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/locked.pth"
-"$uv" pip install --quiet --python "$work/venv/bin/python" --no-deps "$work"/dist/*.whl
+"$uv" pip install --quiet --python "$work/venv/bin/python" --no-deps "$wheel"
 
 # An image holds its own lock and the wheel, nothing else: each service must start with that.
 declare -A command=([collectors]=collect [streams]=streams [forecaster]=forecaster [ui]=ui)
@@ -22,7 +22,7 @@ starts() { # service: its own environment, in which its command explains itself 
   local service=$1
   "$uv" venv --quiet --python .venv/bin/python "$work/$service"
   "$uv" pip sync --quiet --python "$work/$service/bin/python" --require-hashes "deploy/requirements/$service.lock"
-  "$uv" pip install --quiet --python "$work/$service/bin/python" --no-deps "$work"/dist/*.whl
+  "$uv" pip install --quiet --python "$work/$service/bin/python" --no-deps "$wheel"
   cd "$work"
   "$service/bin/paceline" "${command[$service]}" --help >/dev/null
   "$service/bin/paceline" topics --help >/dev/null
