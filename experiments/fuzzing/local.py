@@ -23,7 +23,7 @@ from paceline.sidecar.nccl_inspector import NcclInspector
 from paceline.sidecar.rank_rows import PARTS, StepRow
 from paceline.sidecar.server import Sidecar
 from paceline.training import marks
-from paceline.training.messages import Bye, Hello, LinkReport, Marks, encoder
+from paceline.training.messages import Bye, Hello, LinkReport, Marks, encode
 from paceline.visible import visible
 
 from .target import Target
@@ -145,7 +145,7 @@ def _rank() -> list[bytes]:
         (95, marks.GC_STOP, None),
     ]
     told = Marks(marks=found, offset_ns=10**18, link=LinkReport(2, 0.001, 3), lost=1)  # type: ignore[arg-type]
-    messages = [encoder.encode(one) for one in (_HELLO, told, told, Bye(ended_s=2.0))]
+    messages = [encode(one) for one in (_HELLO, told, told, Bye(ended_s=2.0))]
     return [b"".join(_LENGTH.pack(len(one)) + one for one in messages)]
 
 

@@ -28,7 +28,6 @@ from paceline.events.base import (
 )
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
 from paceline.events.columns import (
-    MOST_LEFT_OUT,
     CollectiveCalls,
     CollectiveSums,
     Column,
@@ -65,7 +64,6 @@ from paceline.events.training import (
     OP_INDEX,
     OPS,
     OVERLAYS,
-    PHASES,
     STEP,
     JobDescribed,
     OpTimings,
@@ -77,6 +75,7 @@ from paceline.events.training import (
     RankPlace,
 )
 from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, JobWindow, RankWindow, Window
+from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
     "CAUSE_WORDS",

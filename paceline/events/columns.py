@@ -8,8 +8,6 @@ from paceline.events.base import Accounted, Produced, Seconds, Time, Whole, Word
 from paceline.events.collectives import OpenCollective
 from paceline.events.training import RankBreakdown, RankFacts
 
-#: Steps that a rank leaves out on purpose between two that it tells, at most.
-MOST_LEFT_OUT = 63
 #: Signed or unsigned whole numbers or floating point ones, and the bytes of each: numpy's names without the ``<``.
 ColumnType = Literal["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8"]
 

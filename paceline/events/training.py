@@ -5,25 +5,9 @@ from typing import Literal
 import msgspec
 
 from paceline.events.base import Accounted, CountOrNone, Index, Number, Produced, Rank, Seconds, Time, Whole, Word
+from paceline.phases import PHASES
 
-#: Phases of a training iteration: disjoint, and they add up to the step.
-#: ``prepare`` is the time right before a forward that no loader accounts for: hand-made batches, collation, copies to
-#: the device. ``communication`` is time in which the training thread (or CUDA stream) stood waiting for other ranks.
-#: ``idle`` is time in which the rank's device had no kernel, though its data was there: it waited for its host. Only
-#: what tells of a device's time has it, as a profiler's trace does.
-PHASES = (
-    "data",
-    "prepare",
-    "forward",
-    "backward",
-    "optimizer",
-    "communication",
-    "evaluation",
-    "checkpoint",
-    "other",
-    "idle",
-)
-#: Time inside the phases above: Python's collector running, the thread runnable but without a processor, and the device
+#: Time inside phases: Python's collector running, the thread runnable but without a processor, and the device
 #: (the CUDA stream) with nothing left to do until its host launched more. Only what tells of a device's time has that.
 OVERLAYS = ("gc", "cpu_wait", "host_bound")
 #: The row that closes a step: its start and whole duration.

@@ -6,10 +6,8 @@ calls decides where they go. A rank's rows stay in the order in which it measure
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
-
-import msgspec
 
 from paceline import columns, wire
 from paceline.events import (
@@ -119,7 +117,7 @@ class Batcher:
             self._close_steps(job)
             job.told = NodeSteps(phases=job.told.phases)
         # PyTorch spells a GPU of AMD's as nobody else does.
-        job.hello[hello.rank] = msgspec.structs.replace(hello, device=canonical(hello.device) or hello.device)
+        job.hello[hello.rank] = replace(hello, device=canonical(hello.device) or hello.device)
         job.alive.add(hello.rank)
         job.described, job.ended_s, job.leaving = False, None, False
         return key

@@ -4,8 +4,7 @@ Rule of this file: pure, and safe from whatever a rank sends: marks that cannot 
 """
 
 import math
-
-import msgspec
+from dataclasses import replace
 
 from paceline.events import MOST_LEFT_OUT
 from paceline.sidecar.open_collectives import OpenCollectives
@@ -98,7 +97,7 @@ class MarkDecoder:
         marks, place = told[0]
         repeated = max(self._timeline.fed, self._repeated) - marks
         open_before = sum(1 for one in self._collectives.open() if one.start < place.start_ns)
-        place = msgspec.structs.replace(place, repeated=repeated, told=max(told[-1][1].step, self._told))
+        place = replace(place, repeated=repeated, told=max(told[-1][1].step, self._told))
         return Settled(marks=marks, place=place, lost=self.lost, open=open_before)
 
     def open(self, before_s: float) -> list[tuple[Collective, float]]:

@@ -6,8 +6,8 @@ Rule of this file: pure. Ranks whose connections no longer fit into a message st
 import math
 
 from paceline import columns
-from paceline.events import LinkColumns, PeerLink
-from paceline.training.messages import LinkReport
+from paceline.events import LinkColumns
+from paceline.training.messages import LinkReport, Peer
 
 #: Connections of one rank that are told, the busiest first; of one message.
 MOST_PEERS = 64
@@ -31,7 +31,7 @@ class Links:
     def take(self) -> LinkColumns | None:
         """As many as fit into a message; None where there is none."""
         samples: dict[int, LinkReport] = {}
-        peers: list[tuple[int, PeerLink]] = []
+        peers: list[tuple[int, Peer]] = []
         for rank in sorted(self._samples):
             if len(peers) > MOST_CONNECTIONS - MOST_PEERS:
                 break
@@ -40,7 +40,7 @@ class Links:
         return _columns(samples, peers) if samples else None
 
 
-def _columns(samples: dict[int, LinkReport], peers: list[tuple[int, PeerLink]]) -> LinkColumns:
+def _columns(samples: dict[int, LinkReport], peers: list[tuple[int, Peer]]) -> LinkColumns:
     told = samples.values()
     rated = [_number(one.rated_bytes_per_s) for one in told]
     return LinkColumns(

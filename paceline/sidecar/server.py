@@ -13,10 +13,9 @@ import selectors
 import socket
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
-
-import msgspec
 
 from paceline.command_rules import job_target
 from paceline.events import OpenCollective
@@ -26,10 +25,11 @@ from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.interfaces import Interfaces
 from paceline.sidecar.nccl_inspector import NcclInspector
+from paceline.sidecar.rank_messages import NotAMessageError, OtherProtocolError, decode, encode_settled
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
 from paceline.terminal import say
-from paceline.training.messages import LEARNED, MOST_HELLOS, Bye, Hello, Marks, Settled, decoder, encoder
+from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks, Settled
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
 MOST_BYTES = 1024 * 1024
@@ -56,6 +56,8 @@ class _Rank:
         self.hellos = 1
         self.job: tuple[str, int] | None = None
         self.decoder = MarkDecoder()
+        #: Whether it speaks another version's protocol.
+        self.foreign = False
         #: What has left our hands, and what the rank knows of it.
         self.passed_on: Settled | None = None
         self.told: Settled | None = None
@@ -118,6 +120,7 @@ class Sidecar:
         self._word = b""
         self._empty_since = time.monotonic() + FIRST_RANK_S - LAST_RANK_S
         self.dropped_connections = 0
+        self._foreign_told = False
         self._look_at = 0.0
         self._stand_at = 0.0
 
@@ -201,7 +204,7 @@ class Sidecar:
             settled = None if rows else rank.decoder.settled(held_from)
             if settled is not None:
                 before = rank.told.lost if rank.told is not None else 0
-                rank.passed_on = msgspec.structs.replace(settled, lost=before) if lost else settled
+                rank.passed_on = replace(settled, lost=before) if lost else settled
         if all(sink.settled() for sink in self._sinks):
             for connection, rank in self._ranks.items():
                 self._tell(connection, rank)
@@ -211,7 +214,7 @@ class Sidecar:
         if rank.passed_on is None or rank.passed_on == rank.told:
             return
         with contextlib.suppress(OSError):  # It has gone, or does not listen: nobody waits for it.
-            connection.send(encoder.encode(rank.passed_on))
+            connection.send(encode_settled(rank.passed_on))
             rank.told = rank.passed_on
 
     def _deserted(self) -> bool:
@@ -249,9 +252,14 @@ class Sidecar:
 
     def _understand(self, rank: _Rank, data: bytes) -> bool:
         """Take one message; whether it was one."""
+        if rank.foreign:
+            return True
         try:
-            message = decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            message = decode(data)
+        except OtherProtocolError as error:
+            self._pass_over(rank, error.spoken)
+            return True
+        except NotAMessageError:
             return False
         if isinstance(message, Hello):
             return self._greet(rank, message)
@@ -269,6 +277,16 @@ class Sidecar:
             self._leave(rank)
         return True
 
+    def _pass_over(self, rank: _Rank, spoken: int) -> None:
+        """A rank of another version is told of once, and its words pass unread: hung up on, it would come again."""
+        rank.foreign = rank.job is None
+        if not self._foreign_told:
+            self._foreign_told = True
+            say(
+                f"ranks run another version of Paceline (protocol {spoken}, here {PROTOCOL}) and go untimed: install "
+                "this version for the Python that trains, or none there; training goes on"
+            )
+
     def _greet(self, rank: _Rank, hello: Hello) -> bool:
         """Take a hello; another on the same connection is the same rank, which knows more of itself by now."""
         if not math.isfinite(hello.started_s):
@@ -281,7 +299,7 @@ class Sidecar:
             return True
         rank.hellos += 1
         learned = {name: getattr(hello, name) for name in LEARNED}
-        if rank.hellos > MOST_HELLOS or msgspec.structs.replace(rank.hello, **learned, place=None) != hello:
+        if rank.hellos > MOST_HELLOS or replace(rank.hello, **learned, place=None) != hello:
             return False
         self._batcher.learn(rank.job, hello)
         return True

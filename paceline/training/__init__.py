@@ -14,6 +14,8 @@ script.
             training.step()
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 

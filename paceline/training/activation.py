@@ -5,6 +5,8 @@ the import hook of ``bootstrap/sitecustomize.py`` for each of ``MODULES``; ``act
 imported already.
 """
 
+from __future__ import annotations
+
 import sys
 from typing import Any
 

@@ -15,6 +15,8 @@ A mark is recorded on the current stream of the device trained on, whichever dev
 which forward, backward and optimizer begin is the one that computes; time on another one is nobody's waiting.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -69,7 +71,7 @@ class DeviceClock:
         if stamped is not None:
             self._probe.ring.append(stamped)
 
-    def stamp(self, kind: int, payload: Any = None) -> "Mark | None":
+    def stamp(self, kind: int, payload: Any = None) -> Mark | None:
         """The mark that ``mark`` would write down; None where the device is lost."""
         probe = self._probe
         try:
@@ -106,7 +108,7 @@ class DeviceClock:
         else:
             self._probe.ring.append((self._now(), kind, payload))
 
-    def side(self) -> "int | None":
+    def side(self) -> int | None:
         """The calling thread's current stream by its number, where it is another than the one that computes."""
         if self._computes is None or self._probe.captures.graphs:
             return None

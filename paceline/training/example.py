@@ -6,6 +6,8 @@ Rule of this file: an ordinary script, as a user would write it. It does not kno
 after the warm-up is in ``example_faults``.
 """
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys

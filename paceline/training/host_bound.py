@@ -10,6 +10,8 @@ Waiting for other ranks, or for a checkpoint to be written, is neither. A mark w
 being captured) ends what was counted so far: the stretch across it is nobody's. A step with few marks is not told.
 """
 
+from __future__ import annotations
+
 from paceline.training.marks import (
     BACKWARD,
     CHECKPOINT,

@@ -6,6 +6,8 @@ the descriptors are listed now and then, and asking the kernel about one of them
 the rendezvous store is no link between ranks and is left out where its port is known.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 import stat
@@ -13,8 +15,7 @@ import struct
 from collections.abc import Collection
 from typing import NamedTuple
 
-from paceline.events import PeerLink
-from paceline.training.messages import LinkReport
+from paceline.training.messages import LinkReport, Peer
 
 #: Offsets into Linux's ``struct tcp_info``: 8 bytes of flags, then 32-bit fields; the data segments in and out, which
 #: kernels before 4.6 do not have, lie further back.
@@ -66,7 +67,7 @@ class TcpLinks:
         smallest = min(link.rtt_us for link in links) / 1e6
         return LinkReport(len(links), smallest, sum(link.retransmits for link in links), peers)
 
-    def _busy(self, links: list[_Connection]) -> list[PeerLink]:
+    def _busy(self, links: list[_Connection]) -> list[Peer]:
         before, self._before = self._before, {(c.local, c.remote): (c.received, c.sent) for c in links}
         busy = []
         for link in links:
@@ -77,7 +78,7 @@ class TcpLinks:
             if max(new, mine) >= BUSY_SEGMENTS:
                 # Only who sends measures the round trip; the receiver's tells that this end is its own.
                 rtt_s = link.rtt_us / 1e6 if mine >= BUSY_SEGMENTS else None
-                busy.append((new + mine, PeerLink(local=link.local, remote=link.remote, rtt_s=rtt_s)))
+                busy.append((new + mine, Peer(local=link.local, remote=link.remote, rtt_s=rtt_s)))
         busy.sort(key=lambda pair: -pair[0])
         return [peer for _, peer in busy[:MOST_PEERS]]
 

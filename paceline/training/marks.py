@@ -7,7 +7,7 @@ payload)``, with a device event as a fourth entry where the time has still to be
 ``LEAVE`` opens the span of that phase and ``LEAVE + kind`` closes it; the rest are instants.
 """
 
-from paceline.events import PHASES
+from paceline.phases import PHASES
 
 DATA, PREPARE, FORWARD, BACKWARD, OPTIMIZER, COMMUNICATION, EVALUATION, CHECKPOINT, OTHER = range(PHASES.index("idle"))
 #: Time at the top level that no span accounts for; what follows decides which phase it was.

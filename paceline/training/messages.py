@@ -1,24 +1,42 @@
-"""What a rank and the sidecar of its node tell each other: MessagePack over a local SEQPACKET socket.
+"""What a rank and the sidecar of its node tell each other over a local SEQPACKET socket.
 
 The rank tells what it wrote down; the sidecar answers how much of it is safe, so that what died with a sidecar can be
-sent to the next. It stands with ``marks`` on the user's side, for that process may
-import nothing of the node's; the two are all that the sidecar imports from here (import-linter holds it).
+sent to the next. It stands with ``marks`` on the user's side, for that process may import nothing of the node's; the
+two are all that the sidecar imports from here (import-linter holds it).
 
-Rule of this file: data and its codec only. It is read by a process that must survive anything, so it holds no pickle
-and every message decodes into one of these structs or raises.
+Rule of this file: data and how a rank writes it, by the standard library alone, for the training process need not have
+anything else. What may be in it, the reader says (``paceline.sidecar.rank_messages``): names of bounded numbers in
+annotations are for that reader and for the type checker, and nothing here ever looks them up.
+
+A message is one byte that tells its kind and a body: JSON, but for marks, whose times and kinds are raw columns.
 """
 
-from typing import Annotated, NamedTuple
+from __future__ import annotations
 
-import msgspec
+import json
+import struct
+from array import array
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from paceline.events import Count, CountOrNone, Number, PeerLink, Rank, Seconds, Time, Whole
+if TYPE_CHECKING:
+    from paceline.events import Count, CountOrNone, Number, Rank, Seconds, Time, Whole
 
+    StepNumber = int
+
+#: Another number, another language: a sidecar says so once of ranks whose Paceline speaks another, and times them not.
+PROTOCOL = 1
 #: More steps follow the last that a rank tells, and each has to fit into an event.
 MOST_STEPS = 2**40
 
+HELLO, MARKS, BYE = b"h", b"m", b"b"
+#: Of marks, before their times (``q``), their kinds (``B``) and JSON of the rest: how many, their offset, those lost,
+#: whether on a device. Both ends are on one machine, so numbers are as that has them.
+MARKS_HEAD = struct.Struct("=IqQ?")
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+
+@dataclass(frozen=True)
+class Place:
     """A place between two steps of a rank, from which its marks can be read without those before.
 
     ``step`` begins there, at ``start_ns`` of the rank's clock; ``explicit``, ``compiled`` and ``exchanges`` say how
@@ -26,8 +44,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     perhaps not the sums of their steps, and so were the rows of steps before ``told``.
     """
 
-    step: Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]
-    start_ns: int
+    step: StepNumber
+    start_ns: Whole
     explicit: bool
     compiled: bool
     exchanges: bool
@@ -35,7 +53,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     told: Count = 0
 
 
-class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
+@dataclass(frozen=True)
+class Hello:
     """A rank has joined, or knows more of itself: who it is. ``job`` is "" where its own environment names none.
 
     ``place`` is where its marks go on, after a sidecar that died. ``measures``: what the probe costs is to be told.
@@ -55,14 +74,26 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     dp: CountOrNone | None = None
     tp: CountOrNone | None = None
     pp: CountOrNone | None = None
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = field(default_factory=dict)
     place: Place | None = None
     measures: bool = False
+    protocol: Whole = PROTOCOL
 
 
 #: What a rank may not know at first: it says hello again once it does, at most so many times in all on a connection.
 LEARNED = ("device", "framework", "batch_size", "dp", "tp", "pp")
 MOST_HELLOS = 8
+
+
+class Peer(NamedTuple):
+    """One connection to another rank that carried data since the sample before; its ends are ``ip:port``.
+
+    ``rtt_s`` is None at the end that only received: the sender alone measures it.
+    """
+
+    local: str
+    remote: str
+    rtt_s: Seconds | None = None
 
 
 class LinkReport(NamedTuple):
@@ -74,15 +105,16 @@ class LinkReport(NamedTuple):
     connections: Count
     rtt_s: Seconds
     retransmits: Count
-    peers: list[PeerLink] = []  # noqa: RUF012 - never changed
+    peers: list[Peer] = []  # noqa: RUF012 - never changed
     rated_bytes_per_s: Number | None = None
 
 
 #: Group, its size, number within it, operation, bytes, and who issued it.
-Issued = tuple[str, Count, Count, str, Count, Whole]
+Issued = tuple[str, int, int, str, int, int]
 
 
-class Marks(msgspec.Struct, frozen=True, kw_only=True, tag="marks"):
+@dataclass(frozen=True)
+class Marks:
     """What a rank wrote down since its last message, oldest first: time, kind and payload, as in ``marks``.
 
     Times are nanoseconds of the rank's monotonic clock, in order; ``offset_ns`` makes them Unix time. ``on_device``
@@ -93,10 +125,11 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True, tag="marks"):
     offset_ns: int
     on_device: bool = False
     link: LinkReport | None = None
-    lost: Count = 0
+    lost: int = 0
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True, tag="settled"):
+@dataclass(frozen=True)
+class Settled:
     """What a rank has sent on this connection is safe so far: out of the sidecar's hands.
 
     Another sidecar needs its marks from number ``marks`` on, where ``place`` is. Of what was ``lost`` so many have been
@@ -109,16 +142,51 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag="settled"):
     open: Count = 0
 
 
-class Bye(msgspec.Struct, frozen=True, kw_only=True, tag="bye"):
+@dataclass(frozen=True)
+class Bye:
     """A rank has left in good order."""
 
     ended_s: float
 
 
-RankMessage = Hello | Marks | Bye
-encoder = msgspec.msgpack.Encoder()
-decoder: msgspec.msgpack.Decoder[RankMessage] = msgspec.msgpack.Decoder(RankMessage)
-settled_decoder: msgspec.msgpack.Decoder[Settled] = msgspec.msgpack.Decoder(Settled)
+RankMessage = Union[Hello, Marks, Bye]
+_json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, check_circular=False)
+
+
+def encode(message: RankMessage) -> bytes:
+    """``message`` as it travels; half a character, as an environment may hold, becomes a question mark."""
+    if isinstance(message, Marks):
+        return _encode_marks(message)
+    return (HELLO if isinstance(message, Hello) else BYE) + _text(asdict(message))
+
+
+def _encode_marks(message: Marks) -> bytes:
+    """By columns: the thread that sends marks takes the interpreter from the one that trains."""
+    times, kinds, payloads = zip(*message.marks) if message.marks else ((), (), ())
+    head = MARKS_HEAD.pack(len(times), message.offset_ns, message.lost, message.on_device)
+    rest = _text({"payloads": payloads, "link": message.link})
+    return b"".join((MARKS, head, array("q", times).tobytes(), bytes(kinds), rest))
+
+
+def decode_settled(data: bytes) -> Settled | None:
+    """What the sidecar told; None where that was something else. What only another version knows is passed over."""
+    try:
+        told = json.loads(data)
+        place = _known(Place, told.pop("place"))
+        settled = _known(Settled, {**told, "place": place})
+    except (ValueError, TypeError, AttributeError, LookupError):
+        return None
+    numbers = (settled.marks, settled.lost, settled.open, place.step, place.start_ns, place.repeated, place.told)
+    return settled if all(isinstance(number, int) for number in numbers) else None
+
+
+def _known(kind: Any, told: dict[str, Any]) -> Any:
+    return kind(**{name: value for name, value in told.items() if name in kind.__dataclass_fields__})
+
+
+def _text(value: Any) -> bytes:
+    return _json.encode(value).encode("utf-8", "replace")
+
 
 #: Environment variable with the path of the sidecar's socket.
 SOCKET_VARIABLE = "PACELINE_SOCKET"

@@ -3,9 +3,11 @@
 Rule of this file: it raises nothing, costs a lookup where timing is off, and needs no PyTorch.
 """
 
+from __future__ import annotations
+
 from types import TracebackType
 
-from paceline.events import PHASES
+from paceline.phases import PHASES
 from paceline.training import marks
 from paceline.training.activation import current
 
@@ -13,7 +15,7 @@ _PASSES = (marks.FORWARD, marks.EVALUATION)
 
 
 class phase:  # noqa: N801
-    """``with phase("data"): …`` counts the time inside as that phase, one of ``paceline.events.PHASES``.
+    """``with phase("data"): …`` counts the time inside as that phase, one of ``paceline.phases.PHASES``.
 
     A word that is none of them counts as ``other``, and so does ``idle``: no host tells when its device had no work.
     """

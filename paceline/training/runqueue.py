@@ -4,6 +4,8 @@ Rule of this file: few reads, for each gives the interpreter's lock away. Files 
 for ever more rarely, and there are never more than a handful of them.
 """
 
+from __future__ import annotations
+
 import os
 
 #: What PyTorch calls the threads that launch a backward's kernels, one a device.

@@ -15,7 +15,7 @@ from statistics import median
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from paceline.events import MOST_LEFT_OUT
+from paceline.phases import MOST_LEFT_OUT
 from paceline.training import marks
 from paceline.training.overhead_windows import WARM_UP
 

@@ -5,6 +5,8 @@ rank once ``init_process_group`` has succeeded in it, or, undistributed, at its 
 child process.
 """
 
+from __future__ import annotations
+
 import atexit
 import ctypes
 import functools
@@ -248,7 +250,7 @@ def coordinates(mesh: Any) -> dict[str, int]:
     """This rank's place in the data, tensor and pipeline dimensions of ``mesh``, by the names they usually have."""
     places: dict[str, int] = {}
     place = mesh.get_coordinate() if mesh is not None else None
-    for name, size, index in zip(mesh.mesh_dim_names, mesh.shape, place, strict=True) if place is not None else ():
+    for name, size, index in zip(mesh.mesh_dim_names, mesh.shape, place) if place is not None else ():
         if name in ("tp", "pp"):
             places[name] = index
         elif name in ("dp", "fsdp", "replicate", "shard", "dp_replicate", "dp_shard"):

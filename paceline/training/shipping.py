@@ -6,6 +6,8 @@ looked for again for a while, and its successor is sent what is not known to be 
 word: the command that started it says so once, for all ranks.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import socket
@@ -13,8 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-
-import msgspec
+from dataclasses import replace
 
 from paceline.training import marks
 from paceline.training.device_clock import DeviceClock
@@ -27,8 +28,8 @@ from paceline.training.messages import (
     LinkReport,
     Marks,
     RankMessage,
-    encoder,
-    settled_decoder,
+    decode_settled,
+    encode,
 )
 from paceline.training.probe import Mark, Probe
 from paceline.training.runqueue import RunQueue
@@ -211,14 +212,14 @@ class Shipping:
             self._put(self._said)
             return
         place, again, lost = self._unsettled.again()
-        self._put(msgspec.structs.replace(self._said, place=place))
+        self._put(replace(self._said, place=place))
         if again or lost:
             self._send_marks(again, None, lost)
 
     def _greet_again(self, before: Hello) -> None:
         """Something is known by now that was not: the device of a rank whose first backward came late, say."""
         self._told, said = self._known(), self._hello()
-        again = msgspec.structs.replace(before, **{name: getattr(said, name) for name in LEARNED})
+        again = replace(before, **{name: getattr(said, name) for name in LEARNED})
         if again != before and self._hellos < MOST_HELLOS:
             self._hellos += 1
             self._said = again
@@ -237,8 +238,9 @@ class Shipping:
                 return
             if not told:
                 raise ConnectionResetError
-            with contextlib.suppress(msgspec.DecodeError):
-                self._unsettled.settle(settled_decoder.decode(told))
+            settled = decode_settled(told)
+            if settled is not None:
+                self._unsettled.settle(settled)
 
     def _disconnect(self) -> None:
         """The sidecar has gone: hear what it said last, and look for another from the next turn on."""
@@ -301,7 +303,7 @@ class Shipping:
 
     def _put(self, message: RankMessage) -> bool:
         """Send ``message``, or keep it for the next turn where the sidecar has no room; whether it has gone."""
-        self._unsent.append(encoder.encode(message))
+        self._unsent.append(encode(message))
         return self._flush()
 
     def _flush(self) -> bool:

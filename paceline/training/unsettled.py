@@ -4,6 +4,8 @@ Rule of this file: pure and bounded. Marks are forgotten once the sidecar says t
 says nothing for long, the oldest go; they are lost only if that sidecar dies, and only then counted.
 """
 
+from __future__ import annotations
+
 from collections import deque
 from typing import Any
 

@@ -4,6 +4,8 @@ Rule of this file: nothing here may fail the script. Ranks of a node find one si
 user's, for this job. The first rank of the node starts it, and it ends when its ranks have left.
 """
 
+from __future__ import annotations
+
 import hashlib
 import multiprocessing
 import os

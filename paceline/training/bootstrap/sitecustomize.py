@@ -45,7 +45,7 @@ class _Loader(Loader):
 class _Finder:
     """Finds nothing itself: it lets the others find an awaited module and follows its loader."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> "ModuleSpec | None":
         if name not in _AWAITED:
             return None
         _AWAITED.discard(name)

@@ -3,6 +3,8 @@
 The latter is heard where it calls the engine, for torch.compile knows it by its identity.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
 import threading

@@ -5,6 +5,8 @@ the process group's own hook where PyTorch has one (2.15), which also hears the 
 arguments of those functions, and the reducer's exchange counts as one collective.
 """
 
+from __future__ import annotations
+
 import functools
 import inspect
 import sys

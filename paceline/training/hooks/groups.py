@@ -4,6 +4,8 @@ A collective's number counts the group's collectives from 0 and is the same on e
 count for their pair alone, for the others know nothing of them.
 """
 
+from __future__ import annotations
+
 import functools
 from time import perf_counter_ns
 from typing import Any

@@ -5,6 +5,8 @@ that autograd runs within a backward, on whichever thread, is only noted: there 
 part of the backward that ends the step. No hook tells of a step that raised: it ends where something is heard next.
 """
 
+from __future__ import annotations
+
 import sys
 import threading
 from importlib import import_module

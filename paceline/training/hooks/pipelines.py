@@ -5,6 +5,8 @@ parts, for the input and for the weights, calls autograd once for each group of 
 time between passes, in which a rank waits for its neighbours, is told by the collectives.
 """
 
+from __future__ import annotations
+
 import functools
 import sys
 from typing import Any

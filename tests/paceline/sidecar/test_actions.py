@@ -1,8 +1,8 @@
 """What a sidecar does when it is asked to: full rows, for the job that is meant, on the batcher's own clock."""
 
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from paceline.command_rules import CommandRules, Reader
@@ -33,7 +33,7 @@ class Batches(Batcher):
             started_s=0.0,
         )
         for job, attempt in jobs:
-            self.join(msgspec.structs.replace(hello, job=job, attempt=attempt))
+            self.join(replace(hello, job=job, attempt=attempt))
 
     def send_full_rows(self, key: tuple[str, int], until_s: float) -> None:
         super().send_full_rows(key, until_s)

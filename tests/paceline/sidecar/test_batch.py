@@ -1,9 +1,9 @@
 """Ranks' reports become messages: nothing lost, in order, numbered, small enough."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +34,7 @@ def hello(rank: int, **changes: object) -> Hello:
         attempt=0,
         started_s=1000.0,
     )
-    return msgspec.structs.replace(made, **changes)
+    return replace(made, **changes)
 
 
 def seconds(**phases: float) -> tuple[float, ...]:

@@ -5,10 +5,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from paceline import columns, topics, wire
@@ -52,7 +52,7 @@ class Inspected:
     def rank(self, number: int, pid: int, ranks: int = 2, *, plugin: bool = True, version: str = "v4.3") -> Any:
         """A rank in the process ``pid`` says hello; what speaks for it, and its plugin."""
         speaker = rank.Speaker(str(self.socket))
-        speaker.say(msgspec.structs.replace(rank.hello(number, ranks), pid=pid))
+        speaker.say(replace(rank.hello(number, ranks), pid=pid))
         self.speakers.append(speaker)
         if plugin:
             self.plugins.append(writer.Plugin(self.folder, pid, version))

@@ -3,23 +3,15 @@
 import json
 from pathlib import Path
 
-import msgspec
-
 from paceline import wire
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.decode import MarkDecoder
 from paceline.training.messages import Bye, Hello, RankMessage
+from tests.paceline.sidecar.recorded_messages import recorded_messages
 
 RECORDED = Path(__file__).parent / "recorded"
 #: Between two messages, on the clock of the batcher.
 EVERY_S = 0.05
-
-
-class Sent(msgspec.Struct):
-    """One message, and the connection that it came on."""
-
-    connection: int
-    message: RankMessage
 
 
 class Speaker:
@@ -39,12 +31,11 @@ class Speaker:
 def published() -> list[Outgoing]:
     """The events of the recorded messages."""
     batcher, speakers, outgoing = Batcher(Origin("default", "n1", "p")), {}, []
-    for number, line in enumerate((RECORDED / "messages.jsonl").read_bytes().splitlines()):
-        sent = msgspec.json.decode(line, type=Sent)
-        if isinstance(sent.message, Hello):
-            speakers[sent.connection] = Speaker(batcher, sent.message)
+    for number, (connection, message) in enumerate(recorded_messages()):
+        if isinstance(message, Hello):
+            speakers[connection] = Speaker(batcher, message)
         else:
-            speakers[sent.connection].say(sent.message)
+            speakers[connection].say(message)
         outgoing += batcher.tick(number * EVERY_S)
     return outgoing + batcher.end(2e9, 0)
 

@@ -4,31 +4,24 @@ The marks are those of a real run, and made-up ones whose steps end otherwise; t
 """
 
 from collections import Counter
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-import msgspec
 import pytest
 
 from paceline.sidecar.decode import MarkDecoder
 from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Report
 from paceline.training import marks
-from paceline.training.messages import Marks, RankMessage
+from paceline.training.messages import Marks
 from paceline.training.unsettled import Unsettled
+from tests.paceline.sidecar.recorded_messages import recorded_messages
 
-RECORDED = Path(__file__).parent / "recorded" / "messages.jsonl"
 MS = 1_000_000
 WAITED = PARTS.index("cpu_wait")
 
 
-class Sent(msgspec.Struct):
-    connection: int
-    message: RankMessage
-
-
 def recorded(connection: int) -> list[Marks]:
-    found = [msgspec.json.decode(line, type=Sent) for line in RECORDED.read_bytes().splitlines()]
-    return [one.message for one in found if one.connection == connection and isinstance(one.message, Marks)]
+    return [told for of, told in recorded_messages() if of == connection and isinstance(told, Marks)]
 
 
 def explicit() -> list[Marks]:
@@ -42,7 +35,7 @@ def compiled() -> list[Marks]:
     """An optimizer that is not heard, after a second backward, which alone exchanges gradients."""
     spans = [(0, 20, marks.FORWARD), (20, 40, marks.BACKWARD), (40, 60, marks.FORWARD), (60, 80, marks.BACKWARD)]
     said = messages(spans, (70, marks.ISSUED, ("world", 2, 0, "all_reduce", 64, marks.REDUCER)))
-    first = msgspec.structs.replace(said[0], marks=[(0, marks.COMPILED, None), *said[0].marks])
+    first = replace(said[0], marks=[(0, marks.COMPILED, None), *said[0].marks])
     return [first, *said[1:]]
 
 

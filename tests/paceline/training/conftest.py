@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from paceline.sidecar.decode import MarkDecoder, fault_in
+from paceline.sidecar.rank_messages import decode
 from paceline.sidecar.rank_rows import PARTS, CollectiveRow, Report, StepRow
-from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks, decoder
+from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, LinkReport, Marks
 
 ROOT = Path(__file__).parents[3]
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -33,7 +34,7 @@ class Heard:
         self.sizes: list[int] = []
 
     def hear(self, data: bytes) -> None:
-        message = decoder.decode(data)
+        message = decode(data)
         self.sizes.append(len(data))
         if isinstance(message, Hello):
             self.hello = message

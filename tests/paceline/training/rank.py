@@ -6,7 +6,7 @@ import sys
 import time
 
 from paceline.training import marks
-from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, Issued, Marks, RankMessage, encoder
+from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, Issued, Marks, RankMessage, encode
 
 #: When this rank began, by its own clock, and what makes that Unix time.
 START_NS, STEP_NS = time.perf_counter_ns(), 100_000_000
@@ -58,7 +58,7 @@ class Speaker:
         self.socket.connect(path)
 
     def say(self, message: RankMessage | bytes) -> None:
-        self.socket.send(message if isinstance(message, bytes) else encoder.encode(message))
+        self.socket.send(message if isinstance(message, bytes) else encode(message))
 
     def close(self) -> None:
         self.socket.close()

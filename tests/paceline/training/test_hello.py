@@ -3,13 +3,14 @@
 import os
 import socket
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
+from paceline.sidecar.rank_messages import decode, encode_settled
 from paceline.training import marks, shipping
 from paceline.training.messages import (
     MOST_HELLOS,
@@ -19,8 +20,6 @@ from paceline.training.messages import (
     Place,
     RankMessage,
     Settled,
-    decoder,
-    encoder,
 )
 from paceline.training.probe import Probe
 from paceline.training.session import Session
@@ -51,7 +50,7 @@ class Rank:
         shipped = self.session._shipping
         if shipped is not None:
             shipped.wake()
-        return decoder.decode(self.connection.recv(1 << 20))
+        return decode(self.connection.recv(1 << 20))
 
     def hello(self) -> Hello:
         """The next one."""
@@ -103,7 +102,7 @@ def test_a_device_that_is_found_late_is_told(new_rank: Callable[[], Rank]) -> No
     rank.probe.wrapper = "fsdp"
     second = rank.hello()
     assert second.device.startswith("GPU-")
-    assert second == msgspec.structs.replace(first, device=second.device, framework=second.framework)
+    assert second == replace(first, device=second.device, framework=second.framework)
     assert not any(isinstance(message, Hello) for message in rank.turns(5))
 
 
@@ -134,12 +133,12 @@ def test_the_successor_of_a_sidecar_hears_what_is_known_by_then(new_rank: Callab
     rank.find_device()
     second = rank.hello()
     place = Place(step=3, start_ns=0, explicit=False, compiled=False, exchanges=False)
-    rank.connection.send(encoder.encode(Settled(marks=0, place=place)))
+    rank.connection.send(encode_settled(Settled(marks=0, place=place)))
     rank.turns(2)
     rank.connection.close()
     rank.session._shipping.wake()  # type: ignore[union-attr]
     rank.accept()
-    assert rank.hello() == msgspec.structs.replace(second, place=place)
+    assert rank.hello() == replace(second, place=place)
 
 
 def test_a_process_that_has_joined_others_since_is_still_the_rank_that_it_said(new_rank: Callable[[], Rank]) -> None:
@@ -149,7 +148,7 @@ def test_a_process_that_has_joined_others_since_is_still_the_rank_that_it_said(n
     joined = {"is_initialized": True, "get_rank": 3, "get_world_size": 4, "get_backend": "nccl", "is_available": True}
     rank.session._torch.distributed = SimpleNamespace(**{name: lambda value=v: value for name, v in joined.items()})
     rank.probe.batch_size = 8
-    assert rank.hello() == msgspec.structs.replace(first, batch_size=8)
+    assert rank.hello() == replace(first, batch_size=8)
     assert os.getpid() == first.pid
 
 
