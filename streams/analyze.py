@@ -205,7 +205,7 @@ def _analyze(args: argparse.Namespace) -> int:
     if analysis.bad > MOST_COMPLAINTS:
         _complain(f"{analysis.bad - MOST_COMPLAINTS} more bad lines, {analysis.bad} in all")
     if not analysis.judged:
-        _complain(f"nothing to judge: {_why(args.file, analysis)}")
+        _complain(f"nothing to judge: {_why(args.file, analysis, panel=args.panel)}")
         return 2
     if args.panel:
         print(panel(analysis.summary), file=sys.stderr if args.json else sys.stdout, flush=True)
@@ -226,7 +226,12 @@ def _nothing(analysis: Analysis) -> str:
     )
 
 
-def _why(file: str, analysis: Analysis) -> str:
+def _why(file: str, analysis: Analysis, *, panel: bool) -> str:
+    if panel and file == "-" and not analysis.lines:  # As ``paceline run`` reads.
+        return (
+            "no rank was heard: PyTorch has to be imported on this machine, outside of containers, by a Python from "
+            "3.9 on that heeds PYTHONPATH (not python -I or -E)"
+        )
     where = "standard input" if file == "-" else file
     if not analysis.lines:
         return f"{where} is empty"

@@ -6,6 +6,7 @@ where signal N ended it, 127 where it was not found and 126 where it could not b
 """
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -37,7 +38,8 @@ class Child:
         self._before = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, signal.SIGCHLD))
         ours = {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these; a program expects them as they were.
         try:
-            self.pid = os.posix_spawnp(command[0], command, environ, setsigmask=self._before, setsigdef=ours)
+            program = shutil.which(command[0], path=environ.get("PATH")) or command[0]
+            self.pid = os.posix_spawnp(program, command, environ, setsigmask=self._before, setsigdef=ours)
         except OSError as error:
             self.restore()
             missing = isinstance(error, FileNotFoundError)

@@ -10,6 +10,7 @@ import secrets
 import sys
 import time
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from paceline.commands import nccl_plugin
@@ -80,6 +81,7 @@ def environment(
     """What the command sees: the socket of the sidecar, the probe on Python's path, and what turns ``inspector`` on."""
     paths = [str(BOOTSTRAP), *filter(None, [environ.get("PYTHONPATH")])]
     added = {SOCKET_VARIABLE: str(socket), "PYTHONPATH": os.pathsep.join(paths), FALLBACK_JOB_VARIABLE: fallback}
+    added |= without_own_programs(environ)
     if options.job:
         added[JOB.name] = options.job
     if options.probe_budget:
@@ -87,6 +89,19 @@ def environment(
     if options.measure_overhead:
         added[MEASURE_VARIABLE] = "1"
     return environ | added | inspector
+
+
+def without_own_programs(environ: dict[str, str]) -> dict[str, str]:
+    """PATH without our own environment's programs, where a tool that runs us has put these first.
+
+    ``uvx`` does: ``python`` would be the one that it has made for Paceline. Whoever has activated this very
+    environment, or has PyTorch in it, means its programs.
+    """
+    first, *others = environ.get("PATH", "").split(os.pathsep)
+    activated = (environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"))
+    if first != str(Path(sys.prefix, "bin")) or sys.prefix in activated or find_spec("torch") is not None:
+        return {}
+    return {"PATH": os.pathsep.join(others)}
 
 
 def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:

@@ -1,7 +1,11 @@
 """Python runs this at start-up when ``paceline run`` has put its folder on PYTHONPATH.
 
 Rule of this file: it costs a process that never imports PyTorch nothing, and fails none. It hands over to the
-``sitecustomize`` that it hides, then waits for PyTorch to be imported.
+``sitecustomize`` that it hides, then waits for PyTorch to be imported. Every Python that training starts runs it, so it
+is written for any from 3.6 on; what it hands over to is for 3.9 and newer.
+
+The Python that trains need not have Paceline: where it has none, ``paceline`` is the package that this file lies in,
+and nothing else of the folder around that, for its packages are another Python's. One that is installed there is taken.
 """
 
 import os
@@ -13,6 +17,10 @@ from types import ModuleType
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
+#: The folder that holds the package ``paceline``.
+_BESIDE = os.path.abspath(os.path.join(_HERE, "..", "..", ".."))
+#: The first Python that what runs in training is written for.
+_LEAST = (3, 9)
 #: As ``paceline.training.activation.MODULES``, which must not be imported before PyTorch is.
 _AWAITED = {
     "torch",
@@ -43,29 +51,40 @@ class _Loader(Loader):
 
 
 class _Finder:
-    """Finds nothing itself: it lets the others find an awaited module and follows its loader."""
+    """Lets the others find an awaited module and follows its loader; ``paceline`` it finds where they do not."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> "ModuleSpec | None":
+        if name == "paceline":
+            spec = self._others(name, path, target)
+            # A folder of that name, as a checkout is one, is no package of ours.
+            return spec if spec is not None and spec.has_location else PathFinder.find_spec(name, [_BESIDE])
         if name not in _AWAITED:
             return None
         _AWAITED.discard(name)
+        spec = self._others(name, path, target)
+        if spec is None:
+            _AWAITED.add(name)
+        elif spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+    def _others(self, name: str, path: Any, target: Any) -> "ModuleSpec | None":
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
-                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader)
                 return spec
-        _AWAITED.add(name)
         return None
 
 
 def _imported(name: str) -> None:
     try:
+        if sys.version_info < _LEAST:
+            raise ImportError("it takes Python {}.{} or newer".format(*_LEAST))
         from paceline.training.activation import on_import
-    except ImportError as error:
+    except Exception as error:  # Another version's files, another package of that name: training goes on with any.
         if name == "torch":
-            reason = f"{error}; install paceline for {sys.executable}"
+            reason = f"{type(error).__name__}: {error} ({sys.executable})"
             print(f"paceline: timing did not start: {reason}; training goes on", file=sys.stderr, flush=True)
         return
     on_import(name)
