@@ -107,6 +107,8 @@ def _install_core(torch: Any, session: Session) -> None:
         streams,
     )
 
+    if not hasattr(getattr(torch, "compiler", None), "is_dynamo_compiling"):
+        raise RuntimeError(f"PyTorch {torch.__version__} is older than 2.3, the first that is timed")
     session.learn(torch)
     probe = session.probe
     for hot in (Probe, DeviceClock, Session, Alternation, OverheadWindows, Sampling, *Sampling.HOT):

@@ -232,8 +232,13 @@ def follow_process_groups(session: Session, groups: Any, torch: Any, replace: An
             session.probe.fail(error)
         return destroy(group)
 
-    make = torch.distributed.device_mesh.init_device_mesh
+    replace("init_process_group", create, init_process_group)
+    replace("destroy_process_group", destroy, destroy_process_group)
+    if hasattr(torch.distributed, "device_mesh"):  # PyTorch 2.3 does not import it by itself.
+        _follow_meshes(session, torch.distributed.device_mesh.init_device_mesh, replace)
 
+
+def _follow_meshes(session: Session, make: Any, replace: Any) -> None:
     @functools.wraps(make)
     def init_device_mesh(*args: Any, **kwargs: Any) -> Any:
         mesh = make(*args, **kwargs)
@@ -242,8 +247,6 @@ def follow_process_groups(session: Session, groups: Any, torch: Any, replace: An
         return mesh
 
     replace("init_device_mesh", make, init_device_mesh)
-    replace("init_process_group", create, init_process_group)
-    replace("destroy_process_group", destroy, destroy_process_group)
 
 
 def coordinates(mesh: Any) -> dict[str, int]:
