@@ -11,6 +11,7 @@ import sys
 import time
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from itertools import dropwhile
 from pathlib import Path
 
 from paceline.commands import nccl_plugin
@@ -97,11 +98,12 @@ def without_own_programs(environ: dict[str, str]) -> dict[str, str]:
     ``uvx`` does: ``python`` would be the one that it has made for Paceline. Whoever has activated this very
     environment, or has PyTorch in it, means its programs.
     """
-    first, *others = environ.get("PATH", "").split(os.pathsep)
+    entries = environ.get("PATH", "").split(os.pathsep)
+    own = (sys.prefix, str(Path(sys.prefix, "bin")))
     activated = (environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"))
-    if first != str(Path(sys.prefix, "bin")) or sys.prefix in activated or find_spec("torch") is not None:
+    if entries[0] not in own or sys.prefix in activated or find_spec("torch") is not None:
         return {}
-    return {"PATH": os.pathsep.join(others)}
+    return {"PATH": os.pathsep.join(dropwhile(own.__contains__, entries))}
 
 
 def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:

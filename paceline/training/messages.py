@@ -174,7 +174,7 @@ def decode_settled(data: bytes) -> Settled | None:
         told = json.loads(data)
         place = _known(Place, told.pop("place"))
         settled = _known(Settled, {**told, "place": place})
-    except (ValueError, TypeError, AttributeError, LookupError):
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return None
     numbers = (settled.marks, settled.lost, settled.open, place.step, place.start_ns, place.repeated, place.told)
     return settled if all(isinstance(number, int) for number in numbers) else None

@@ -79,6 +79,32 @@ def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(tmp_path
     assert run("--no-panel", "--", str(tmp_path), folder=tmp_path)[0] == 126
 
 
+def test_the_command_is_found_on_its_own_path(tmp_path: Path) -> None:
+    """Not in the environment that ``uvx`` has made for us, which it puts first; but where that is the activated one."""
+    ours, theirs = tmp_path / "ours" / "bin", tmp_path / "theirs"
+    for folder, word in ((ours, "ours"), (theirs, "theirs")):
+        folder.mkdir(parents=True)
+        (folder / "which-one").write_text(f"#!/bin/sh\necho {word}\n")
+        (folder / "which-one").chmod(0o755)
+    path = os.pathsep.join([str(ours.parent), str(ours), str(theirs), os.environ["PATH"]])
+    code = f"import sys; sys.prefix = {str(ours.parent)!r}; sys.modules['torch'] = None\n"
+    code += "from paceline.commands import run; sys.exit(run.main(sys.argv[1:]))"
+
+    def said(**environ: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code, "--no-panel", "--", "which-one"],
+            env={**os.environ, "PATH": path, **environ},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done.stdout.strip()
+
+    assert said() == "theirs"
+    assert said(VIRTUAL_ENV=str(ours.parent)) == "ours"
+
+
 def test_input_and_output_are_the_commands_own(tmp_path: Path) -> None:
     """Nothing of ours on standard output."""
     status, out, _ = run("--no-panel", *script("print('hello')"), folder=tmp_path)

@@ -18,7 +18,18 @@ import pytest
 from paceline import columns, topics, wire
 from paceline.events import JobDescribed, StepTimings
 from paceline.recording import Line, read
-from paceline.training.messages import MOST_HELLOS, Bye, LinkReport, Marks, Peer, Place, decode_settled, encode
+from paceline.training.messages import (
+    HELLO,
+    MOST_HELLOS,
+    PROTOCOL,
+    Bye,
+    LinkReport,
+    Marks,
+    Peer,
+    Place,
+    decode_settled,
+    encode,
+)
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -143,6 +154,24 @@ def test_a_place_that_no_event_can_tell_of_drops_the_connection(sidecar: Sidecar
     speaker.say(replace(rank.hello(), place=place))
     speaker.close()
     assert "dropped" in sidecar.end()
+
+
+def test_ranks_of_another_version_are_told_of_once_and_pass_unread(sidecar: Sidecar) -> None:
+    """Hung up on they would come again and again; the others are timed as ever."""
+    later = [sidecar.speaker(), sidecar.speaker()]
+    for speaker in later:
+        speaker.say(HELLO + b'{"protocol":%d,"who":"changed"}' % (PROTOCOL + 1))
+        speaker.say(b"m" + b"of which nothing is known here")
+    same = sidecar.speaker()
+    same.say(rank.hello())
+    same.say(rank.step(0))
+    same.close()
+    said = sidecar.end()
+    assert said.count("\n") == 1
+    assert f"protocol {PROTOCOL + 1}, here {PROTOCOL}" in said
+    assert sidecar.steps() == [[0]]
+    for speaker in later:
+        speaker.close()
 
 
 def test_a_rank_that_learns_its_device_says_hello_again(sidecar: Sidecar, until: Callable[..., bool]) -> None:
