@@ -6,7 +6,7 @@ PYTEST := $(BIN)/python -m pytest
 # Processes that share tests. Tests often wait for a clock, a broker or a child: two more than cores keep those busy.
 WORKERS ?= 4
 SHARED := --dist loadfile --no-loadscope-reorder --numprocesses
-QUICK := not (bus or browser or e2e or training or network or gpu)
+QUICK := not (bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := collectors streams forecaster ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
@@ -35,7 +35,7 @@ demo: env  ## watch a real training run whose slow rank is named, live (ARGS='--
 .PHONY: test
 test: env system lint  ## everything that needs no GPU: lint, all tests, the built wheel (ARGS=--random-order)
 	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m training $(ARGS)
-	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m 'not (training or gpu)' $(SHARED) $(WORKERS) $(ARGS)
+	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m 'not (training or gpu or frameworks)' $(SHARED) $(WORKERS) $(ARGS)
 	@deploy/wheel-test.sh
 
 .PHONY: check
@@ -55,6 +55,11 @@ wheel: env  ## what is installed elsewhere: dist/paceline-VERSION-py3-none-any.w
 .PHONY: test-gpu
 test-gpu:  ## every prediction about the probe on a GPU, in eight minutes (PYTHON=python3 ARGS='--cpu', '--write')
 	@PYTHONPATH=. $(PYTHON) -m experiments.gpu $(ARGS)
+
+.PHONY: test-frameworks
+test-frameworks: wheel  ## the wheel under Lightning, Ray Train and others, unchanged: who is slow, and why (ARGS='--only ray', '--write')
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv-frameworks deploy/requirements/frameworks.lock dist/paceline-*.whl
+	@$(BIN)/python -m experiments.frameworks $(ARGS)
 
 # x86-64 Linux machines are often offline: what their Python lacks beside PyTorch and numpy, carried along.
 WHEEL_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64 manylinux2010_x86_64
@@ -87,6 +92,8 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) pyproject.toml --all-extras --group dev -o requirements.lock
 	@$(COMPILE) --group bench pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/bench.lock
 	@$(COMPILE) --group fuzz pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/fuzz.lock
+	@$(COMPILE) --group frameworks pyproject.toml --extra streams --extra training -c requirements.lock \
+	  -o deploy/requirements/frameworks.lock
 	@$(COMPILE) --group gpu -c requirements.lock -o deploy/requirements/gpu.lock
 	@for image in $(IMAGES); do \
 	  $(COMPILE) pyproject.toml --extra $$image -c requirements.lock -o deploy/requirements/$$image.lock; \

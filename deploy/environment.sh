@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Build the virtual environment $1 from a hashed lock ($2, default requirements.lock). Needs python3 with pip, or uv.
+# Build the virtual environment $1 from a hashed lock ($2, default requirements.lock), with this checkout in it or with
+# the built wheel $3. Needs python3 with pip, or uv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=$1
 lock=${2:-requirements.lock}
+wheel=${3:-}
 python=${PYTHON:-python3}
 uv_version=0.13.8
 
@@ -31,5 +33,9 @@ new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 "$uv" venv --quiet --allow-existing --python "$python" "$venv"
 # Compiled once, here: many processes that start together would each compile PyTorch anew.
 "$uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock"
+if [ -n "$wheel" ]; then
+  "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --reinstall-package paceline "$wheel"
+  exit
+fi
 "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --no-build-isolation --editable .
 "$venv/bin/python" -m compileall -q collectors forecaster importers paceline simulator streams ui

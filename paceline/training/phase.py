@@ -48,7 +48,7 @@ def step() -> None:
     if session is None:
         return
     probe = session.probe
-    if not probe.foreign():
+    if not probe.foreign() or probe.takes_over():
         session.step_begins()
         probe.mark(marks.STEP)
         probe.trim()

@@ -23,6 +23,8 @@ Mark = tuple[Any, ...]
 #: Marks that wait for the shipping thread: some 20 s of short steps. Before a rank is known, a lead-in is enough.
 MOST = 100_000
 LEAD_IN = 5_000
+#: Backward passes that other threads may do, with none of the training thread's between, before they are the training.
+ELSEWHERE = 2
 
 
 class Probe:
@@ -164,6 +166,23 @@ class Probe:
         self.thread = threading.get_ident()
         #: The same thread as the kernel knows it.
         self.task = threading.get_native_id()
+        #: Backward passes of other threads that are none of its business yet; none before it has done one itself.
+        self.elsewhere = 0
+
+    def takes_over(self, backward: bool = True) -> bool:
+        """Training goes on in the calling thread, which is another: whether it is the one that trains from now on.
+
+        The thread that joins a process group need not be the one that trains: a framework may have a thread of its own
+        for either. A forward pass alone decides only where no thread has trained yet.
+        """
+        if self.off or self.in_backward:
+            return False
+        if self.elsewhere:
+            self.elsewhere -= backward
+            return False
+        self.adopt_thread()
+        self.in_forward, self.stepping, self.waiting, self.issuing = None, False, False, False
+        return True
 
     def foreign(self) -> bool:
         """Whether what happens now is none of the training thread's business (or timing is off)."""

@@ -41,6 +41,14 @@ class RunQueue:
             self._add(task)
         return self._waited if self._task in self._open else None
 
+    def follow(self, task: int) -> None:
+        """Read the thread with kernel id ``task`` from now on; what was read so far stays counted."""
+        if str(task) == self._task:
+            return
+        self.close()
+        self._task, self._readings = str(task), 0
+        self._begin(self._task)
+
     def close(self) -> None:
         """Close the files."""
         for descriptor, _ in self._open.values():

@@ -255,6 +255,7 @@ class Shipping:
 
     def _queued(self) -> None:
         """Close what there is with how long the training thread, and what launches for it, waited for a processor."""
+        self._queue.follow(self._probe.task)
         waited = self._queue.read(on_device=self.clock is not None)
         self._probe.ring.append((time.perf_counter_ns(), marks.QUEUED, waited))
 

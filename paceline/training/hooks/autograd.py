@@ -14,7 +14,7 @@ from typing import Any
 
 from paceline.training import marks
 from paceline.training.hooks.optimizer import settle
-from paceline.training.probe import Probe, skip_frame
+from paceline.training.probe import ELSEWHERE, Probe, skip_frame
 
 #: The reducer's last collective is issued when the last gradient is ready, unless the model goes on below it. Where
 #: the two have agreed this often, to within this much, only one backward in so many still asks.
@@ -49,8 +49,9 @@ class Backward:
         """Whether the outermost begins, of ``tensors``; ``leave`` must follow then, and nothing else."""
         probe = self.probe
         probe.worked = True
-        if probe.in_backward or (self._ident() != probe.thread and not probe.idle):
+        if probe.in_backward or (self._ident() != probe.thread and not probe.idle and not probe.takes_over()):
             return False
+        probe.elsewhere = ELSEWHERE
         if probe.off:  # ... and perhaps counts steps
             probe.in_backward = probe.alternation is not None
             return probe.in_backward

@@ -25,7 +25,7 @@ class Forward:
     def enter(self, module: Any) -> None:
         """``module``'s forward begins."""
         probe = self.probe
-        if probe.in_backward or probe.foreign():
+        if probe.in_backward or (probe.foreign() and not probe.takes_over(backward=False)):
             return
         if probe.in_forward is not None and probe.in_forward is not module:
             return
@@ -33,7 +33,7 @@ class Forward:
             settle(probe, sys._getframe())
         probe.in_forward = module
         probe.trim()
-        self.kind = marks.FORWARD if module.training and self.training() else marks.EVALUATION
+        self.kind = marks.FORWARD if self.training() and _trains(module) else marks.EVALUATION
         probe.mark(self.kind)
 
     def leave(self, module: Any) -> None:
@@ -42,6 +42,11 @@ class Forward:
         if probe.in_forward is module and not probe.foreign():
             probe.mark(marks.LEAVE + self.kind)
             probe.in_forward = None
+
+
+def _trains(module: Any) -> bool:
+    """Whether ``module`` is in training mode: a wrapper, or what it wraps, for Lightning switches that alone."""
+    return bool(module.training or getattr(getattr(module, "module", None), "training", False))
 
 
 def install_ddp(probe: Probe, torch: Any) -> None:
@@ -71,7 +76,7 @@ def install_ddp(probe: Probe, torch: Any) -> None:
         forward.leave(self)
         return result
 
-    for function in (before, after, Forward):
+    for function in (before, after, Forward, _trains):
         skip_frame(function)
     ddp._pre_forward, ddp._post_forward = before, after
 

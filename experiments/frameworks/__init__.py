@@ -1,0 +1,1 @@
+"""Unchanged scripts of training frameworks under the installed wheel, and the table of docs/frameworks.md."""
