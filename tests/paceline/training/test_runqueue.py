@@ -137,3 +137,13 @@ def test_a_real_thread_of_that_name_is_found() -> None:
     queue.read(on_device=True)
     assert len(os.listdir("/proc/self/fd")) == before + 1
     queue.close()
+
+
+def test_another_thread_is_followed_from_then_on(tasks: Tasks, queue: RunQueue) -> None:
+    """What it had waited before counts for nobody, what the first had waited stays."""
+    assert queue.read() == 100
+    tasks.add("2", "python", 5_000)
+    queue.follow(2)
+    tasks.wait("1", 900)
+    tasks.wait("2", 5_030)
+    assert queue.read() == 130
