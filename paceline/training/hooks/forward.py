@@ -6,6 +6,7 @@ wrapper's whole forward into its graph, the hooks dissolve and the time before b
 
 import functools
 import sys
+import weakref
 from typing import Any
 
 from paceline.training import marks
@@ -55,6 +56,12 @@ def install_ddp(probe: Probe, torch: Any) -> None:
     forward = Forward(probe, torch)
     tracing, training = forward.tracing, forward.training
     begin, end = ddp._pre_forward, ddp._post_forward
+    latest: list[Any] = [_none]
+
+    def reduces(model: Any) -> None:
+        """The reducer of ``model`` takes part in the next backward."""
+        probe.reducing, probe.reducer = True, model
+        probe.reduces(model)
 
     @functools.wraps(begin)
     def before(self: Any, *inputs: Any, **kwargs: Any) -> Any:
@@ -62,6 +69,7 @@ def install_ddp(probe: Probe, torch: Any) -> None:
             if probe.device is None:
                 probe.wrapper, probe.device = "ddp", getattr(self, "device", None)
                 probe.device_found()
+            latest[0] = weakref.ref(self)
             forward.enter(self)
         return begin(self, *inputs, **kwargs)
 
@@ -70,15 +78,42 @@ def install_ddp(probe: Probe, torch: Any) -> None:
         if tracing():
             return end(self, output)
         result = end(self, output)
-        if self.require_backward_grad_sync and training():
-            probe.reducing, probe.reducer = True, self
-            probe.reduces(self)
+        if self.require_backward_grad_sync and training() and not (probe.reducing and probe.reducer is self):
+            reduces(self)
         forward.leave(self)
         return result
 
-    for function in (before, after, Forward, _trains):
+    for function in (before, after, reduces, Forward, _trains):
         skip_frame(function)
     ddp._pre_forward, ddp._post_forward = before, after
+    _follow_reducer(torch, lambda reducer: _reducers_model(latest[0](), reducer), reduces)
+
+
+def _follow_reducer(torch: Any, model_of: Any, reduces: Any) -> None:
+    """Hear of reducers that others than DDP's own forward prepare, once more where they are: Lightning, Accelerate."""
+    reducer = getattr(torch.distributed, "Reducer", None)
+    if reducer is None:
+        return
+    original, tracing = reducer.prepare_for_backward, torch.compiler.is_dynamo_compiling
+
+    def prepare_for_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        model = None if tracing() else model_of(self)
+        if model is not None:
+            reduces(model)
+        return result
+
+    skip_frame(prepare_for_backward)
+    reducer.prepare_for_backward = prepare_for_backward
+
+
+def _reducers_model(model: Any, reducer: Any) -> Any:
+    """``model``, if ``reducer`` is its."""
+    return model if getattr(model, "reducer", None) is reducer else None
+
+
+def _none() -> None:
+    """Where no model has been seen yet."""
 
 
 def install_fsdp(probe: Probe, torch: Any, module: Any) -> None:

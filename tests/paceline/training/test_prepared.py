@@ -1,0 +1,25 @@
+"""Gradient reducers that a framework prepares itself, beside DDP's own forward."""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+STEPS, LATE_S = 8, 0.1
+
+
+def test_waiting_for_the_late_rank_is_communication(new_listener: Callable[[], Any], scripts: Path) -> None:
+    """Where its backward exchanges gradients, the other rank waits and does not compute."""
+    listener = new_listener()
+    done = listener.run(*LAUNCH, str(scripts / "prepared.py"), str(STEPS))
+    assert done.returncode == 0, done.stderr
+    steps = listener.heard[0].steps()
+    assert len(steps) == STEPS
+    waited = median(step["communication"] for step in steps)
+    assert waited > 0.7 * LATE_S
+    assert waited > median(step["backward"] for step in steps)
