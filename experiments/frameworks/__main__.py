@@ -28,14 +28,15 @@ HEAD = ["script", "fault", "ranks", "steps", "a step", "forward", "backward", "e
 
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="make test-frameworks", description=__doc__.splitlines()[0])
-    made.add_argument("--only", metavar="WORDS", help="the tests that pytest's -k WORDS names")
+    made.add_argument("--only", metavar="WORDS", help="the tests that pytest's -k WORDS names; results of others stay")
     made.add_argument("--write", action="store_true", help="put the table into docs/frameworks.md")
     return made
 
 
 def main() -> int:
     options = parser().parse_args()
-    shutil.rmtree(RESULTS, ignore_errors=True)
+    if not options.only:
+        shutil.rmtree(RESULTS, ignore_errors=True)
     found: dict[str, Any] = {"machine": machine(), "quick": bool(options.only)}
     start = time.monotonic()
     # The checkout is kept off the path of the tests: they are to meet the wheel.

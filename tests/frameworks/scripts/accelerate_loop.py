@@ -30,7 +30,7 @@ class Samples(Dataset):
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
-        blocks = [nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 256)) for _ in range(4)]
+        blocks = [nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)) for _ in range(4)]
         self.body = nn.Sequential(*blocks)
         self.head, self.passes = nn.Linear(256, 10), 1
 
@@ -56,7 +56,7 @@ network, samples = Network(), Samples(100_000)
 optimizer = torch.optim.AdamW(network.parameters(), 1e-3)
 schedule = torch.optim.lr_scheduler.LinearLR(optimizer, total_iters=STEPS)
 model, optimizer, schedule, batches, held_out = accelerator.prepare(
-    network, optimizer, schedule, DataLoader(samples, 64, shuffle=True), DataLoader(Samples(1024), 32)
+    network, optimizer, schedule, DataLoader(samples, 128, shuffle=True), DataLoader(Samples(1024), 32)
 )
 
 step = 0
@@ -73,9 +73,9 @@ for x, y in batches:
         step += 1
         if step == BEGIN and accelerator.process_index == SLOW:
             if FAULT == "compute":
-                network.passes = 3
+                network.passes = 4
             elif FAULT == "input":
-                samples.wait_s = 0.002
+                samples.wait_s = 0.0015
         if step % 25 == 0:
             accelerator.print(step, loss.item(), evaluate(accelerator, model, held_out))
             accelerator.save_state(f"{FOLDER}/step-{step}")

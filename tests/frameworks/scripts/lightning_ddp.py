@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 FAULT, SLOW, FOLDER = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-STEPS, BEGIN, BATCH, RANKS = 80, 25, 64, 4
+STEPS, BEGIN, BATCH, RANKS = 80, 25, 128, 4
 
 
 class Samples(Dataset):
@@ -30,7 +30,7 @@ class Samples(Dataset):
 class Classifier(L.LightningModule):
     def __init__(self):
         super().__init__()
-        blocks = [nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 256)) for _ in range(4)]
+        blocks = [nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)) for _ in range(4)]
         self.body = nn.Sequential(*blocks)
         self.head = nn.Linear(256, 10)
         self.passes = 1
@@ -67,9 +67,9 @@ class TurnsSlow(L.Callback):
     def on_train_batch_start(self, trainer, module, batch, batch_index):
         if trainer.global_step == BEGIN and trainer.global_rank == SLOW:
             if FAULT == "compute":
-                module.passes = 3
+                module.passes = 4
             elif FAULT == "input":
-                trainer.datamodule.train.wait_s = 0.003
+                trainer.datamodule.train.wait_s = 0.0015
 
 
 if __name__ == "__main__":

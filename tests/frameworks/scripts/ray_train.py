@@ -34,7 +34,7 @@ class Samples(Dataset):
 class Network(nn.Module):
     def __init__(self):
         super().__init__()
-        blocks = [nn.Sequential(nn.Linear(256, 1024), nn.ReLU(), nn.Linear(1024, 256)) for _ in range(4)]
+        blocks = [nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 256)) for _ in range(4)]
         self.body = nn.Sequential(*blocks)
         self.head, self.passes = nn.Linear(256, 10), 1
 
@@ -46,7 +46,7 @@ def train(config):
     rank = ray.train.get_context().get_world_rank()
     network, samples = Network(), Samples()
     model = prepare_model(network)
-    batches = iter(prepare_data_loader(DataLoader(samples, 64, shuffle=True)))
+    batches = iter(prepare_data_loader(DataLoader(samples, 128, shuffle=True)))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     for step in range(1, STEPS + 1):
         x, y = next(batches)
@@ -56,9 +56,9 @@ def train(config):
         optimizer.step()
         if step == BEGIN and rank == config["slow"]:
             if config["fault"] == "compute":
-                network.passes = 3
+                network.passes = 4
             elif config["fault"] == "input":
-                samples.wait_s = 0.003
+                samples.wait_s = 0.0015
         if step % 25 == 0:
             with tempfile.TemporaryDirectory() as folder:
                 checkpoint = None
