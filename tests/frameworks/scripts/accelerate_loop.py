@@ -73,7 +73,7 @@ for x, y in batches:
         step += 1
         if step == BEGIN and accelerator.process_index == SLOW:
             if FAULT == "compute":
-                network.passes = 4
+                network.passes = 6
             elif FAULT == "input":
                 samples.wait_s = 0.0015
         if step % 25 == 0:

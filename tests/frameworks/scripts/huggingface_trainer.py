@@ -43,7 +43,7 @@ class TurnsSlow(TrainerCallback):
     def on_step_end(self, args, state, control, model, **kwargs):
         if state.global_step == BEGIN and args.process_index == SLOW:
             if FAULT == "compute":
-                model.passes = 4
+                model.passes = 6
             elif FAULT == "input":
                 self.text.wait_s = 0.015
 

@@ -67,7 +67,7 @@ class TurnsSlow(L.Callback):
     def on_train_batch_start(self, trainer, module, batch, batch_index):
         if trainer.global_step == BEGIN and trainer.global_rank == SLOW:
             if FAULT == "compute":
-                module.passes = 4
+                module.passes = 6
             elif FAULT == "input":
                 trainer.datamodule.train.wait_s = 0.0015
 

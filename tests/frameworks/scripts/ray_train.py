@@ -56,7 +56,7 @@ def train(config):
         optimizer.step()
         if step == BEGIN and rank == config["slow"]:
             if config["fault"] == "compute":
-                network.passes = 4
+                network.passes = 6
             elif config["fault"] == "input":
                 samples.wait_s = 0.0015
         if step % 25 == 0:
