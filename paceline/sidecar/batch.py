@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import msgspec
+
 from paceline import columns, wire
 from paceline.events import (
     CollectiveCalls,
@@ -258,7 +260,7 @@ class Batcher:
             job.ready.append(Outgoing(OP, event))
 
     def _say_goodbye(self, job: _Job) -> None:
-        """All of this job's ranks have left: from now on silence says nothing. The last rows say so, if there are any."""
+        """All of this job's ranks have left; silence says nothing from now on. With the last rows, if there are any."""
         job.leaving = False
         for at in reversed(range(len(job.ready))):
             topic, event = job.ready[at]

@@ -362,6 +362,7 @@ def test_a_life_that_cannot_be_is_refused(wrong):
     with pytest.raises(SpecError):
         Spec(**wrong)
 
+
 def test_a_fault_on_a_node_or_switch_is_on_all_its_ranks():
     """The last node may have fewer, and the last switch fewer nodes."""
     shape = {"ranks": 20, "ranks_a_node": 4, "nodes_a_switch": 2}

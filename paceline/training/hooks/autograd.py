@@ -115,9 +115,7 @@ def _grad(timed: Backward, original: Any, torch: Any) -> Any:
         if kwargs.get("accumulate_grad", True) or probe.in_backward or probe.in_forward is not None or tracing():
             return original(*args, **kwargs)
         reducing = probe.reducing
-        if not (
-            probe.idle or probe.on_thread()
-        ):  # for anything, but none of training
+        if not (probe.idle or probe.on_thread()):  # for anything, but none of training
             return original(*args, **kwargs)
         if modes() or (len(args) > _CREATE_GRAPH and args[_CREATE_GRAPH]) or not timed.enter((args,)):
             return original(*args, **kwargs)
