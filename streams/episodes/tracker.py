@@ -4,6 +4,7 @@ Rule of this file: the only place where an episode changes its state or gets a r
 a signal of the lifecycle; time is a plain number, ticks or seconds, and an argument.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
@@ -48,6 +49,8 @@ class Episode(msgspec.Struct, Generic[Key, Seen], kw_only=True):
     span_s: float = 0.0
     lost_s: float = 0.0
     gpu_hours: float = 0.0
+    #: ``last`` when it was last told.
+    told: float = -math.inf
     evidence: Seen | None = None
 
     @property
@@ -173,11 +176,18 @@ class Tracker(Generic[Key, Seen]):
         if measure is not None and signal != "calm":
             episode.evidence = measure()
         episode.revision += 1
+        episode.told = episode.last
         if episode.state in FINAL:
             self.forget(subject)
             if self.policy.cooldown:
                 self.rest_until[subject] = now + self.policy.cooldown
         return msgspec.structs.replace(episode)
+
+    def conclude(self, now: float) -> list[Episode[Key, Seen]]:
+        """Nothing follows: those that are confirmed and have gone on since they were told, once more."""
+        lasting = [key for key, one in self.episodes.items() if one.state == "confirmed" and one.last > one.told]
+        told = [self.revise(key, None, now, news=True) for key in lasting]
+        return [episode for episode in told if episode is not None]
 
     def _grown(self, episode: Episode[Key, Seen], signal: Signal | None) -> bool:
         if (episode.state, signal) not in self.policy.growth_at or episode.length < episode.next_length:

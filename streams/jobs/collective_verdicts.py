@@ -139,10 +139,21 @@ class Collectives:
             stragglers.place([column], node=self.nodes.get(rank, ""), switch=self.switches.get(rank, ""))
         for tick in ticks:
             for slow in stragglers.update(tick, has_loader=False):
-                who = self._accused(slow, arrivals, name)
-                said = straggler_evidence.said_by_lateness(slow.episode, who, self.config.tick_s, slow.within)
-                findings.append(self._finding(slow.episode, said, message))
+                findings.append(self._finding(slow.episode, self._said(slow, arrivals, name), message))
         return findings
+
+    def conclude(self, job: JobKey) -> list[Finding]:
+        """What is new of those that hold the job back until its end."""
+        coverage = self.coverage.counts()
+        return [
+            finding(slow.episode, self._said(slow, arrivals, name), job, coverage)
+            for name, (arrivals, stragglers) in self.groups.items()
+            for slow in stragglers.conclude(has_loader=False)
+        ]
+
+    def _said(self, slow: Slow, arrivals: Arrivals, group: str) -> Said:
+        who = self._accused(slow, arrivals, group)
+        return straggler_evidence.said_by_lateness(slow.episode, who, self.config.tick_s, slow.within)
 
     def _group(self, size: int) -> tuple[Arrivals, Stragglers]:
         arrivals = Arrivals(size, self.config.tick_s, self.config.steps.patience_s, self.coverage)

@@ -149,11 +149,7 @@ class Phases:
         config = self.config
         wary = self.structure.data.suspects()
         for slow in self.stragglers.update(tick, self.has_loader, wary=wary):
-            who = self._accused(slow)
-            said = straggler_evidence.said(
-                slow.episode, who, slow.cleared, config.straggler, config.tick_s, slow.within
-            )
-            yield slow.episode, said
+            yield slow.episode, self._said(slow)
         accused = self.stragglers.accused()
         uneven = self.structure.update(tick, accused, self.has_loader)
         if uneven is not None:
@@ -169,6 +165,18 @@ class Phases:
         missing = self.silence.update(tick, self.coverage.counts())
         if missing is not None:
             yield missing, silence.said(self.coverage.counts())
+
+    def conclude(self, job: JobKey) -> list[Finding]:
+        """What is new of those that hold the job back until its end."""
+        coverage = self.coverage.counts()
+        lasting = self.stragglers.conclude(self.has_loader)
+        return [finding(slow.episode, self._said(slow), job, coverage) for slow in lasting]
+
+    def _said(self, slow: Slow) -> Said:
+        config = self.config
+        return straggler_evidence.said(
+            slow.episode, self._accused(slow), slow.cleared, config.straggler, config.tick_s, slow.within
+        )
 
     def _accused(self, slow: Slow) -> Accused:
         """Whom an episode is about, and where it runs."""
@@ -274,10 +282,12 @@ class JobDiagnosis:
         return self.phases.finish() + self.collectives.finish()
 
     def conclude(self) -> list[Finding]:
-        """What is said of a job that has ended before there was enough to judge."""
+        """What is said of a job that has ended: until when it was held back, or that there was not enough to judge."""
         config, job = self.config, self.job
-        if job is None or not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
+        if job is None:
             return []
+        if not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
+            return self.phases.conclude(job) + self.collectives.conclude(job)
         looks, warm_up = config.straggler.confirm_ticks, config.warmup_steps
         needed = f"{looks} looks of a step and {config.tick_s:g} s at least, after {warm_up} steps of warm-up"
         told = short_run_evidence.said(self.short, self.phases.cohorts.peers, needed)

@@ -117,6 +117,10 @@ class Straggler:
             self.doubts.pop(rank, None)
         return [episode for episode in told if episode is not None]
 
+    def conclude(self) -> list[StragglerEpisode]:
+        """What is new of the episodes that last, now that nothing follows."""
+        return self.tracker.conclude(self.ticks)
+
     def accused(self) -> set[int]:
         """The ranks that are slow, or were a short time ago."""
         return {*self.tracker.open(), *self.tracker.resting(self.ticks)}

@@ -178,6 +178,15 @@ class Stragglers:
         for late in self.ranks.judge(has_loader, wary=wary, passed_over=spoken_for if larger else None):
             yield Slow(late, self.ranks.verdict(late.subject, has_loader).cleared)
 
+    def conclude(self, has_loader: bool) -> Iterator[Slow]:
+        """What is new of the episodes that last, now that nothing follows."""
+        for level in self.levels:
+            for late in level.straggler.conclude():
+                cleared = level.straggler.verdict(late.subject, has_loader).cleared
+                yield Slow(late, cleared, level.kind, level.units.names[late.subject])
+        for late in self.ranks.conclude():
+            yield Slow(late, self.ranks.verdict(late.subject, has_loader).cleared)
+
     def _fold(self, level: _Level | None, larger: Sequence[_Level]) -> Iterator[Slow]:
         """End the episodes of ``level``, of single ranks where it is None, that a larger unit speaks for."""
         straggler = self.ranks if level is None else level.straggler

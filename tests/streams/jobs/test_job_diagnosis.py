@@ -406,3 +406,23 @@ def test_a_state_of_nothing_is_nothing(slow):
     """Restored before the first event, it judges as a new one does."""
     again = JobDiagnosis.restore(JobDiagnosis().snapshot())
     assert judged(slow, again) == judged(slow)
+
+
+@pytest.mark.parametrize("slow", [{2: SLOW[2]}, dict.fromkeys(range(8, 16), SLOW[2])])
+def test_at_the_end_of_a_job_its_straggler_is_told_with_its_last_step_and_whole_cost(job, slow):
+    """Of a rank as of a node, once; what has not gone on since it was told is not told again."""
+    diagnosis = JobDiagnosis()
+    before = judged(job(ranks=32, nodes=4, fault=slow, steps=200).batches(), diagnosis)[-1]
+    (after,) = diagnosis.conclude()
+    assert (after.id, after.revision, after.state) == (before.id, before.revision + 1, "confirmed")
+    assert before.last_step < 198 <= after.last_step
+    assert after.cost.lost_s > before.cost.lost_s
+    assert diagnosis.conclude() == []
+
+
+def test_what_is_over_or_only_suspected_is_not_told_at_the_end(job):
+    """The one was told to be over; the other may be noise."""
+    for when in (lambda step: 60 <= step < 100, lambda step: step >= 192):
+        diagnosis = JobDiagnosis()
+        judged(job(fault=SLOW, when=when, steps=200).batches(), diagnosis)
+        assert diagnosis.conclude() == []
