@@ -25,6 +25,9 @@ EARLIEST_S, LATEST_S = 946_684_800.0, 32_503_680_000.0
 #: Most ranks of all jobs together, and most numbers of one step of one job.
 MOST_RANKS, MOST_CELLS = 1_000_000, 20_000_000
 
+#: A node that tells nothing stands in ``silences``.
+_KINDS = tuple(kind for kind in EXPECTED if kind != "silent")
+
 
 class PlaceError(ValueError):
     """What is wrong with the part of the description at ``path``, on one line."""
@@ -143,8 +146,8 @@ def _check_place(path: str, job: JobPlan, groups: dict[str, NodeGroup]) -> None:
 def _check_fault(path: str, spec: FleetSpec, job: JobPlan, fault: FaultPlan) -> None:
     if job.kind != "training":
         raise PlaceError(path, f"a job of kind {job.kind} has no steps that a fault could slow down")
-    if fault.kind not in EXPECTED:
-        raise PlaceError(path, f"no kind {fault.kind!r}; there are {', '.join(EXPECTED)}")
+    if fault.kind not in _KINDS:
+        raise PlaceError(path, f"no kind {fault.kind!r}; there are {', '.join(_KINDS)}")
     if fault.reason not in REASONS:
         raise PlaceError(path, f"no reason {fault.reason!r}; there are {', '.join(REASONS)}")
     if not fault.ranks and fault.kind != "slowdown":

@@ -260,7 +260,7 @@ class Batcher:
             job.ready.append(Outgoing(OP, event))
 
     def _say_goodbye(self, job: _Job) -> None:
-        """All of this job's ranks have left; silence says nothing from now on. With the last rows, if there are any."""
+        """All of this job's ranks have left: silence says nothing from now on. Rows that are due say so, if any are."""
         job.leaving = False
         for at in reversed(range(len(job.ready))):
             topic, event = job.ready[at]

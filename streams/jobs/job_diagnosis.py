@@ -117,7 +117,8 @@ class Phases:
     def leave(self, described: JobDescribed) -> list[Finding]:
         """A node has said, outside of its steps, that its ranks have left."""
         job = JobKey(described.cluster, described.job, described.attempt)
-        return self._nodes(self.nodes.leave(described.node), job)
+        ended = described.ended_s is not None
+        return self._nodes(self.nodes.leave(described.node, described.ended_s or 0.0), job) if ended else []
 
     def finish(self) -> list[Finding]:
         """What the messages that still wait bring to light."""

@@ -68,12 +68,13 @@ class NodeSilence:
         self.ranks: list[tuple[int, ...]] = []
         self.times: list[int] = []
         #: By node: its latest event time, how far it has moved on, how far the job had when it last spoke, its latest
-        #: step, and whether it has not said goodbye.
+        #: step, whether it has not said goodbye, and until when goodbye was said elsewhere.
         self.clock_s: Array = np.empty(0)
         self.moved_s: Array = np.empty(0)
         self.heard_s: Array = np.empty(0)
         self.step: Ints = np.empty(0, dtype=np.int64)
         self.living = np.empty(0, dtype=bool)
+        self.ended_s: Array = np.empty(0)
         #: How far the job has moved on, and how many messages ago it was last asked who is silent.
         self.job_s = 0.0
         self.since = 0
@@ -94,9 +95,10 @@ class NodeSilence:
             node = self._join(message.node)
         if ranks and not set(ranks) <= set(self.ranks[node]):
             self.ranks[node] = tuple(sorted({*self.ranks[node], *ranks}))
-        self._move(node, _event_time_s(message))
+        time_s = _event_time_s(message)
+        self._move(node, time_s)
         self.step[node] = max(int(self.step[node]), _last_step(message))
-        self.living[node] = not _says_goodbye(message)
+        self.living[node] = not (_says_goodbye(message) or time_s <= self.ended_s[node])
         told = [self._revise(message.node, "calm")] if self.tracker.get(message.node) is not None else []
         self.heard_s[node] = self.job_s
         self.since += 1
@@ -106,11 +108,11 @@ class NodeSilence:
             self.heard_s[node] = self.job_s
         return [episode for episode in told if episode is not None]
 
-    def leave(self, name: str) -> list[NodeSilenceEpisode]:
-        """The node has said goodbye elsewhere; what that has to tell."""
+    def leave(self, name: str, ended_s: float) -> list[NodeSilenceEpisode]:
+        """The node has said elsewhere, in no order with its messages, that its ranks left at ``ended_s``."""
         if (node := self.numbers.get(name)) is None:
             return []
-        self.living[node] = False
+        self.living[node], self.ended_s[node] = False, ended_s
         ended = self._revise(name, "calm") if self.tracker.get(name) is not None else None
         return [] if ended is None else [ended]
 
@@ -121,8 +123,10 @@ class NodeSilence:
         more = node + 1 - self.clock_s.size
         if more > 0:
             more = max(more, node // 2)
-            times = (self.clock_s, self.moved_s, self.heard_s)
-            self.clock_s, self.moved_s, self.heard_s = (np.pad(one, (0, more), constant_values=np.nan) for one in times)
+            times = (self.clock_s, self.moved_s, self.heard_s, self.ended_s)
+            self.clock_s, self.moved_s, self.heard_s, self.ended_s = (
+                np.pad(one, (0, more), constant_values=np.nan) for one in times
+            )
             self.step = np.pad(self.step, (0, more), constant_values=-1)
             self.living = np.pad(self.living, (0, more))
         self.moved_s[node] = self.job_s
@@ -192,6 +196,7 @@ class NodeSilence:
             "heard_s": self.heard_s,
             "step": self.step,
             "living": self.living,
+            "ended_s": self.ended_s,
             "job_s": self.job_s,
             "since": self.since,
             "tracker": self.tracker.snapshot(),
@@ -202,7 +207,7 @@ class NodeSilence:
         self.numbers = {str(name): number for number, name in enumerate(data["names"])}
         self.ranks, self.times = [tuple(ranks) for ranks in data["ranks"]], list(data["times"])
         self.clock_s, self.moved_s, self.heard_s = data["clock_s"], data["moved_s"], data["heard_s"]
-        self.step, self.living = data["step"], data["living"]
+        self.step, self.living, self.ended_s = data["step"], data["living"], data["ended_s"]
         self.job_s, self.since = float(data["job_s"]), int(data["since"])
         self.tracker.load(data["tracker"])
 

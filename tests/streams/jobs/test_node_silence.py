@@ -7,8 +7,10 @@ import msgspec
 import pytest
 
 from paceline.columns import durations, offsets, whole
-from paceline.events import Speakers, StepTimings
+from paceline.events import JobDescribed, Speakers, StepTimings
+from paceline.topics import OP
 from streams.jobs.job_diagnosis import JobDiagnosis
+from streams.processor import Processor
 
 NODES = 4
 BEGAN_S = 1.7e9
@@ -196,3 +198,45 @@ def test_times_that_cannot_be_are_no_time() -> None:
         for one in messages
     ]
     assert judge(broken) == []
+
+
+def described(node: int, ended: float | None) -> JobDescribed:
+    """What a sidecar says of the job as a whole, in a topic of its own."""
+    return JobDescribed(
+        cluster="c",
+        producer=f"p{node}",
+        sequence=0,
+        job="job",
+        attempt=0,
+        node=f"node-{node}",
+        world_size=2 * NODES,
+        backend="gloo",
+        framework="torch",
+        started_s=BEGAN_S,
+        ended_s=None if ended is None else BEGAN_S + ended,
+        places=[],
+    )
+
+
+def test_a_goodbye_in_a_recordings_descriptions_counts_wherever_it_stands() -> None:
+    """Sidecars of earlier versions said it there alone, and the two topics have no order."""
+    messages: list[Any] = told({1: 100})
+    for at in (50, 399, 400, 450):
+        processor, findings = Processor(), []
+        for one in [*messages[:at], described(1, 100.5), *messages[at:]]:
+            said = processor.leave(one) if isinstance(one, JobDescribed) else processor.update(OP, one)
+            findings += [event for _, event in said]
+        assert not [finding for finding in findings if getattr(finding, "kind", "") == "node_silent"], at
+    processor = Processor()
+    assert processor.leave(described(1, 100.5)) == []
+    findings = [event for one in messages for _, event in processor.update(OP, one)]
+    assert [finding for finding in findings if getattr(finding, "kind", "") == "node_silent"]
+
+
+def test_a_description_of_ranks_that_are_here_is_no_goodbye() -> None:
+    """They join with one."""
+    diagnosis = JobDiagnosis()
+    messages = told({1: 100})
+    judge(messages[:50], diagnosis)
+    assert diagnosis.leave(described(1, None)) == []
+    assert judge(messages[50:], diagnosis)
