@@ -1,4 +1,4 @@
-"""A rank whose main thread joins the group and waits, while another thread trains. Usage: in_thread.py STEPS."""
+"""A rank whose main thread joins the group and waits, while another thread trains, twice. Usage: in_thread.py STEPS."""
 
 import sys
 import threading
@@ -20,8 +20,9 @@ def train(steps: int) -> None:
 
 
 torch.set_num_threads(1)
-dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-thread = threading.Thread(target=train, args=(int(sys.argv[1]),))
-thread.start()
-thread.join()
-dist.destroy_process_group()
+for _ in range(2):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    thread = threading.Thread(target=train, args=(int(sys.argv[1]),))
+    thread.start()
+    thread.join()
+    dist.destroy_process_group()
