@@ -8,12 +8,11 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from experiments import markdown
-from experiments.machine import headline, machine
+from experiments.machine import machine
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests" / "frameworks"
@@ -29,26 +28,31 @@ HEAD = ["script", "fault", "ranks", "steps", "a step", "forward", "backward", "e
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="make test-frameworks", description=__doc__.splitlines()[0])
     made.add_argument("--only", metavar="WORDS", help="the tests that pytest's -k WORDS names; results of others stay")
+    made.add_argument("--told", action="store_true", help="run nothing: the table of the results that are there")
     made.add_argument("--write", action="store_true", help="put the table into docs/frameworks.md")
     return made
 
 
 def main() -> int:
     options = parser().parse_args()
-    if not options.only:
-        shutil.rmtree(RESULTS, ignore_errors=True)
-    found: dict[str, Any] = {"machine": machine(), "quick": bool(options.only)}
-    start = time.monotonic()
-    # The checkout is kept off the path of the tests: they are to meet the wheel.
-    tests = [str(PYTHON), "-P", "-m", "pytest", "-m", "frameworks", "-p", "no:cacheprovider", str(TESTS)]
-    status = subprocess.run([*tests, *(["-k", options.only] if options.only else [])], cwd=ROOT, check=False).returncode
-    found["took_s"] = time.monotonic() - start
+    status = 0 if options.told else _run(options.only)
     results = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
-    text = f"{headline(found)}.\n\n{_versions()}\n\n{markdown.table(HEAD, [row(each) for each in results])}"
+    there = machine()
+    head = f"{there['date']}, {there['cores']} cores of {there['processor']}, Python {there['python']}"
+    text = f"{head}.\n\n{_versions()}\n\n{markdown.table(HEAD, [row(each) for each in results])}"
     print(text)
     if options.write:
         markdown.write(PAGE, "frameworks", text)
     return status
+
+
+def _run(only: str | None) -> int:
+    """Run the tests, or those that ``only`` names, beside whose results the others' stay; pytest's exit status."""
+    if not only:
+        shutil.rmtree(RESULTS, ignore_errors=True)
+    # The checkout is kept off the path of the tests: they are to meet the wheel.
+    tests = [str(PYTHON), "-P", "-m", "pytest", "-m", "frameworks", "-p", "no:cacheprovider", str(TESTS)]
+    return subprocess.run([*tests, *(["-k", only] if only else [])], cwd=ROOT, check=False).returncode
 
 
 def row(told: dict[str, Any]) -> list[str]:
