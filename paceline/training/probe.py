@@ -64,7 +64,7 @@ class Probe:
         self.in_backward = False
         self.waiting = False
         self.issuing = False
-        #: Whether a gradient reducer takes part in the next backward, and which.
+        #: Whether a gradient reducer takes part in the next backward, and whose: the script's model, held no longer.
         self.reducing = False
         self.reducer: Any = None
         #: Collectives that the reducer has issued in this backward, and when it issued the last.
@@ -220,6 +220,7 @@ class Probe:
         self.in_forward = None
         self.stepping = False
         self.in_backward = self.waiting = self.issuing = self.reducing = False
+        self.reducer = None
         self.off = False
         if self.stopped:  # by another thread, perhaps just now
             self.off = True
@@ -227,7 +228,7 @@ class Probe:
     def stop(self) -> None:
         """Write nothing down any more."""
         self.stopped = self.off = True
-        self.alternation = None
+        self.alternation = self.reducer = None
         self.ring.clear()
         if self.collected in gc.callbacks:
             gc.callbacks.remove(self.collected)

@@ -110,6 +110,13 @@ class Session:
             self.probe.alternation = None
             self.probe.go_on()
 
+    def leave(self) -> None:
+        """The group of all ranks is destroyed: who joins another may train something else."""
+        self.end()
+        self.mesh, probe = None, self.probe
+        probe.device = probe.batch_size = probe.stage = None
+        probe.wrapper = ""
+
     def _device_found(self) -> None:
         """The first backward has shown where the model is."""
         shipping, probe = self._shipping, self.probe
@@ -158,9 +165,10 @@ class Session:
             Finalize(None, self.end, exitpriority=100)
 
     def _forked(self) -> None:
-        """Nothing of the parent's is the child's, its events least of all: a child that frees one is aborted."""
+        """Nothing of the parent's is the child's, which dies where it frees an event, or a model's process group."""
         shipping, self._shipping, self._exit_registered = self._shipping, None, False
-        _keep((self.probe.ring, self.probe.clock, shipping.clock if shipping is not None else None))
+        probe, clock = self.probe, shipping.clock if shipping is not None else None
+        _keep((probe.ring, probe.clock, clock, probe.reducer, probe.in_forward))
         if shipping is not None:
             shipping.leave_child()
         if self.probe.collected in gc.callbacks:
@@ -226,7 +234,7 @@ def follow_process_groups(session: Session, groups: Any, torch: Any, replace: An
         try:
             everything = group is None or group is torch.distributed.group.WORLD
             if everything:
-                session.end()
+                session.leave()
             groups.leave(None if everything else group)
         except Exception as error:
             session.probe.fail(error)

@@ -75,7 +75,8 @@ class Backward:
                 probe.host_mark(marks.OPTIMIZER)
                 probe.host_mark(marks.LEAVE + marks.OPTIMIZER)
             probe.mark(marks.LEAVE + marks.BACKWARD)
-            probe.waiting = probe.reducing = False
+            probe.waiting = False
+        probe.reducing, probe.reducer = False, None
         if stepped:
             if probe.idle:
                 probe.begin()
@@ -114,7 +115,7 @@ def _grad(timed: Backward, original: Any, torch: Any) -> Any:
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("accumulate_grad", True) or probe.in_backward or probe.in_forward is not None or tracing():
             return original(*args, **kwargs)
-        reducing = probe.reducing
+        reducing, reducer = probe.reducing, probe.reducer
         if not (probe.idle or probe.on_thread()):  # for anything, but none of training
             return original(*args, **kwargs)
         if modes() or (len(args) > _CREATE_GRAPH and args[_CREATE_GRAPH]) or not timed.enter((args,)):
@@ -124,7 +125,7 @@ def _grad(timed: Backward, original: Any, torch: Any) -> Any:
             return original(*args, **kwargs)
         finally:
             timed.leave()
-            probe.reducing = reducing  # it fills no bucket: that is for the backward to come
+            probe.reducing, probe.reducer = reducing, reducer  # it fills no bucket: that is for the backward to come
 
     skip_frame(run_backward)
     return run_backward

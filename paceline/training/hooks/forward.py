@@ -60,8 +60,9 @@ def install_ddp(probe: Probe, torch: Any) -> None:
 
     def reduces(model: Any) -> None:
         """The reducer of ``model`` takes part in the next backward."""
-        probe.reducing, probe.reducer = True, model
-        probe.reduces(model)
+        if not probe.off:
+            probe.reducing, probe.reducer = True, model
+            probe.reduces(model)
 
     @functools.wraps(begin)
     def before(self: Any, *inputs: Any, **kwargs: Any) -> Any:

@@ -78,6 +78,8 @@ class Groups:
         self._groups: dict[Any, Group] = {}
         self._ready = Ready(probe, torch)
         self._waits = ReducerWaits(probe, torch)
+        #: The group in which the reducer of the next backward exchanges gradients.
+        self._reducing: Group | None = None
         self.hooked = hasattr(torch.distributed.ProcessGroup, "register_pre_hook")
         self.tell: Any = None if self.hooked else self._tell
         self._gradients: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -98,7 +100,7 @@ class Groups:
 
     def reduces(self, ddp: Any) -> None:
         """The reducer of ``ddp`` takes part in the next backward."""
-        group = self._groups.get(getattr(ddp, "process_group", None))
+        group = self._reducing = self._groups.get(getattr(ddp, "process_group", None))
         if group is not None and group.waits_at_issue:
             try:
                 self._waits.follow(ddp)
@@ -130,7 +132,7 @@ class Groups:
                 if probe.off:  # its number is that of the ranks that tell it
                     group.next(paired.get(int(args.name), ""), args.root)
                     return
-                if not (probe.reducing and probe.in_backward) or probe.waiting:
+                if not exchanges():
                     self._called(group, args.root, *_told(args, words))
                     return
                 place = probe.reduced
@@ -140,6 +142,12 @@ class Groups:
                 reduced(args, place)
             except Exception as error:
                 probe.fail(error)
+
+        def exchanges() -> bool:
+            """Whether the reducer issues this: backward may send in other groups, and other threads in this one."""
+            if not (probe.reducing and probe.in_backward) or probe.waiting:
+                return False
+            return self._reducing is group and not probe.foreign()
 
         def reduced(args: Any, place: int) -> None:
             """A reducer that has settled has the same buckets in every backward: looked at rarely, they cost less."""
@@ -155,7 +163,7 @@ class Groups:
             group.count = number + 1
             self._bucket(group, (group.name, group.size, number, *told[place], marks.REDUCER))
 
-        for function in (issued, reduced, _told, Group, Groups._called, Groups._bucket):
+        for function in (issued, exchanges, reduced, _told, Group, Groups._called, Groups._bucket):
             skip_frame(function)
         return issued
 
