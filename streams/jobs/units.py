@@ -21,6 +21,8 @@ from .cohorts import Cohorts
 from .steps import Step
 from .ticks import PARTS, Tick, Ticks
 
+#: What a look says of each, with its last axis theirs.
+_ARRAYS = ("own", "peers", "base", "wait", "waited", "parts", "unshared", "served", "total", "seconds")
 #: A step is never shorter than this without an excess.
 _LEAST_BASE_S = 1e-9
 
@@ -93,10 +95,7 @@ class Units:
         heard = np.flatnonzero((cell_of >= 0) & ~np.isnan(tick.own))
         # Nobody to compare a rank with: then all of its cell are compared by their times as they are.
         by = np.where(np.isnan(tick.excess), tick.own, tick.excess)
-        heard = heard[np.lexsort((by[heard], cell_of[heard]))]
-        first = starts(cell_of[heard])
-        count = lengths(first, heard.size)
-        middle = heard[first + (count - 1) // 2]
+        middle, count = _middles(heard, cell_of[heard], by)
         compared = self._compare(tick, middle, cell_of[middle])
         weight = np.zeros(self._cell_unit.size, dtype=np.int64)
         weight[cell_of[middle]] = count
@@ -139,6 +138,9 @@ class Units:
 
     def _by_unit(self, tick: Tick, cells: Tick, weight: Ints) -> Tick:
         """The look at units, each told by the cell in which its middle rank is."""
+        if self._cell_unit.size == len(self.names):  # one each, in their order
+            alike: dict[str, Any] = {name: getattr(cells, name) for name in _ARRAYS}
+            return tick._replace(**alike)
         known = np.flatnonzero(~np.isnan(cells.excess) & (weight > 0))
         order = known[np.lexsort((cells.excess[known], self._cell_unit[known]))]
         unit, size = self._cell_unit[order], weight[order]
@@ -157,12 +159,8 @@ class Units:
             out[..., of] = values[..., at]
             return out
 
-        arrays: dict[str, Any] = {
-            name: taken(getattr(cells, name)) for name in ("own", "peers", "base", "wait", "waited", "parts")
-        }
-        if cells.total.size:
-            arrays |= {name: taken(getattr(cells, name)) for name in ("unshared", "served", "total", "seconds")}
-        return tick._replace(**{"unshared": np.empty(0), "served": np.empty(0), **arrays})
+        arrays: dict[str, Any] = {name: getattr(cells, name) for name in _ARRAYS}
+        return tick._replace(**{name: taken(values) if values.shape[-1] else values for name, values in arrays.items()})
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
@@ -180,6 +178,26 @@ class Units:
         self._numbers = {name: number for number, name in enumerate(self.names)}
         self.cells.load(data["cells"])
         self._cell_unit, self._cell_stage, self._cell_of = data["cell_unit"], data["cell_stage"], None
+
+
+def _middles(ranks: Ints, cell: Ints, by: Array) -> tuple[Ints, Ints]:
+    """The middle rank of each cell, of an even number the faster of the two, and how many ranks each has.
+
+    Args:
+        ranks: those that were heard.
+        cell: of each of them.
+        by: how late every rank is.
+    """
+    order = np.argsort(cell, kind="stable")  # mostly sorted: a node's ranks are numbered one after the other
+    ranks, cell = ranks[order], cell[order]
+    first = starts(cell)
+    count = lengths(first, ranks.size)
+    if count.size and (count == count[0]).all():
+        table = ranks.reshape(-1, int(count[0]))
+        middle = (int(count[0]) - 1) // 2
+        at = np.argpartition(by[table], middle, axis=1)[:, middle]
+        return table[np.arange(count.size), at], count
+    return ranks[np.lexsort((by[ranks], cell))][first + (count - 1) // 2], count
 
 
 def _by_lateness(tick: Tick, middle: Ints, cell: Ints, cells: int) -> Tick:
