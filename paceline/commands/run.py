@@ -9,6 +9,7 @@ import os
 import secrets
 import sys
 import time
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from itertools import dropwhile
@@ -82,7 +83,6 @@ def environment(
     """What the command sees: the socket of the sidecar, the probe on Python's path, and what turns ``inspector`` on."""
     paths = [str(BOOTSTRAP), *filter(None, [environ.get("PYTHONPATH")])]
     added = {SOCKET_VARIABLE: str(socket), "PYTHONPATH": os.pathsep.join(paths), FALLBACK_JOB_VARIABLE: fallback}
-    added |= without_own_programs(environ)
     if options.job:
         added[JOB.name] = options.job
     if options.probe_budget:
@@ -92,7 +92,7 @@ def environment(
     return environ | added | inspector
 
 
-def without_own_programs(environ: dict[str, str]) -> dict[str, str]:
+def without_own_programs(environ: Mapping[str, str]) -> dict[str, str]:
     """PATH without our own environment's programs, where a tool that runs us has put these first.
 
     ``uvx`` does: ``python`` would be the one that it has made for Paceline. Whoever has activated this very
@@ -146,7 +146,7 @@ def main(argv: list[str]) -> int:
     if not command:
         say("run: no command; try: paceline run -- torchrun --nproc-per-node 4 train.py")
         return 2
-    environ = dict(os.environ)
+    environ = os.environ | without_own_programs(os.environ)
     try:
         checked(options, environ)
         plugin = checked_plugin(command, options, environ)
