@@ -35,12 +35,12 @@ def file(lines, tmp_path):
 
 
 def test_json_is_every_finding_of_the_processor(file, events):
-    """What it prints is what the same code says on the bus, one object a line."""
+    """What it prints is what the same code says on the bus, and at the end of a job, one object a line."""
     done = analyze(file, "--json")
     processor = Processor()
-    said = [
-        found for event in events for _, found in processor.update(topics.OP_V1, event) if isinstance(found, Finding)
-    ]
+    answers = [answer for event in events for answer in processor.update(topics.OP_V1, event)]
+    answers += [*processor.finish(), *processor.conclude()]
+    said = [found for _, found in answers if isinstance(found, Finding)]
     assert done.returncode == 0
     assert done.stdout == b"".join(wire.encode(found) + b"\n" for found in said)
     assert said
