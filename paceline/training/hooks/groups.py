@@ -132,7 +132,7 @@ class Groups:
                 if probe.off:  # its number is that of the ranks that tell it
                     group.next(paired.get(int(args.name), ""), args.root)
                     return
-                if not exchanges():
+                if not self._exchanges(group):
                     self._called(group, args.root, *_told(args, words))
                     return
                 place = probe.reduced
@@ -142,12 +142,6 @@ class Groups:
                 reduced(args, place)
             except Exception as error:
                 probe.fail(error)
-
-        def exchanges() -> bool:
-            """Whether the reducer issues this: backward may send in other groups, and other threads in this one."""
-            if not (probe.reducing and probe.in_backward) or probe.waiting:
-                return False
-            return self._reducing is group and not probe.foreign()
 
         def reduced(args: Any, place: int) -> None:
             """A reducer that has settled has the same buckets in every backward: looked at rarely, they cost less."""
@@ -163,9 +157,16 @@ class Groups:
             group.count = number + 1
             self._bucket(group, (group.name, group.size, number, *told[place], marks.REDUCER))
 
-        for function in (issued, exchanges, reduced, _told, Group, Groups._called, Groups._bucket):
+        for function in (issued, reduced, _told, Group, Groups._called, Groups._bucket):
             skip_frame(function)
         return issued
+
+    def _exchanges(self, group: Group) -> bool:
+        """Whether the reducer issues this: backward may send in other groups, and other threads in this one."""
+        probe = self._probe
+        if not (probe.reducing and probe.in_backward) or probe.waiting:
+            return False
+        return self._reducing is group and not probe.foreign()
 
     def _called(self, group: Group, root: int, operation: str, size: int) -> None:
         probe = self._probe
