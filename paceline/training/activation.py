@@ -24,6 +24,7 @@ MODULES = (
     "torch.distributed.checkpoint",
     "torch.distributed._functional_collectives",
     "torch.distributed.pipelining.stage",
+    "deepspeed.runtime.engine",
 )
 
 
@@ -88,6 +89,8 @@ def _install(name: str) -> None:
         checkpoint.install_distributed(probe, torch, module)
     elif name == "torch.distributed.pipelining.stage":
         pipelines.install(probe, torch, module)
+    elif name == "deepspeed.runtime.engine":
+        forward.install_engine(probe, torch, module)
     else:
         collectives.install_functional(probe, torch, module)
 

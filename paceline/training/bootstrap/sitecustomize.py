@@ -28,6 +28,7 @@ _AWAITED = {
     "torch.distributed.checkpoint",
     "torch.distributed._functional_collectives",
     "torch.distributed.pipelining.stage",
+    "deepspeed.runtime.engine",
 }
 
 

@@ -1,4 +1,4 @@
-"""Forward passes of data-parallel wrappers: DDP, FSDP and ``fully_shard``; only the outermost counts.
+"""Forward passes of data-parallel wrappers: DDP, FSDP, ``fully_shard`` and DeepSpeed; only the outermost counts.
 
 DDP is tapped at its class, because hooks on an instance would be pickled with it. Where torch.compile takes the
 wrapper's whole forward into its graph, the hooks dissolve and the time before backward stands for it.
@@ -142,6 +142,29 @@ def install_fsdp(probe: Probe, torch: Any, module: Any) -> None:
 
     _watch_sharded(module, watch)
     _watch_wrapped(module, watch)
+
+
+def install_engine(probe: Probe, torch: Any, module: Any) -> None:
+    """Time DeepSpeed's engine (``module``), which wraps the model itself: else its data would be told as forward."""
+    engine = getattr(module, "DeepSpeedEngine", None)
+    if engine is None:
+        return
+    timed, original = Forward(probe, torch), engine.forward
+
+    @functools.wraps(original)
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if timed.tracing():
+            return original(self, *args, **kwargs)
+        probe.wrapper = "deepspeed"
+        timed.enter(self)
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            timed.leave(self)
+
+    for function in (forward, Forward):
+        skip_frame(function)
+    engine.forward = forward
 
 
 def _watch_sharded(module: Any, watch: Any) -> None:
