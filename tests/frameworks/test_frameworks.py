@@ -34,7 +34,8 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 class Case(NamedTuple):
     """One script: ``launcher`` is torchrun, or python where it starts its ``ranks`` itself; it makes so many ``steps``.
 
-    ``least``: shares of the time that these phases have at least in a healthy run; ``most``: and at most.
+    ``least``: shares of the time that these phases have at least in a healthy run; ``most``: and at most. ``variant``:
+    what a script takes as its last argument, if anything.
     """
 
     script: str
@@ -43,16 +44,28 @@ class Case(NamedTuple):
     steps: int
     least: dict[str, float]
     most: dict[str, float]
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        """Script and variant."""
+        return f"{self.script} {self.variant}".strip()
 
 
 #: What every script has: a model that is trained, and seldom evaluated.
 LEAST = {"forward": 0.05, "backward": 0.1}
 MOST = {"evaluation": 0.15, "other": 0.12, "prepare": 0.1, "data": 0.4}
+#: ... and one that is exchanged, by gloo, between processes that share a few cores.
+SHARDED = {"forward": 0.02, "backward": 0.04, "communication": 0.1}
 CASES = (
     Case("lightning_ddp", "python", 4, 80, LEAST | {"evaluation": 0.001}, MOST),
     Case("huggingface_trainer", "torchrun", 4, 75, LEAST, MOST),
     Case("accelerate_loop", "torchrun", 4, 75, LEAST | {"evaluation": 0.001}, MOST),
     Case("ray_train", "python", 4, 75, LEAST, MOST),
+    *(Case("deepspeed_zero", "torchrun", 4, 75, SHARDED, MOST | {"other": 0.2}, stage) for stage in ("1", "2", "3")),
+    Case("torchtitan_style", "torchrun", 4, 75, SHARDED, MOST),
+    *(Case("torchtune_style", "torchrun", 4, 75, SHARDED, MOST, mode) for mode in ("accumulate", "in_backward")),
+    Case("spawned", "python", 4, 75, {"forward": 0.005, "backward": 0.01}, MOST | {"data": 0.8}),  # its workers start
 )
 
 
@@ -66,13 +79,13 @@ class Run(NamedTuple):
 
 
 @pytest.mark.parametrize("fault", CAUSES)
-@pytest.mark.parametrize("case", CASES, ids=[case.script for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_judges_an_unchanged_script(case: Case, fault: str, tmp_path: Path) -> None:
     """Every step of every rank is told, in its phases; the slow rank is named with its cause, and nobody else."""
     run = _run(case, fault, tmp_path)
     told = _result(case, fault, run)
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{case.script}-{fault}.json").write_text(json.dumps(told) + "\n")
+    (RESULTS / f"{case.name}-{fault}.json").write_text(json.dumps(told) + "\n")
     assert run.steps == dict.fromkeys(range(case.ranks), case.steps)
     if fault == "none":
         assert {name for name, least in case.least.items() if run.shares[name] < least} == set(), run.shares
@@ -84,7 +97,7 @@ def _run(case: Case, fault: str, folder: Path) -> Run:
     """Train in ``folder``, outside of the checkout, and analyse what was recorded."""
     kept = folder / "run.jsonl"
     launcher = [*TORCHRUN, str(case.ranks)] if case.launcher == "torchrun" else []
-    script = [str(SCRIPTS / f"{case.script}.py"), fault, str(SLOW), str(folder / "checkpoints")]
+    script = [str(SCRIPTS / f"{case.script}.py"), fault, str(SLOW), str(folder / "checkpoints"), *case.variant.split()]
     command = [*PACELINE, "run", "--no-panel", "--record", str(kept), "--", sys.executable, *launcher, *script]
     environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     subprocess.run(command, check=True, env=environ, cwd=folder, timeout=500)
@@ -116,7 +129,7 @@ def _result(case: Case, fault: str, run: Run) -> dict[str, Any]:
     expected = {str(SLOW): CAUSES[fault]} if CAUSES[fault] else {}
     complete = run.steps == dict.fromkeys(range(case.ranks), case.steps)
     return {
-        "script": case.script,
+        "script": case.name,
         "fault": fault,
         "ranks": len(run.steps),
         "steps": sorted(set(run.steps.values())),
