@@ -8,8 +8,8 @@ units alike, and how a unit is compared by ``Units``.
   job's ranks never is: there is nobody to be late behind. So a job on one node never accuses the node.
 - While a unit's episode lasts it speaks for all in it: nothing below begins an episode, and one that had begun (the
   first rank of a node is suspected a look before the rest) ends, with the words of whose finding tells of it now.
-- Where a unit has begun to be late, or is late again while it rests, ranks that are no later than twice the unit wait
-  for its verdict. A rank that stands out of its own node is judged by itself.
+- Where most ranks of a unit have begun to be late, or are late again while it rests, they wait for its verdict. A rank
+  that is twice as late as most of its own node is judged by itself.
 - When a unit is back among its peers, what is still late in it is again judged by itself.
 """
 
@@ -32,7 +32,7 @@ from .units import Units
 
 #: Ranks of a unit whose nodes and devices are looked at.
 _SAMPLE = 8
-#: A rank this many times as late as its unit stands out of it.
+#: A rank this many times as late as most of its unit stands out of it.
 _STANDS_OUT = 2.0
 
 
@@ -118,12 +118,13 @@ class _Level:
         return self.units is not nodes and np.unique(nodes.of[ranks[ranks < nodes.of.size]]).size < 2
 
     def stirs(self, rank: int, ticks: int) -> bool:
-        """Whether the unit of ``rank`` has begun to be late, and the rank is no later than that explains."""
+        """Whether most ranks of the unit of ``rank`` have begun to be late as well, and it does not stand out."""
         unit = self.units.unit_of(rank)
-        excess = excess_of(self.straggler.history, unit, ticks) if unit >= 0 else 0.0
-        return excess >= self.straggler.config.least_excess / 2 > 0 and (
-            excess_of(self.ranks, rank, ticks) < _STANDS_OUT * excess
-        )
+        if unit < 0:
+            return False
+        own = excess_of(self.ranks, rank, ticks)
+        alike = sum(excess_of(self.ranks, int(one), ticks) >= own / _STANDS_OUT for one in self.units.ranks(unit))
+        return own > 0.0 and 2 * alike > self.units.ranks(unit).size
 
 
 class Stragglers:

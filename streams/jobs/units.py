@@ -159,8 +159,9 @@ class Units:
             out[..., of] = values[..., at]
             return out
 
-        arrays: dict[str, Any] = {name: getattr(cells, name) for name in _ARRAYS}
-        return tick._replace(**{name: taken(values) if values.shape[-1] else values for name, values in arrays.items()})
+        arrays: dict[str, Array] = {name: getattr(cells, name) for name in _ARRAYS}
+        made: dict[str, Any] = {name: taken(one) if one.shape[-1] else one for name, one in arrays.items()}
+        return tick._replace(**made)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""
