@@ -156,7 +156,10 @@ def test_a_rank_that_dies_does_not_stop_the_verdict_on_the_others(job):
     batches = list(job(ranks=8, nodes=2, steps=400, fault={1: {"backward": 0.1}}, when=lambda s: s > 200).batches())
     alive = [batch for batch in batches if batch.node == "node-0" or batch.step[0] < 50]
     findings = judge(alive)
-    assert {tuple(finding.ranks) for finding in findings if finding.kind == "straggler"} == {(1,)}
+    assert {(finding.kind, tuple(finding.ranks)) for finding in findings} == {
+        ("straggler", (1,)),
+        ("node_silent", (4, 5, 6, 7)),
+    }
 
 
 def test_the_cost_is_what_the_job_lost(job):
