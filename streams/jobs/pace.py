@@ -11,8 +11,8 @@ Where work is cut unevenly, the longest of many ranks goes up and down with the 
 slows all of them shows there first. So a change of the pace may stand out of the noise of either. And the middle rank
 must have changed as well: where only the longest has, a rank is slow, whether or not it is accused yet.
 
-Work that grows steadily, as sequences do in a curriculum, has turned slow at no step: what a straight line explains
-better than a step is not told.
+Work that grows steadily, as sequences do in a curriculum, has turned slow at no step: what growth that goes on explains
+as well as a step is not told.
 """
 
 import math
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from paceline.events import OP_INDEX, OPS
 
@@ -39,6 +40,9 @@ _KEPT = 120
 _NEARLY_ALL, _MOST = 0.9, 0.7
 #: Columns of what is remembered of a tick, and where the seconds by op begin.
 _PACE, _OWN_S, _SHARED, _FIRST, _LAST, _LASTED, _BY_OP = range(7)
+_JUDGED = (_PACE, _OWN_S, _SHARED)
+#: A step must leave so much less of the values unexplained than growth does; and what is far out, in spreads.
+_CLEARLY, _FAR = 0.8, 3.0
 _MILLI = 1e3
 #: Share of the pace's change by which the middle rank must have changed: one slow rank of two moves it by half.
 _LEAST_SHARED = 0.6
@@ -130,8 +134,9 @@ class Pace:
             return None  # the common case, and a cheap one
         if _change(old[:, _SHARED], new[:, _SHARED]) < _LEAST_SHARED * change:
             return None
-        margin = max(self._margin(old[:, at], new[:, at], least, error) for at in (_PACE, _OWN_S, _SHARED))
-        if margin < 1.0:
+        margins = [self._margin(old[:, at], new[:, at], least, error) for at in _JUDGED]
+        margin, at = max(zip(margins, _JUDGED, strict=True))
+        if margin < 1.0 or _steady(old[:, at], new[:, at]):
             return None
         usual = float(np.median(old[:, _PACE]))
         self.usual, self.before = usual, np.median(old[:, _BY_OP:], axis=0)
@@ -146,14 +151,14 @@ class Pace:
         return self.config.least_slowdown * (_SHORT if ticks == self.config.ticks else 1.0)
 
     def _margin(self, old: Array, new: Array, least: float, error: float) -> float:
-        """How many times over its bar the change from ``old`` to ``new`` is; 0 where it did not begin at a step."""
+        """How many times over its bar the change from ``old`` to ``new`` is; 0 where it is not."""
         usual, change = float(np.median(old)), _change(old, new)
         if usual <= 0:
             return 0.0
         noise = max(_noise(old), _noise(new)) / usual
         bar = max(least, self.config.sigmas * noise * error)
         beyond = float((new > usual * (1 + bar / 2)).mean())
-        if change < bar or beyond < (_NEARLY_ALL if error == 1.0 else _MOST) or _steady(old, new):
+        if change < bar or beyond < (_NEARLY_ALL if error == 1.0 else _MOST):
             return 0.0
         return change / bar
 
@@ -262,14 +267,25 @@ def _noise(values: Array) -> float:
 
 
 def _steady(old: Array, new: Array) -> bool:
-    """Whether a straight line is nearer to the values than a step from ``old`` to ``new`` is.
+    """Whether growth that goes on is as good an account of the values as a step, wherever either begins.
+
+    Both are fitted by least squares, from every point on: a level before it, and after it another level or a straight
+    line. Values far out of the noise are drawn in, for a hiccup has neither shape.
 
     >>> flat, later = np.ones(30), np.full(15, 1.3)
     >>> _steady(flat, later), _steady(1 + 0.01 * np.arange(30), 1.3 + 0.01 * np.arange(15))
     (False, True)
     """
-    values = np.concatenate([old, new])
-    at = np.arange(values.size) - (values.size - 1) / 2
-    line = values.mean() + at * (at @ values) / (at @ at)
-    step = np.concatenate([np.full(old.size, np.median(old)), np.full(new.size, np.median(new))])
-    return bool(np.abs(values - line).sum() < np.abs(values - step).sum())
+    far = _FAR * max(_noise(old), _noise(new))
+    values = np.clip(np.concatenate([old, new]), np.median(old) - far, np.median(new) + far)
+    at = np.arange(values.size)
+    since = at - at[1:, None]
+    growing, stepped = (_left_over(values, shapes) for shapes in (np.maximum(since + 1, 0), since >= 0))
+    return stepped >= _CLEARLY * growing
+
+
+def _left_over(values: Array, shapes: NDArray[Any]) -> float:
+    """The squares that are left of ``values`` after a level and the best of ``shapes``, one a row."""
+    shapes = shapes - shapes.mean(axis=1, keepdims=True)
+    values = values - values.mean()
+    return float(values @ values - ((shapes @ values) ** 2 / (shapes**2).sum(axis=1)).max())

@@ -85,10 +85,17 @@ def test_one_slow_rank_is_no_slow_job(make_tick, ranks):
     assert follow(make_tick, seconds) == []
 
 
-def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick):
-    """Sequences that become longer in a curriculum are told at no pace of growth; a jump in them is."""
-    growing = np.linspace(1.0, 2.5, 200)[:, None] * (1 + 0.01 * np.random.default_rng(0).standard_normal((200, 4)))
-    assert follow(make_tick, growing) == []
+@pytest.mark.parametrize("level", [1, 80])
+def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick, level):
+    """Sequences that become longer in a curriculum, from the begin or from some step on, are no slow job."""
+    noise = 1 + 0.01 * np.random.default_rng(0).standard_normal((240, 4))
+    growing = 1.0 + 0.008 * np.maximum(np.arange(240) - level, 0)[:, None]
+    assert follow(make_tick, growing * noise) == []
+
+
+def test_a_jump_in_work_that_grows_is_told(make_tick):
+    """Where growth is slow beside it."""
+    growing = (1.0 + 0.001 * np.arange(240))[:, None] * (1 + 0.01 * np.random.default_rng(0).standard_normal((240, 4)))
     growing[120:] *= 1.3
     assert follow(make_tick, growing)[0][1] == "suspected"
 
