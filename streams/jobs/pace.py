@@ -269,8 +269,8 @@ def _noise(values: Array) -> float:
 def _steady(old: Array, new: Array) -> bool:
     """Whether growth that goes on is as good an account of the values as a step, wherever either begins.
 
-    Both are fitted by least squares, from every point on: a level before it, and after it another level or a straight
-    line. Values far out of the noise are drawn in, for a hiccup has neither shape.
+    Both are fitted by least squares, at every point: a level before it and another after it, or a straight line on one
+    side of it. Values far out of the noise are drawn in, for a hiccup has neither shape.
 
     >>> flat, later = np.ones(30), np.full(15, 1.3)
     >>> _steady(flat, later), _steady(1 + 0.01 * np.arange(30), 1.3 + 0.01 * np.arange(15))
@@ -280,7 +280,8 @@ def _steady(old: Array, new: Array) -> bool:
     values = np.clip(np.concatenate([old, new]), np.median(old) - far, np.median(new) + far)
     at = np.arange(values.size)
     since = at - at[1:, None]
-    growing, stepped = (_left_over(values, shapes) for shapes in (np.maximum(since + 1, 0), since >= 0))
+    growth = np.concatenate([np.maximum(since + 1, 0), np.minimum(since, 0)])
+    growing, stepped = (_left_over(values, shapes) for shapes in (growth, since >= 0))
     return stepped >= _CLEARLY * growing
 
 

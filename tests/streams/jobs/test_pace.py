@@ -93,6 +93,12 @@ def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick, level):
     assert follow(make_tick, growing * noise) == []
 
 
+def test_work_that_has_grown_and_stays_has_turned_slow_at_no_step(make_tick):
+    """A warm-up in which the pace falls."""
+    growing = 1.0 + 0.01 * np.minimum(np.arange(240), 100)[:, None]
+    assert follow(make_tick, growing * (1 + 0.01 * np.random.default_rng(0).standard_normal((240, 4)))) == []
+
+
 def test_a_jump_in_work_that_grows_is_told(make_tick):
     """Where growth is slow beside it."""
     growing = (1.0 + 0.001 * np.arange(240))[:, None] * (1 + 0.01 * np.random.default_rng(0).standard_normal((240, 4)))
