@@ -96,7 +96,7 @@ def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick, level):
 def test_work_that_has_grown_and_stays_has_turned_slow_at_no_step(make_tick):
     """A warm-up in which the pace falls."""
     growing = 1.0 + 0.01 * np.minimum(np.arange(240), 100)[:, None]
-    assert follow(make_tick, growing * (1 + 0.01 * np.random.default_rng(0).standard_normal((240, 4)))) == []
+    assert follow(make_tick, growing * (1 + 0.03 * np.random.default_rng(0).standard_normal((240, 4)))) == []
 
 
 def test_a_jump_in_work_that_grows_is_told(make_tick):
