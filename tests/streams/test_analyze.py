@@ -39,7 +39,7 @@ def test_json_is_every_finding_of_the_processor(file, events):
     done = analyze(file, "--json")
     processor = Processor()
     answers = [answer for event in events for answer in processor.update(topics.OP_V1, event)]
-    answers += [*processor.finish(), *processor.conclude()]
+    answers += processor.finish()
     said = [found for _, found in answers if isinstance(found, Finding)]
     assert done.returncode == 0
     assert done.stdout == b"".join(wire.encode(found) + b"\n" for found in said)
