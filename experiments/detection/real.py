@@ -165,7 +165,9 @@ def _case(one: Run, messages: list[tuple[float, Topic, Event]]) -> Case:
         faults = (fault,)
     # The first step holds the start-up.
     hours = (max(begins.values()) - min(begins[step] for step in begins if step)) / 3600
-    return Case(one.name, "real", one.ranks, hours, sorted(lasts)[len(lasts) // 2], faults, ())
+    # As in simulated jobs: a slow link lengthens every rank's transfers alike, and the whole job has turned slow.
+    also = ("slowdown",) if one.fault == "link" else ()
+    return Case(one.name, "real", one.ranks, hours, sorted(lasts)[len(lasts) // 2], faults, also)
 
 
 __all__ = ["LinkError", "Run", "RunError", "run", "runs"]

@@ -9,6 +9,9 @@ The time that the job has moved on is the upper median of its nodes': where half
 accused, and silence of all, or of most, accuses nobody. One message moves a node on by ``MOST_PUSH_S`` at most, so that
 a clock that jumps accuses nobody, nor does a job whose steps are longer than that and that tells nothing between them:
 peers must have spoken several times.
+
+Only peers that were there before the node's last word and have spoken since can tell of its silence, half of them at
+least: a recording that is sorted by node, or made of one after the other, has each node silent while the next is told.
 """
 
 from collections.abc import Sequence
@@ -75,6 +78,10 @@ class NodeSilence:
         self.step: Ints = np.empty(0, dtype=np.int64)
         self.living = np.empty(0, dtype=bool)
         self.ended_s: Array = np.empty(0)
+        #: By node: at which message of the job it was heard for the first time, and for the last.
+        self.first: Ints = np.empty(0, dtype=np.int64)
+        self.last: Ints = np.empty(0, dtype=np.int64)
+        self.messages = 0
         #: How far the job has moved on, and how many messages ago it was last asked who is silent.
         self.job_s = 0.0
         self.since = 0
@@ -95,6 +102,8 @@ class NodeSilence:
             node = self._join(message.node)
         if ranks and not set(ranks) <= set(self.ranks[node]):
             self.ranks[node] = tuple(sorted({*self.ranks[node], *ranks}))
+        self.messages += 1
+        self.last[node] = self.messages
         time_s = _event_time_s(message)
         self._move(node, time_s)
         self.step[node] = max(int(self.step[node]), _last_step(message))
@@ -128,8 +137,10 @@ class NodeSilence:
                 np.pad(one, (0, more), constant_values=np.nan) for one in times
             )
             self.step = np.pad(self.step, (0, more), constant_values=-1)
+            self.first, self.last = np.pad(self.first, (0, more)), np.pad(self.last, (0, more))
             self.living = np.pad(self.living, (0, more))
         self.moved_s[node] = self.job_s
+        self.first[node] = self.messages + 1
         return node
 
     def _move(self, node: int, time_s: float) -> None:
@@ -159,7 +170,14 @@ class NodeSilence:
         return [
             self._told(names[int(nodes[at])], int(nodes[at]), float(silent_s[at]), latest, (speaking, nodes.size))
             for at in silent
+            if self._missed(int(nodes[at]), nodes)
         ]
+
+    def _missed(self, node: int, nodes: Ints) -> bool:
+        """Whether half of the other ``nodes`` were there before the last word of ``node`` and have spoken since."""
+        last = self.last[node]
+        witnesses = int(((self.first[nodes] < last) & (self.last[nodes] > last)).sum())
+        return 2 * witnesses >= nodes.size - 1
 
     def _told(
         self, name: str, node: int, silent_s: float, latest: int, counts: tuple[int, int]
@@ -197,6 +215,9 @@ class NodeSilence:
             "step": self.step,
             "living": self.living,
             "ended_s": self.ended_s,
+            "first": self.first,
+            "last": self.last,
+            "messages": self.messages,
             "job_s": self.job_s,
             "since": self.since,
             "tracker": self.tracker.snapshot(),
@@ -208,6 +229,7 @@ class NodeSilence:
         self.ranks, self.times = [tuple(ranks) for ranks in data["ranks"]], list(data["times"])
         self.clock_s, self.moved_s, self.heard_s = data["clock_s"], data["moved_s"], data["heard_s"]
         self.step, self.living, self.ended_s = data["step"], data["living"], data["ended_s"]
+        self.first, self.last, self.messages = data["first"], data["last"], int(data["messages"])
         self.job_s, self.since = float(data["job_s"]), int(data["since"])
         self.tracker.load(data["tracker"])
 

@@ -85,7 +85,7 @@ def test_it_is_over_when_the_node_is_heard_again() -> None:
     findings = judge(gone)
     assert [finding.state for finding in findings] == ["suspected", "recovered"]
     standing = told({}, seconds=300, beats=range(300))
-    twice = [one for one in standing if one.node != "node-1" or one.t0_s - BEGAN_S in (0, 50, 100)]
+    twice = [one for one in standing if one.node != "node-1" or one.t0_s - BEGAN_S in (1, 50, 100)]
     again = judge(twice)
     assert [finding.state for finding in again] == ["suspected", "recovered"] * 2 + ["suspected", "confirmed"]
     assert len({(finding.id, finding.revision) for finding in again}) == len(again)
@@ -148,6 +148,13 @@ def test_a_clock_that_is_set_accuses_nobody(jump_s: float) -> None:
     assert judge(set_) == []
     silent = [one for one in set_ if one.node != "node-1" or one.t0_s < BEGAN_S + 100]
     assert {finding.nodes[0] for finding in judge(silent)} == {"node-1"}
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4])
+def test_a_recording_that_is_sorted_by_node_accuses_nobody(nodes: int) -> None:
+    """One node's words after the other's, without goodbyes: no node was there while the one before fell silent."""
+    messages = sorted(told({}, nodes=nodes), key=lambda one: one.node)
+    assert not [finding for finding in judge(messages) if finding.kind == "node_silent"]
 
 
 def test_another_sidecar_on_the_same_node_speaks_for_it() -> None:
