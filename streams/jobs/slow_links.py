@@ -125,11 +125,7 @@ class SlowLinks:
 
     def _far(self, ranks: Ints, peers_s: Array) -> list[bool]:
         rtt_s = self.rtt_s[ranks]
-        more_s = (
-            np.array([self.config.rtt_s * self._held(rank) for rank in ranks.tolist()])
-            if self.streaks.bad
-            else (self.config.rtt_s)
-        )
+        more_s = self.config.rtt_s * np.where(np.isin(ranks, list(self.streaks.bad)), _STILL, 1.0)
         far: list[bool] = ((rtt_s >= self.config.times * peers_s) & (rtt_s >= peers_s + more_s)).tolist()
         return far
 

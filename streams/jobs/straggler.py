@@ -76,15 +76,6 @@ class Straggler:
         #: Ranks that are late by a long look, and the ticks of the shortest such look.
         self.late_for: dict[int, int] = {}
 
-    def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> list[StragglerEpisode]:
-        """Take in a tick; the episodes that have something new to tell.
-
-        ``has_loader``: the job reads its data through a DataLoader. ``wary``: the work is known to be cut unevenly, so
-        that a short look is no evidence.
-        """
-        self.push(tick)
-        return self.judge(has_loader, wary=wary)
-
     def push(self, tick: Tick) -> None:
         """Take in a tick, to be judged next."""
         self.history.push(tick)
@@ -97,7 +88,8 @@ class Straggler:
     ) -> list[StragglerEpisode]:
         """The episodes that have something new to tell after a tick.
 
-        ``passed_over``: whether no episode of a rank may begin now.
+        ``has_loader``: the job reads its data through a DataLoader. ``wary``: the work is known to be cut unevenly, so
+        that a short look is no evidence. ``passed_over``: whether no episode of a rank may begin now.
         """
         self.wary = wary
         told = []

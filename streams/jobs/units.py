@@ -79,10 +79,6 @@ class Units:
         """The number of the unit that ``rank`` is in; -1 for none."""
         return int(self.of[rank]) if rank < self.of.size else -1
 
-    def sizes(self) -> Ints:
-        """How many ranks each unit has, as far as they are known."""
-        return self._sizes
-
     def of_tick(self, tick: Tick, cohorts: Cohorts) -> Tick:
         """What ``tick`` says of the units: the arrays have an entry a unit, NaN where none of it was heard.
 
