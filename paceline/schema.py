@@ -40,6 +40,7 @@ _KEYS = {
     "node": "the node's name",
     "series": "the series' key",
     "target": "the target",
+    "id": "the event's id",
     "none": "no key",
 }
 

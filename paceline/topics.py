@@ -33,7 +33,7 @@ class Topic(msgspec.Struct, frozen=True):
 
     name: str
     event: type[msgspec.Struct] | object
-    key: Literal["job", "job/node", "node", "series", "target", "none"]
+    key: Literal["job", "job/node", "node", "series", "target", "id", "none"]
     kind: Literal["raw", "derived", "compacted"]
     retention_ms: int | None
     partitions: int = PARTITIONS
@@ -94,6 +94,7 @@ WINDOW = Topic(
 FINDING = Topic("paceline.finding.v1", events.Finding, "job", "derived", 30 * 24 * HOUR_MS)
 PROFILE = Topic("paceline.profile.v1", events.JobProfile, "job", "compacted", None)
 FORECAST = Topic("paceline.forecast.v1", events.Forecast, "series", "derived", 7 * 24 * HOUR_MS)
+SUGGESTION = Topic("paceline.suggestion.v1", events.Suggestion, "id", "compacted", None)
 THRESHOLD = Topic("paceline.threshold.v1", events.Thresholds, "job", "compacted", None)
 COMMAND = Topic("paceline.command.v1", events.Command, "target", "raw", 24 * HOUR_MS)
 AUDIT = Topic("paceline.audit.v1", events.AuditEntry, "none", "raw", 30 * 24 * HOUR_MS, 1)
@@ -112,6 +113,7 @@ TOPICS = (
     FINDING,
     PROFILE,
     FORECAST,
+    SUGGESTION,
     THRESHOLD,
     COMMAND,
     AUDIT,

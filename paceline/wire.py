@@ -238,7 +238,7 @@ def _plain(value: Any) -> Any:
 
 
 def key_of(topic: Topic, event: Any) -> str | None:
-    """The message key of ``event`` on ``topic``: its job, its node, its series, its target, or none."""
+    """The message key of ``event`` on ``topic``: its job, its node, its series, its target, its id, or none."""
     if topic.key == "none":
         return None
     if topic.key == "job/node":
@@ -247,6 +247,8 @@ def key_of(topic: Topic, event: Any) -> str | None:
         return str(event.series)
     if topic.key == "target":
         return str(event.target)
+    if topic.key == "id":
+        return str(event.id)
     return str(getattr(event, "job", None) or getattr(event, "node", ""))
 
 

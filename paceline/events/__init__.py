@@ -60,6 +60,7 @@ from paceline.events.machines import (
     NetworkErrors,
     NodeDescribed,
 )
+from paceline.events.suggestions import Effect, Gain, Suggestion, SuggestionState
 from paceline.events.training import (
     OP_INDEX,
     OPS,
@@ -109,6 +110,7 @@ __all__ = [
     "DeviceProcess",
     "DeviceSamples",
     "DeviceWindow",
+    "Effect",
     "Event",
     "Evidence",
     "Finding",
@@ -116,6 +118,7 @@ __all__ = [
     "FindingState",
     "Forecast",
     "FullRows",
+    "Gain",
     "HostSamples",
     "HostWindow",
     "Index",
@@ -146,6 +149,8 @@ __all__ = [
     "Severity",
     "Speakers",
     "StepTimings",
+    "Suggestion",
+    "SuggestionState",
     "Thresholds",
     "Time",
     "Whole",
