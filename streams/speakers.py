@@ -31,6 +31,19 @@ class RankSpeakers(NamedTuple):
     pp: Sequence[int]
     switch: str = ""
 
+    def tensor_groups(self) -> list[str]:
+        """The name of each rank's tensor group, "" for none known; empty where nobody's place is.
+
+        Such a group is what shares the tensors of a layer: the ranks of one place in the other two dimensions.
+        """
+        if not self.tp or not self.dp:
+            return []
+        stages = self.pp or [-1] * len(self.dp)
+        return [
+            f"dp {dp}" + (f" pp {pp}" if pp >= 0 else "") if dp >= 0 and tp >= 0 else ""
+            for dp, tp, pp in zip(self.dp, self.tp, stages, strict=True)
+        ]
+
 
 class _Before(NamedTuple):
     """What a producer said, under which bound, and what came of it; ``cut``: some of its ranks are left out."""

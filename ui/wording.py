@@ -133,7 +133,7 @@ def ranks(numbers: Iterable[int], most: int = 6) -> str:
 
 
 def subject(finding: Finding) -> str:
-    """Whom or what a finding is about: the ranks accused, or the node or switch that they make up, else the stage,
+    """Whom or what a finding is about: the ranks accused, or the unit that they make up, else the stage,
     group, GPU or node, else the whole job."""
     if unit := unit_of(finding):
         return f"{unit} (rank{'s' if len(finding.ranks) > 1 else ''} {ranges(finding.ranks)})"

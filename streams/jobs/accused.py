@@ -6,13 +6,11 @@ Rule of this file: words only, the same for every detector that accuses a rank.
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from paceline.accused_units import NODE, TENSOR_GROUP
 from paceline.ranges import ranges
 
 from ..episodes.finding import Subject
 from ..episodes.tracker import Episode
-
-#: Units of ranks that may be accused as a whole, the largest first.
-UNIT_KINDS = ("switch", "node")
 
 
 class Accused(Protocol):
@@ -24,6 +22,9 @@ class Accused(Protocol):
 
     def words(self) -> str:
         """It in a sentence."""
+
+    def caveat(self) -> str:
+        """What it does not say of each that is accused: a sentence after a space, or nothing."""
 
     def subject(self, what: str = "") -> Subject:
         """The subject of a finding on it, or on ``what`` of it."""
@@ -42,6 +43,10 @@ class AccusedRank(NamedTuple):
         """The rank in a sentence."""
         return f"Rank {self.rank}" + (f" on {self.node}" if self.node else "")
 
+    def caveat(self) -> str:
+        """One rank is the one."""
+        return ""
+
     def subject(self, what: str = "") -> Subject:
         """The subject of a finding on the rank, or on ``what`` of it."""
         name = f"rank {self.rank}" + (f" in {self.group}" if self.group else "") + (f" {what}" if what else "")
@@ -57,7 +62,7 @@ class AccusedRank(NamedTuple):
 
 
 class AccusedUnit(NamedTuple):
-    """A node or a switch most of whose ranks are accused, and where these run.
+    """A node, switch or tensor group most of whose ranks are accused, and where these run.
 
     ``group``: the group of ranks in which it was found, where that is not the job.
     """
@@ -74,10 +79,14 @@ class AccusedUnit(NamedTuple):
         """The unit in a sentence, with its late ranks."""
         return f"{self.kind.capitalize()} {self.name} (ranks {ranges(self.ranks)})"
 
+    def caveat(self) -> str:
+        """Ranks of a tensor group wait for each other in the middle of their passes."""
+        return " They compute in step: one of them may be slow for all." if self.kind == TENSOR_GROUP else ""
+
     def subject(self, what: str = "") -> Subject:
         """The subject of a finding on the unit, or on ``what`` of it."""
         name = f"{self.kind} {self.name}" + (f" in {self.group}" if self.group else "") + (f" {what}" if what else "")
-        group = f"{self.kind} {self.name}" if self.kind != "node" else self.group
+        group = f"{self.kind} {self.name}" if self.kind != NODE else self.group
         return Subject("straggler", name, tuple(self.ranks), self.stage, group, tuple(self.nodes), tuple(self.devices))
 
 

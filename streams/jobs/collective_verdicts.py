@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from paceline.accused_units import NODE
 from paceline.events import CollectiveCalls, CollectiveTimings, Finding, StepTimings
 
 from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
@@ -55,9 +56,9 @@ class Collectives:
         #: sums and links come in messages of their own.
         self.last_step = -1
         self.left_out: Ints = np.empty(0, dtype=np.int64)
-        #: Where each rank runs: its node, and the switch of that.
+        #: Where each rank runs: its node; the switch of that, and its tensor group.
         self.nodes: dict[int, str] = {}
-        self.switches: dict[int, str] = {}
+        self.units: dict[int, tuple[str, str]] = {}
 
     def update(self, message: CollectiveMessage) -> list[Finding]:
         """Take in one message."""
@@ -70,7 +71,8 @@ class Collectives:
         if fresh:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.nodes |= dict.fromkeys(who.ranks, message.node)
-            self.switches |= dict.fromkeys(who.ranks, who.switch)
+            groups = who.tensor_groups() or [""] * len(who.ranks)
+            self.units |= {rank: (who.switch, group) for rank, group in zip(who.ranks, groups, strict=True)}
         if isinstance(message, CollectiveCalls) and message.by_nccl:
             self.traffic.update_by_nccl(collective_batch([message], self.coverage))
             return []
@@ -134,13 +136,21 @@ class Collectives:
         findings = []
         placed = arrivals.members.size
         ticks = arrivals.update(rows)
-        for column in range(placed, arrivals.members.size):
-            rank = arrivals.rank_of(column)
-            stragglers.place([column], node=self.nodes.get(rank, ""), switch=self.switches.get(rank, ""))
+        self._place(stragglers, arrivals, range(placed, arrivals.members.size))
         for tick in ticks:
             for slow in stragglers.update(tick, has_loader=False):
                 findings.append(self._finding(slow.episode, self._said(slow, arrivals, name), message))
         return findings
+
+    def _place(self, stragglers: Stragglers, arrivals: Arrivals, columns: range) -> None:
+        """Tell ``stragglers`` where the ranks of ``columns`` run, and what they are in."""
+        alike: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for column in columns:
+            rank = arrivals.rank_of(column)
+            switch, group = self.units.get(rank, ("", ""))
+            alike.setdefault((self.nodes.get(rank, ""), switch), []).append((column, group))
+        for (node, switch), members in alike.items():
+            stragglers.place([column for column, _ in members], node, switch, [group for _, group in members])
 
     def conclude(self, job: JobKey) -> list[Finding]:
         """What is new of those that hold the job back until its end."""
@@ -163,7 +173,7 @@ class Collectives:
         if not slow.kind:
             return self._rank(arrivals.rank_of(slow.episode.subject), group)
         ranks = sorted(map(arrivals.rank_of, slow.episode.measured.members))
-        nodes = sorted({self.nodes.get(rank, "") for rank in ranks} - {""})
+        nodes = [slow.name] if slow.kind == NODE else sorted({self.nodes.get(rank, "") for rank in ranks} - {""})
         return AccusedUnit(slow.kind, slow.name, ranks, nodes, group=group)
 
     def _rank(self, rank: int, group: str | None = None) -> AccusedRank:
@@ -183,7 +193,7 @@ class Collectives:
             "traffic": self.traffic.snapshot(),
             "groups": [[name, a.snapshot(), s.snapshot()] for name, (a, s) in self.groups.items()],
             "nodes": dict(self.nodes),
-            "switches": dict(self.switches),
+            "units": dict(self.units),
             "left_out": self.left_out,
             "last_step": self.last_step,
         }
@@ -195,7 +205,8 @@ class Collectives:
         self.links.load(data["links"])
         self.hang.load(data["hang"])
         self.traffic.load(data["traffic"])
-        self.nodes, self.switches = dict(data["nodes"]), dict(data["switches"])
+        self.nodes = dict(data["nodes"])
+        self.units = {rank: (switch, group) for rank, (switch, group) in data["units"].items()}
         self.left_out, self.last_step = data["left_out"], data["last_step"]
         for name, arrived, judged in data["groups"]:
             arrivals, stragglers = self.groups[name] = self._group(arrived["size"])

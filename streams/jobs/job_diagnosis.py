@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from paceline.accused_units import NODE
 from paceline.events import (
     CollectiveCalls,
     CollectiveTimings,
@@ -53,7 +54,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 10
+_LAYOUT = 11
 
 
 class Phases:
@@ -90,7 +91,7 @@ class Phases:
             self.coverage.hear(who.ranks, who.world_sizes)
             self.cohorts.place(who.ranks, who.pp, _pipelines(who))
             self.places |= {rank: (message.node, device) for rank, device in zip(who.ranks, who.devices, strict=True)}
-            self.stragglers.place(who.ranks, node=message.node, switch=who.switch)
+            self.stragglers.place(who.ranks, message.node, who.switch, who.tensor_groups())
         if isinstance(message, StepTimings):
             self.short.update_breakdowns(message.breakdowns)
         words = message.ops if isinstance(message, OpTimings) else message.phases
@@ -186,7 +187,7 @@ class Phases:
             return AccusedRank(rank, *self.places.get(rank, ("", "")), self.cohorts.stage_of(rank))
         ranks = slow.episode.measured.members
         where = [self.places.get(rank, ("", "")) for rank in ranks]
-        nodes = sorted({node for node, _ in where if node})
+        nodes = [slow.name] if slow.kind == NODE else sorted({node for node, _ in where if node})
         stages = {self.cohorts.stage_of(rank) for rank in ranks}
         stage = stages.pop() if len(stages) == 1 else None
         return AccusedUnit(slow.kind, slow.name, ranks, nodes, [device for _, device in where if device], stage)

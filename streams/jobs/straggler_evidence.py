@@ -71,7 +71,7 @@ def said(
     summary = (
         f"{rank.words()} works {seen.own_s * _MILLI:.0f} ms a step where its peers work "
         f"{seen.peers_s * _MILLI:.0f} ms, since step {episode.first_step}. "
-        f"{verb} {_cause(episode)}; everyone else waits for it."
+        f"{verb} {_cause(episode)}; everyone else waits for it.{rank.caveat()}"
     )
     evidence = [*_times(seen, config, tick_s), *_members(seen), *_conditions(seen.conditions)]
     return Said(rank.subject(), evidence, summary, tuple(cleared), over=_over(rank, episode, within))
@@ -86,7 +86,7 @@ def said_by_lateness(
     summary = (
         f"{rank.words()} comes {seen.own_s * _MILLI:.0f} ms a step late to the collectives of group "
         f"{rank.group}, its peers {seen.peers_s * _MILLI:.0f} ms, since step {episode.first_step}. "
-        "Without phases the reason is unknown."
+        f"Without phases the reason is unknown.{rank.caveat()}"
     )
     evidence = [number("lateness", seen.own_s, "s/step", seen.peers_s, rule), *_members(seen)]
     return Said(rank.subject(), evidence, summary, over=_over(rank, episode, within))

@@ -1,11 +1,13 @@
-"""Who is slow: a switch, a node, or single ranks. One trouble is one finding, of the largest unit that is in it.
+"""Who is slow: a switch, node, tensor group, or single ranks. One trouble is one finding, of the largest unit in it.
 
 Rule of this file: it decides who speaks for whom; what is late is decided by ``Straggler``, which judges ranks and
 units alike, and how a unit is compared by ``Units``.
 
-- A **unit** (the nodes under one switch, the ranks of one node) is accused where most of its ranks are late: it is as
-  late as its middle rank. One of a single rank, a switch of a single node, or one that holds more than half of the
-  job's ranks never is: there is nobody to be late behind. So a job on one node never accuses the node.
+- A **unit** (the nodes under one switch, the ranks of one node, those that share a layer's tensors) is accused where
+  most of its ranks are late: it is as late as its middle rank. One of a single rank, a switch of a single node, or one
+  that holds more than half of the job's ranks never is: there is nobody to be late behind. So a job on one node never
+  accuses the node.
+- A tensor group inside a node is smaller than the node, and one that spans nodes is larger.
 - While a unit's episode lasts it speaks for all in it: nothing below begins an episode, and one that had begun (the
   first rank of a node is suspected a look before the rest) ends, with the words of whose finding tells of it now.
 - Where most ranks of a unit have begun to be late, or are late again while it rests, they wait for its verdict. A rank
@@ -18,9 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from paceline.accused_units import NODE, SWITCH, TENSOR_GROUP
+
 from ..episodes.causes import Verdict
+from ..raw_columns import Ints
 from ..robust import known_or_zero, nanmedian
-from .accused import UNIT_KINDS
 from .cohorts import Cohorts
 from .lateness import TickHistory
 from .rank_conditions import ConditionsSeen, RankConditions
@@ -113,9 +117,7 @@ class _Level:
     def barred(self, unit: int, heard: int, nodes: Units) -> bool:
         """Whether ``unit`` may not be accused in a job of which so many ranks were heard."""
         ranks = self.units.ranks(unit)
-        if not 1 < ranks.size <= heard / 2:
-            return True
-        return self.units is not nodes and np.unique(nodes.of[ranks[ranks < nodes.of.size]]).size < 2
+        return not 1 < ranks.size <= heard / 2 or (self.kind == SWITCH and nodes.hold(ranks) < 2)
 
     def stirs(self, rank: int, ticks: int) -> bool:
         """Whether most ranks of the unit of ``rank`` have begun to be late as well, and it does not stand out."""
@@ -133,24 +135,41 @@ class Stragglers:
     def __init__(self, config: StragglerConfig, cohorts: Cohorts, conditions: RankConditions | None = None) -> None:
         self.cohorts = cohorts
         self.ranks = Straggler(config, cohorts, conditions)
-        #: The largest first.
-        self.levels = [_Level(kind, config, conditions, self.ranks.history) for kind in UNIT_KINDS]
+        #: The largest first. A tensor group is in the one or the other level of them: across nodes, or inside one.
+        kinds = (SWITCH, TENSOR_GROUP, NODE, TENSOR_GROUP)
+        self.levels = [_Level(kind, config, conditions, self.ranks.history) for kind in kinds]
+        self._switches, self._across, self._nodes, self._inside = (level.units for level in self.levels)
 
     @property
     def ticks(self) -> int:
         """How often the ranks were compared."""
         return self.ranks.ticks
 
-    def place(self, ranks: Sequence[int], **units: str) -> None:
-        """Take down in which node and under which switch ``ranks`` are, whose stages are known by now; "" is none."""
-        for level in self.levels:
-            level.units.place(ranks, units.get(level.kind, ""))
+    def place(self, ranks: Sequence[int], node: str, switch: str = "", tensor_groups: Sequence[str] = ()) -> None:
+        """Take down in which node and under which switch ``ranks`` are, whose stages are known by now; "" is none.
+
+        ``tensor_groups``: of each of ``ranks``, where any is known.
+        """
+        self._nodes.place(ranks, node)
+        self._switches.place(ranks, switch)
+        members: dict[str, list[int]] = {}
+        for rank, name in zip(ranks, tensor_groups, strict=bool(tensor_groups)):
+            members.setdefault(name, []).append(rank)
+        for name, mine in members.items():
+            self._place_group(np.asarray(mine, dtype=np.int64), name)
+
+    def _place_group(self, ranks: Ints, name: str) -> None:
+        """Take down that ``ranks`` are of the tensor group ``name``; where it turns out to span nodes, so are all."""
+        everyone = np.unique(np.concatenate([ranks, self._across.ranks_of(name), self._inside.ranks_of(name)]))
+        spans = self._nodes.hold(everyone) > 1
+        self._across.place(everyone, name if spans else "")
+        self._inside.place(everyone, "" if spans else name)
 
     def update(self, tick: Tick, has_loader: bool, *, wary: bool = False) -> Iterator[Slow]:
         """Take in a tick; what is new to tell, of the largest units first."""
         self.ranks.push(tick)
         heard = int((~np.isnan(tick.own)).sum())
-        nodes = self.levels[-1].units
+        nodes = self._nodes
         larger: list[_Level] = []
         for level in self.levels:
             if not level.units.comparable:
@@ -181,7 +200,8 @@ class Stragglers:
 
     def conclude(self, has_loader: bool) -> Iterator[Slow]:
         """What is new of the episodes that last, now that nothing follows."""
-        for level in self.levels:
+        for number, level in enumerate(self.levels):
+            yield from self._fold(level, self.levels[:number])
             for late in level.straggler.conclude():
                 cleared = level.straggler.verdict(late.subject, has_loader).cleared
                 yield Slow(late, cleared, level.kind, level.units.names[late.subject])
@@ -189,11 +209,15 @@ class Stragglers:
             yield Slow(late, self.ranks.verdict(late.subject, has_loader).cleared)
 
     def _fold(self, level: _Level | None, larger: Sequence[_Level]) -> Iterator[Slow]:
-        """End the episodes of ``level``, of single ranks where it is None, that a larger unit speaks for."""
+        """End the episodes of ``level``, of single ranks where it is None, that a larger unit speaks for.
+
+        And those of units that all their ranks have left for another.
+        """
         straggler = self.ranks if level is None else level.straggler
         for subject in straggler.tracker.open():
-            speaks = _speaking(larger, subject if level is None else int(level.units.ranks(subject)[0]))
-            if speaks is None:
+            ranks = [subject] if level is None else level.units.ranks(subject).tolist()
+            speaks = _speaking(larger, ranks[0]) if ranks else None
+            if ranks and speaks is None:
                 continue
             for ended in straggler.end([subject]):
                 who = ("", "") if level is None else (level.kind, level.units.names[subject])

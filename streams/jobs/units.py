@@ -1,4 +1,4 @@
-"""Units of ranks that fail together, a node or a switch; and one look at all ranks as one look at such units.
+"""Units of ranks that fail together, nodes, switches and groups; and one look at all ranks as one look at such units.
 
 Rule of this file: pure arithmetic over who is where. Work is compared between **cells**, the ranks of one unit in one
 pipeline stage: a cell is as slow as its middle rank (of an even number the faster of the two), so that it takes more
@@ -14,6 +14,7 @@ import numpy as np
 
 from paceline.events import OPS
 
+from ..limits import MOST_RANKS
 from ..raw_columns import Ints
 from ..robust import Array, peers_median
 from ..runs import lengths, starts
@@ -47,7 +48,7 @@ class Units:
         at = np.asarray(ranks, dtype=np.int64)
         if not at.size:
             return
-        number = self._number(name) if name else -1
+        number = self._number(name)
         more = int(at.max()) + 1 - self.of.size
         if more > 0:
             # Room for half as many again: thousands of nodes join one by one.
@@ -56,10 +57,10 @@ class Units:
         self._cell_of = None
 
     def _number(self, name: str) -> int:
-        if name not in self._numbers:
+        if name and name not in self._numbers and len(self.names) < MOST_RANKS:
             self._numbers[name] = len(self.names)
             self.names.append(name)
-        return self._numbers[name]
+        return self._numbers.get(name, -1)
 
     @property
     def comparable(self) -> bool:
@@ -74,6 +75,15 @@ class Units:
     def ranks(self, unit: int) -> Ints:
         """The ranks of ``unit``."""
         return np.flatnonzero(self.of == unit)
+
+    def ranks_of(self, name: str) -> Ints:
+        """The ranks of the unit called ``name``; none where there is no such unit."""
+        return self.ranks(self._numbers[name]) if name in self._numbers else np.empty(0, dtype=np.int64)
+
+    def hold(self, ranks: Ints) -> int:
+        """How many units ``ranks`` are in."""
+        of = self.of[ranks[ranks < self.of.size]]
+        return int(np.unique(of[of >= 0]).size)
 
     def unit_of(self, rank: int) -> int:
         """The number of the unit that ``rank`` is in; -1 for none."""

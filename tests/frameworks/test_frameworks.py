@@ -25,6 +25,13 @@ SCRIPTS = Path(__file__).parent / "scripts"
 RESULTS = ROOT / ".paceline" / "frameworks"
 PACELINE = [sys.executable, "-P", "-m", "paceline"]
 TORCHRUN = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+#: What starts the ranks of a script, as options of Python before the script; the number of ranks follows what is here.
+LAUNCHERS = {
+    "torchrun": TORCHRUN,
+    "torchrun -m": TORCHRUN,
+    "accelerate launch": ["-P", "-m", "accelerate.commands.launch", "--cpu", "--num_machines=1", "--num_processes"],
+    "deepspeed": ["-P", "-m", "deepspeed.launcher.runner", "--num_gpus"],
+}
 SLOW = 2
 CAUSES = {"none": None, "compute": "worker_compute", "input": "input_pipeline"}
 
@@ -32,7 +39,7 @@ pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
 
 
 class Case(NamedTuple):
-    """One script: ``launcher`` is torchrun, or python where it starts its ``ranks`` itself; it makes so many ``steps``.
+    """One script: ``launcher`` is of ``LAUNCHERS``, or python where it starts its ``ranks`` itself; it makes ``steps``.
 
     ``least``: shares of the time that these phases have at least in a healthy run; ``most``: and at most. ``variant``:
     what a script takes as its last argument, if anything.
@@ -48,8 +55,9 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Script and variant."""
-        return f"{self.script} {self.variant}".strip()
+        """Script and variant, and who starts it where that is not usual."""
+        by = "" if self.launcher in ("torchrun", "python") else f"by {self.launcher}"
+        return " ".join(filter(None, (self.script, self.variant, by)))
 
 
 #: What every script has: a model that is trained, and seldom evaluated.
@@ -65,6 +73,9 @@ CASES = (
     *(Case("deepspeed_zero", "torchrun", 4, 75, SHARDED, MOST | {"other": 0.2}, stage) for stage in ("1", "2", "3")),
     Case("torchtitan_style", "torchrun", 4, 75, SHARDED, MOST),
     *(Case("torchtune_style", "torchrun", 4, 75, SHARDED, MOST, mode) for mode in ("accumulate", "in_backward")),
+    Case("torchtune_style", "torchrun -m", 4, 75, SHARDED, MOST, "accumulate"),
+    Case("accelerate_loop", "accelerate launch", 4, 75, LEAST | {"evaluation": 0.001}, MOST),
+    Case("deepspeed_zero", "deepspeed", 4, 75, SHARDED, MOST | {"other": 0.2}, "2"),
     Case("spawned", "python", 4, 75, {"forward": 0.005, "backward": 0.01}, MOST | {"data": 0.8}),  # its workers start
 )
 
@@ -96,10 +107,13 @@ def test_judges_an_unchanged_script(case: Case, fault: str, tmp_path: Path) -> N
 def _run(case: Case, fault: str, folder: Path) -> Run:
     """Train in ``folder``, outside of the checkout, and analyse what was recorded."""
     kept = folder / "run.jsonl"
-    launcher = [*TORCHRUN, str(case.ranks)] if case.launcher == "torchrun" else []
-    script = [str(SCRIPTS / f"{case.script}.py"), fault, str(SLOW), str(folder / "checkpoints"), *case.variant.split()]
+    launcher = [*LAUNCHERS[case.launcher], str(case.ranks)] if case.launcher in LAUNCHERS else []
+    script = ["-m", case.script] if case.launcher.endswith(" -m") else [str(SCRIPTS / f"{case.script}.py")]
+    script += [fault, str(SLOW), str(folder / "checkpoints"), *case.variant.split()]
     command = [*PACELINE, "run", "--no-panel", "--record", str(kept), "--", sys.executable, *launcher, *script]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "DS_ACCELERATOR": "cpu"}
+    if case.launcher.endswith(" -m"):
+        environ["PYTHONPATH"] = str(SCRIPTS)
     subprocess.run(command, check=True, env=environ, cwd=folder, timeout=500)
     analyze = [*PACELINE, "analyze", str(kept), "--json"]
     told = subprocess.run(analyze, check=True, capture_output=True, cwd=folder, timeout=60)

@@ -247,3 +247,63 @@ def test_a_dead_node_is_silent_and_missing_from_the_hang() -> None:
     confirmed = {finding.kind: finding for finding in findings if finding.state == "confirmed"}
     assert set(confirmed) == {"node_silent", "hang"}
     assert confirmed["node_silent"].ranks == confirmed["hang"].ranks == list(range(8, 16))
+
+
+@pytest.mark.parametrize(
+    ("shape", "slow", "nodes"),
+    [
+        ({"tp": 4}, "8-11", {"node-0001"}),
+        ({"tp": 2, "pp": 2, "microbatches": 4}, "8-9", {"node-0001"}),
+        ({"tp": 16}, "16-31", {"node-0002", "node-0003"}),
+    ],
+    ids=["half of a node", "of one stage", "across nodes"],
+)
+def test_a_slow_tensor_group_is_one_finding(shape: dict[str, Any], slow: str, nodes: set[str]) -> None:
+    """Ranks that compute the same layers together are slow together; they may be less than a node, or more."""
+    findings, _ = simulated(f"compute:rank={slow},size=0.3,from=50", **shape)
+    accused = [finding for finding in findings if finding.ranks]
+    first, last = (int(number) for number in slow.split("-"))
+    assert {(tuple(finding.ranks), *finding.nodes) for finding in accused} == {
+        (tuple(range(first, last + 1)), *sorted(nodes))
+    }
+    assert len({finding.id for finding in accused}) == 1
+    assert {(finding.group or "").partition(" dp ")[0] for finding in accused} == {"tensor group"}
+    assert "They compute in step: one of them may be slow for all." in accused[-1].summary
+
+
+def test_a_node_of_two_slow_tensor_groups_is_the_node() -> None:
+    """The larger unit speaks."""
+    findings, _ = simulated("compute:node=1,size=0.3,from=50", tp=4)
+    assert {(finding.group, tuple(finding.nodes)) for finding in findings} == {(None, ("node-0001",))}
+
+
+def test_one_slow_rank_of_a_tensor_group_is_the_rank() -> None:
+    """A quarter of the group is not the group."""
+    findings, _ = simulated("compute:rank=9,size=0.3,from=50", tp=4)
+    assert {tuple(finding.ranks) for finding in findings} == {(9,)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_healthy_tensor_groups_are_not_named(seed: int) -> None:
+    """Nor are nodes, in a pipeline of them."""
+    for shape in ({"tp": 4}, {"tp": 2, "pp": 4, "microbatches": 8}, {"tp": 8, "pp": 4, "microbatches": 8}):
+        job, processor = Job(Spec(ranks=32, steps=200, seed=seed, **shape)), Processor()
+        told = [
+            found
+            for one in job.messages()
+            if one.topic.name in ROUTES
+            for _, found in processor.update(one.topic, one.event)
+        ]
+        assert not [finding for finding in told if isinstance(finding, Finding) and finding.ranks]
+
+
+def test_a_unit_that_its_ranks_leave_while_it_is_slow_comes_to_an_end(job: Callable[..., Any]) -> None:
+    """A node that takes another name: what is said of the old one is closed, and the new one is judged."""
+    batches = list(job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=300).batches())
+    renamed = [
+        msgspec.structs.replace(one, node="moved") if one.step[0] >= 150 and one.node == "node-1" else one
+        for one in batches
+    ]
+    last = {tuple(finding.nodes): finding for finding in judge(renamed)}
+    assert last["node-1",].state == "recovered"
+    assert last["moved",].state == "confirmed"

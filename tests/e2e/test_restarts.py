@@ -1,0 +1,52 @@
+"""A job that torchrun starts again after a rank has failed: two attempts of one job, each with its own steps."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline import recording, wire
+from paceline.events import StepTimings
+from paceline.topics import BY_NAME, OP
+from streams.step_rows import step_rows
+
+SCRIPT = Path(__file__).parent / "scripts" / "restarting.py"
+PACELINE = [sys.executable, "-m", "paceline"]
+TORCHRUN = [
+    sys.executable,
+    "-m",
+    "torch.distributed.run",
+    "--standalone",
+    "--nproc-per-node",
+    "2",
+    "--max-restarts",
+    "1",
+]
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+
+
+def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
+    """The ranks that are started again are another attempt of the same job, and nobody is accused for it."""
+    kept = tmp_path / "run.jsonl"
+    run = [*PACELINE, "run", "--no-panel", "--job", "again", "--record", str(kept), "--"]
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*run, *TORCHRUN, str(SCRIPT), str(tmp_path)], check=True, env=environ, timeout=500)
+    told: dict[int, list[StepTimings]] = {}
+    for line in recording.read(str(kept)):
+        if isinstance(line, recording.Line) and line.topic == OP.name:
+            event = wire.decode(BY_NAME[line.topic], line.value)
+            assert isinstance(event, StepTimings)
+            assert event.job == "again"
+            told.setdefault(event.attempt, []).append(event)
+    rows = {attempt: step_rows(messages) for attempt, messages in told.items()}
+    steps = {attempt: {rank: int((rows[attempt].rank == rank).sum()) for rank in (0, 1)} for attempt in sorted(rows)}
+    assert list(steps) == [0, 1]
+    assert steps[1] == {0: 30, 1: 30}
+    assert all(14 <= count <= 16 for count in steps[0].values())
+    analyze = subprocess.run([*PACELINE, "analyze", str(kept), "--json"], check=True, capture_output=True, timeout=60)
+    findings = [json.loads(line) for line in analyze.stdout.splitlines()]
+    assert not [finding for finding in findings if finding["ranks"]]
