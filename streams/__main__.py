@@ -76,6 +76,7 @@ def _work(
     collect_seldom()
     reader = Reader("streams", node_of(os.environ, socket.gethostname()), CLUSTER.read(os.environ))
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
+    from .cluster_advice import Responder
     from .command_door import CommandDoor
     from .faust_app import CHANGELOG, NEEDED, SOURCES
     from .worker import Worker, WorkerError
@@ -99,9 +100,18 @@ def _work(
                 commands = stack.enter_context(contextlib.closing(CommandDoor(settings, reader, obeys=obeys)))
             began_s = time.monotonic()
             try:
-                asyncio.run(
-                    Worker(settings, data_dir, joined, web, most_ranks, further_hosts, commands, restarts).run()
+                worker = Worker(
+                    settings,
+                    data_dir,
+                    joined,
+                    web,
+                    most_ranks,
+                    further_hosts,
+                    commands,
+                    restarts,
+                    Responder(reader.node, obeys),
                 )
+                asyncio.run(worker.run())
             except WorkerError as error:
                 _say(f"starting again from what is stored: {error}")
                 restarts += 1
