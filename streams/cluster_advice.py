@@ -12,7 +12,9 @@ import msgspec
 from paceline.command_rules import Action, Answered, CommandRules, Reader, RefusedError, suggestion_target
 from paceline.events import ACCEPT, DISMISS, Because, Command, Event, Suggestion
 
-from .advice import Advice
+from .advice.advice import Advice
+from .advice.config import AdviceConfig
+from .advice.lifecycle import TRANSITIONS
 from .cluster_events import Heard
 from .snapshots import described, pack, unpack
 
@@ -22,14 +24,15 @@ SERVICE = "streams"
 MOST_STATES = 10_000
 
 
-class Responder(NamedTuple):
-    """As whom commands are answered: on which node, and whether they are obeyed."""
+class AdviceSettings(NamedTuple):
+    """Who advises: on which node, whether commands are obeyed, and by which thresholds."""
 
-    node: str
-    obeys: bool
+    node: str = "unnamed"
+    obeys: bool = True
+    config: AdviceConfig = AdviceConfig()
 
 
-RESPONDER = Responder("unnamed", obeys=True)
+DEFAULTS = AdviceSettings()
 
 
 class ClusterAdvice:
@@ -37,13 +40,15 @@ class ClusterAdvice:
 
     def __init__(self) -> None:
         self.advice: Advice = Advice()
-        self.responder = RESPONDER
+        self.settings = DEFAULTS
         self._states: dict[str, str] = {}
         self._answered: Answered | None = None
 
-    def answer_as(self, responder: Responder) -> None:
-        """Answer commands as ``responder``, or refuse them."""
-        self.responder = responder
+    def advise_by(self, settings: AdviceSettings) -> None:
+        """Advise, and answer commands, by ``settings`` from now on."""
+        if settings.config != self.settings.config:
+            self.advice = Advice.restore(self.advice.snapshot(), settings.config)
+        self.settings = settings
 
     def update(self, event: Heard) -> list[Event]:
         """Take in what was heard; the suggestions that are new or another revision, and the answer to a command."""
@@ -69,8 +74,8 @@ class ClusterAdvice:
 
         said: list[Event] = []
         actions = {name: Action(Because, obey) for name in (ACCEPT, DISMISS)}
-        reader = Reader(SERVICE, self.responder.node, command.cluster)
-        rules = CommandRules(reader, actions, obeys=self.responder.obeys, since_s=0.0)
+        reader = Reader(SERVICE, self.settings.node, command.cluster)
+        rules = CommandRules(reader, actions, obeys=self.settings.obeys, since_s=0.0)
         if self._answered is not None:
             rules.remember(self._answered)
         entry = rules.judge(command, heard_s, {command.target})
@@ -85,8 +90,9 @@ class ClusterAdvice:
                 return f"{suggestion.id} is {suggestion.state}"
         state = self._states.get(command.target.removeprefix(suggestion_target("")))
         if state is None:
-            raise RefusedError("no such suggestion here: it was never made, or is long over")
-        raise RefusedError(f"the suggestion is {state}, and {command.action} is for other states")
+            raise RefusedError(f"no such suggestion in cluster {command.cluster}: never made, or long over")
+        before = " or ".join(was for was, signal in TRANSITIONS if signal == command.action and was)
+        raise RefusedError(f"it is {state.replace('_', ' ')}; {command.action} is for what is {before}")
 
     def snapshot(self) -> bytes:
         """Advice, what became of suggestions, and which commands were answered."""

@@ -21,7 +21,7 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
-from .cluster_advice import Responder
+from .cluster_advice import AdviceSettings
 from .cluster_events import ADVICE, PASSED_ON
 from .compat import bound, commit_nothing, deliver_at_once, fetch_soon, poll_soon, seek_whole, tell_answers
 from .door import Door
@@ -175,9 +175,9 @@ def build(
     most_ranks: int,
     ids: Mapping[str, str],
     hear: Callable[[Event], None],
-    responder: Responder,
+    advice: AdviceSettings,
 ) -> tuple[faust.App, Door]:
-    """The app and its door, which tells ``hear`` every answer, and answers commands as ``responder``.
+    """The app and its door, which tells ``hear`` every answer, and advises by ``advice``.
 
     ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
     threads of the client. ``ids`` are those of the topics, asked for before.
@@ -192,7 +192,7 @@ def build(
         return sent
 
     consumer, store = Consumer(made), Store(table, table.delivered)
-    door = Door(Processor(most_ranks=most_ranks, responder=responder), store, publish, consumer, hear=hear)
+    door = Door(Processor(most_ranks=most_ranks, advice=advice), store, publish, consumer, hear=hear)
     bound(door.pass_over)
     tell_answers(answered)
     seek_whole(SOURCE_NAMES)

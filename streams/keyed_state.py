@@ -12,8 +12,18 @@ from paceline.events import Event, JobDescribed
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
-from .cluster_advice import RESPONDER, Responder
-from .routes import ROUTES, AnswersCommands, BoundsRanks, Concludes, Decision, HearsGoodbye, Patient, ReadsRows, Routes
+from .cluster_advice import DEFAULTS, AdviceSettings
+from .routes import (
+    ROUTES,
+    BoundsRanks,
+    Concludes,
+    Decision,
+    HearsGoodbye,
+    Patient,
+    ReadsRows,
+    Routes,
+    TakesAdviceSettings,
+)
 from .step_rows import SharedRows
 
 log = logging.getLogger(__name__)
@@ -57,11 +67,11 @@ class KeyedState:
         self,
         routes: Routes | None = None,
         most_ranks: int = MOST_RANKS.default,
-        responder: Responder = RESPONDER,
+        advice: AdviceSettings = DEFAULTS,
     ) -> None:
         self.routes = ROUTES if routes is None else routes
         self.most_ranks = most_ranks
-        self.responder = responder
+        self.advice_settings = advice
         self.decisions: dict[str, Decision] = {}
         self.rows = SharedRows()
 
@@ -82,8 +92,8 @@ class KeyedState:
             decision.share_rows(self.rows)
         if isinstance(decision, BoundsRanks):
             decision.bound_ranks(self.most_ranks)
-        if isinstance(decision, AnswersCommands):
-            decision.answer_as(self.responder)
+        if isinstance(decision, TakesAdviceSettings):
+            decision.advise_by(self.advice_settings)
         self.decisions[name] = decision
         return decision
 
@@ -112,14 +122,14 @@ class KeyedState:
         data: bytes,
         routes: Routes | None = None,
         most_ranks: int = MOST_RANKS.default,
-        responder: Responder = RESPONDER,
+        advice: AdviceSettings = DEFAULTS,
     ) -> "KeyedState":
         """The state that ``snapshot`` described. A decision of another version restarts, and the log says so.
 
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        state = cls(routes, most_ranks, responder)
+        state = cls(routes, most_ranks, advice)
         kinds = {kind.__name__: kind for wanted in state.routes.values() for kind in wanted}
         try:
             parts = msgspec.msgpack.decode(data, type=dict[str, bytes])

@@ -12,7 +12,7 @@ from paceline.events import Event, JobDescribed
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
-from .cluster_advice import RESPONDER, Responder
+from .cluster_advice import DEFAULTS, AdviceSettings
 from .keyed_state import Key, KeyedState, state_key
 from .routes import Routes, topic_of
 
@@ -31,13 +31,13 @@ class Processor:
         idle_s: float = IDLE_S,
         most_states: int = MOST_STATES,
         most_ranks: int = MOST_RANKS.default,
-        responder: Responder = RESPONDER,
+        advice: AdviceSettings = DEFAULTS,
     ) -> None:
         self.routes = routes
         self.idle_s = idle_s
         self.most_states = most_states
         self.most_ranks = most_ranks
-        self.responder = responder
+        self.advice_settings = advice
         self.now_s: float | None = None
         self.states: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
         #: More events are at hand than are taken at a time: they may be judged together.
@@ -53,7 +53,7 @@ class Processor:
         return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
 
     def _state(self) -> KeyedState:
-        return KeyedState(self.routes, self.most_ranks, self.responder)
+        return KeyedState(self.routes, self.most_ranks, self.advice_settings)
 
     def leave(self, described: JobDescribed) -> list[tuple[Topic, Event]]:
         """A node has said, in its description of a job, that its ranks have left; what follows from it."""
@@ -115,7 +115,8 @@ class Processor:
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        self.states[key] = (KeyedState.restore(data, self.routes, self.most_ranks, self.responder), self.now_s or 0.0)
+        state = KeyedState.restore(data, self.routes, self.most_ranks, self.advice_settings)
+        self.states[key] = (state, self.now_s or 0.0)
 
     def clear(self) -> None:
         """Drop every state: their partitions are somebody else's now."""

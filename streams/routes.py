@@ -9,7 +9,7 @@ from paceline import topics
 from paceline.events import AuditEntry, Event, Finding, JobDescribed, Suggestion, Window
 from paceline.topics import Topic
 
-from .cluster_advice import ClusterAdvice, Responder
+from .cluster_advice import AdviceSettings, ClusterAdvice
 from .cluster_events import ADVICE
 from .jobs.job_diagnosis import JobDiagnosis
 from .nodes.node_diagnosis import NodeDiagnosis
@@ -76,11 +76,11 @@ class BoundsRanks(Protocol):
 
 
 @runtime_checkable
-class AnswersCommands(Protocol):
-    """A decision that commands are told to."""
+class TakesAdviceSettings(Protocol):
+    """A decision that advises a cluster, and that commands are told to."""
 
-    def answer_as(self, responder: Responder) -> None:
-        """Answer them as ``responder``, or refuse them."""
+    def advise_by(self, settings: AdviceSettings) -> None:
+        """Advise, and answer commands, by ``settings``."""
 
 
 Routes = dict[str, tuple[type[Decision], ...]]

@@ -38,7 +38,7 @@ class OneAFinding:
         return msgspec.json.encode(self.made)
 
     @classmethod
-    def restore(cls, data: bytes) -> "OneAFinding":
+    def restore(cls, data: bytes, config: Any = None) -> "OneAFinding":
         made = cls()
         try:
             made.made = msgspec.json.decode(data, type=dict[str, Suggestion])

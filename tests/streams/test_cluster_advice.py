@@ -8,7 +8,7 @@ import pytest
 from paceline import topics, wire
 from paceline.events import Command
 from streams import cluster_advice
-from streams.cluster_advice import ClusterAdvice, Responder
+from streams.cluster_advice import AdviceSettings, ClusterAdvice
 from streams.cluster_events import Heard
 from tests.streams.advisers import OneAFinding
 
@@ -17,7 +17,7 @@ GOLDEN = pathlib.Path(__file__).parents[1] / "paceline" / "golden" / "v1"
 FOUND = msgspec.structs.replace(
     wire.decode(topics.FINDING, (GOLDEN / "Finding.json").read_bytes()), id="f1", cluster="c"
 )
-HERE = Responder("n1", obeys=True)
+HERE = AdviceSettings("n1", obeys=True)
 
 
 @pytest.fixture(autouse=True)
@@ -31,10 +31,10 @@ def asked(number=1, action="accept", target="suggestion:s-f1", **fields):
     return Command(id=f"k{number}", target=target, action=action, **said)
 
 
-def advised(*commands, responder=HERE, heard_s=NOW_S):
+def advised(*commands, settings=HERE, heard_s=NOW_S):
     """The advice of a cluster with one finding, and what it answered to ``commands``."""
     made = ClusterAdvice()
-    made.answer_as(responder)
+    made.advise_by(settings)
     assert [said.id for said in made.update(Heard(topics.FINDING, FOUND, NOW_S))] == ["s-f1"]
     return made, [answer for one in commands for answer in made.update(Heard(topics.COMMAND, one, heard_s))]
 
@@ -51,7 +51,7 @@ def test_who_is_obeyed_gets_a_revision_and_an_entry(action, state):
 @pytest.mark.parametrize(
     ("changed", "outcome", "reason"),
     [
-        ({"target": "suggestion:s-none"}, "refused", "no such suggestion"),
+        ({"target": "suggestion:s-none"}, "refused", "no such suggestion in cluster c"),
         ({"target": "suggestion:"}, "refused", "no such suggestion"),
         ({"action": "dance"}, "unknown_action", "accept, dismiss"),
         ({"arguments": {"because": 7}}, "refused", "arguments: Expected `str`"),
@@ -67,16 +67,16 @@ def test_who_is_not_obeyed_is_told_why(changed, outcome, reason):
     assert reason in entry.reason
 
 
-def test_what_is_accepted_is_not_dismissed():
+def test_what_is_dismissed_is_not_accepted():
     """The reason names the state that it is in."""
-    _, answers = advised(asked(1), asked(2, action="dismiss"))
+    _, answers = advised(asked(1, action="dismiss"), asked(2))
     assert [answer.outcome for answer in answers[1:]] == ["accepted", "refused"]
-    assert "accepted" in answers[-1].reason
+    assert answers[-1].reason == "it is dismissed; accept is for what is new"
 
 
 def test_without_commands_all_are_refused():
     """As by every other reader (--no-commands)."""
-    _, (entry,) = advised(asked(), responder=Responder("n1", obeys=False))
+    _, (entry,) = advised(asked(), settings=AdviceSettings("n1", obeys=False))
     assert (entry.outcome, "--no-commands" in entry.reason) == ("refused", True)
 
 

@@ -18,7 +18,7 @@ from paceline.events import (
     Suggestion,
 )
 from streams.cluster_events import ADVICE, PASSED_ON
-from streams.routes import ROUTES, AnswersCommands, BoundsRanks, Patient, ReadsRows, topic_of
+from streams.routes import ROUTES, BoundsRanks, Patient, ReadsRows, TakesAdviceSettings, topic_of
 
 GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
 DECISIONS = {kind for kinds in ROUTES.values() for kind in kinds}
@@ -89,7 +89,7 @@ def test_what_a_decision_offers_beyond_that_is_seen():
     assert {name for name, offers in offered.items() if "Patient" in offers} == {"JobDiagnosis", "JobWindows"}
     assert {name for name, offers in offered.items() if "ReadsRows" in offers} == {"JobDiagnosis", "JobWindows"}
     assert {name for name, offers in offered.items() if "BoundsRanks" in offers} == {"JobDiagnosis", "JobWindows"}
-    assert [kind.__name__ for kind in DECISIONS if isinstance(kind(), AnswersCommands)] == ["ClusterAdvice"]
+    assert [kind.__name__ for kind in DECISIONS if isinstance(kind(), TakesAdviceSettings)] == ["ClusterAdvice"]
 
 
 @pytest.mark.parametrize("event", [RankWindow, JobWindow, DeviceWindow, HostWindow])
