@@ -8,6 +8,8 @@ of the cluster, as windows and descriptions tell it (``clock``), and one that co
 from collections.abc import Callable
 from typing import Any, Self
 
+import msgspec
+
 from paceline.events import (
     Command,
     DeviceWindow,
@@ -23,14 +25,18 @@ from paceline.events import (
 from paceline.events.suggestions import Suggestion
 
 from ..snapshots import described, pack, unpack
+from . import forecast_rules, use_rules
 from .clock import ClusterClock
 from .config import AdviceConfig
 from .finding_book import FindingBook
 from .finding_rules import propose, repeated
 from .follow_up import FollowUp
+from .gpu_use import GpuUse
 from .job_facts import PACE_S, Jobs
 from .ledger import Ledger
 from .lifecycle import Signal
+from .proposal import Case
+from .use_rules import USE_RULES
 
 #: The target of commands about suggestions begins so.
 TARGET = "suggestion:"
@@ -52,7 +58,8 @@ class Advice:
         self.jobs = Jobs()
         self.book = FindingBook()
         self.ledger = Ledger(self.config, self.clock)
-        self.follow_up = FollowUp(self.ledger, self.jobs, self.config)
+        self.use = GpuUse()
+        self.follow_up = FollowUp(self.ledger, self.jobs, self.use, self.config)
         #: Findings that came before anybody told a time.
         self.waiting: list[Finding] = []
         self._on: dict[type, Callable[[Any], list[Suggestion]]] = {
@@ -85,7 +92,8 @@ class Advice:
     def conclude(self) -> list[Suggestion]:
         """What is said at the end of all events."""
         waiting, self.waiting = self.waiting, []
-        return [one for finding in waiting for one in self._judge(finding)]
+        said = [one for finding in waiting for one in self._judge(finding)]
+        return said + [one for job in list(self.use.accounts) for one in self._look(job)]
 
     def _finding(self, event: Finding) -> list[Suggestion]:
         if not self.book.admit(event):
@@ -120,7 +128,26 @@ class Advice:
 
     def _device_window(self, event: DeviceWindow) -> list[Suggestion]:
         self.clock.hear(f"node {event.node}", event.start_s + event.length_s)
-        return []
+        passed_s = self.clock.passed_s
+        if isinstance(event.job, msgspec.UnsetType) or not event.job:
+            return []
+        full = self.use.update(event, event.job, passed_s, self.config.idle_ratio)
+        return self._look(event.job) if full and self.use.is_due(event.job, passed_s) else []
+
+    def _look(self, job: str) -> list[Suggestion]:
+        """An hour of ``job`` may be over: what it asks for."""
+        hour = self.use.hour(job, self.config.hour_windows, self.clock.passed_s)
+        if hour is None:
+            return []
+        said: list[Suggestion] = []
+        for rule in USE_RULES:
+            known = Case(rule.action, f"job:{job}") in self.ledger.entries
+            proposal = use_rules.propose(rule, job, self.jobs.of(job), hour, self.config, known=known)
+            if proposal is not None:
+                said += self.ledger.propose(proposal)
+            elif known:
+                said += self.ledger.retract(use_rules.source_of(rule.action, job))
+        return said
 
     def _host_window(self, event: HostWindow) -> list[Suggestion]:
         self.clock.hear(f"node {event.node}", event.start_s + event.length_s)
@@ -129,7 +156,9 @@ class Advice:
     def _described(self, event: JobDescribed) -> list[Suggestion]:
         self.clock.hear(f"job {event.job}", event.started_s if event.ended_s is None else event.ended_s)
         self.jobs.describe(event)
-        return self.follow_up.described(event.job)
+        said = self.follow_up.described(event.job)
+        facts = self.jobs.of(event.job)
+        return said + (self.follow_up.end(event.job) if facts.complete and facts.nodes <= facts.ended else [])
 
     def _profile(self, event: JobProfile) -> list[Suggestion]:
         self.clock.hear("profiles", event.time_s)
@@ -142,16 +171,21 @@ class Advice:
 
     def _forecast(self, event: Forecast) -> list[Suggestion]:
         self.clock.hear("forecasts", event.time_s)
-        return []
+        if not forecast_rules.believed(event):
+            return []
+        proposal = forecast_rules.propose(event, self.config)
+        return self.ledger.propose(proposal) if proposal else self.ledger.retract(forecast_rules.SOURCE)
 
     def _command(self, event: Command) -> list[Suggestion]:
         signal = _SIGNALS.get(event.action)
         if signal is None or not event.target.startswith(TARGET):
             return []
         because = event.arguments.get("because")
-        return self.ledger.decide(
-            event.target.removeprefix(TARGET), signal, event.issuer, because[:256] if isinstance(because, str) else ""
-        )
+        asked = event.target.removeprefix(TARGET)
+        said = self.ledger.decide(asked, signal, event.issuer, because[:256] if isinstance(because, str) else "")
+        if said and signal == "accept":
+            self.follow_up.accept(asked)
+        return said
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
@@ -160,6 +194,9 @@ class Advice:
             "jobs": self.jobs.snapshot(),
             "book": self.book.snapshot(),
             "ledger": self.ledger.snapshot(),
+            "use": self.use.snapshot(),
+            "due_s": self.follow_up.due_s,
+            "waiting": [msgspec.to_builtins(finding) for finding in self.waiting],
         }
         return pack(_LAYOUT, state)
 
@@ -177,4 +214,7 @@ class Advice:
             made.jobs.load(state["jobs"])
             made.book.load(state["book"])
             made.ledger.load(state["ledger"])
+            made.use.load(state["use"])
+            made.follow_up.due_s = float(state["due_s"])
+            made.waiting = [msgspec.convert(finding, Finding) for finding in state["waiting"]]
         return made

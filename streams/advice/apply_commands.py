@@ -87,7 +87,9 @@ def on_node(node: str, command: str) -> list[str]:
     >>> on_node("gpu-7", "uptime"), on_node("-oProxyCommand=x", "uptime")
     (['ssh gpu-7 uptime'], [])
     """
-    return [f"ssh {shlex.quote(node)} {shlex.quote(command) if ' ' in command else command}"] if _HOST.match(node) else []
+    return (
+        [f"ssh {shlex.quote(node)} {shlex.quote(command) if ' ' in command else command}"] if _HOST.match(node) else []
+    )
 
 
 def look_at_node(node: str, scheduler: Scheduler) -> list[str]:

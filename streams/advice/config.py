@@ -7,7 +7,7 @@ docs/suggestions.md is made from it.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,6 @@ def changed(values: Mapping[str, float], currency: str = "") -> AdviceConfig:
     for name, value in values.items():
         if reason := refusal(name, value):
             raise ValueError(reason)
-        of: type[int] | type[float] = type(getattr(config, name))
-        config = replace(config, **{name: of(value)})
+        wanted: dict[str, Any] = {name: type(getattr(config, name))(value)}
+        config = replace(config, **wanted)
     return config

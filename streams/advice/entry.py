@@ -4,6 +4,8 @@ Rule of this file: it merges what several sources say of one case into one sugge
 """
 
 import hashlib
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -91,7 +93,7 @@ def suggestion(entry: Entry, cluster: str, now_s: float, expires_s: float) -> Su
     )
 
 
-def _content(best: Proposal, sources: list[Proposal]) -> dict[str, object]:
+def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
     evidence: list[Evidence] = list(best.evidence)
     for one in sources:
         evidence += [number for number in one.evidence if number not in evidence]
@@ -114,8 +116,8 @@ def _content(best: Proposal, sources: list[Proposal]) -> dict[str, object]:
     }
 
 
-def _all(words: object) -> list[str]:
-    return list(dict.fromkeys(words))[:MOST_TOLD]  # type: ignore[call-overload]
+def _all(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))[:MOST_TOLD]
 
 
 def updated(entry: Entry, now_s: float, expires_s: float) -> Suggestion:
@@ -148,7 +150,7 @@ def moved(
     )
 
 
-def _next(told: Suggestion, now_s: float) -> dict[str, float]:
+def _next(told: Suggestion, now_s: float) -> dict[str, Any]:
     return {"revision": told.revision + 1, "updated_s": max(now_s, told.updated_s)}
 
 

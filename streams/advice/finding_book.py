@@ -39,7 +39,12 @@ class FindingBook:
 
     def slow_on(self, finding: Finding) -> tuple[str, dict[str, Finding]] | None:
         """The node that a straggler accuses, and the jobs in which it was slow; None where it accuses no hardware."""
-        if finding.kind != "straggler" or finding.cause not in OF_HARDWARE or len(finding.nodes) != 1 or not finding.job:
+        if (
+            finding.kind != "straggler"
+            or finding.cause not in OF_HARDWARE
+            or len(finding.nodes) != 1
+            or not finding.job
+        ):
             return None
         (node,) = finding.nodes
         jobs = self.slow.setdefault(node, {})
@@ -64,7 +69,9 @@ class FindingBook:
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data."""
-        slow = [[node, [[job, msgspec.to_builtins(one)] for job, one in jobs.items()]] for node, jobs in self.slow.items()]
+        slow = [
+            [node, [[job, msgspec.to_builtins(one)] for job, one in jobs.items()]] for node, jobs in self.slow.items()
+        ]
         return {"revisions": list(self.revisions.items()), "slow": slow, "faults": list(self.faults.items())}
 
     def load(self, data: dict[str, Any]) -> None:

@@ -177,7 +177,7 @@ def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceCo
         nodes=(node,),
         devices=tuple(dict.fromkeys(device for one in findings for device in one.devices))[:MOST_NAMED],
         title=f"Drain {_name(node)}: it was slow in {len(findings)} jobs",
-        reason=f"{_name(node)} held back {len(findings)} jobs, one after the other: that is the hardware, not the jobs.",
+        reason=f"{_name(node)} held back {len(findings)} jobs: that is the hardware, not the jobs.",
         evidence=(told, *ratios),
         gain=gain,
         lost_ratio=worst.cost.throughput_lost_ratio,

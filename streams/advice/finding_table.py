@@ -44,7 +44,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "Give {where} less work, or its work to another device",
         (
             "Run the same step on that device alone: slow there too means the device, fast its code path or its data.",
-            "Until then give its rank a smaller share of the batch, weighted by its speed, so that nobody waits for it.",
+            "Until then give its rank a smaller share of the batch, by its speed, so that nobody waits for it.",
             "If the next job is slow on it as well, the node is suggested to be drained.",
         ),
         "medium",
@@ -177,7 +177,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "job",
         "Overlap, bucket or compress the communication of {job}",
         (
-            "Overlap it with backward: DDP's buckets (bucket_cap_mb), FSDP's prefetching, no synchronisation in between.",
+            "Overlap it with backward: DDP's buckets (bucket_cap_mb), FSDP's prefetching, no synchronising calls.",
             "Accumulate gradients over more micro-batches, so that there is less of it.",
             "Send bf16 instead of fp32 (DDP's bf16_compress_hook); shard within a node rather than across.",
         ),
@@ -277,7 +277,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "job",
         "Free the GPUs that {job} holds and does not use",
         (
-            "Ask whose they are whether they are still needed: a notebook, a server without requests, a job that ended.",
+            "Ask whose they are whether they are still needed: a notebook, a server nobody asks, a job that ended.",
             "End what holds them, or ask for fewer GPUs next time.",
         ),
         "medium",
@@ -290,7 +290,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "Make the batch of {job} smaller before {where} runs out of memory",
         (
             "A smaller batch with more accumulation steps keeps the gradient the same.",
-            "Or activation checkpointing, sharded optimizer state, expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF.",
+            "Or activation checkpointing, sharded optimizer state, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
             "If memory grows from step to step, look for what is kept: losses without .item(), growing caches.",
         ),
         "low",

@@ -31,7 +31,9 @@ def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, c
     """
     if lost_ratio >= 1.0:
         a_day = gpus * HOURS_A_DAY
-        return _priced(a_day, a_day * confidence * duty, a_day, config, f"{gpus} GPUs stand still, were it to last a day")
+        return _priced(
+            a_day, a_day * confidence * duty, a_day, config, f"{gpus} GPUs stand still, were it to last a day"
+        )
     lost, sure, share = (min(max(value, 0.0), 1.0) for value in (lost_ratio, confidence, duty))
     a_day = lost * gpus * HOURS_A_DAY
     low, high = (min(max(lost * factor, 0.0), 1.0) for factor in (sure, 2.0 - sure))

@@ -116,8 +116,9 @@ class Jobs:
         """The facts of an attempt, which a newer one begins anew; None of an older one."""
         before = self.facts.pop(job, None)
         if before is None or attempt > before.attempt:
-            kept = {} if before is None else {"kind": before.kind, "kind_probability": before.kind_probability}
-            facts = JobFacts(attempt=attempt, **kept)
+            facts = JobFacts(attempt=attempt)
+            if before is not None:
+                facts.kind, facts.kind_probability = before.kind, before.kind_probability
         else:
             facts = before
         while len(self.facts) >= MOST_JOBS:

@@ -117,9 +117,7 @@ class Ledger:
             entry.told = suggestion(entry, self.cluster, now_s, now_s + lasts_s)
         else:
             expires_s = now_s + lasts_s if state in OPEN else None
-            entry.told = moved(
-                entry.told, state, now_s, by=by, because=because, effect=effect, expires_s=expires_s
-            )
+            entry.told = moved(entry.told, state, now_s, by=by, because=because, effect=effect, expires_s=expires_s)
         if state == "applied":
             entry.trial.skip = 1
         said = entry.told

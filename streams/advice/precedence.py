@@ -30,7 +30,9 @@ PRECEDENCE = (
     ),
     Precedence("inspect_node", ("restart_job",), "nodes", "a job hangs for a node that is gone"),
     Precedence("smaller_batch", ("larger_batch",), "job", "memory decides"),
-    Precedence("free_devices", ("consolidate", "larger_batch", "mixed_precision"), "job", "what is idle needs no tuning"),
+    Precedence(
+        "free_devices", ("consolidate", "larger_batch", "mixed_precision"), "job", "what is idle needs no tuning"
+    ),
     Precedence("scale_out", ("consolidate", "free_devices"), "job", "a job that is full needs all of its GPUs"),
     Precedence("consolidate", ("larger_batch", "mixed_precision"), "job", "fewer GPUs are fuller GPUs"),
     Precedence("restart_job", ("inspect_job",), "job", "a job that stands is not slow"),

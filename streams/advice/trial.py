@@ -39,8 +39,6 @@ MEASURES: dict[str, Measure] = {
     "scale_out": "use",
     "free_devices": "gpus",
 }
-#: The measures of which more is better; of ``use`` it depends on the action.
-_MORE_USE = frozenset({"consolidate"})
 
 
 class Trial(msgspec.Struct, kw_only=True):
@@ -51,6 +49,7 @@ class Trial(msgspec.Struct, kw_only=True):
     #: Windows still to be left out: what closes now began before.
     skip: int = 1
     batch_before: int | None = None
+    ranks_before: int | None = None
     use_before: float | None = None
     gpus_before: int | None = None
 
@@ -70,7 +69,6 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: float
     batch: int | None = None
     use: float | None = None
-    gpus: int | None = None
     calm: bool = True
 
 
@@ -86,12 +84,12 @@ def result(action: str, trial: Trial, now: Now, config: AdviceConfig) -> tuple[b
             return None
         effect = _effect("gpu_busy", "ratio", trial.use_before, now.use, config.use_s, config.use_s)
         return _better(effect, config, more=action != "scale_out"), effect
-    if measure == "gpus" and trial.gpus_before:
-        effect = _effect("idle_gpus", "GPUs", trial.gpus_before, now.gpus or 0, config.calm_s, config.calm_s)
-        return _better(effect, config, more=False), effect
     if now.calm and now.waited_s < config.calm_s:
         return None
-    effect = _effect("findings", "findings", 1, 0 if now.calm else 1, config.calm_s, min(now.waited_s, config.calm_s))
+    name, unit, before = (
+        ("idle_gpus", "GPUs", trial.gpus_before or 1) if measure == "gpus" else ("findings", "findings", 1)
+    )
+    effect = _effect(name, unit, before, 0 if now.calm else before, config.calm_s, min(now.waited_s, config.calm_s))
     return now.calm, effect
 
 
@@ -103,8 +101,8 @@ def _of_steps(measure: Measure, trial: Trial, now: Now, config: AdviceConfig) ->
     if measure == "pace":
         effect = _effect("step_median", "s/step", before, after, *times)
         return _better(effect, config, more=False), effect
-    assert trial.batch_before is not None and now.batch is not None, "a rate is measured where batches are known"
-    effect = _effect("samples", "samples/s", trial.batch_before / before, now.batch / after, *times)
+    rates = ((trial.batch_before or 0) / before, (now.batch or 0) / after)
+    effect = _effect("samples", "samples/s", *rates, *times)
     return _better(effect, config, more=True), effect
 
 
