@@ -31,6 +31,7 @@ COMMANDS = {
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
     "ask": Command("paceline.commands.ask:main", "ask sidecars, collectors or workers for something"),
+    "suggestions": Command("paceline.commands.suggestions:main", "what to do about it: list, accept, dismiss"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
 }
@@ -52,7 +53,7 @@ GROUP = "paceline.commands"
 def usage() -> str:
     """The help page."""
     rows = [(name, command.help) for name, command in (COMMANDS | SERVICE_COMMANDS).items()]
-    lines = [f"  {name:<10} {text}" for name, text in rows]
+    lines = [f"  {name:<11} {text}" for name, text in rows]
     return "\n".join(
         [
             "usage: paceline COMMAND [OPTIONS]      paceline COMMAND --help      paceline --version",

@@ -15,15 +15,16 @@ from typing import IO
 _LAUNCH = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 15)
+os.nice(int(sys.argv[2]))
 if os.getppid() == int(sys.argv[1]):
-    os.execvp(sys.argv[2], sys.argv[2:])
+    os.execvp(sys.argv[3], sys.argv[3:])
 """
 
 
 def spawn(
-    command: Sequence[str], output: IO[bytes] | int, environ: Mapping[str, str] | None = None
+    command: Sequence[str], output: IO[bytes] | int, environ: Mapping[str, str] | None = None, nice: int = 0
 ) -> "subprocess.Popen[bytes]":
-    """Start ``command`` with both its outputs to ``output``, in a session of its own.
+    """Start ``command`` with both its outputs to ``output``, in a session of its own, ``nice`` to others by so much.
 
     Its own session keeps a Ctrl-C in the terminal for those who must still publish to it. The fork is done by a thread
     that lives as long as the child: to the kernel the "parent" of a parent-death signal is the thread that forked.
@@ -34,7 +35,7 @@ def spawn(
     started: list[subprocess.Popen[bytes]] = []
     failed: list[OSError] = []
     ready = threading.Event()
-    arguments = [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), *command]
+    arguments = [sys.executable, "-ISc", _LAUNCH, str(os.getpid()), str(nice), *command]
 
     def keep() -> None:
         try:

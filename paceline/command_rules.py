@@ -25,9 +25,10 @@ _LONGEST_REASON = 500
 TARGETS = {
     "job": "the sidecars of a job, on every node that it runs on",
     "node": "the collector of a node",
+    "suggestion": "the worker that advises the cluster which a suggestion is about",
     "streams": "every worker of the stream processors",
 }
-STREAMS = "streams"
+STREAMS, SUGGESTION = "streams", "suggestion"
 
 
 def job_target(job: str) -> str:
@@ -40,6 +41,11 @@ def node_target(node: str) -> str:
     return f"node:{node}"
 
 
+def suggestion_target(id_: str) -> str:
+    """The target that addresses whoever holds the suggestion with that id."""
+    return f"{SUGGESTION}:{id_}"
+
+
 class Reader(NamedTuple):
     """Who reads commands: a service, on a node of a cluster."""
 
@@ -48,14 +54,27 @@ class Reader(NamedTuple):
     cluster: str
 
 
+class RefusedError(Exception):
+    """What is asked for cannot be done as things stand; the text says why."""
+
+
 class Action(NamedTuple):
     """Something that can be asked for: what its arguments must be, and who does it and says in words what was done.
 
-    ``obey`` is given the command's target and the arguments.
+    ``obey`` is given the command's target and the arguments; it may raise ``RefusedError``.
     """
 
     arguments: type[msgspec.Struct]
     obey: Callable[[str, Any], str]
+
+
+class Answered(msgspec.Struct, array_like=True):
+    """What rules remember: the newest ids, oldest first, and the room for answers as of ``counted_s``."""
+
+    ids: list[str]
+    answers: float
+    counted_s: float
+    unanswered: int
 
 
 class CommandRules:
@@ -85,6 +104,17 @@ class CommandRules:
         self._answers = MOST_AT_ONCE
         self._counted_s = since_s
         self._unanswered = 0
+
+    @property
+    def answered(self) -> Answered:
+        """What is remembered of the commands so far."""
+        return Answered(list(self._ids), self._answers, self._counted_s, self._unanswered)
+
+    def remember(self, answered: Answered) -> None:
+        """Go on from what rules before these remembered."""
+        self._ids = OrderedDict.fromkeys(answered.ids[-MOST_IDS:])
+        self._answers, self._counted_s = answered.answers, answered.counted_s
+        self._unanswered = answered.unanswered
 
     def judge(self, command: Command, now_s: float, targets: Collection[str]) -> AuditEntry | None:
         """Obey ``command`` or not, at ``now_s`` (Unix time); None where that is nobody's business.
@@ -145,5 +175,7 @@ class CommandRules:
             return "refused", f"arguments: {error}"
         try:
             return "accepted", action.obey(command.target, arguments)
+        except RefusedError as error:
+            return "refused", str(error)
         except Exception as error:  # Whatever goes wrong with it, the reader goes on, and who asked hears of it.
             return "failed", f"{type(error).__name__}: {error}"

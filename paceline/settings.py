@@ -149,6 +149,20 @@ def switch(raw: str) -> bool:
     return answers[raw.lower()]
 
 
+def numbers(raw: str) -> dict[str, float]:
+    """A parser for ``name=number[,name=number…]``; which names there are is for others to say."""
+    values: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in raw.split(","))):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        try:
+            values[name] = float(value)
+        except ValueError:
+            raise ValueError(f"{part[:60]!r} is not name=number") from None
+        if not name or not equals or len(values) > 100:
+            raise ValueError(f"{part[:60]!r} is not name=number")
+    return values
+
+
 def text(raw: str) -> str:
     """A parser for any text."""
     return raw
@@ -245,6 +259,17 @@ ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
     "further names by which page, forecaster and health of streams may be asked",
 )
 
+ADVICE: Setting[dict[str, float]] = Setting(
+    "PACELINE_ADVICE",
+    {},
+    numbers,
+    "name=number[,name=number…]",
+    "thresholds of suggestions that are not to have their defaults (docs/suggestions.md)",
+)
+CURRENCY = Setting(
+    "PACELINE_CURRENCY", "", text, "any name, of 16 characters at most", "of the price of a GPU hour in suggestions"
+)
+
 _NAMED: tuple[Setting[object], ...] = (
     BROKERS,
     CLUSTER,
@@ -265,6 +290,8 @@ _NAMED: tuple[Setting[object], ...] = (
     PROBE_BUDGET,
     FORECASTER_TOKEN,
     ALLOWED_HOSTS,
+    ADVICE,
+    CURRENCY,
 )  # type: ignore[assignment]
 #: Every setting there is; for each secret also the one that names a file.
 SETTINGS: tuple[Setting[object], ...] = (*_NAMED, *(in_file(named) for named in _NAMED if named.secret))  # type: ignore[arg-type]

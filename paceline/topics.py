@@ -33,7 +33,7 @@ class Topic(msgspec.Struct, frozen=True):
 
     name: str
     event: type[msgspec.Struct] | object
-    key: Literal["job", "job/node", "node", "series", "target", "id", "none"]
+    key: Literal["job", "job/node", "node", "series", "target", "id", "cluster", "none"]
     kind: Literal["raw", "derived", "compacted"]
     retention_ms: int | None
     partitions: int = PARTITIONS
@@ -44,7 +44,12 @@ class Topic(msgspec.Struct, frozen=True):
 
     @property
     def short(self) -> str:
-        """The name as people say it: ``op`` for ``paceline.op.v2``, ``op-v1`` for the one before."""
+        """The name as people say it: ``op`` for ``paceline.op.v2``, ``op-v1`` for the one before.
+
+        Of a topic that is the workers' own, what follows their prefix.
+        """
+        if self.name.startswith(f"{STREAMS_GROUP}-"):
+            return self.name.removeprefix(f"{STREAMS_GROUP}-")
         _, word, version = self.name.split(".")
         return f"{word}-{version}" if self.superseded else word
 

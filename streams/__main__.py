@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paceline.command_rules import Reader
@@ -18,10 +18,11 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option, add_no_commands_option
 from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
-from paceline.settings import ALLOWED_HOSTS, CLUSTER, MOST_RANKS, NO_COMMANDS
+from paceline.settings import ADVICE, ALLOWED_HOSTS, CLUSTER, CURRENCY, MOST_RANKS, NO_COMMANDS, SettingError
 from paceline.terminal import log_to_stderr, say
 from paceline.topics import Topic
 
+from .advice.config import AdviceConfig, changed
 from .garbage import collect_seldom
 
 EXAMPLES = """\
@@ -47,9 +48,25 @@ def main(argv: list[str] | None = None) -> int:
     settings.ssl_context()
     most_ranks = MOST_RANKS.read(os.environ)
     obeys = not (args.no_commands or NO_COMMANDS.read(os.environ))
+    thresholds = advice_thresholds(os.environ)
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
         data_dir = Path(args.data_dir or scratch)
-        return _work(settings, data_dir, (args.web_address, args.web_port), args.wait, most_ranks, obeys)
+        web = (args.web_address, args.web_port)
+        return _work(settings, data_dir, web, args.wait, most_ranks, obeys, thresholds)
+
+
+def advice_thresholds(environ: Mapping[str, str]) -> AdviceConfig:
+    """The thresholds of suggestions that ``environ`` sets.
+
+    Raises:
+        SettingError: there is none of such a name, or not with such a value.
+    """
+    try:
+        return changed(ADVICE.read(environ), CURRENCY.read(environ))
+    except SettingError:
+        raise
+    except ValueError as error:
+        raise SettingError(f"{ADVICE.name}: {error}; allowed: {ADVICE.allowed}") from error
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -70,17 +87,24 @@ def _parse(argv: list[str]) -> argparse.Namespace:
 
 
 def _work(
-    settings: BrokerSettings, data_dir: Path, web: tuple[str, int], wait_s: float, most_ranks: int, obeys: bool
+    settings: BrokerSettings,
+    data_dir: Path,
+    web: tuple[str, int],
+    wait_s: float,
+    most_ranks: int,
+    obeys: bool,
+    thresholds: AdviceConfig,
 ) -> int:
     further_hosts = ALLOWED_HOSTS.read(os.environ)
     collect_seldom()
     reader = Reader("streams", node_of(os.environ, socket.gethostname()), CLUSTER.read(os.environ))
     # Faust takes a second to import: help and what is wrong with an option or a setting come before.
+    from .cluster_advice import AdviceSettings
     from .command_door import CommandDoor
     from .faust_app import CHANGELOG, NEEDED, SOURCES
     from .worker import Worker, WorkerError
 
-    restarts = 0
+    advice, restarts = AdviceSettings(reader.node, obeys, thresholds), 0
     with contextlib.ExitStack() as stack:
         commands: CommandDoor | None = None
         while True:
@@ -100,7 +124,7 @@ def _work(
             began_s = time.monotonic()
             try:
                 asyncio.run(
-                    Worker(settings, data_dir, joined, web, most_ranks, further_hosts, commands, restarts).run()
+                    Worker(settings, data_dir, joined, web, most_ranks, further_hosts, commands, restarts, advice).run()
                 )
             except WorkerError as error:
                 _say(f"starting again from what is stored: {error}")

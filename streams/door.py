@@ -2,7 +2,8 @@
 
 Rule of this file: it knows the order of things and no Faust. An event's way:
 
-1. decoded (else to the dead letters), told to the state of its key, and what that says is published at once;
+1. decoded (else to the dead letters), told to the state of its key, and what that says is published at once, to those
+   who advise the cluster, too, where it concerns them (``cluster_events.py``);
 2. some seconds later the state is snapshotted; when all it said up to then is delivered, the snapshot is stored;
 3. only then may the event's offset be committed (``offsets.py``).
 
@@ -16,13 +17,15 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
-from paceline import topics, wire
+from paceline import wire
 from paceline.events import Event, JobWindow
 from paceline.topics import Topic
 
+from .cluster_events import ADVICE, PASSED_ON, concerns, enclosed, read, short
 from .dead_letters import DeadLetters, Publish
+from .deliveries import Deliveries
 from .door_counts import WINDOW_S, DoorCounts
 from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
@@ -101,7 +104,9 @@ class Door:
         self.offsets = Offsets()
         self.positions = Positions()
         self.counts = DoorCounts()
-        self.letters = DeadLetters(publish, wall, self.offsets.release)
+        self.wall = wall
+        self.deliveries = Deliveries(self.offsets.release)
+        self.letters = DeadLetters(publish, wall, self.deliveries)
         self.epoch = 0
         self._open: dict[Key, _Open] = {}
         self._storing = asyncio.Lock()
@@ -113,9 +118,12 @@ class Door:
         self.counts.events[topic.short] += 1
         self.counts.bytes += len(data)
         try:
-            event = wire.decode(topic, data)
+            event = read(topic, data)
         except wire.WireError as error:
             await self._refuse(source, offset, data, "undecodable", str(error))
+            return
+        if topic in PASSED_ON:
+            await self._pass_on(topic, event, source, offset, data)
             return
         self.counts.producers.hear(topic, event)
         key, epoch = state_key(topic, event), self.epoch
@@ -126,6 +134,21 @@ class Door:
                     await self._tell(topic, event, key, opened, source, offset, data)
                     return
 
+    async def _pass_on(self, topic: Topic, event: Event, source: Partition, offset: int, data: bytes) -> None:
+        """A message that only those who advise its cluster are told of; it is safe once they can read it."""
+        serial = self.offsets.received(source, offset, None)
+        if not concerns(event):
+            self.offsets.release(serial)
+            return
+        await self.deliveries.make_room()
+        self.deliveries.add(await self._advise(topic, event, data), serial)
+
+    async def _advise(self, topic: Topic, event: Any, value: bytes) -> Awaitable[object]:
+        """Hand ``event`` to those who advise its cluster."""
+        self.counts.published[ADVICE.short] += 1
+        # A nameless cluster has a key, too: without one its events would lie in all partitions.
+        return await self.publish(ADVICE, event.cluster or "-", enclosed(topic, value, self.wall()))
+
     async def _tell(
         self, topic: Topic, event: Event, key: Key, opened: _Open, source: Partition, offset: int, data: bytes
     ) -> None:
@@ -134,6 +157,10 @@ class Door:
         self.offsets.received(source, offset, key)
         opened.events += 1
         opened.taken, opened.flushed = opened.taken + 1, False
+        if concerns(event):
+            opened.waiting.append(await self._advise(topic, event, data))
+            if epoch != self.epoch:
+                return
         try:
             said = self.processor.update(topic, event)
             values = [wire.encode(answer) for _, answer in said]
@@ -151,8 +178,7 @@ class Door:
 
     def pass_over(self, source: Partition, first: int, after: int, reason: str) -> None:
         """A batch that cannot be read has no messages to take; the client's own thread tells of it."""
-        topic = topics.BY_NAME.get(source.topic)
-        name = topic.short if topic else source.topic
+        name = short(source.topic)
         if not self.counts.unreadable[name]:
             log.error("%s %d/%d is passed over: %s", source.topic, source.number, first, reason)
         self.counts.unreadable[name] += 1
@@ -163,7 +189,7 @@ class Door:
         for name in sorted({at.topic for at in partitions}):
             here = sum(at.topic == name for at in partitions)
             log.warning("%s was deleted and made again: %d of its partitions are read from their beginning", name, here)
-            self.counts.remade[topics.BY_NAME[name].short] += here
+            self.counts.remade[short(name)] += here
 
     async def _is_next(self, source: Partition, offset: int) -> bool:
         epoch = self.epoch
@@ -184,6 +210,8 @@ class Door:
         opened.waiting.append(sent)
         self.counts.published[target.short] += 1
         self.hear(answer)
+        if concerns(answer):
+            opened.waiting.append(await self._advise(target, answer, value))
         if isinstance(answer, JobWindow) and answer.length_s == WINDOW_S:
             self.counts.see(answer)
 
@@ -207,14 +235,14 @@ class Door:
 
     async def _refuse(self, source: Partition, offset: int, data: bytes, kind: str, reason: str) -> None:
         self.counts.dead_letters += 1
-        self.counts.refused[topics.BY_NAME[source.topic].short, kind] += 1
+        self.counts.refused[short(source.topic), kind] += 1
         await self.letters.put(source, offset, data, reason, self.offsets.received(source, offset, None))
 
     async def _note_loss(self, key: Key, opened: _Open, kind: str, reason: str) -> None:
         """Something of a state is lost; the letter names the state, and the newest event that it was told of."""
         source, offset = opened.newest
         self.counts.dead_letters += 1
-        self.counts.refused[topics.BY_NAME[source.topic].short, kind] += 1
+        self.counts.refused[short(source.topic), kind] += 1
         await self.letters.put(source, offset, key.text().encode(), reason)
 
     async def checkpoint(self, everything: bool = False) -> None:
@@ -232,7 +260,7 @@ class Door:
             for key in dict.fromkeys(gone + due):
                 lanes[self._open[key].partition].append(key)
             await asyncio.gather(*(self._store_in_turn(keys) for keys in lanes.values()))
-            await self.letters.settle()
+            await self.deliveries.settle()
             await self._commit()
 
     def _dirty(self) -> list[Key]:
@@ -339,7 +367,7 @@ class Door:
         for source, (end, committed) in self.source.ends().items():
             due = self.positions.due(source, committed)
             if due is not None:
-                topic = topics.BY_NAME[source.topic].short
+                topic = short(source.topic)
                 lag[topic] = lag.get(topic, 0) + max(0, end - due)
         return lag
 
@@ -348,7 +376,7 @@ class Door:
         self.epoch += 1
         self.processor.clear()
         self.offsets.clear()
-        self.letters.clear()
+        self.deliveries.clear()
         self.positions.clear()
         self.counts.producers.forget_positions()
         self._open.clear()

@@ -21,6 +21,8 @@ from paceline.kafka.clients import MAX_MESSAGE_BYTES
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 
+from .cluster_advice import AdviceSettings
+from .cluster_events import ADVICE, PASSED_ON
 from .compat import bound, commit_nothing, deliver_at_once, fetch_soon, poll_soon, seek_whole, tell_answers
 from .door import Door
 from .joined_topics import JoinedTopics
@@ -30,11 +32,12 @@ from .routes import ROUTES
 from .store import Store, partition_of
 
 TABLE = "snapshots"
-SOURCES = tuple(topics.BY_NAME[name] for name in ROUTES)
-TARGETS = (topics.WINDOW, topics.FINDING, topics.DEADLETTER)
+SOURCES = (*(topics.BY_NAME[name] for name in ROUTES if name != ADVICE.name), *PASSED_ON, ADVICE)
+TARGETS = (topics.WINDOW, topics.FINDING, topics.SUGGESTION, topics.AUDIT, topics.DEADLETTER, ADVICE)
 CHANGELOG = Topic(f"{topics.STREAMS_GROUP}-{TABLE}-changelog", bytes, "none", "compacted", None, topics.PARTITIONS)
+SOURCE_NAMES = frozenset(topic.name for topic in SOURCES)
 #: What must be there before the app starts.
-NEEDED = (*SOURCES, *TARGETS, CHANGELOG)
+NEEDED = tuple(dict.fromkeys((*SOURCES, *TARGETS, CHANGELOG)))
 
 
 class SnapshotTable(faust.Table[bytes, bytes]):
@@ -143,8 +146,7 @@ class Consumer:
 
     def assigned(self) -> list[Partition]:
         """The source partitions that are ours."""
-        sources = {topic.name for topic in SOURCES}
-        return [Partition(*at) for at in self.app.assignor.assigned_actives() if at.topic in sources]
+        return [Partition(*at) for at in self.app.assignor.assigned_actives() if at.topic in SOURCE_NAMES]
 
     async def rewind(self, partitions: Collection[Partition]) -> bool:
         """Commit the beginning of ``partitions``; False where some were taken away in this moment."""
@@ -159,7 +161,7 @@ class Consumer:
         for at in self._consumer.assignment():
             end = None
             with contextlib.suppress(AssertionError):  # The client's own thread has given it away meanwhile.
-                end = self._consumer.highwater(at) if at.topic in ROUTES else None
+                end = self._consumer.highwater(at) if at.topic in SOURCE_NAMES else None
             if end is not None:
                 fetched[Partition(at.topic, at.partition)] = (int(end), self._consumer._committed_offset.get(at))
         return fetched
@@ -173,8 +175,9 @@ def build(
     most_ranks: int,
     ids: Mapping[str, str],
     hear: Callable[[Event], None],
+    advice: AdviceSettings,
 ) -> tuple[faust.App, Door]:
-    """The app and its door, which tells ``hear`` every answer.
+    """The app and its door, which tells ``hear`` every answer, and advises by ``advice``.
 
     ``failed`` is told what an agent could not go on after; ``answered`` is called at every answer of a broker, from
     threads of the client. ``ids`` are those of the topics, asked for before.
@@ -189,10 +192,10 @@ def build(
         return sent
 
     consumer, store = Consumer(made), Store(table, table.delivered)
-    door = Door(Processor(most_ranks=most_ranks), store, publish, consumer, hear=hear)
+    door = Door(Processor(most_ranks=most_ranks, advice=advice), store, publish, consumer, hear=hear)
     bound(door.pass_over)
     tell_answers(answered)
-    seek_whole(ROUTES)
+    seek_whole(SOURCE_NAMES)
     commit_nothing()
     fetch_soon()
     poll_soon()

@@ -12,14 +12,25 @@ from paceline.events import Event, JobDescribed
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
-from .routes import ROUTES, BoundsRanks, Concludes, Decision, HearsGoodbye, Patient, ReadsRows, Routes
+from .cluster_advice import DEFAULTS, AdviceSettings
+from .routes import (
+    ROUTES,
+    BoundsRanks,
+    Concludes,
+    Decision,
+    HearsGoodbye,
+    Patient,
+    ReadsRows,
+    Routes,
+    TakesAdviceSettings,
+)
 from .step_rows import SharedRows
 
 log = logging.getLogger(__name__)
 
 
 class Key(NamedTuple):
-    """What a state is about: a job's attempt, or a node (attempt -1)."""
+    """What a state is about: a job's attempt, a node (attempt -1), or a cluster (attempt -1, without a name)."""
 
     kind: str
     cluster: str
@@ -44,15 +55,23 @@ def state_key(topic: Topic, event: Any) -> Key:
     """The key of the state that ``event`` is for."""
     if topic.key == "job":
         return Key("job", event.cluster, event.job, event.attempt)
+    if topic.key == "cluster":
+        return Key("cluster", event.cluster, "", -1)
     return Key("node", event.cluster, event.node, -1)
 
 
 class KeyedState:
     """The decisions of one key, made when their first event comes."""
 
-    def __init__(self, routes: Routes | None = None, most_ranks: int = MOST_RANKS.default) -> None:
+    def __init__(
+        self,
+        routes: Routes | None = None,
+        most_ranks: int = MOST_RANKS.default,
+        advice: AdviceSettings = DEFAULTS,
+    ) -> None:
         self.routes = ROUTES if routes is None else routes
         self.most_ranks = most_ranks
+        self.advice_settings = advice
         self.decisions: dict[str, Decision] = {}
         self.rows = SharedRows()
 
@@ -73,6 +92,8 @@ class KeyedState:
             decision.share_rows(self.rows)
         if isinstance(decision, BoundsRanks):
             decision.bound_ranks(self.most_ranks)
+        if isinstance(decision, TakesAdviceSettings):
+            decision.advise_by(self.advice_settings)
         self.decisions[name] = decision
         return decision
 
@@ -96,13 +117,19 @@ class KeyedState:
         return msgspec.msgpack.encode({name: decision.snapshot() for name, decision in self.decisions.items()})
 
     @classmethod
-    def restore(cls, data: bytes, routes: Routes | None = None, most_ranks: int = MOST_RANKS.default) -> "KeyedState":
+    def restore(
+        cls,
+        data: bytes,
+        routes: Routes | None = None,
+        most_ranks: int = MOST_RANKS.default,
+        advice: AdviceSettings = DEFAULTS,
+    ) -> "KeyedState":
         """The state that ``snapshot`` described. A decision of another version restarts, and the log says so.
 
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        state = cls(routes, most_ranks)
+        state = cls(routes, most_ranks, advice)
         kinds = {kind.__name__: kind for wanted in state.routes.values() for kind in wanted}
         try:
             parts = msgspec.msgpack.decode(data, type=dict[str, bytes])

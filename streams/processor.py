@@ -1,8 +1,9 @@
 """The processor: every event to the state of its key, and what the decisions there say back with its topic.
 
 Rule of this file: pure and bounded. The Faust app and ``paceline analyze`` run this same code. States that have been
-idle for an hour of **stream time** are forgotten. Stream time follows the batches' own start times, but no event may
-push it by more than ``MOST_PUSH_S``: a producer whose clock is a year ahead must not make all others look idle.
+idle for an hour of **stream time** are forgotten, but for those of clusters: what is advised outlives a quiet night.
+Stream time follows the batches' own start times, but no event may push it by more than ``MOST_PUSH_S``: a producer
+whose clock is a year ahead must not make all others look idle.
 """
 
 from collections import OrderedDict
@@ -11,6 +12,7 @@ from paceline.events import Event, JobDescribed
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
+from .cluster_advice import DEFAULTS, AdviceSettings
 from .keyed_state import Key, KeyedState, state_key
 from .routes import Routes, topic_of
 
@@ -29,11 +31,13 @@ class Processor:
         idle_s: float = IDLE_S,
         most_states: int = MOST_STATES,
         most_ranks: int = MOST_RANKS.default,
+        advice: AdviceSettings = DEFAULTS,
     ) -> None:
         self.routes = routes
         self.idle_s = idle_s
         self.most_states = most_states
         self.most_ranks = most_ranks
+        self.advice_settings = advice
         self.now_s: float | None = None
         self.states: OrderedDict[Key, tuple[KeyedState, float]] = OrderedDict()
         #: More events are at hand than are taken at a time: they may be judged together.
@@ -43,10 +47,13 @@ class Processor:
     def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
         key = state_key(topic, event)
-        state = self.states.pop(key, (None, 0.0))[0] or KeyedState(self.routes, self.most_ranks)
+        state = self.states.pop(key, (None, 0.0))[0] or self._state()
         self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
         self._forget()
         return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
+
+    def _state(self) -> KeyedState:
+        return KeyedState(self.routes, self.most_ranks, self.advice_settings)
 
     def leave(self, described: JobDescribed) -> list[tuple[Topic, Event]]:
         """A node has said, in its description of a job, that its ranks have left; what follows from it."""
@@ -77,8 +84,12 @@ class Processor:
         now_s = self.now_s or 0.0
         while self.states:
             key = next(iter(self.states))
-            if len(self.states) <= self.most_states and now_s - self.states[key][1] <= self.idle_s:
-                return
+            if len(self.states) <= self.most_states:
+                if now_s - self.states[key][1] <= self.idle_s:
+                    return
+                if key.kind == "cluster":
+                    self.states[key] = (self.states.pop(key)[0], now_s)
+                    continue
             del self.states[key]
             self._forgotten.append(key)
 
@@ -104,7 +115,8 @@ class Processor:
         Raises:
             ValueError: ``data`` is no snapshot.
         """
-        self.states[key] = (KeyedState.restore(data, self.routes, self.most_ranks), self.now_s or 0.0)
+        state = KeyedState.restore(data, self.routes, self.most_ranks, self.advice_settings)
+        self.states[key] = (state, self.now_s or 0.0)
 
     def clear(self) -> None:
         """Drop every state: their partitions are somebody else's now."""

@@ -6,9 +6,11 @@ Rule of this file: data only. A new verdict is a new decision in this table.
 from typing import Any, Protocol, Self, runtime_checkable
 
 from paceline import topics
-from paceline.events import Event, Finding, JobDescribed, Window
+from paceline.events import AuditEntry, Event, Finding, JobDescribed, Suggestion, Window
 from paceline.topics import Topic
 
+from .cluster_advice import AdviceSettings, ClusterAdvice
+from .cluster_events import ADVICE
 from .jobs.job_diagnosis import JobDiagnosis
 from .nodes.node_diagnosis import NodeDiagnosis
 from .step_rows import SharedRows
@@ -73,6 +75,14 @@ class BoundsRanks(Protocol):
         """Leave out ranks from number ``most`` on."""
 
 
+@runtime_checkable
+class TakesAdviceSettings(Protocol):
+    """A decision that advises a cluster, and that commands are told to."""
+
+    def advise_by(self, settings: AdviceSettings) -> None:
+        """Advise, and answer commands, by ``settings``."""
+
+
 Routes = dict[str, tuple[type[Decision], ...]]
 
 ROUTES: Routes = {
@@ -84,6 +94,7 @@ ROUTES: Routes = {
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),
     topics.NODE.name: (NodeDiagnosis,),
+    ADVICE.name: (ClusterAdvice,),
 }
 
 
@@ -93,4 +104,8 @@ def topic_of(event: Event) -> Topic:
         return topics.FINDING
     if isinstance(event, Window):
         return topics.WINDOW
+    if isinstance(event, Suggestion):
+        return topics.SUGGESTION
+    if isinstance(event, AuditEntry):
+        return topics.AUDIT
     raise TypeError(f"no topic for {type(event).__name__}")

@@ -21,6 +21,7 @@ from paceline.kafka.topic_admin import TopicDescription, describe_topics
 from paceline.settings import MOST_RANKS, SettingError
 
 from . import health
+from .cluster_advice import DEFAULTS, AdviceSettings
 from .command_door import CommandDoor
 from .door import Door
 from .faust_app import build
@@ -54,6 +55,7 @@ class Worker:
         further_hosts: Sequence[str] = (),
         commands: CommandDoor | None = None,
         restarts: int = 0,
+        advice: AdviceSettings = DEFAULTS,
     ) -> None:
         """A worker that joins the topics ``joined``, as brokers describe them right before."""
         self.settings = settings
@@ -65,6 +67,7 @@ class Worker:
         self.watch = TopicWatch(joined)
         self.restarts = restarts
         self.commands = commands
+        self.advice_settings = advice
         self.ready = False
         self._answered_s = time.monotonic()
 
@@ -98,7 +101,9 @@ class Worker:
 
         ids = {name: topic.id for name, topic in self.joined.items()}
         hear = (lambda answer: None) if self.commands is None else self.commands.hear
-        app, door = build(self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids, hear)
+        app, door = build(
+            self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids, hear, self.advice_settings
+        )
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
         watching = asyncio.create_task(self._watch())

@@ -5,35 +5,32 @@ those who hear it to say.
 """
 
 import argparse
-import getpass
 import os
 import secrets
-import socket
 import time
-from collections.abc import Callable, Iterator
 
 import msgspec
 
 from paceline import wire
-from paceline.command_rules import LONGEST_S, STREAMS, TARGETS
-from paceline.events import FULL_ROWS, AuditEntry, Command
+from paceline.command_rules import LONGEST_S, STREAMS, SUGGESTION, TARGETS
+from paceline.commands.asking import ask, issuer, refusal, seconds, told
+from paceline.events import ACCEPT, DISMISS, FULL_ROWS, Command
 from paceline.kafka.errors import BusError
-from paceline.kafka.follow import NOW, POLL_S, Follower
-from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.kafka.topic_admin import ensure_topics
-from paceline.settings import CLUSTER, number
+from paceline.settings import CLUSTER
 from paceline.terminal import say
-from paceline.topics import AUDIT, COMMAND
+from paceline.topics import COMMAND
 from paceline.visible import visible
 
 EPILOG = f"""targets:
-  job:NAME     {TARGETS["job"]}
-  node:NAME    {TARGETS["node"]}
-  streams      {TARGETS["streams"]}
+  job:NAME        {TARGETS["job"]}
+  node:NAME       {TARGETS["node"]}
+  suggestion:ID   {TARGETS[SUGGESTION]}
+  streams         {TARGETS["streams"]}
 
 actions:
-  {FULL_ROWS}    of job:NAME: send every collective, not their sums, for --arg seconds=N (1 to 3600)
+  {FULL_ROWS}       of job:NAME: send every collective, not their sums, for --arg seconds=N (1 to 3600)
+  {ACCEPT}, {DISMISS} of suggestion:ID, with --arg because=TEXT; `paceline suggestions` lists them
 
 examples:
   paceline ask job:resnet-7 full_rows --arg seconds=60     every collective of a job for a minute
@@ -44,8 +41,6 @@ Answers come one line each, or as JSON Lines with --json. Exit status 0: all tha
 sent); 1: somebody does not, nobody answered, or there is no broker; 2: what was asked for is no command.
 """
 
-#: Who is meant answers within a second or so of the others: after so long without another there is none.
-SETTLED_S = 3.0
 _scalars = msgspec.json.Decoder(None | bool | int | float | str)
 
 
@@ -57,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("target", metavar="TARGET", type=_target, help="job:NAME, node:NAME or streams")
+    made.add_argument("target", metavar="TARGET", type=_target, help="job:NAME, node:NAME, suggestion:ID or streams")
     made.add_argument("action", metavar="ACTION", help="what they shall do")
     made.add_argument(
         "--arg", metavar="NAME=VALUE", action="append", default=[], type=_argument, help="an argument; may be repeated"
@@ -65,14 +60,14 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--expires",
         metavar="S",
-        type=_seconds(1.0, LONGEST_S),
+        type=seconds(1.0, LONGEST_S),
         default=60.0,
         help="who hears it later does not obey (60)",
     )
     made.add_argument(
-        "--wait", metavar="S", type=_seconds(0.0, 86_400.0), default=10.0, help="wait so long for answers (10)"
+        "--wait", metavar="S", type=seconds(0.0, 86_400.0), default=10.0, help="wait so long for answers (10)"
     )
-    made.add_argument("--issuer", metavar="NAME", default=_user(), help="who asks (default: %(default)s)")
+    made.add_argument("--issuer", metavar="NAME", default=issuer(), help="who asks (default: %(default)s)")
     made.add_argument("--json", action="store_true", help="answers as JSON Lines")
     add_brokers_option(made)
     return made
@@ -91,62 +86,26 @@ def main(argv: list[str]) -> int:
         expires_s=time.time() + args.expires,
         issuer=args.issuer,
     )
-    try:
-        wire.decode(COMMAND, wire.encode(command))
-    except (wire.WireError, UnicodeEncodeError) as error:
-        _say(f"no command: {error}")
+    if reason := refusal(command):
+        _say(reason)
         return 2
+    outcomes = set()
     try:
-        return _ask(settings, command, args.wait, args.json)
+        for entry in ask(settings, command, args.wait, "paceline-ask", _wait_for_it):
+            outcomes.add(entry.outcome)
+            print(visible(wire.encode(entry).decode() if args.json else told(entry)), flush=True)
     except BusError as error:
         _say(str(error))
         return 1
-
-
-def _ask(settings: BrokerSettings, command: Command, wait_s: float, as_json: bool) -> int:
-    ensure_topics(settings, (COMMAND, AUDIT))
-    with Follower(settings, {AUDIT: NOW}, "paceline-ask", resume=True, on_lost=_wait_for_it) as follower:
-        if wait_s > 0:
-            follower.connect()
-        with Outbound(settings, "paceline-ask") as outbound:
-            outbound.send(COMMAND.name, command.target.encode(), wire.encode(command))
-        if outbound.refused:
-            _say(f"not taken by Kafka at {settings.address}; run `paceline doctor`")
-            return 1
-        if wait_s <= 0:
-            return 0
-        outcomes = set()
-        for entry in _answers(follower, command, wait_s):
-            outcomes.add(entry.outcome)
-            line = wire.encode(entry).decode() if as_json else _told(entry)
-            print(visible(line), flush=True)
-    if not outcomes:
-        _say(f"nobody answered within {wait_s:g} s: is {command.target} there, and may it read {COMMAND.name}?")
-    return 0 if outcomes == {"accepted"} else 1
-
-
-def _answers(follower: Follower, command: Command, wait_s: float) -> Iterator[AuditEntry]:
-    """The entries that answer ``command``, as they come: for ``wait_s`` seconds, or until no other follows."""
-    end = latest = time.monotonic() + wait_s
-    while (left_s := end - time.monotonic()) > 0:
-        for record in (record for _, records in follower.poll(min(POLL_S, left_s)) for record in records):
-            try:
-                entry = wire.decode(AUDIT, record.value or b"")
-            except wire.WireError:
-                continue  # Whatever that is, it is no answer.
-            if entry.command_id == command.id:
-                yield entry
-                end = min(latest, time.monotonic() + SETTLED_S)
-
-
-def _told(entry: AuditEntry) -> str:
-    return f"{entry.service} on {entry.node}: {entry.outcome.replace('_', ' ')}: {entry.reason}"
+    if args.wait > 0 and not outcomes:
+        _say(f"nobody answered within {args.wait:g} s: is {command.target} there, and may it read {COMMAND.name}?")
+    return 0 if args.wait <= 0 or outcomes == {"accepted"} else 1
 
 
 def _target(raw: str) -> str:
     kind, _, name = raw.partition(":")
-    if raw != STREAMS and not (kind in ("job", "node") and name):
-        raise argparse.ArgumentTypeError(f"{raw!r}: write job:NAME, node:NAME or streams")
+    if raw != STREAMS and not (kind in ("job", "node", SUGGESTION) and name):
+        raise argparse.ArgumentTypeError(f"{raw!r}: write job:NAME, node:NAME, suggestion:ID or streams")
     return raw
 
 
@@ -159,24 +118,6 @@ def _argument(raw: str) -> tuple[str, object]:
         return name, _scalars.decode(value)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return name, value
-
-
-def _seconds(low: float, high: float) -> Callable[[str], float]:
-    def read(raw: str) -> float:
-        try:
-            return number(low, high)(raw)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{raw!r}: {error}; allowed: {low:g} to {high:g}") from None
-
-    return read
-
-
-def _user() -> str:
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # A container's user may have no name.
-        user = str(os.getuid())
-    return f"{user}@{socket.gethostname()}"[:200]
 
 
 def _wait_for_it(cause: str) -> None:

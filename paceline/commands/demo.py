@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from paceline.commands.demo_run import DemoRun
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
-from paceline.commands.stack import StackError, broker, require
+from paceline.commands.stack import StackError, add_forecaster_options, broker, check_forecaster, require
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
@@ -41,7 +41,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--ranks", type=int, default=4, metavar="N", help="training processes (default: 4)")
     made.add_argument("--seconds", type=float, metavar="N", help="training time (default: 90; 120 without a fault)")
     made.add_argument("--headless", action="store_true", help="no page")
-    made.add_argument("--json", action="store_true", help="every finding and revision as JSON Lines on standard output")
+    made.add_argument(
+        "--json",
+        action="store_true",
+        help="every finding, suggestion and revision of one as JSON Lines on standard output",
+    )
+    add_forecaster_options(made)
     add_brokers_option(made, "use this Kafka instead of an embedded broker")
     return made
 
@@ -70,6 +75,7 @@ def main(argv: list[str]) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     require("streams", "collect", "training", *([] if options.headless else ["ui"]))
+    check_forecaster(options)
     job = f"demo-{options.fault}-{secrets.token_hex(2)}"
     with Services() as services, _link(options.fault) as link, broker(options.brokers, 0, services) as settings:
         return DemoRun(options, job, services, settings, link, sys.stdout).run()

@@ -17,13 +17,14 @@ from paceline.child import spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import SlowLink
-from paceline.commands.stack import answers, await_page, environment, free_port
-from paceline.events import Finding, JobWindow
+from paceline.commands.stack import answers, await_page, environment, free_port, start_forecaster
+from paceline.commands.suggestion_list import gain, ranked
+from paceline.events import Finding, JobWindow, Suggestion
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings
 from paceline.terminal import Progress, say
-from paceline.topics import FINDING, OP, WINDOW
+from paceline.topics import FINDING, OP, SUGGESTION, WINDOW
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
 
 #: After the run has ended: findings still on their way are waited for until it has been quiet for this long.
@@ -58,11 +59,12 @@ class DemoRun:
         self._step = ""
         self._told = False
         self._confirmed: dict[str, str] = {}
+        self._suggested: dict[str, Suggestion] = {}
 
     def run(self) -> int:
         """The training run's exit status."""
         environ = environment(self._settings, os.environ)
-        starts = dict.fromkeys((FINDING, WINDOW, OP), NOW)
+        starts = dict.fromkeys((FINDING, SUGGESTION, WINDOW, OP), NOW)
         with Follower(self._settings, starts, "paceline-demo", resume=True) as follower:
             follower.connect()
             self._services.start("streams", "--web-port", str(self._ready_at), environ=environ)
@@ -73,6 +75,7 @@ class DemoRun:
             try:
                 if not self._options.headless:
                     self._open_page(environ)
+                    start_forecaster(self._options, self._services, environ)
                 return self._follow(training, follower)
             finally:
                 _end(training)
@@ -119,31 +122,55 @@ class DemoRun:
         self._progress.end()
         status = training.returncode
         say(f"{self._elapsed()} training ended with status {status}; {self._verdict()}")
+        self._advise()
         return 128 - status if status < 0 else status or (1 if self._told and listens(self._settings) else 0)
 
     def _poll(self, follower: Follower) -> bool:
-        """Take what is there; whether a finding was among it."""
+        """Take what is there; whether a finding or a suggestion was among it."""
         heard = False
         for _, records in follower.poll():  # Nothing when the broker has gone; training goes on.
             for record in records:
                 if record.topic == OP.name and record.key == self._job.encode():
                     self._waiting.discard("the first training step")
                 event = self._watch.hear(record.topic, record.value or b"")
-                if isinstance(event, Finding):
+                if isinstance(event, Finding | Suggestion):
                     heard = True
                     self._tell(event)
                 elif isinstance(event, JobWindow):
                     self._step = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
         return heard
 
-    def _tell(self, finding: Finding) -> None:
+    def _tell(self, event: Finding | Suggestion) -> None:
         if self._options.json:
-            print(as_line(finding), file=self._output, flush=True)
-        if self._confirmed.get(finding.id) == finding.state:
+            print(as_line(event), file=self._output, flush=True)
+        if isinstance(event, Suggestion):
+            self._suggest(event)
             return
-        self._confirmed[finding.id] = finding.state
+        if self._confirmed.get(event.id) == event.state:
+            return
+        self._confirmed[event.id] = event.state
         self._progress.end()
-        say(f"{self._elapsed()} {finding.state}: {finding.summary}")
+        say(f"{self._elapsed()} {event.state}: {event.summary}")
+
+    def _suggest(self, suggestion: Suggestion) -> None:
+        """Tell a suggestion, and what became of it; one whose numbers alone are others is not told again."""
+        before = self._suggested.get(suggestion.id)
+        self._suggested[suggestion.id] = suggestion
+        if before is not None and before.state == suggestion.state:
+            return
+        self._progress.end()
+        if suggestion.state == "new":
+            say(f"{self._elapsed()} suggested: {suggestion.title} ({gain(suggestion.gain)})")
+        else:
+            say(f"{self._elapsed()} the suggestion is {suggestion.state.replace('_', ' ')}: {suggestion.title}")
+
+    def _advise(self) -> None:
+        """The last words: what to do, what brings most first."""
+        for suggestion in ranked(self._suggested.values(), time.time()):
+            if suggestion.state != "withdrawn":
+                say(f"what to do: {suggestion.title}")
+                for line in (*suggestion.steps, *suggestion.apply):
+                    say(f"  - {line}")
 
     def _doing(self) -> str:
         if self._step:

@@ -1,50 +1,50 @@
-"""The findings of one job, as they come off the bus.
+"""What is said about one job, as it comes off the bus: findings, and what is suggested because of them.
 
-Rule of this file: each finding and revision once, in order of arrival; messages of other jobs and what does not decode
-are passed over.
+Rule of this file: each revision once, in order of arrival; messages of other jobs and what does not decode are passed
+over.
 """
 
-import msgspec
-
 from paceline import wire
-from paceline.events import Finding, JobWindow
-from paceline.topics import FINDING, WINDOW
+from paceline.events import Finding, JobWindow, Suggestion
+from paceline.topics import FINDING, SUGGESTION, WINDOW
 from paceline.visible import visible
 from paceline.wire import WireError
 
+_FOLLOWED = {topic.name: topic for topic in (FINDING, SUGGESTION, WINDOW)}
+
 
 class Watch:
-    """What has been heard of one job: its findings by (id, revision), and the last summary of its steps."""
+    """What has been heard of one job: findings and suggestions by (id, revision), and the last summary of its steps."""
 
     def __init__(self, job: str) -> None:
         self._job = job
         self._seen: set[tuple[str, int]] = set()
         self._last_step = -1
 
-    def hear(self, topic: str, value: bytes) -> Finding | JobWindow | None:
+    def hear(self, topic: str, value: bytes) -> Finding | Suggestion | JobWindow | None:
         """The event in ``value`` if it is this job's and new."""
-        followed = next((row for row in (FINDING, WINDOW) if row.name == topic), None)
+        followed = _FOLLOWED.get(topic)
         if followed is None:
             return None
         try:
             event = wire.decode(followed, value)
         except WireError:
             return None
-        if isinstance(event, Finding) and event.job == self._job:
+        if isinstance(event, Finding | Suggestion) and event.job == self._job:
             return self._new(event)
         if isinstance(event, JobWindow) and event.job == self._job and event.last_step > self._last_step:
             self._last_step = event.last_step
             return event
         return None
 
-    def _new(self, finding: Finding) -> Finding | None:
-        revision = (finding.id, finding.revision)
+    def _new(self, event: Finding | Suggestion) -> Finding | Suggestion | None:
+        revision = (event.id, event.revision)
         if revision in self._seen:
             return None
         self._seen.add(revision)
-        return finding
+        return event
 
 
-def as_line(finding: Finding) -> str:
-    """``finding`` as one line of JSON."""
-    return visible(msgspec.json.encode(finding).decode())
+def as_line(event: Finding | Suggestion) -> str:
+    """``event`` as one line of JSON; a suggestion has an ``action``, and a finding has none."""
+    return visible(wire.encode(event).decode())

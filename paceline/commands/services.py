@@ -28,11 +28,11 @@ class ServiceError(RuntimeError):
 class Service:
     """One service, running."""
 
-    def __init__(self, name: str, command: list[str], environ: Mapping[str, str], log: Path) -> None:
+    def __init__(self, name: str, command: list[str], environ: Mapping[str, str], log: Path, nice: int = 0) -> None:
         self.name = name
         self.log = log
         with log.open("wb") as output:
-            self.process = spawn(command, output, environ)
+            self.process = spawn(command, output, environ, nice)
 
     def check(self) -> None:
         """Return while it runs.
@@ -63,11 +63,11 @@ class Services:
         self.folder = Path(tempfile.mkdtemp(prefix="paceline-logs-"))
         self._running: list[Service] = []
 
-    def start(self, name: str, *options: str, environ: Mapping[str, str]) -> Service:
-        """Start ``paceline NAME OPTIONS``."""
+    def start(self, name: str, *options: str, environ: Mapping[str, str], nice: int = 0) -> Service:
+        """Start ``paceline NAME OPTIONS``; ``nice`` to all others by so much."""
         # -P: the folder we stand in may hold a `streams` or `collectors` of its own.
         command = [sys.executable, "-P", "-m", "paceline", name, *options]
-        service = Service(name, command, environ, self.folder / f"{name}.log")
+        service = Service(name, command, environ, self.folder / f"{name}.log", nice)
         self._running.append(service)
         return service
 

@@ -1,8 +1,9 @@
-"""The stack that ``paceline up`` and ``paceline demo`` start: broker, topics, streams, collector and page.
+"""The stack that ``paceline up`` and ``paceline demo`` start: broker, topics, streams, collector, forecaster and page.
 
 Rule of this file: the order of things and what is said about them. Each wait is shown with what it waits for.
 """
 
+import argparse
 import contextlib
 import http.client
 import importlib.util
@@ -23,7 +24,16 @@ from paceline.terminal import Progress, say
 BROKER_S = 60.0
 PAGE_S = 60.0
 #: Services, and the extra that brings each.
-EXTRAS = {"streams": "streams", "collect": "collectors", "ui": "ui", "training": "training"}
+EXTRAS = {
+    "streams": "streams",
+    "collect": "collectors",
+    "ui": "ui",
+    "training": "training",
+    "forecaster": "forecaster",
+}
+_MODULES = {"streams": "faust", "collect": "psutil", "ui": "streamlit", "training": "torch", "forecaster": "fastapi"}
+#: The forecaster works when nobody else does: training may share its cores.
+FORECASTER_PORT, FORECASTER_NICE = 8000, 19
 
 
 class StackError(RuntimeError):
@@ -68,10 +78,48 @@ def require(*services: str) -> None:
     Raises:
         StackError: which, and how to install it.
     """
-    modules = {"streams": "faust", "collect": "psutil", "ui": "streamlit", "training": "torch"}
     for name in services:
-        if importlib.util.find_spec(modules[name]) is None:
+        if not installed(name):
             raise StackError(f"{name} is not installed here; pip install 'paceline[{EXTRAS[name]}]'")
+
+
+def installed(service: str) -> bool:
+    """Whether what ``service`` needs is there."""
+    return importlib.util.find_spec(_MODULES[service]) is not None
+
+
+def add_forecaster_options(parser: argparse.ArgumentParser) -> None:
+    """``--forecaster-port`` and ``--no-forecaster``, for ``start_forecaster``."""
+    parser.add_argument(
+        "--forecaster-port",
+        type=int,
+        metavar="N",
+        help=f"port of the forecaster (default: {FORECASTER_PORT}, or any free one)",
+    )
+    parser.add_argument("--no-forecaster", action="store_true", help="no forecasts, cycles and kinds of job")
+
+
+def check_forecaster(options: argparse.Namespace) -> None:
+    """Find out that the port that was asked for is taken before anything is started.
+
+    Raises:
+        StackError: it is.
+    """
+    port = options.forecaster_port
+    if port is not None and not options.no_forecaster and free_port(port) != port:
+        raise StackError(f"--forecaster-port={port}: something listens there already; choose another")
+
+
+def start_forecaster(options: argparse.Namespace, services: Services, environ: Mapping[str, str]) -> None:
+    """Start the forecaster, unless it is not wanted; say so and go on where it is not installed."""
+    if options.no_forecaster:
+        return
+    if not installed("forecaster"):
+        say(f"no forecasts: the forecaster is not installed here; pip install 'paceline[{EXTRAS['forecaster']}]'")
+        return
+    port = free_port(FORECASTER_PORT) if options.forecaster_port is None else options.forecaster_port
+    one = {**environ, "OMP_NUM_THREADS": "1"}
+    services.start("forecaster", "--port", str(port), "--processors", "1", environ=one, nice=FORECASTER_NICE)
 
 
 def free_port(wanted: int) -> int:

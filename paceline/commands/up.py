@@ -1,4 +1,4 @@
-"""``paceline up``: broker, streams, collector and page for your own jobs, until Ctrl-C.
+"""``paceline up``: broker, streams, collector, forecaster and page for your own jobs, until Ctrl-C.
 
 Rule of this file: when one service ends, all end, and the one that ended first is named.
 """
@@ -9,7 +9,17 @@ import signal
 import time
 
 from paceline.commands.services import ServiceError, Services
-from paceline.commands.stack import StackError, await_page, broker, environment, free_port, require
+from paceline.commands.stack import (
+    StackError,
+    add_forecaster_options,
+    await_page,
+    broker,
+    check_forecaster,
+    environment,
+    free_port,
+    require,
+    start_forecaster,
+)
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
@@ -25,12 +35,13 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline up",
-        description="Start broker, streams, collector and page for your own jobs. Ctrl-C stops them.",
+        description="Start broker, streams, collector, forecaster and page for your own jobs. Ctrl-C stops them.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--port", type=int, default=9092, help="port of the embedded broker (default: 9092)")
     made.add_argument("--ui-port", type=int, default=8501, help="port of the page (default: 8501)")
+    add_forecaster_options(made)
     add_brokers_option(made, "use this Kafka instead of an embedded broker")
     return made
 
@@ -57,11 +68,13 @@ def _up(options: argparse.Namespace) -> None:
     require("streams", "collect", "ui")
     if free_port(options.ui_port) != options.ui_port:
         raise StackError(f"--ui-port={options.ui_port}: something listens there already; choose another")
+    check_forecaster(options)
     with Services() as services, broker(options.brokers, options.port, services) as settings:
         environ = environment(settings, os.environ)
         services.start("streams", environ=environ)
         services.start("collect", environ=environ)
         services.start("ui", "--port", str(options.ui_port), environ=environ)
+        start_forecaster(options, services, environ)
         say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")
         say(f"logs in {services.folder}")
         option = "" if settings.address == "127.0.0.1:9092" else f"--brokers {settings.address} "

@@ -37,7 +37,7 @@ from paceline.events.columns import (
     Speakers,
     StepTimings,
 )
-from paceline.events.commands import FULL_ROWS, AuditEntry, Command, FullRows, Outcome
+from paceline.events.commands import ACCEPT, DISMISS, FULL_ROWS, AuditEntry, Because, Command, FullRows, Outcome
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
     CAUSE_WORDS,
@@ -79,7 +79,9 @@ from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, Jo
 from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
+    "ACCEPT",
     "CAUSE_WORDS",
+    "DISMISS",
     "FULL_ROWS",
     "LATEST_S",
     "MOST_LEFT_OUT",
@@ -92,6 +94,7 @@ __all__ = [
     "Accounted",
     "AuditEntry",
     "Backtest",
+    "Because",
     "Cause",
     "CollectiveCalls",
     "CollectiveLine",

@@ -7,7 +7,7 @@ import msgspec
 from paceline.events.base import Count, Event, Number, Time, Whole
 
 CommandId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
-#: ``job:NAME``, ``node:NAME`` or ``streams``; a name has 200 characters at most.
+#: ``job:NAME``, ``node:NAME``, ``suggestion:ID`` or ``streams``; a name has 200 characters at most.
 Target = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 #: An action, or one of its arguments.
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
@@ -21,6 +21,9 @@ Arguments = Annotated[dict[Word, Argument], msgspec.Meta(max_length=32)]
 #: The action that asks sidecars for every collective of a job where they would send sums; its arguments: FullRows.
 FULL_ROWS = "full_rows"
 
+#: What is said to a suggestion; the arguments: Because.
+ACCEPT, DISMISS = "accept", "dismiss"
+
 Outcome = Literal["accepted", "refused", "unknown_action", "expired", "failed"]
 
 
@@ -28,10 +31,11 @@ class Command(Event, frozen=True, kw_only=True):
     """What somebody asks of services. Key: target.
 
     ``target`` is who is asked: ``job:NAME`` the sidecars of a job, ``node:NAME`` the collector of a node, ``streams``
-    every worker. ``action`` is what they shall do, with its ``arguments``. Who hears it after ``expires_s`` does not
-    obey, nor does who is asked to wait for longer than an hour; who hears it twice, known by ``id``, obeys once.
-    ``issuer`` is who the sender says it is: Kafka tells readers nothing of its login. Who may send is decided by the
-    topic's ACL. Every reader that is meant answers with an AuditEntry.
+    every worker, ``suggestion:ID`` the one that made that suggestion. ``action`` is what they shall do, with its
+    ``arguments``. Who hears it after ``expires_s`` does not obey, nor does who is asked to wait for longer than an
+    hour; who hears it twice, known by ``id``, obeys once. ``issuer`` is who the sender says it is: Kafka tells readers
+    nothing of its login. Who may send is decided by the topic's ACL. Every reader that is meant answers with an
+    AuditEntry.
     """
 
     id: CommandId
@@ -68,3 +72,9 @@ class FullRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The arguments of ``full_rows``: for how long from now on."""
 
     seconds: Annotated[float, msgspec.Meta(ge=1.0, le=3600.0)]
+
+
+class Because(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of ``accept`` and ``dismiss``: why."""
+
+    because: Annotated[str, msgspec.Meta(max_length=256)] = ""

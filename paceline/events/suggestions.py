@@ -27,6 +27,9 @@ Action = Literal[
     "raise_power_cap",
     "align_configuration",
     "tune_host",
+    "inspect_node",
+    "inspect_job",
+    "restart_job",
 ]
 SuggestionState = Literal["new", "accepted", "dismissed", "applied", "verified", "did_not_help", "expired", "withdrawn"]
 Risk = Literal["low", "medium", "high"]

@@ -68,13 +68,14 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
 
 
 class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
-    """What one GPU did: mean of each measured column."""
+    """What one GPU did: mean of each measured column. ``job``: whose processes were on it, where they tell."""
 
     node: str
     device: str
     samples: Whole
     mean: dict[str, Number]
     max: dict[str, Number]
+    job: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostWindow(Window, frozen=True, kw_only=True, tag="host"):

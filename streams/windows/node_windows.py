@@ -7,19 +7,21 @@ which are on their own topic, so windows begin at 10 s.
 
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 
 from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow
 from paceline.gpu import throttle
 
 from ..coverage import CoverageTracker
+from ..nodes.tenants import Tenants, claims
 from ..robust import known_or_zero
 from ..snapshots import described, pack, unpack
 
 LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
-_LAYOUT = 3
+_LAYOUT = 4
 
 #: The columns whose mean and maximum say something.
 DEVICE_MEASURES = (
@@ -139,7 +141,14 @@ class SampleWindows:
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         windows = [[*key, window.snapshot()] for key, window in self.open.items()]
-        return pack(_LAYOUT, {"coverage": self.coverage.snapshot(), "open": windows})
+        return pack(_LAYOUT, {"coverage": self.coverage.snapshot(), "open": windows, "own": self.own()})
+
+    def own(self) -> list[Any]:
+        """What one kind of windows remembers beside them, as plain data."""
+        return []
+
+    def load_own(self, data: list[Any]) -> None:
+        """Take what ``own`` described."""
 
     @classmethod
     def restore(cls, data: bytes) -> Self:
@@ -154,6 +163,7 @@ class SampleWindows:
             made.coverage.load(state["coverage"])
             for subject, length_s, values in state["open"]:
                 made.open[subject, length_s] = OpenWindow.restore(values)
+            made.load_own(state["own"])
         return made
 
 
@@ -161,6 +171,18 @@ class DeviceWindows(SampleWindows):
     """A window a GPU: mean and maximum of what it measured, and the share of samples in which it was throttled."""
 
     columns = (*DEVICE_MEASURES, "throttled_ratio")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tenants = Tenants()
+
+    def own(self) -> list[Any]:
+        """Who uses each GPU."""
+        return self.tenants.snapshot()
+
+    def load_own(self, data: list[Any]) -> None:
+        """Take what ``own`` described."""
+        self.tenants.load(data)
 
     def update(self, event: DeviceSamples) -> list[DeviceWindow]:
         """Take in one batch; the windows that it completes."""
@@ -186,8 +208,13 @@ class DeviceWindows(SampleWindows):
                         samples=window.samples,
                         mean=mean,
                         max=most,
+                        # As of the message before, in which the window was.
+                        job=self.tenants.of(event.uuids[device]).job or msgspec.UNSET,
                     )
                 )
+        # Of those alone that have windows: their number is bounded.
+        told = {uuid: tenant for uuid, tenant in claims(event).items() if (uuid, LENGTHS_S[0]) in self.open}
+        self.tenants.update(told, event.t0_s)
         return windows
 
 

@@ -10,16 +10,29 @@ pytestmark = [pytest.mark.training, pytest.mark.bus, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(
-    ("kafka", "fault", "rank", "cause"),
-    [(None, "compute", 2, "worker_compute"), ("apache_kafka", "input", 1, "input_pipeline")],
+    ("kafka", "fault", "rank", "cause", "action"),
+    [
+        (None, "compute", 2, "worker_compute", "rebalance"),
+        ("apache_kafka", "input", 1, "input_pipeline", "feed_input"),
+    ],
 )
-def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, cause):
-    """On a broker of its own and on Apache Kafka every revision accuses the one rank, and the cause is the fault's."""
+def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, cause, action):
+    """On a broker of its own and on Apache Kafka every revision accuses the one rank, and the cause is the fault's.
+
+    What to do about it is told as it comes and last, and as an object of its own.
+    """
     command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "40"]
     command += ["--fault", fault, "--rank", str(rank)]
     command += ["--brokers", request.getfixturevalue(kafka).address] if kafka else []
     told = subprocess.run(command, capture_output=True, timeout=500, text=True)
     assert told.returncode == 0, told.stderr[-3000:]
-    findings = [json.loads(line) for line in told.stdout.splitlines()]
+    lines = [json.loads(line) for line in told.stdout.splitlines()]
+    findings = [line for line in lines if "action" not in line]
+    suggestions = [line for line in lines if "action" in line]
     assert {tuple(finding["ranks"]) for finding in findings} == {(rank,)}, told.stderr[-3000:]
     assert {finding["cause"] for finding in findings if finding["state"] == "confirmed"} == {cause}
+    assert {suggestion["action"] for suggestion in suggestions} == {action}, told.stderr[-3000:]
+    assert {id_ for suggestion in suggestions for id_ in suggestion["findings"]} <= {one["id"] for one in findings}
+    assert f"suggested: {suggestions[0]['title']}" in told.stderr
+    last = told.stderr.splitlines()[-1 - len(suggestions[0]["steps"]) - len(suggestions[0]["apply"]) :]
+    assert last[0] == f"paceline: what to do: {suggestions[0]['title']}"

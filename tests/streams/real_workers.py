@@ -4,13 +4,15 @@ import base64
 import json
 import subprocess
 import sys
+import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from paceline import topics, wire
-from paceline.events import StepTimings
+from paceline.events import Command, StepTimings
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from streams.processor import Processor
@@ -29,7 +31,8 @@ class Workers:
         self.until = until
         self.processes: list[subprocess.Popen[bytes]] = []
         self.log = log_path.open("ab")
-        self.reader = clients.consumer(settings, topics.FINDING, topics.DEADLETTER, from_beginning=True)
+        told = (topics.FINDING, topics.SUGGESTION, topics.AUDIT, topics.DEADLETTER)
+        self.reader = clients.consumer(settings, *told, from_beginning=True)
         self.seen: list[tuple[str, dict[str, object]]] = []
 
     def start(self, *options: str) -> subprocess.Popen[bytes]:
@@ -57,6 +60,30 @@ class Workers:
         """What was published on ``jobs``, in order, repetitions included."""
         self.read()
         return [value for topic, value in self.seen if topic == topics.FINDING.name and value["job"] in jobs]
+
+    def suggestions(self, cluster: str) -> list[dict[str, object]]:
+        """What was suggested to a cluster, in order, repetitions included."""
+        self.read()
+        return [value for topic, value in self.seen if topic == topics.SUGGESTION.name and value["cluster"] == cluster]
+
+    def answers(self, command: Command) -> list[dict[str, object]]:
+        """What came of a command."""
+        self.read()
+        return [v for topic, v in self.seen if topic == topics.AUDIT.name and v["command_id"] == command.id]
+
+    def ask(self, cluster: str, suggestion: str, action: str, **fields: object) -> Command:
+        """A command for a suggestion, sent."""
+        expires_s = time.time() + 600.0
+        asked = {
+            "target": f"suggestion:{suggestion}",
+            "action": action,
+            "expires_s": expires_s,
+            "issuer": "ada",
+            **fields,
+        }
+        command = Command(id=uuid.uuid4().hex, cluster=cluster, **asked)
+        self.produce_raw(topics.COMMAND, command.target.encode(), wire.encode(command))
+        return command
 
     def dead_letters(self) -> list[dict[str, object]]:
         self.read()

@@ -6,10 +6,21 @@ from pathlib import Path
 import pytest
 
 from paceline import topics, wire
-from paceline.events import DeviceWindow, Finding, HostWindow, JobWindow, NodeDescribed, OpTimings, RankWindow
-from streams.routes import ROUTES, BoundsRanks, Patient, ReadsRows, topic_of
+from paceline.events import (
+    AuditEntry,
+    DeviceWindow,
+    Finding,
+    HostWindow,
+    JobWindow,
+    NodeDescribed,
+    OpTimings,
+    RankWindow,
+    Suggestion,
+)
+from streams.cluster_events import ADVICE, PASSED_ON
+from streams.routes import ROUTES, BoundsRanks, Patient, ReadsRows, TakesAdviceSettings, topic_of
 
-GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v1"
+GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
 DECISIONS = {kind for kinds in ROUTES.values() for kind in kinds}
 #: What each decision is told; another line here is a change of the architecture.
 TOLD = {
@@ -18,18 +29,21 @@ TOLD = {
     "DeviceWindows": {"device"},
     "HostWindows": {"host"},
     "NodeDiagnosis": {"device", "host", "node"},
+    "ClusterAdvice": {"advice"},
 }
 
 
 def heard(kind):
     """The topics whose events a decision is told."""
-    return {topics.BY_NAME[name] for name, kinds in ROUTES.items() if kind in kinds}
+    named = {**topics.BY_NAME, ADVICE.name: ADVICE}
+    return {named[name] for name, kinds in ROUTES.items() if kind in kinds}
 
 
 def golden(event):
     """The event of that type as it was first released."""
     topic = next(one for one in topics.TOPICS if event in getattr(one.event, "__args__", (one.event,)))
-    return wire.decode(topic, (GOLDEN / f"{event.__name__}.json").read_bytes())
+    first = sorted(GOLDEN.glob(f"v1*/{event.__name__}.json"))[0]
+    return wire.decode(topic, first.read_bytes())
 
 
 def test_each_decision_hears_what_it_judges():
@@ -38,10 +52,11 @@ def test_each_decision_hears_what_it_judges():
 
 
 def test_what_is_measured_is_heard_and_what_is_derived_is_not():
-    """No answer comes back as a question, and nothing raw goes unheard but how the services themselves are run."""
+    """Nothing raw goes unheard but how the services themselves are run; what is derived comes back to advice alone."""
     unheard = {topic for topic in topics.TOPICS if topic.kind == "raw" and topic.name not in ROUTES}
     assert unheard == set(topics.OPERATIONAL)
-    assert {topics.BY_NAME[name].kind for name in ROUTES} == {"raw", "compacted"}
+    assert {topics.BY_NAME[name].kind for name in ROUTES if name != ADVICE.name} == {"raw", "compacted"}
+    assert set(PASSED_ON) & unheard == {topics.COMMAND}
 
 
 @pytest.mark.parametrize("kind", sorted(DECISIONS, key=lambda kind: kind.__name__))
@@ -74,6 +89,7 @@ def test_what_a_decision_offers_beyond_that_is_seen():
     assert {name for name, offers in offered.items() if "Patient" in offers} == {"JobDiagnosis", "JobWindows"}
     assert {name for name, offers in offered.items() if "ReadsRows" in offers} == {"JobDiagnosis", "JobWindows"}
     assert {name for name, offers in offered.items() if "BoundsRanks" in offers} == {"JobDiagnosis", "JobWindows"}
+    assert [kind.__name__ for kind in DECISIONS if isinstance(kind(), TakesAdviceSettings)] == ["ClusterAdvice"]
 
 
 @pytest.mark.parametrize("event", [RankWindow, JobWindow, DeviceWindow, HostWindow])
@@ -86,6 +102,12 @@ def test_a_finding_goes_to_the_findings():
     """As that topic declares."""
     assert topic_of(golden(Finding)) is topics.FINDING
     assert topics.FINDING.event is Finding
+
+
+@pytest.mark.parametrize(("event", "topic"), [(Suggestion, topics.SUGGESTION), (AuditEntry, topics.AUDIT)])
+def test_what_advice_says_goes_where_it_is_looked_for(event, topic):
+    """Suggestions, and what came of commands."""
+    assert topic_of(golden(event)) is topic
 
 
 @pytest.mark.parametrize("event", [OpTimings, NodeDescribed])

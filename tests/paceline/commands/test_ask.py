@@ -170,7 +170,7 @@ def test_only_answers_to_this_command_count(broker: BrokerSettings, capsys: pyte
     [
         ([], "TARGET"),
         (["job:a"], "ACTION"),
-        (["resnet-7", "full_rows"], "'resnet-7': write job:NAME, node:NAME or streams"),
+        (["resnet-7", "full_rows"], "'resnet-7': write job:NAME, node:NAME, suggestion:ID or streams"),
         (["job:", "full_rows"], "'job:': write"),
         (["streams:a", "full_rows"], "'streams:a': write"),
         (["job:a", "full_rows", "--arg", "seconds"], "'seconds': write NAME=VALUE"),

@@ -1,0 +1,132 @@
+"""Suggestions as a terminal shows them: the newest revision of each, what is open and brings most first.
+
+Rule of this file: pure. Texts are of other processes and may be of any length; whoever prints them makes them visible.
+"""
+
+from collections.abc import Iterable
+
+from paceline import wire
+from paceline.events import Effect, Gain, Suggestion
+from paceline.topics import SUGGESTION
+
+#: States in which something is still to do or to see.
+OPEN = ("new", "accepted", "applied")
+#: Suggestions that are kept, and lines of one that are shown.
+MOST, MOST_LINES, LONGEST = 10_000, 20, 400
+_SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
+
+
+class SuggestionList:
+    """The newest revision of each suggestion."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, Suggestion] = {}
+
+    def hear(self, value: bytes | None) -> Suggestion | None:
+        """The suggestion in a message, if it is newer than what was heard of it."""
+        try:
+            suggestion: Suggestion = wire.decode(SUGGESTION, value or b"")
+        except wire.WireError:
+            return None
+        held = self.held.get(suggestion.id)
+        if held is not None and suggestion.revision <= held.revision:
+            return None
+        self.held.pop(suggestion.id, None)
+        self.held[suggestion.id] = suggestion
+        if len(self.held) > MOST:
+            del self.held[next(iter(self.held))]
+        return suggestion
+
+    def chosen(self, now_s: float, *, all_: bool, job: str | None, cluster: str | None) -> list[Suggestion]:
+        """Those to show, ranked: what is over only where ``all_`` are asked for."""
+        kept = [one for one in self.held.values() if concerns(one, job, cluster) and (all_ or is_open(one, now_s))]
+        return ranked(kept, now_s)
+
+    def find(self, start: str) -> list[Suggestion]:
+        """The suggestion with that id, else those whose id begins so."""
+        exact = self.held.get(start)
+        return [exact] if exact else [one for id_, one in self.held.items() if id_.startswith(start)]
+
+
+def concerns(suggestion: Suggestion, job: str | None, cluster: str | None) -> bool:
+    """Whether it is about ``job`` and of ``cluster``, where these are asked for."""
+    return (job is None or suggestion.job == job) and (cluster is None or suggestion.cluster == cluster)
+
+
+def is_open(suggestion: Suggestion, now_s: float) -> bool:
+    """Whether something is still to do or to see. States of a newer version are."""
+    over = suggestion.state in ("dismissed", "verified", "did_not_help", "expired", "withdrawn")
+    return not over and not (suggestion.state == "new" and suggestion.expires_s <= now_s)
+
+
+def ranked(suggestions: Iterable[Suggestion], now_s: float) -> list[Suggestion]:
+    """What is open first, then what brings most GPU-hours, then most throughput, then what is gravest."""
+
+    def place(one: Suggestion) -> tuple[bool, float, float, int, float, str]:
+        hours, share = one.gain.gpu_hours_per_day or 0.0, one.gain.throughput_ratio or 0.0
+        return not is_open(one, now_s), -hours, -share, _SEVERITIES.get(one.severity, 1), -one.updated_s, one.id
+
+    return sorted(suggestions, key=place)
+
+
+def lines(suggestion: Suggestion, now_s: float) -> list[str]:
+    """A suggestion as lines: what it is, what it brings, why, and what to do."""
+    one = suggestion
+    expired = one.state == "new" and one.expires_s <= now_s
+    state = "expired" if expired else one.state.replace("_", " ")
+    told = [
+        f"{one.id}  {state}, {age(now_s - one.updated_s)}  {gain(one.gain)}",
+        f"    {one.title}",
+        f"    {one.reason}",
+    ]
+    told += [f"    risk {one.risk}: {one.risk_reason}"] if one.risk_reason else []
+    told += [f"    - {step}" for step in one.steps]
+    told += [f"    $ {command}" for command in one.apply]
+    told += [f"    by {one.by}: {one.because}"] if one.by else []
+    told += [f"    {effect(one.effect)}"] if one.effect else []
+    left_out = len(told) - MOST_LINES
+    told = told if left_out <= 0 else [*told[:MOST_LINES], f"    … {left_out} more lines: --json has all of it"]
+    return [line if len(line) <= LONGEST else line[: LONGEST - 1] + "…" for line in told]
+
+
+def gain(value: Gain) -> str:
+    """What it should bring, with its interval.
+
+    >>> gain(Gain(gpu_hours_per_day=22.2, gpu_hours_low=3.8, gpu_hours_high=23.3, throughput_ratio=0.3))
+    '+22.2 GPU-hours a day (3.8 to 23.3), +30 % throughput'
+    >>> gain(Gain())
+    'gain not known'
+    """
+    parts = []
+    if value.gpu_hours_per_day is not None:
+        between = _between(value.gpu_hours_low, value.gpu_hours_high, 1.0)
+        parts.append(f"{value.gpu_hours_per_day:+.3g} GPU-hours a day{between}")
+    if value.throughput_ratio is not None:
+        between = _between(value.throughput_low, value.throughput_high, 100.0)
+        parts.append(f"{100 * value.throughput_ratio:+.3g} % throughput{between}")
+    if value.money_per_day is not None:
+        parts.append(f"{value.money_per_day:+.4g} {value.currency[:16]} a day".replace("  ", " "))
+    return ", ".join(parts) or "gain not known"
+
+
+def _between(low: float | None, high: float | None, factor: float) -> str:
+    return "" if low is None or high is None else f" ({factor * low:.3g} to {factor * high:.3g})"
+
+
+def effect(value: Effect) -> str:
+    """What was measured before and after."""
+    return f"measured: {value.name} {value.before:.4g} {value.unit} before, {value.after:.4g} {value.unit} after"
+
+
+def age(passed_s: float) -> str:
+    """How long ago; of a clock that is ahead, now.
+
+    >>> age(-5.0), age(42.0), age(600.0), age(7500.0), age(200_000.0)
+    ('just now', '42 s ago', '10 min ago', '2.1 h ago', '2.3 days ago')
+    """
+    if passed_s < 1.5:
+        return "just now"
+    for least_s, unit_s, unit, digits in ((172_800, 86_400, "days", 1), (7200, 3600, "h", 1), (120, 60, "min", 0)):
+        if passed_s >= least_s:
+            return f"{passed_s / unit_s:.{digits}f} {unit} ago"
+    return f"{passed_s:.0f} s ago"

@@ -1,0 +1,176 @@
+"""``paceline suggestions``: what should be done, ranked by what it brings; accepted or dismissed from here.
+
+Rule of this file: it reads the topic and sends commands. What is suggested, and whether a command is obeyed, is for the
+workers to say; what history suggests is for whoever offers that command.
+"""
+
+import argparse
+import contextlib
+import os
+import secrets
+import sys
+import time
+
+from paceline import wire
+from paceline.command_rules import suggestion_target
+from paceline.commands.asking import ask, issuer, refusal, seconds, told
+from paceline.commands.suggestion_list import SuggestionList, concerns, lines
+from paceline.events import ACCEPT, DISMISS, Command, Suggestion
+from paceline.kafka.errors import BusError
+from paceline.kafka.follow import BEGINNING, Follower
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.terminal import say
+from paceline.topics import SUGGESTION
+from paceline.visible import visible
+
+EPILOG = """examples:
+  paceline suggestions                                     what is open, what brings most first
+  paceline suggestions --all --json | jq .title            all that was ever suggested, one JSON object a line
+  paceline suggestions --watch                             and each that is new or changes, until Ctrl-C
+  paceline suggestions --accept rebalance-f089             it is on somebody's list; an id's beginning is enough
+  paceline suggestions --dismiss rebalance-f089 --because "the node is replaced on Monday"
+
+Exit status 0: listed, or the command was obeyed; 1: it was not, nobody answered, there is no such suggestion, or no
+broker; 2: wrong options.
+"""
+#: A broker that is there has told all suggestions by then.
+CAUGHT_UP_S = 20.0
+EXPIRES_S = 60.0
+LONGEST_REASON = 256
+PROGRAM = "paceline suggestions"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="List what Paceline suggests, ranked by what it brings, and accept or dismiss it.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = made.add_mutually_exclusive_group()
+    what.add_argument("--accept", metavar="ID", help="say that it will be done; whether it helped is measured then")
+    what.add_argument("--dismiss", metavar="ID", help="say that it will not be done; --because is wanted")
+    what.add_argument("--watch", action="store_true", help="list, then tell what is new or changes, until Ctrl-C")
+    made.add_argument("--because", metavar="TEXT", type=_reason, default="", help="why, in 256 characters at most")
+    made.add_argument("--all", action="store_true", help="also what is dismissed, expired, withdrawn or measured")
+    made.add_argument("--job", metavar="J", help="only about this job")
+    made.add_argument("--cluster", metavar="C", help="only of this cluster")
+    made.add_argument("--json", action="store_true", help="suggestions (or the answer) as JSON Lines")
+    made.add_argument(
+        "--wait", metavar="S", type=seconds(1.0, 86_400.0), default=10.0, help="wait so long for the answer (10)"
+    )
+    made.add_argument("--issuer", metavar="NAME", default=issuer(), help="who says so (default: %(default)s)")
+    add_brokers_option(made)
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Run the command and return its exit status."""
+    args = parser().parse_args(argv)
+    if args.dismiss is not None and not args.because.strip():
+        return _refuse("--dismiss wants --because TEXT: who reads the audit log asks why")
+    if args.because and args.accept is None and args.dismiss is None:
+        return _refuse("--because is for --accept and --dismiss")
+    settings = BrokerSettings.from_environ(os.environ, args.brokers)
+    try:
+        if args.accept is not None or args.dismiss is not None:
+            return _decide(settings, args)
+        return _list(settings, args)
+    except BusError as error:
+        say(str(error), PROGRAM)
+        return 1
+    except BrokenPipeError:
+        # The reader has gone. Python would complain when it flushes standard output at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _list(settings: BrokerSettings, args: argparse.Namespace) -> int:
+    held = SuggestionList()
+    with _follower(settings) as follower:
+        _catch_up(settings, follower, held)
+        now_s = time.time()
+        chosen = held.chosen(now_s, all_=args.all, job=args.job, cluster=args.cluster)
+        for suggestion in chosen:
+            _print(suggestion, now_s, as_json=args.json)
+        if not chosen:
+            over = len(held.chosen(now_s, all_=True, job=args.job, cluster=args.cluster))
+            say(f"nothing is suggested{f'; {over} are over (--all)' if over else ''}", PROGRAM)
+        while args.watch:
+            for record in (record for _, records in follower.poll() for record in records):
+                heard = held.hear(record.value)
+                if heard is not None and concerns(heard, args.job, args.cluster):
+                    _print(heard, time.time(), as_json=args.json)
+    return 0
+
+
+def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
+    held, start = SuggestionList(), args.accept if args.accept is not None else args.dismiss
+    with _follower(settings) as follower:
+        _catch_up(settings, follower, held)
+    found = [one for one in held.find(start) if concerns(one, args.job, args.cluster)]
+    if len(found) != 1:
+        named = f": {', '.join(one.id for one in found[:5])}{', …' if len(found) > 5 else ''}"
+        say(f"{len(found) or 'no'} suggestions begin with {start!r}{named if found else '; --all lists them'}", PROGRAM)
+        return 1
+    command = Command(
+        id=secrets.token_hex(8),
+        cluster=found[0].cluster,
+        target=suggestion_target(found[0].id),
+        action=ACCEPT if args.accept is not None else DISMISS,
+        arguments={"because": args.because},
+        expires_s=time.time() + EXPIRES_S,
+        issuer=args.issuer,
+    )
+    if reason := refusal(command):
+        return _refuse(reason)
+    with contextlib.closing(ask(settings, command, args.wait, "paceline-suggestions", _wait_for_it)) as answers:
+        entry = next(answers, None)
+    if entry is None:
+        say(
+            f"nobody answered within {args.wait:g} s: is `paceline streams` running, and may it read commands?", PROGRAM
+        )
+        return 1
+    print(visible(wire.encode(entry).decode() if args.json else told(entry)), flush=True)
+    return 0 if entry.outcome == "accepted" else 1
+
+
+def _follower(settings: BrokerSettings) -> Follower:
+    return Follower(settings, {SUGGESTION: BEGINNING}, "paceline-suggestions", resume=True, on_lost=_wait_for_it)
+
+
+def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList) -> None:
+    """Read all that the topic holds; nothing where it is not there yet.
+
+    Raises:
+        BusError: the brokers are away, or do not tell all of it in time.
+    """
+    follower.connect()
+    end = time.monotonic() + CAUGHT_UP_S
+    while follower.follows(SUGGESTION) and not follower.caught_up:
+        for record in (record for _, records in follower.poll() for record in records):
+            held.hear(record.value)
+        if time.monotonic() > end:
+            cause = follower.cause or f"not all of {SUGGESTION.name} was told in {CAUGHT_UP_S:g} s"
+            raise BusError(settings.address, cause, "run `paceline doctor`")
+
+
+def _print(suggestion: Suggestion, now_s: float, *, as_json: bool) -> None:
+    text = [wire.encode(suggestion).decode()] if as_json else lines(suggestion, now_s)
+    print("\n".join(visible(line) for line in text), flush=True)
+
+
+def _reason(raw: str) -> str:
+    if len(raw) > LONGEST_REASON:
+        raise argparse.ArgumentTypeError(f"{len(raw)} characters; allowed: {LONGEST_REASON} at most")
+    return raw
+
+
+def _wait_for_it(cause: str) -> None:
+    say(f"{cause}; waiting for it", PROGRAM)
+
+
+def _refuse(reason: str) -> int:
+    say(reason, PROGRAM)
+    return 2

@@ -1,0 +1,220 @@
+"""The advice of one cluster: from findings, windows, profiles and forecasts to suggestions, and what came of them.
+
+Rule of this file: pure and bounded; it hands each event to those who know what follows from it. Findings, windows and
+descriptions of one subject come in their order, and between subjects in any order. A finding knows no time: it has that
+of the cluster, as windows and descriptions tell it (``clock``), and one that comes before them waits for the first.
+"""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import msgspec
+
+from paceline.events import (
+    Command,
+    DeviceWindow,
+    Event,
+    Finding,
+    Forecast,
+    HostWindow,
+    JobDescribed,
+    JobProfile,
+    JobWindow,
+    NodeDescribed,
+)
+from paceline.events.suggestions import Suggestion
+
+from ..snapshots import described, pack, unpack
+from . import forecast_rules, use_rules
+from .clock import ClusterClock
+from .config import AdviceConfig
+from .finding_book import FindingBook
+from .finding_rules import propose, repeated
+from .follow_up import FollowUp
+from .gpu_use import GpuUse
+from .job_facts import PACE_S, Jobs
+from .ledger import Ledger
+from .lifecycle import Signal
+from .proposal import Case
+from .use_rules import USE_RULES
+
+#: The target of commands about suggestions begins so.
+TARGET = "suggestion:"
+_SIGNALS: dict[str, Signal] = {"accept": "accept", "dismiss": "dismiss"}
+MOST_WAITING = 1000
+_LAYOUT = 1
+
+
+class Advice:
+    """The suggestions of one cluster.
+
+    Args:
+        config: its thresholds; a restored one takes those of who restores it.
+    """
+
+    def __init__(self, config: AdviceConfig | None = None) -> None:
+        self.config = config or AdviceConfig()
+        self.clock = ClusterClock()
+        self.jobs = Jobs()
+        self.book = FindingBook()
+        self.ledger = Ledger(self.config, self.clock)
+        self.use = GpuUse()
+        self.follow_up = FollowUp(self.ledger, self.jobs, self.use, self.config)
+        #: Findings that came before anybody told a time.
+        self.waiting: list[Finding] = []
+        self._on: dict[type, Callable[[Any], list[Suggestion]]] = {
+            Finding: self._finding,
+            JobWindow: self._job_window,
+            DeviceWindow: self._device_window,
+            HostWindow: self._host_window,
+            JobDescribed: self._described,
+            JobProfile: self._profile,
+            NodeDescribed: self._node,
+            Forecast: self._forecast,
+            Command: self._command,
+        }
+
+    def update(self, event: Event) -> list[Suggestion]:
+        """Take in one event; the suggestions that are new, or have something new to tell."""
+        on = self._on.get(type(event))
+        if on is None:
+            return []
+        cluster = getattr(event, "cluster", "")
+        if self.ledger.cluster and cluster != self.ledger.cluster:
+            return []
+        self.ledger.cluster = cluster
+        said = on(event)
+        if self.waiting and self.clock.heard:
+            waiting, self.waiting = self.waiting, []
+            said += [one for finding in waiting for one in self._judge(finding)]
+        return said + self.follow_up.tick() + self.ledger.expire()
+
+    def conclude(self) -> list[Suggestion]:
+        """What is said at the end of all events."""
+        waiting, self.waiting = self.waiting, []
+        said = [one for finding in waiting for one in self._judge(finding)]
+        return said + [one for job in list(self.use.accounts) for one in self._look(job)]
+
+    def _finding(self, event: Finding) -> list[Suggestion]:
+        if not self.book.admit(event):
+            return []
+        if not self.clock.heard:
+            self.waiting = [*self.waiting[1 - MOST_WAITING :], event]
+            return []
+        return self._judge(event)
+
+    def _judge(self, event: Finding) -> list[Suggestion]:
+        if event.first_step >= 0 and event.job:
+            self.jobs.steps(event.job, event.attempt)
+        if event.state == "recovered":
+            return self.ledger.retract(event.id)
+        if event.state != "confirmed":
+            return []
+        said: list[Suggestion] = []
+        proposal = propose(event, self.jobs, self.config)
+        if proposal is not None:
+            said += self.ledger.propose(proposal)
+        slow = self.book.slow_on(event)
+        if slow is not None and len(slow[1]) >= self.config.repeated_jobs:
+            said += self.ledger.propose(repeated(*slow, self.jobs, self.config))
+        return said
+
+    def _job_window(self, event: JobWindow) -> list[Suggestion]:
+        self.clock.hear(f"job {event.job}", event.start_s + event.length_s)
+        if event.length_s != PACE_S:
+            return []
+        facts = self.jobs.window(event)
+        return [] if facts is None else self.follow_up.pace(event.job, facts, event.step_median_s)
+
+    def _device_window(self, event: DeviceWindow) -> list[Suggestion]:
+        self.clock.hear(f"node {event.node}", event.start_s + event.length_s)
+        passed_s = self.clock.passed_s
+        if isinstance(event.job, msgspec.UnsetType) or not event.job:
+            return []
+        full = self.use.update(event, event.job, passed_s, self.config.idle_ratio)
+        return self._look(event.job) if full and self.use.is_due(event.job, passed_s) else []
+
+    def _look(self, job: str) -> list[Suggestion]:
+        """An hour of ``job`` may be over: what it asks for."""
+        hour = self.use.hour(job, self.config.hour_windows, self.clock.passed_s)
+        if hour is None:
+            return []
+        said: list[Suggestion] = []
+        for rule in USE_RULES:
+            known = Case(rule.action, f"job:{job}") in self.ledger.entries
+            proposal = use_rules.propose(rule, job, self.jobs.of(job), hour, self.config, known=known)
+            if proposal is not None:
+                said += self.ledger.propose(proposal)
+            elif known:
+                said += self.ledger.retract(use_rules.source_of(rule.action, job))
+        return said
+
+    def _host_window(self, event: HostWindow) -> list[Suggestion]:
+        self.clock.hear(f"node {event.node}", event.start_s + event.length_s)
+        return []
+
+    def _described(self, event: JobDescribed) -> list[Suggestion]:
+        self.clock.hear(f"job {event.job}", event.started_s if event.ended_s is None else event.ended_s)
+        self.jobs.describe(event)
+        said = self.follow_up.described(event.job)
+        facts = self.jobs.of(event.job)
+        return said + (self.follow_up.end(event.job) if facts.complete and facts.nodes <= facts.ended else [])
+
+    def _profile(self, event: JobProfile) -> list[Suggestion]:
+        self.clock.hear("profiles", event.time_s)
+        self.jobs.profile(event)
+        return []
+
+    def _node(self, event: NodeDescribed) -> list[Suggestion]:
+        self.clock.hear(f"node {event.node}", event.time_s)
+        return []
+
+    def _forecast(self, event: Forecast) -> list[Suggestion]:
+        self.clock.hear("forecasts", event.time_s)
+        if not forecast_rules.believed(event):
+            return []
+        proposal = forecast_rules.propose(event, self.config)
+        return self.ledger.propose(proposal) if proposal else self.ledger.retract(forecast_rules.SOURCE)
+
+    def _command(self, event: Command) -> list[Suggestion]:
+        signal = _SIGNALS.get(event.action)
+        if signal is None or not event.target.startswith(TARGET):
+            return []
+        because = event.arguments.get("because")
+        asked = event.target.removeprefix(TARGET)
+        said = self.ledger.decide(asked, signal, event.issuer, because[:256] if isinstance(because, str) else "")
+        if said and signal == "accept":
+            self.follow_up.accept(asked)
+        return said
+
+    def snapshot(self) -> bytes:
+        """The whole state, compressed."""
+        state = {
+            "clock": self.clock.snapshot(),
+            "jobs": self.jobs.snapshot(),
+            "book": self.book.snapshot(),
+            "ledger": self.ledger.snapshot(),
+            "use": self.use.snapshot(),
+            "due_s": self.follow_up.due_s,
+            "waiting": [msgspec.to_builtins(finding) for finding in self.waiting],
+        }
+        return pack(_LAYOUT, state)
+
+    @classmethod
+    def restore(cls, data: bytes, config: AdviceConfig | None = None) -> Self:
+        """The decision that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no snapshot of this version.
+        """
+        state = unpack(_LAYOUT, data)
+        made = cls(config)
+        with described():
+            made.clock.load(state["clock"])
+            made.jobs.load(state["jobs"])
+            made.book.load(state["book"])
+            made.ledger.load(state["ledger"])
+            made.use.load(state["use"])
+            made.follow_up.due_s = float(state["due_s"])
+            made.waiting = [msgspec.convert(finding, Finding) for finding in state["waiting"]]
+        return made

@@ -1,0 +1,83 @@
+"""Which findings were heard, of which revision, and which nodes were slow in which jobs.
+
+Rule of this file: pure and bounded. Findings come at least once and in any order between jobs; of one, a later revision
+counts, and an earlier or the same one is told again.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from paceline.events import Finding
+
+from .finding_table import OF_HARDWARE
+
+MOST_FINDINGS, MOST_NODES, MOST_JOBS_A_NODE = 10_000, 4096, 16
+
+
+class FindingBook:
+    """What is remembered of findings."""
+
+    def __init__(self) -> None:
+        self.revisions: OrderedDict[str, int] = OrderedDict()
+        #: Node -> job -> the newest finding in which it was slow there, for a reason that speaks against hardware.
+        self.slow: OrderedDict[str, dict[str, Finding]] = OrderedDict()
+        #: Device -> ids of findings of critical faults.
+        self.faults: OrderedDict[str, list[str]] = OrderedDict()
+
+    def admit(self, finding: Finding) -> bool:
+        """Whether this revision is new."""
+        before = self.revisions.get(finding.id)
+        if before is not None and finding.revision <= before:
+            return False
+        self.revisions[finding.id] = finding.revision
+        self.revisions.move_to_end(finding.id)
+        if len(self.revisions) > MOST_FINDINGS:
+            self.revisions.popitem(last=False)
+        return True
+
+    def slow_on(self, finding: Finding) -> tuple[str, dict[str, Finding]] | None:
+        """The node that a straggler accuses, and the jobs in which it was slow; None where it accuses no hardware."""
+        if (
+            finding.kind != "straggler"
+            or finding.cause not in OF_HARDWARE
+            or len(finding.nodes) != 1
+            or not finding.job
+        ):
+            return None
+        (node,) = finding.nodes
+        jobs = self.slow.setdefault(node, {})
+        self.slow.move_to_end(node)
+        if finding.job in jobs or len(jobs) < MOST_JOBS_A_NODE:
+            jobs[finding.job] = msgspec.structs.replace(finding, evidence=[], exonerated=[], summary="")
+        if len(self.slow) > MOST_NODES:
+            self.slow.popitem(last=False)
+        return node, jobs
+
+    def faults_of(self, finding: Finding) -> int:
+        """How many critical faults were told of the device of ``finding``, with this one."""
+        if finding.kind != "device_fault" or finding.severity != "critical" or len(finding.devices) != 1:
+            return 0
+        ids = self.faults.setdefault(finding.devices[0], [])
+        self.faults.move_to_end(finding.devices[0])
+        if finding.id not in ids and len(ids) < MOST_JOBS_A_NODE:
+            ids.append(finding.id)
+        if len(self.faults) > MOST_NODES:
+            self.faults.popitem(last=False)
+        return len(ids)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data."""
+        slow = [
+            [node, [[job, msgspec.to_builtins(one)] for job, one in jobs.items()]] for node, jobs in self.slow.items()
+        ]
+        return {"revisions": list(self.revisions.items()), "slow": slow, "faults": list(self.faults.items())}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.revisions = OrderedDict((one, revision) for one, revision in data["revisions"])
+        self.slow = OrderedDict(
+            (node, {job: msgspec.convert(one, Finding) for job, one in jobs}) for node, jobs in data["slow"]
+        )
+        self.faults = OrderedDict((device, list(ids)) for device, ids in data["faults"])

@@ -1,0 +1,191 @@
+"""From a confirmed finding to what it asks for, by the table; and from stragglers that come again to a case against
+the hardware.
+
+Rule of this file: pure; what follows from which finding stands in ``finding_table``.
+"""
+
+from collections.abc import Callable
+
+from paceline.events import Evidence, Finding
+from paceline.events.suggestions import Gain
+
+from . import apply_commands
+from .config import AdviceConfig
+from .finding_table import FINDING_TABLE, POWER_CAP, Commands, FindingRow, row_of
+from .gains import of_freed_gpus, of_lost_time
+from .job_facts import JobFacts, Jobs
+from .proposal import Proposal
+
+#: Of what a finding names, so much is told.
+MOST_NAMED, MOST_EVIDENCE = 64, 16
+_SHOWN = 4
+_LONGEST_NAME = 100
+
+
+def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | None:
+    """What ``finding``, which is confirmed, asks for; None where nothing is to be done about it."""
+    row = row_of(finding.kind, _cause(finding))
+    if row is None or finding.confidence < config.confidence:
+        return None
+    if row.critical and (finding.severity != "critical" or finding.confidence < config.fault_confidence):
+        return None
+    if finding.kind == "out_of_memory_risk" and not finding.devices:
+        row = FINDING_TABLE["straggler", "memory_pressure"]
+    target = _target(row, finding)
+    if target is None:
+        return None
+    facts = jobs.of(finding.job)
+    words = {"job": f"job {_name(finding.job)}", "where": where(finding), "nodes": _some(finding.nodes) or "the node"}
+    return Proposal(
+        action=row.action,
+        target=target,
+        source=finding.id,
+        began=finding.id,
+        finding=finding.id,
+        severity="critical" if finding.severity == "critical" else "warning",
+        job=finding.job,
+        attempt=finding.attempt,
+        nodes=tuple(finding.nodes[:MOST_NAMED]),
+        devices=tuple(finding.devices[:MOST_NAMED]),
+        ranks=tuple(finding.ranks[:MOST_NAMED]),
+        title=row.title.format(**words),
+        reason=finding.summary[:2000],
+        evidence=tuple(finding.evidence[:MOST_EVIDENCE]),
+        gain=_gain(row, finding, facts, config),
+        lost_ratio=1.0 if row.loss == "standstill" else finding.cost.throughput_lost_ratio,
+        risk=row.risk,
+        risk_reason=row.risk_reason,
+        steps=row.steps,
+        apply=tuple(commands(row.commands, finding, facts, jobs)),
+    )
+
+
+def where(finding: Finding) -> str:
+    """Whom a finding accuses, in words."""
+    nodes = f" on {_some(finding.nodes)}" if finding.nodes else ""
+    if finding.ranks:
+        ranks = ", ".join(str(rank) for rank in finding.ranks[:_SHOWN])
+        more = f" and {len(finding.ranks) - _SHOWN} more" if len(finding.ranks) > _SHOWN else ""
+        return f"rank{'s'[: len(finding.ranks) - 1]} {ranks}{more}{nodes}"
+    if finding.devices:
+        return f"{_some(finding.devices)}{nodes}"
+    return _some(finding.nodes) or f"job {_name(finding.job)}"
+
+
+def _cause(finding: Finding) -> str:
+    """Its cause; throttling at the power cap, which is a setting and no fault, apart."""
+    if finding.cause == "throttling":
+        told = next((one.rule for one in finding.evidence if one.name == "throttled"), finding.summary)
+        return POWER_CAP if "power cap" in told.partition(":")[0] or "(power cap)" in finding.summary else "throttling"
+    return finding.cause
+
+
+def _target(row: FindingRow, finding: Finding) -> str | None:
+    if row.on == "node" and finding.nodes:
+        return f"node:{finding.nodes[0]}"
+    if finding.job:
+        return f"job:{finding.job}"
+    return f"node:{finding.nodes[0]}" if finding.nodes else None
+
+
+def _gain(row: FindingRow, finding: Finding, facts: JobFacts, config: AdviceConfig) -> Gain:
+    if row.loss == "idle":
+        gpus = max(len(finding.devices), 1)
+        return of_freed_gpus(gpus, 0.0, gpus, "GPUs that do nothing, were they free all day", config)
+    lost = 1.0 if row.loss == "standstill" else finding.cost.throughput_lost_ratio
+    gpus = facts.world_size or max(finding.coverage.ranks_expected, finding.coverage.ranks_heard)
+    if row.loss == "unmeasured" or not lost > 0.0 or gpus <= 0:
+        return Gain(basis="what it costs is not measured: it is a risk, or nobody told of steps")
+    lasted_s = finding.cost.lost_s / lost
+    watched_s = max(facts.windows * 10.0, lasted_s, 1.0)
+    return of_lost_time(lost, gpus, finding.confidence, lasted_s / watched_s, config)
+
+
+def _on_nodes(command: str) -> Callable[[Finding], list[str]]:
+    return lambda finding: [line for node in finding.nodes[:_SHOWN] for line in apply_commands.on_node(node, command)]
+
+
+_LOOKS: dict[Commands, Callable[[Finding], list[str]]] = {
+    "gpu": _on_nodes("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK"),
+    "power": _on_nodes("nvidia-smi -q -d POWER"),
+    "memory": _on_nodes("free -m"),
+    "cpu": _on_nodes("top -b -n 1 -w 120"),
+}
+
+
+def commands(kind: Commands, finding: Finding, facts: JobFacts, jobs: Jobs) -> list[str]:
+    """The commands of a row, for the nodes and processes that ``finding`` names."""
+    if kind in _LOOKS:
+        return _LOOKS[kind](finding)
+    nodes = finding.nodes[:_SHOWN]
+    scheduler = apply_commands.scheduler_of(facts.labels) or jobs.scheduler
+    if kind == "drain":
+        return [line for node in nodes for line in apply_commands.drain(node, _why(finding), scheduler)]
+    if kind == "elsewhere":
+        look = [line for node in nodes for line in apply_commands.on_node(node, "ip -s link")]
+        return apply_commands.elsewhere(finding.job, tuple(nodes), facts.labels) + look
+    if kind == "node":
+        return [line for node in nodes for line in apply_commands.look_at_node(node, scheduler)]
+    if kind == "dump":
+        places = [facts.places[rank] for rank in finding.ranks[:_SHOWN] if rank in facts.places]
+        dumps = [line for node, pid in places for line in apply_commands.on_node(node, f"py-spy dump --pid {pid}")]
+        return dumps + apply_commands.restart(finding.job, facts.labels)
+    return []
+
+
+def _why(finding: Finding) -> str:
+    return finding.summary.partition(", since")[0][:120]
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(_name, names[:_SHOWN])) + more
+
+
+def _name(name: str) -> str:
+    return name[:_LONGEST_NAME]
+
+
+def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceConfig) -> Proposal:
+    """The case against ``node``, which was slow in several jobs: each with the newest finding that says so."""
+    findings = list(by_job.values())
+    worst = max(findings, key=lambda one: (one.cost.throughput_lost_ratio, one.id))
+    told = Evidence(
+        name="jobs",
+        value=float(len(findings)),
+        unit="jobs",
+        peers=1.0,
+        rule=f"in which it was a straggler by its own computing, throttling or link; told from {config.repeated_jobs}",
+    )
+    ratios = tuple(
+        Evidence(
+            name="lost",
+            value=one.cost.throughput_lost_ratio,
+            unit="ratio",
+            peers=None,
+            rule=f"share of the time that job {_name(one.job)} lost to it ({one.cause})",
+        )
+        for one in findings[:MOST_EVIDENCE]
+    )
+    gain = _gain(FINDING_TABLE["straggler", "worker_compute"], worst, jobs.of(worst.job), config)
+    return Proposal(
+        action="cordon_node",
+        target=f"node:{node}",
+        source=f"repeated {node}",
+        began=findings[0].id,
+        severity="critical",
+        nodes=(node,),
+        devices=tuple(dict.fromkeys(device for one in findings for device in one.devices))[:MOST_NAMED],
+        title=f"Drain {_name(node)}: it was slow in {len(findings)} jobs",
+        reason=f"{_name(node)} held back {len(findings)} jobs: that is the hardware, not the jobs.",
+        evidence=(told, *ratios),
+        gain=gain,
+        lost_ratio=worst.cost.throughput_lost_ratio,
+        risk="medium",
+        risk_reason="the node takes no new work until it is tested",
+        steps=(
+            "Let no new job onto the node, and move the one that runs there at its next checkpoint.",
+            "Test its GPUs (dcgmi diag -r 3) and its links; compare clocks and power with a node of the same kind.",
+        ),
+        apply=tuple(apply_commands.drain(node, f"slow in {len(findings)} jobs", jobs.scheduler)),
+    )

@@ -1,0 +1,325 @@
+"""Which finding gives which action: one row a kind and cause.
+
+Rule of this file: data and words. A row's texts may name ``{job}``, ``{where}`` (the ranks or devices, and their nodes)
+and ``{nodes}``. What a suggestion is worth and which commands it has is made from it in ``finding_rules``.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from paceline.events.suggestions import Action, Risk
+
+#: What is lost: a share of the job's time; all of it; GPUs that are held; nothing that is measured.
+Loss = Literal["pace", "standstill", "idle", "unmeasured"]
+Commands = Literal["none", "drain", "elsewhere", "restart", "dump", "gpu", "power", "link", "node", "memory", "cpu"]
+
+#: A cause that findings do not name apart: throttling at the power cap.
+POWER_CAP = "power_cap"
+
+
+@dataclass(frozen=True)
+class FindingRow:
+    """What is suggested of a finding."""
+
+    action: Action
+    #: Who is to act: on the job, or on its node.
+    on: Literal["job", "node"]
+    title: str
+    steps: tuple[str, ...]
+    risk: Risk = "low"
+    risk_reason: str = ""
+    commands: Commands = "none"
+    loss: Loss = "pace"
+    #: Only of findings as grave as this.
+    critical: bool = False
+
+
+_RESTARTS = "the job starts again from its last checkpoint; what it did since then is done twice"
+
+#: (kind, cause) -> row; a cause of "" stands for all that have no row of their own.
+FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
+    ("straggler", "worker_compute"): FindingRow(
+        "rebalance",
+        "job",
+        "Give {where} less work, or its work to another device",
+        (
+            "Run the same step on that device alone: slow there too means the device, fast its code path or its data.",
+            "Until then give its rank a smaller share of the batch, by its speed, so that nobody waits for it.",
+            "If the next job is slow on it as well, the node is suggested to be drained.",
+        ),
+        "medium",
+        "uneven shares change what a step averages over: weight the gradients by the samples",
+        "gpu",
+    ),
+    ("straggler", "throttling"): FindingRow(
+        "fix_cooling",
+        "node",
+        "Mend the cooling or power supply of {where}",
+        (
+            "Look at fans, air flow, dust and neighbours; of a power brake, at supplies and cables.",
+            "Until it is mended start the job without that node, or lower the power limit of that GPU.",
+        ),
+        "low",
+        "looking costs nothing; mending it takes the node out of service",
+        "gpu",
+    ),
+    ("straggler", POWER_CAP): FindingRow(
+        "raise_power_cap",
+        "node",
+        "Raise the power cap of {where}, or cap its peers alike",
+        (
+            "Compare its power limit with its peers': nvidia-smi -q -d POWER.",
+            "Set it to theirs (nvidia-smi -i GPU -pl WATTS), if the rack's power and cooling allow.",
+        ),
+        "medium",
+        "more power is more heat: the rack must be able to supply and cool it",
+        "power",
+    ),
+    ("straggler", "cpu_contention"): FindingRow(
+        "give_cpus",
+        "job",
+        "Give {where} processors of its own",
+        (
+            "Find what else runs on its cores (top, taskset -p PID) and move it.",
+            "Pin ranks apart (Slurm: --cpus-per-task and --cpu-bind=cores; Kubernetes: whole CPUs, requests = limits).",
+            "Ask for more CPUs a rank where its loader workers have to share them.",
+        ),
+        commands="cpu",
+    ),
+    ("straggler", "input_pipeline"): FindingRow(
+        "feed_input",
+        "job",
+        "Feed {where} faster: more loader workers, prefetching, or storage",
+        (
+            "Raise the DataLoader's num_workers and prefetch_factor, with persistent_workers=True and pin_memory=True.",
+            "Look at the disk or network that this node reads from: its peers read fast enough.",
+        ),
+        commands="cpu",
+    ),
+    ("straggler", "garbage_collection"): FindingRow(
+        "tune_host",
+        "job",
+        "Keep Python's collector out of the steps of {where}",
+        (
+            "Call gc.collect() and gc.freeze() after set-up.",
+            "Or gc.disable(), and gc.collect() on every rank at the same step, every few hundred steps.",
+        ),
+        "low",
+        "memory of cycles grows until it is collected: watch it",
+    ),
+    ("straggler", "host_bound"): FindingRow(
+        "tune_host",
+        "job",
+        "Launch faster on {where}: its GPU waits for its host",
+        (
+            "Look for Python between the launches and synchronising calls: .item(), .cpu(), prints, logging.",
+            "torch.compile or CUDA graphs launch less; fused optimizers (fused=True) too.",
+            "Look at what else runs on that rank's cores.",
+        ),
+        commands="cpu",
+    ),
+    ("straggler", "memory_pressure"): FindingRow(
+        "tune_host",
+        "job",
+        "Free memory on the node of {where}: it swaps or waits for memory",
+        (
+            "See who uses it (free -m, smem); use fewer loader workers, and no other jobs on that node.",
+            "Turn swap off, or ask the scheduler for more memory a node.",
+        ),
+        commands="memory",
+    ),
+    ("straggler", "link"): FindingRow(
+        "move_job",
+        "job",
+        "Move {job} off the slow link of {where}",
+        (
+            "Start the job again without that node, or without that switch.",
+            "Then check the node's cable, switch port and NIC counters: errors, a lower speed, retransmits.",
+        ),
+        "medium",
+        _RESTARTS,
+        "elsewhere",
+    ),
+    ("stage_imbalance", ""): FindingRow(
+        "rebalance",
+        "job",
+        "Cut {job} into even pipeline stages",
+        (
+            "Move layers from the longest stage to a shorter one; embedding and loss count as layers.",
+            "No device is to blame: other nodes would be as slow.",
+        ),
+        "medium",
+        "checkpoints must be cut anew for the new stages",
+    ),
+    ("data_imbalance", ""): FindingRow(
+        "rebalance",
+        "job",
+        "Give the ranks of {job} batches of equal length",
+        (
+            "Sort or bucket sequences by length, or fill batches up to a number of tokens instead of samples.",
+            "No device is to blame: who has the longest sequences differs from step to step.",
+        ),
+        "low",
+        "batches of like length are less random: shuffle the buckets",
+    ),
+    ("data_bound", ""): FindingRow(
+        "feed_input",
+        "job",
+        "Feed {job} faster: all of its ranks wait for data",
+        (
+            "Raise the DataLoader's num_workers and prefetch_factor, with persistent_workers=True and pin_memory=True.",
+            "Decode less in the step: cached or pre-processed samples, larger files, decoding on the GPU.",
+            "If the workers wait as well, storage is too slow: local disks, a cache, more reading clients.",
+        ),
+    ),
+    ("communication_bound", ""): FindingRow(
+        "overlap_communication",
+        "job",
+        "Overlap, bucket or compress the communication of {job}",
+        (
+            "Overlap it with backward: DDP's buckets (bucket_cap_mb), FSDP's prefetching, no synchronising calls.",
+            "Accumulate gradients over more micro-batches, so that there is less of it.",
+            "Send bf16 instead of fp32 (DDP's bf16_compress_hook); shard within a node rather than across.",
+        ),
+        "medium",
+        "compressed or rarer gradients can change how a model converges: compare the loss",
+    ),
+    ("hang", ""): FindingRow(
+        "restart_job",
+        "job",
+        "Look at {where}, which {job} waits for, and start it again",
+        (
+            "Look where the missing processes stand (py-spy dump) and what their nodes' kernels say (dmesg).",
+            "Start the job again from its last checkpoint; without that node if the node is at fault.",
+        ),
+        "medium",
+        _RESTARTS,
+        "dump",
+        "standstill",
+    ),
+    ("node_silent", ""): FindingRow(
+        "inspect_node",
+        "node",
+        "See whether {nodes} is there: it tells nothing",
+        (
+            "See whether it answers, and whether `paceline run` or the collector lives there and reaches Kafka.",
+            "If it is dead, drain it and start its jobs again without it.",
+        ),
+        commands="node",
+        loss="unmeasured",
+    ),
+    ("slowdown", "input_pipeline"): FindingRow(
+        "feed_input",
+        "job",
+        "Feed {job} faster: its input has become slower for all ranks",
+        (
+            "Look at what they all read from: storage, its network, its cache, its other users.",
+            "Raise the DataLoader's num_workers and prefetch_factor.",
+        ),
+    ),
+    ("slowdown", "garbage_collection"): FindingRow(
+        "tune_host",
+        "job",
+        "Keep Python's collector out of the steps of {job}",
+        (
+            "Call gc.collect() and gc.freeze() after set-up; look for what grows, for collections grow with it.",
+            "Or gc.disable(), and gc.collect() on every rank at the same step, every few hundred steps.",
+        ),
+    ),
+    ("slowdown", "host_bound"): FindingRow(
+        "tune_host",
+        "job",
+        "Launch faster in {job}: its GPUs have come to wait for their hosts",
+        (
+            "Look at what changed at that step: logging, .item(), hooks, shapes that are compiled again.",
+            "torch.compile or CUDA graphs launch less.",
+        ),
+    ),
+    ("slowdown", ""): FindingRow(
+        "inspect_job",
+        "job",
+        "See what changed in {job} when it turned slow as a whole",
+        (
+            "Compare a minute from before with one of now: paceline record, then paceline analyze --panel.",
+            "Look for what all ranks share: the code's schedule, storage, the network, the power of the room.",
+        ),
+    ),
+    ("device_fault", ""): FindingRow(
+        "cordon_node",
+        "node",
+        "Drain {nodes}: {where} is faulty",
+        (
+            "Let no new job onto the node, and move the one that runs there at its next checkpoint.",
+            "Reset the GPU (nvidia-smi --gpu-reset) and test it (dcgmi diag -r 3) before it takes work again.",
+            "If it comes again, have the GPU replaced.",
+        ),
+        "medium",
+        "the node's other GPUs take no new work either",
+        "drain",
+        "unmeasured",
+        critical=True,
+    ),
+    ("device_fault", "throttling"): FindingRow(
+        "fix_cooling",
+        "node",
+        "Mend the cooling or power supply of {where}",
+        (
+            "Look at fans, air flow, dust and neighbours; of a power brake, at supplies and cables.",
+            "Until it is mended start jobs without that node, or lower the power limit of that GPU.",
+        ),
+        "low",
+        "looking costs nothing; mending it takes the node out of service",
+        "gpu",
+        "unmeasured",
+    ),
+    ("idle_device", ""): FindingRow(
+        "free_devices",
+        "job",
+        "Free the GPUs that {job} holds and does not use",
+        (
+            "Ask whose they are whether they are still needed: a notebook, a server nobody asks, a job that ended.",
+            "End what holds them, or ask for fewer GPUs next time.",
+        ),
+        "medium",
+        "what the process holds in memory is lost",
+        loss="idle",
+    ),
+    ("out_of_memory_risk", ""): FindingRow(
+        "smaller_batch",
+        "job",
+        "Make the batch of {job} smaller before {where} runs out of memory",
+        (
+            "A smaller batch with more accumulation steps keeps the gradient the same.",
+            "Or activation checkpointing, sharded optimizer state, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.",
+            "If memory grows from step to step, look for what is kept: losses without .item(), growing caches.",
+        ),
+        "low",
+        "a smaller batch may be slower",
+        loss="unmeasured",
+    ),
+    ("configuration_mismatch", ""): FindingRow(
+        "align_configuration",
+        "job",
+        "Set up the ranks of {job} alike",
+        (
+            "Set the same versions and variables on every node: the evidence names each that differs, and where.",
+            "Start the job again.",
+        ),
+        "low",
+        _RESTARTS,
+        loss="unmeasured",
+    ),
+}
+#: Causes that speak against hardware where they come again in other jobs.
+OF_HARDWARE = frozenset({"worker_compute", "throttling", "link"})
+
+
+def row_of(kind: str, cause: str) -> FindingRow | None:
+    """The row of a finding; None: nothing is suggested of it.
+
+    >>> row_of("straggler", "garbage_collection").action, row_of("slowdown", "unknown").action
+    ('tune_host', 'inspect_job')
+    >>> row_of("straggler", "unknown"), row_of("insufficient_data", "unknown")
+    (None, None)
+    """
+    return FINDING_TABLE.get((kind, cause)) or FINDING_TABLE.get((kind, ""))

@@ -1,0 +1,89 @@
+"""What a suggestion should bring, with an interval.
+
+Rule of this file: arithmetic; each formula says how it comes about, also on the wire (``basis``).
+"""
+
+from paceline.events.suggestions import Gain
+
+from .config import AdviceConfig
+
+HOURS_A_DAY = 24.0
+#: No more than this is believed to be won: a share lost of nearly everything says that a job stands.
+_MOST_RATIO = 1000.0
+
+
+def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, config: AdviceConfig) -> Gain:
+    """A job's steps lose ``lost_ratio`` of their time, so it would be ``1 / (1 - lost_ratio)`` times as fast.
+
+    The interval is as wide as the finding is unsure; the low end of the GPU-hours also takes the trouble to be there
+    for no larger share of the time, ``duty``, than so far.
+
+    >>> gain = of_lost_time(0.2, gpus=8, confidence=0.9, duty=0.5, config=AdviceConfig())
+    >>> gain.throughput_ratio, gain.gpu_hours_per_day, gain.gpu_hours_low, gain.gpu_hours_high
+    (0.25, 38.4, 17.28, 42.24)
+
+    Args:
+        lost_ratio: share of the time, 0 to 1.
+        gpus: that the job has; each waits.
+        confidence: of the finding, 0 to 1.
+        duty: share of the time watched in which it was there, 0 to 1.
+        config: price and currency.
+    """
+    if lost_ratio >= 1.0:
+        a_day = gpus * HOURS_A_DAY
+        return _priced(
+            a_day, a_day * confidence * duty, a_day, config, f"{gpus} GPUs stand still, were it to last a day"
+        )
+    lost, sure, share = (min(max(value, 0.0), 1.0) for value in (lost_ratio, confidence, duty))
+    a_day = lost * gpus * HOURS_A_DAY
+    low, high = (min(max(lost * factor, 0.0), 1.0) for factor in (sure, 2.0 - sure))
+    return _priced(
+        a_day,
+        a_day * sure * share,
+        min(a_day * (2.0 - sure), gpus * HOURS_A_DAY),
+        config,
+        f"{lost:.1%} of the time of {gpus} GPUs is lost; the low end takes it to be there {share:.0%} of the time, "
+        f"as so far; the interval is as wide as the finding is unsure ({sure:.0%})",
+        throughput=(_faster(lost), _faster(low), _faster(high)),
+    )
+
+
+def of_freed_gpus(freed: float, low: float, high: float, basis: str, config: AdviceConfig) -> Gain:
+    """So many GPUs become free for others, for as long as this goes on."""
+    return _priced(freed * HOURS_A_DAY, low * HOURS_A_DAY, high * HOURS_A_DAY, config, basis)
+
+
+def of_throughput(ratio: float, low: float, high: float, basis: str) -> Gain:
+    """A job becomes faster by this share; its GPUs stay as many."""
+    return Gain(throughput_ratio=_round(ratio), throughput_low=_round(low), throughput_high=_round(high), basis=basis)
+
+
+def _priced(
+    a_day: float,
+    low: float,
+    high: float,
+    config: AdviceConfig,
+    basis: str,
+    throughput: tuple[float, float, float] | None = None,
+) -> Gain:
+    money = a_day * config.gpu_hour_price if config.gpu_hour_price > 0 else None
+    ratio, ratio_low, ratio_high = map(_round, throughput) if throughput else (None, None, None)
+    return Gain(
+        gpu_hours_per_day=_round(a_day),
+        gpu_hours_low=_round(min(low, a_day)),
+        gpu_hours_high=_round(max(high, a_day)),
+        throughput_ratio=ratio,
+        throughput_low=ratio_low,
+        throughput_high=ratio_high,
+        money_per_day=None if money is None else _round(money),
+        currency="" if money is None else config.currency,
+        basis=basis,
+    )
+
+
+def _faster(lost: float) -> float:
+    return min(lost / (1.0 - lost), _MOST_RATIO) if lost < 1.0 else _MOST_RATIO
+
+
+def _round(value: float) -> float:
+    return round(value, 4)

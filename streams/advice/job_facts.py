@@ -1,0 +1,136 @@
+"""What is known of each job: where it runs, how fast, what kind it is.
+
+Rule of this file: pure and bounded; a job that was not heard of for longest goes first.
+"""
+
+from typing import Any
+
+import msgspec
+
+from paceline.events import JobDescribed, JobProfile, JobWindow
+
+from .apply_commands import Scheduler, scheduler_of
+
+MOST_JOBS = 2000
+#: Ranks whose processes are remembered, of a job.
+MOST_PLACES = 20_000
+MOST_LABELS = 32
+#: Windows of ten seconds whose pace is kept.
+KEPT_PACE = 12
+PACE_S = 10.0
+
+
+class JobFacts(msgspec.Struct, kw_only=True):
+    """One job, at its newest attempt. ``places``: rank -> (node, process). ``pace``: the newest step times, s."""
+
+    attempt: int = 0
+    described: bool = False
+    world_size: int = 0
+    batch_size: int | None = None
+    labels: dict[str, str] = {}
+    places: dict[int, tuple[str, int]] = {}
+    ended: set[str] = set()
+    has_steps: bool = False
+    kind: str = ""
+    kind_probability: float = 0.0
+    pace: list[float] = []
+    #: Windows of this attempt, and seconds in them.
+    windows: int = 0
+    newest_s: float = -1.0
+
+    @property
+    def nodes(self) -> set[str]:
+        """The nodes that it runs on."""
+        return {node for node, _ in self.places.values()}
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of its nodes have described it."""
+        return self.world_size > 0 and len(self.places) >= self.world_size
+
+    def is_kind(self, least_probability: float) -> str:
+        """What kind of job it is: one that steps trains, whatever its GPUs look like; "" where nobody is sure."""
+        if self.has_steps:
+            return "training"
+        return self.kind if self.kind_probability >= least_probability else ""
+
+
+class Jobs:
+    """All jobs of a cluster."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, JobFacts] = {}
+        #: Who starts jobs here, by the newest job that tells.
+        self.scheduler: Scheduler = ""
+
+    def of(self, job: str) -> JobFacts:
+        """What is known of ``job``; nothing is remembered by asking."""
+        return self.facts.get(job) or JobFacts()
+
+    def describe(self, event: JobDescribed) -> bool:
+        """Take in where one node says that a job runs; whether it is a newer attempt than was known."""
+        facts = self._at(event.job, event.attempt)
+        if facts is None:
+            return False
+        fresh = not facts.described
+        facts.described = True
+        facts.world_size = max(event.world_size, 0)
+        facts.batch_size = event.batch_size
+        facts.labels = dict(list(event.labels.items())[:MOST_LABELS])
+        self.scheduler = scheduler_of(facts.labels) or self.scheduler
+        for place in event.places:
+            if place.rank in facts.places or len(facts.places) < MOST_PLACES:
+                facts.places[place.rank] = (place.node, place.pid)
+        if event.ended_s is None:
+            facts.ended.discard(event.node)
+        elif len(facts.ended) < MOST_PLACES:
+            facts.ended.add(event.node)
+        return fresh
+
+    def profile(self, event: JobProfile) -> None:
+        """Take in what kind of job it is."""
+        facts = self._at(event.job, event.attempt)
+        if facts is not None:
+            facts.kind, facts.kind_probability = event.kind or "", event.kind_probability or 0.0
+
+    def window(self, event: JobWindow) -> JobFacts | None:
+        """Take in ten seconds of a job's steps; None where they were told before, or are of an older attempt."""
+        facts = self._at(event.job, event.attempt)
+        # A clock that was set back does not stop a job's pace; a stretch that is told again does not count twice.
+        if facts is None or facts.newest_s - 3600.0 < event.start_s <= facts.newest_s:
+            return None
+        facts.newest_s = event.start_s
+        facts.has_steps = True
+        facts.windows += 1
+        if event.steps > 0 and event.step_median_s > 0.0:
+            facts.pace = [*facts.pace[1 - KEPT_PACE :], event.step_median_s]
+        return facts
+
+    def steps(self, job: str, attempt: int) -> None:
+        """A job has steps, for a finding says so."""
+        facts = self._at(job, attempt)
+        if facts is not None:
+            facts.has_steps = True
+
+    def _at(self, job: str, attempt: int) -> JobFacts | None:
+        """The facts of an attempt, which a newer one begins anew; None of an older one."""
+        before = self.facts.pop(job, None)
+        if before is None or attempt > before.attempt:
+            facts = JobFacts(attempt=attempt)
+            if before is not None:
+                facts.kind, facts.kind_probability = before.kind, before.kind_probability
+        else:
+            facts = before
+        while len(self.facts) >= MOST_JOBS:
+            del self.facts[next(iter(self.facts))]
+        self.facts[job] = facts
+        return facts if attempt == facts.attempt else None
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data."""
+        return {"facts": [[job, msgspec.to_builtins(facts)] for job, facts in self.facts.items()], "by": self.scheduler}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.facts = {job: msgspec.convert(facts, JobFacts) for job, facts in data["facts"]}
+        self.scheduler = data["by"]

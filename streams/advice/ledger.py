@@ -1,0 +1,213 @@
+"""All suggestions of a cluster, by case: when one is told, revised, decided on and over.
+
+Rule of this file: the only place where a suggestion changes its state or gets a revision.
+"""
+
+from typing import Any
+
+import msgspec
+
+from paceline.events.suggestions import Effect, Suggestion
+
+from .clock import ClusterClock
+from .config import AdviceConfig
+from .entry import Entry, moved, suggestion, updated
+from .lifecycle import FINAL, Signal, follow
+from .precedence import About, speaks_for
+from .proposal import Case, Proposal
+from .trial import Trial
+
+HOUR_S = 3600.0
+#: Cases that are remembered at a time, and rests after them.
+MOST_CASES, MOST_RESTS = 1000, 5000
+#: States that wait for somebody, or for a measurement.
+OPEN = frozenset({"new", "accepted", "applied"})
+
+
+class Ledger:
+    """The suggestions of one cluster."""
+
+    def __init__(self, config: AdviceConfig, clock: ClusterClock) -> None:
+        self.config = config
+        self.clock = clock
+        self.cluster = ""
+        self.entries: dict[Case, Entry] = {}
+        #: Case -> until when it is not told again, and how often it was told.
+        self.rests: dict[Case, tuple[float, int]] = {}
+        #: When, and for which target, something new was told in the last hour.
+        self.news: list[tuple[float, str]] = []
+        self.order = 0
+        self.due_s = 0.0
+
+    def propose(self, proposal: Proposal) -> list[Suggestion]:
+        """Take in what a source asks for; what is told of it."""
+        case = proposal.case
+        entry = self.entries.get(case)
+        if entry is None:
+            if len(self.entries) >= MOST_CASES:
+                return []
+            serial = self.rests.get(case, (0.0, 0))[1]
+            entry = Entry(action=case.action, target=case.target, order=self.order, serial=serial, sources={})
+            entry.since_s = self.clock.passed_s
+            self.order += 1
+            self.entries[case] = entry
+        fresh = entry.add(proposal)
+        if entry.state in ("new", "accepted") and self._is_news(entry, fresh=fresh):
+            assert entry.told is not None, "what has a state was told"
+            entry.told = updated(entry, self.clock.now_s(), entry.told.expires_s)
+            return [entry.told]
+        return self.settle() if entry.state is None else []
+
+    def _is_news(self, entry: Entry, *, fresh: bool) -> bool:
+        told, best = entry.told, entry.strongest()
+        assert told is not None, "what has a state was told"
+        if fresh or told.severity != best.severity:
+            return True
+        before, after = told.gain.gpu_hours_per_day or 0.0, best.gain.gpu_hours_per_day or 0.0
+        return abs(after - before) > self.config.news_ratio * max(abs(before), abs(after))
+
+    def retract(self, source: str) -> list[Suggestion]:
+        """``source`` speaks no more; what is told of it: of what was accepted it shows that it was done."""
+        said: list[Suggestion] = []
+        for entry in [one for one in self.entries.values() if source in one.sources]:
+            if len(entry.sources) > 1:
+                del entry.sources[source]
+                continue
+            if entry.state in ("new", None):
+                said += self.move(entry, "gone")
+                self.entries.pop(entry.case, None)
+                continue
+            entry.recovered = True
+            if entry.state == "accepted":
+                said += self.move(entry, "seen")
+        return said + self.settle()
+
+    def decide(self, suggestion_id: str, signal: Signal, by: str, because: str) -> list[Suggestion]:
+        """Somebody accepts or dismisses; nothing is told where that cannot be done to it (any more)."""
+        entry = self.find(suggestion_id)
+        return [] if entry is None else self.move(entry, signal, by=by, because=because)
+
+    def find(self, suggestion_id: str) -> Entry | None:
+        """The entry that is told under this id."""
+        told = (entry for entry in self.entries.values() if entry.told is not None and entry.state is not None)
+        return next((entry for entry in told if entry.told and entry.told.id == suggestion_id), None)
+
+    def move(
+        self,
+        entry: Entry,
+        signal: Signal,
+        *,
+        by: str | None = None,
+        because: str | None = None,
+        effect: Effect | None = None,
+    ) -> list[Suggestion]:
+        """Follow ``signal``; the suggestion in its next state, where it has one."""
+        state = follow(entry.state, signal)
+        if state == entry.state or state is None:
+            return []
+        config, passed_s = self.config, self.clock.passed_s
+        entry.state, entry.since_s = state, passed_s
+        waits = {"new": config.new_s, "accepted": config.accepted_s, "applied": config.measured_s}
+        lasts_s = waits.get(state, 0.0)
+        if state == "new":
+            lasts_s = min([lasts_s, *(one.lasts_s for one in entry.sources.values() if one.lasts_s is not None)])
+        entry.until_s = passed_s + lasts_s
+        now_s = self.clock.now_s()
+        if entry.told is None or state == "new":
+            entry.told = suggestion(entry, self.cluster, now_s, now_s + lasts_s)
+        else:
+            expires_s = now_s + lasts_s if state in OPEN else None
+            entry.told = moved(entry.told, state, now_s, by=by, because=because, effect=effect, expires_s=expires_s)
+        if state == "applied":
+            entry.trial.skip = 1
+        said = entry.told
+        if state in FINAL:
+            self._close(entry)
+        return [said]
+
+    def _close(self, entry: Entry) -> None:
+        """It is over: what still speaks for it is held back while it rests."""
+        config = self.config
+        rest_s = config.rest_s if entry.state in ("withdrawn", "verified") else config.dismissed_rest_s
+        self.rests.pop(entry.case, None)
+        self.rests[entry.case] = (self.clock.passed_s + rest_s, entry.serial + 1)
+        while len(self.rests) > MOST_RESTS:
+            del self.rests[next(iter(self.rests))]
+        if entry.recovered:
+            self.entries.pop(entry.case, None)
+        entry.state, entry.told, entry.trial, entry.serial = None, None, Trial(), entry.serial + 1
+
+    def settle(self) -> list[Suggestion]:
+        """Tell what may be told now, the gravest first; withdraw what something stronger has come to speak for."""
+        said: list[Suggestion] = []
+        speaking = self._speaking()
+        for entry in [one for one in self.entries.values() if one.state == "new"]:
+            if _spoken_for(entry.about, speaking):
+                said += self.move(entry, "gone")
+        held = [one for one in self.entries.values() if one.state is None and not self._rests(one.case)]
+        for entry in sorted(held, key=lambda one: (*(-value for value in one.worth()), one.order)):
+            if not self._has_room(entry.target):
+                continue
+            if not _spoken_for(entry.about, speaking):
+                self.news.append((self.clock.passed_s, entry.target))
+                said += self.move(entry, "tell")
+        return said
+
+    def _speaking(self) -> dict[str, list[About]]:
+        """By job and by node, what is open about it, or would be told if nothing spoke against it."""
+        speaking: dict[str, list[About]] = {}
+        for entry in self.entries.values():
+            if entry.state is None and self._rests(entry.case):
+                continue
+            about = entry.about
+            for key in (f"job {about.job}", *(f"node {node}" for node in about.nodes)):
+                speaking.setdefault(key, []).append(about)
+        return speaking
+
+    def _rests(self, case: Case) -> bool:
+        return self.clock.passed_s < self.rests.get(case, (0.0, 0))[0]
+
+    def _has_room(self, target: str) -> bool:
+        """Whether something new may be told, of late."""
+        self.news = [one for one in self.news if self.clock.passed_s - one[0] < HOUR_S]
+        mine = sum(told == target for _, told in self.news)
+        return len(self.news) < self.config.new_an_hour and mine < self.config.new_an_hour_job
+
+    def expire(self) -> list[Suggestion]:
+        """End what nobody decided on, or nobody could measure; forget what was held back for too long."""
+        passed_s = self.clock.passed_s
+        if passed_s < self.due_s:
+            return []
+        self.due_s = passed_s + 10.0
+        said: list[Suggestion] = []
+        for entry in list(self.entries.values()):
+            if entry.state in OPEN and passed_s >= entry.until_s:
+                said += self.move(entry, "late")
+            elif entry.state is None and passed_s >= entry.since_s + self.config.new_s:
+                del self.entries[entry.case]
+        return said + self.settle()
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data."""
+        return {
+            "cluster": self.cluster,
+            "entries": [msgspec.to_builtins(entry) for entry in self.entries.values()],
+            "rests": [[*case, *rest] for case, rest in self.rests.items()],
+            "news": self.news,
+            "order": self.order,
+            "due_s": self.due_s,
+        }
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described."""
+        self.cluster, self.order, self.due_s = data["cluster"], data["order"], data["due_s"]
+        entries = [msgspec.convert(entry, Entry) for entry in data["entries"]]
+        self.entries = {entry.case: entry for entry in entries}
+        self.rests = {Case(action, target): (until_s, told) for action, target, until_s, told in data["rests"]}
+        self.news = [(at_s, target) for at_s, target in data["news"]]
+
+
+def _spoken_for(about: About, speaking: dict[str, list[About]]) -> bool:
+    """Whether something stronger says what to do about the same."""
+    keys = (f"job {about.job}", *(f"node {node}" for node in about.nodes))
+    return any(speaks_for(other, about) for key in keys for other in speaking.get(key, ()))
