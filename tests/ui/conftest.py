@@ -61,6 +61,10 @@ def snapshot_of():
             missing=feed.missing,
             node_findings=feed.node_findings.episodes(),
             senders=list(feed.senders.values()),
+            forecasts=feed.forecasts.all(),
+            profiles=feed.profiles.all(),
+            suggestions=feed.suggestions.all(),
+            answers=feed.answers.all(),
         )
         return dataclasses.replace(made, **changed)
 
