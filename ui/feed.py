@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline import events
 from paceline.sequences import Sequences
-from paceline.topics import COLLECTIVE, COLLECTIVE_V1, COMMAND, NODE, THRESHOLD, TOPICS
+from paceline.topics import COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .forecast_book import ForecastBook, ProfileBook
@@ -19,7 +19,7 @@ from .suggestion_book import AnswerBook, SuggestionBook
 
 JOBS, NODES, DEAD_LETTERS, PRODUCERS, SENDERS = 64, 2_000, 50, 10_000, 4_000
 #: Topics that the page does not read, or shows elsewhere; and those it reads for producers of a release before.
-UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, COMMAND, NODE, THRESHOLD)}
+UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD)}
 SUPERSEDED = {topic.short for topic in TOPICS if topic.superseded}
 
 

@@ -48,7 +48,7 @@ def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]],
             colorbar=_colourbar(),
         )
     )
-    _frame(figure, height=int(np.clip(100 + (44 if len(names) <= 6 else 23) * len(names), 200, 560)))
+    frame(figure, height=int(np.clip(100 + (44 if len(names) <= 6 else 23) * len(names), 200, 560)))
     figure.update_xaxes(title="training step", range=_range(firsts, width))
     ticks = names if len(names) <= 32 else names[:: -(-len(names) // 24)]
     figure.update_yaxes(title="rank", type="category", autorange="reversed", tickvals=ticks, showgrid=False)
@@ -81,7 +81,7 @@ def phases(phase_s: dict[str, Floats]) -> go.Figure:
             + f" {unit}"
             + "</b> a step in %{fullData.name}%{customdata}<extra></extra>",
         )
-    _frame(figure, height=int(np.clip(110 + 25 * len(shown), 220, 620)))
+    frame(figure, height=int(np.clip(110 + 25 * len(shown), 220, 620)))
     figure.update_layout(barmode="stack", bargap=0.32, showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"})
     figure.update_xaxes(title=f"{unit} a step, mean of each rank's last steps", rangemode="tozero")
@@ -159,7 +159,8 @@ def _colourbar() -> dict[str, object]:
     }
 
 
-def _frame(figure: go.Figure, height: int) -> None:
+def frame(figure: go.Figure, height: int) -> None:
+    """Put what all pictures share around ``figure``, ``height`` pixels high."""
     figure.update_layout(
         height=height,
         margin={"l": 52, "r": 8, "t": 26, "b": 46},
