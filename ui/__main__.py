@@ -12,12 +12,14 @@ from pathlib import Path
 from paceline import hosts, settings
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
+from .login_secrets import missing
 from .theme import OPTIONS
 
 SCRIPT = Path(__file__).with_name("paceline_page.py")
 EXAMPLES = """examples:
   paceline ui                                   the broker of PACELINE_BROKERS, or 127.0.0.1:9092
   paceline ui --brokers kafka-1:9092 --port 80  another broker, another port
+  paceline ui --require-login                   only for who can log in at your OpenID Connect provider
   ssh -L 8501:127.0.0.1:8501 cluster-login      see a page that runs elsewhere: it listens on loopback only
 """
 
@@ -33,6 +35,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--port", type=int, default=8501, help="port to listen on (default: 8501)")
     made.add_argument(
         "--address", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; it has no login)"
+    )
+    made.add_argument(
+        "--require-login",
+        action="store_true",
+        default=settings.UI_REQUIRE_LOGIN.read(os.environ),
+        help="show nothing before a login by OpenID Connect, as .streamlit/secrets.toml says (docs/operations.md)",
     )
     add_brokers_option(made)
     return made
@@ -59,6 +67,12 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError:
         print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
         return 2
+    lacking = missing() if chosen.require_login else ""
+    if lacking:
+        print(f"paceline: --require-login: {lacking}; docs/operations.md says what goes into it", file=sys.stderr)
+        return 2
+    os.environ[settings.UI_REQUIRE_LOGIN.name] = "1" if chosen.require_login else "0"
+    settings.UI_TOKEN.read(os.environ)  # What is wrong with it is said here, and not to each visitor.
     flags = {name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port, further).items()}
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # The page itself says what is wrong with the broker.
     print(f"paceline ui: http://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)

@@ -91,14 +91,8 @@ class Feed:
                 self._machine(event.node, at_s).host = event
             case events.DeadLetter():
                 self.dead_letters.append(event)
-            case events.Forecast():
-                self.forecasts.upsert(event, at_s)
-            case events.JobProfile():
-                self.profiles.upsert(event, at_s)
-            case events.Suggestion():
-                self.suggestions.upsert(event)
-            case events.AuditEntry():
-                self.answers.take(event)
+            case _:
+                self._advice(event, at_s)
 
     def unusable(self, short: str, reason: str) -> None:
         """A message of topic ``short`` could not be used."""
@@ -162,6 +156,18 @@ class Feed:
         self.senders[who] = held if held is not None and held.as_of_s > at_s else line
         if len(self.senders) > SENDERS:
             del self.senders[next(iter(self.senders))]
+
+    def _advice(self, event: Any, at_s: float) -> None:
+        """What comes next, what to do, and what came of commands about it."""
+        match event:
+            case events.Forecast():
+                self.forecasts.upsert(event, at_s)
+            case events.JobProfile():
+                self.profiles.upsert(event, at_s)
+            case events.Suggestion():
+                self.suggestions.upsert(event)
+            case events.AuditEntry():
+                self.answers.take(event)
 
     def _job(self, event: Any, at_s: float) -> None:
         buffer = self._buffer(event.cluster, event.job, event.attempt)

@@ -15,6 +15,7 @@ from paceline import events
 Array = npt.NDArray[np.float64]
 #: Series and jobs that are held; steps, levels and past values of a forecast that is taken.
 SERIES, JOBS, STEPS, LEVELS, PAST = 4_000, 2_000, 2_880, 31, 1_000
+LONGEST_STEP_S = 31 * 86_400.0
 #: Notes that are kept, and their length.
 NOTES, LONGEST = 8, 300
 #: What is kept longest: names as in the keys of series.
@@ -51,12 +52,12 @@ class SeriesForecast:
     @property
     def times_s(self) -> Array:
         """The Unix time of each step."""
-        return self.event.time_s + self.event.interval_s * np.arange(1, len(self.fan) + 1)
+        return self.event.time_s + self.event.interval_s * np.arange(1, len(self.fan) + 1, dtype=np.float64)
 
     @property
     def past_times_s(self) -> Array:
         """The Unix time of each past value."""
-        return self.event.time_s - self.event.interval_s * np.arange(len(self.past) - 1, -1, -1)
+        return self.event.time_s - self.event.interval_s * np.arange(len(self.past) - 1, -1, -1, dtype=np.float64)
 
     def level(self, wanted: float) -> Array | None:
         """The quantile ``wanted`` of each step; None where it was not published."""
@@ -98,7 +99,7 @@ class ProfileBook:
         self._held: dict[tuple[str, str], tuple[float, events.JobProfile]] = {}
 
     def upsert(self, event: events.JobProfile, at_s: float) -> None:
-        """Take a profile that was published at ``at_s``; an older one, or one of an earlier attempt, changes nothing."""
+        """Take a profile that was published at ``at_s``; an older one, or an earlier attempt's, changes nothing."""
         job = (event.cluster, event.job)
         held = self._held.get(job)
         if held is not None and (event.attempt, at_s) <= (held[1].attempt, held[0]):
@@ -127,6 +128,8 @@ def _taken(event: events.Forecast, at_s: float) -> SeriesForecast:
     """The forecast as arrays, and the event without what they hold."""
     if not event.values or event.interval_s <= 0:
         raise ValueError("a forecast without steps, or without time between them")
+    if event.interval_s > LONGEST_STEP_S:
+        raise ValueError("a forecast with more than a month between steps")
     if len(event.values) > STEPS or len(event.levels) > LEVELS:
         raise ValueError(f"a forecast of more than {STEPS} steps or {LEVELS} levels")
     if any(len(row) != len(event.levels) for row in event.values) or not event.levels:

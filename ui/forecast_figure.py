@@ -47,7 +47,9 @@ def fan_chart(one: SeriesForecast, zone: tzinfo) -> go.Figure:
         )
     median = one.level(0.5)
     if median is not None:
-        figure.add_scatter(x=ahead, y=from_now(median), name="median", mode="lines", line={"color": ACCENT, "width": 2.2})
+        figure.add_scatter(
+            x=ahead, y=from_now(median), name="median", mode="lines", line={"color": ACCENT, "width": 2.2}
+        )
         figure.data[-1].update(hovertemplate=f"%{{y:.4~g}} {safe(unit)}")
     _finish(figure, one, zone, unit, scale)
     return figure
@@ -81,7 +83,9 @@ def _interval(one: SeriesForecast, share: float) -> tuple[Array, Array] | None:
     return None if low is None or high is None else (low, high)
 
 
-def _band(figure: go.Figure, at: list[object], low: Array, high: Array, share: float, strength: float, unit: str) -> None:
+def _band(
+    figure: go.Figure, at: list[object], low: Array, high: Array, share: float, strength: float, unit: str
+) -> None:
     red, green, blue = (int(ACCENT[place : place + 2], 16) for place in (1, 3, 5))
     none = {"width": 0}
     figure.add_scatter(x=at, y=low, mode="lines", line=none, hoverinfo="skip", showlegend=False)
@@ -109,7 +113,9 @@ def _finish(figure: go.Figure, one: SeriesForecast, zone: tzinfo, unit: str, sca
     if most is not None and drawn > 0 and drawn <= most <= NEAR * drawn:
         figure.add_hline(y=most / scale, line={"color": FAINT, "width": 1, "dash": "dash"})
         text = "100 %" if unit == "%" else "its maximum"
-        figure.add_annotation(x=0, xref="paper", y=most / scale, text=text, showarrow=False, xanchor="left", yanchor="bottom")
+        figure.add_annotation(
+            x=0, xref="paper", y=most / scale, text=text, showarrow=False, xanchor="left", yanchor="bottom"
+        )
     figure.update_annotations(font={"size": 11, "color": MUTED})
     figure.update_layout(hovermode="x unified", showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.06, "yanchor": "bottom", "x": 0, "traceorder": "reversed"})

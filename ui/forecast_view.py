@@ -82,7 +82,7 @@ def label(one: SeriesForecast) -> str:
 
 
 def listed(forecasts: Iterable[SeriesForecast], words: str = "", job: str | None = None) -> list[SeriesForecast]:
-    """Those whose key or name has all ``words``, the whole before its parts; those of ``job`` alone where it is named."""
+    """Those whose key or name has all ``words``, the whole before its parts; of ``job`` alone where it is named."""
     wanted = words.casefold().split()
     kept = []
     for one in forecasts:
@@ -132,7 +132,9 @@ def badge(one: SeriesForecast) -> Badge:
     test = one.event.backtest
     naive_name = "the same moment a season before" if one.event.season_s else "the last value"
     if test.loss is None or test.naive_loss is None:
-        return Badge("wait", "not back-tested", "The history is too short to try it at earlier moments: trust it little.")
+        return Badge(
+            "wait", "not back-tested", "The history is too short to try it at earlier moments: trust it little."
+        )
     tried = f"Back-test at {test.moments} earlier moment{'s'[: test.moments - 1]}, {test.steps} steps ahead"
     losses = f"loss {_sign(test.loss)} against {_sign(test.naive_loss)} of the naive forecast ({naive_name})"
     if test.coverage_80_ratio is not None:
@@ -194,7 +196,7 @@ def staleness(one: SeriesForecast, now_s: float) -> str:
     if behind < -300.0:
         return f"Its newest value is {length(-behind)} ahead of this page's clock: clocks are apart."
     if behind > max(300.0, 5.0 * one.event.interval_s):
-        return f"Its newest value is {length(behind)} old: the forecaster, or what measures this, has stopped or is behind."
+        return f"Its newest value is {length(behind)} old: the forecaster, or what measures this, is behind or gone."
     return ""
 
 

@@ -22,7 +22,9 @@ def kind_words(profile: JobProfile) -> str:
     if profile.kind != "unknown":
         return f"{profile.kind[:LONGEST_NAME].replace('_', ' ')} {said}".strip()
     likeliest = max(profile.kind_probabilities, key=lambda name: profile.kind_probabilities[name], default="")
-    return f"unknown (at most {likeliest[:LONGEST_NAME].replace('_', ' ')}, {said})" if likeliest and said else "unknown"
+    return (
+        f"unknown (at most {likeliest[:LONGEST_NAME].replace('_', ' ')}, {said})" if likeliest and said else "unknown"
+    )
 
 
 def cycle_words(profile: JobProfile) -> str:

@@ -78,7 +78,7 @@ def suggestion(number: int, now_s: float, **changed: Any) -> events.Suggestion:
         "devices": ["GPU-5e21"],
         "ranks": [5],
         "title": "Cordon node gpu-02: its GPU 5 held back three jobs",
-        "reason": "GPU-5e21 computed 1.9 times as long as its peers in three jobs, with other code and other data. It throttled.",
+        "reason": "GPU-5e21 computed 1.9 times as long as its peers in three jobs with other code. It throttled.",
         "findings": ["straggler-llm-7b-pretrain-0-5-300", "straggler-vision-0-1-40"],
         "evidence": [
             events.Evidence(name="compute_s", value=0.094, unit="s", peers=0.0477, rule="1.2 times its peers", rank=5),
@@ -98,7 +98,11 @@ def suggestion(number: int, now_s: float, **changed: Any) -> events.Suggestion:
         ),
         "risk": "medium",
         "risk_reason": "15 jobs lose 8 GPUs until it is back; the running job must restart from its checkpoint.",
-        "steps": ["Let the running job write a checkpoint", "Drain the node", "Send it to hardware diagnosis (dcgmi diag -r 3)"],
+        "steps": [
+            "Let the running job write a checkpoint",
+            "Drain the node",
+            "Send it to hardware diagnosis (dcgmi diag -r 3)",
+        ],
         "apply": ["scontrol update nodename=gpu-02 state=drain reason='paceline cordon-gpu-02'"],
         "created_s": now_s - 900.0,
         "updated_s": now_s - 30.0,

@@ -176,7 +176,12 @@ def test_a_forecaster_of_a_release_before_is_drawn(heard, open_page):
 
 
 ABSURD = {
-    "huge": {"values": [[1e30] * 13] * 3, "naive_values": [-1e30] * 3, "recent_values": [1e30, None], "unit": "x" * 500},
+    "huge": {
+        "values": [[1e30] * 13] * 3,
+        "naive_values": [-1e30] * 3,
+        "recent_values": [1e30, None],
+        "unit": "x" * 500,
+    },
     "zero": {"values": [[0.0] * 13], "recent_values": [None], "naive_values": [], "maximum": 0.0},
     "negative": {"values": [[-1.0] * 13] * 2, "recent_values": [-5.0], "maximum": -2.0},
     "tiny steps": {"interval_s": 1e-9},

@@ -55,16 +55,22 @@ def notice_of(snapshot: Snapshot) -> Notice | None:
     connection, now_s = snapshot.connection, snapshot.now_s
     if connection.state in ("lost", "failed"):
         kept = " The forecasts heard before are below." if snapshot.forecasts else ""
-        return Notice("lost", f"No connection to the broker at {connection.brokers}", connection.cause + kept, (DOCTOR,))
+        return Notice(
+            "lost", f"No connection to the broker at {connection.brokers}", connection.cause + kept, (DOCTOR,)
+        )
     if not snapshot.forecasts and connection.state == "connecting":
         return Notice("wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.")
     windows = next((line for line in snapshot.topics if line.topic == "window"), None)
     if not snapshot.forecasts and (windows is None or windows.last_s is None):
         text = "There are no windows to forecast from: nothing is measured, or no worker makes windows of it."
         streams = ("paceline streams", "make windows of what is measured")
-        return Notice("wait", "Nothing to forecast yet", text, (streams, ("paceline collect", "sample this node's GPUs")))
+        return Notice(
+            "wait", "Nothing to forecast yet", text, (streams, ("paceline collect", "sample this node's GPUs"))
+        )
     if not snapshot.forecasts:
-        text = "No forecast has come. A series is forecast once it has 12 values: 2 minutes of a job, 12 of a GPU or node."
+        text = (
+            "No forecast has come. A series is forecast once it has 12 values: 2 minutes of a job, 12 of a GPU or node."
+        )
         return Notice("wait", "No forecaster has spoken", text, (FORECASTER, DOCTOR))
     newest_s = max(one.at_s for one in snapshot.forecasts.values())
     if now_s - newest_s > 600.0:
@@ -75,7 +81,9 @@ def notice_of(snapshot: Snapshot) -> Notice | None:
 
 def _title(snapshot: Snapshot) -> None:
     count = len(snapshot.forecasts)
-    words = f"{count:,} series · {len(snapshot.profiles):,} jobs" if count else "What comes next, and how far to trust it"
+    words = (
+        f"{count:,} series · {len(snapshot.profiles):,} jobs" if count else "What comes next, and how far to trust it"
+    )
     if count:
         words += f" · newest published {age(snapshot.now_s, max(one.at_s for one in snapshot.forecasts.values()))}"
     st.html(f'<div class="pl"><h1>Forecast</h1><p class="muted">{safe(words)}</p></div>')
@@ -102,7 +110,9 @@ def _picked(snapshot: Snapshot) -> SeriesForecast | None:
     )
     if wanted and wanted not in snapshot.forecasts:
         text = "It has no values yet, fewer than 12, or a name of its own; this is another one."
-        summary.draw_notice(Notice("wait", f"No forecast of {wanted[:LONGEST_NAME]} has been heard", text, (FORECASTER,)))
+        summary.draw_notice(
+            Notice("wait", f"No forecast of {wanted[:LONGEST_NAME]} has been heard", text, (FORECASTER,))
+        )
     return snapshot.forecasts[shown]
 
 
@@ -129,8 +139,8 @@ def _series(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
         st.caption("No naive forecast is drawn: there is no history to repeat, or this forecaster does not send it.")
     if one.busy.size:
         st.html(
-            '<div class="pl"><h2>Probability to be above its rest</h2><p class="muted">This series rests on its minimum '
-            "for at least 30 % of the time: then it is one or the other, and a median says little.</p></div>"
+            '<div class="pl"><h2>Probability to be above its rest</h2><p class="muted">It rests on its minimum for '
+            "at least 30 % of the time: then it is one or the other, and a median says little.</p></div>"
         )
         st.plotly_chart(busy_chart(one, zone), theme=None, key="busy", config=CONFIG, alt="Probability to be busy")
 

@@ -44,8 +44,8 @@ def draw_jobs(snapshot: Snapshot, zone: tzinfo) -> None:
     found = profile_words.profiles_listed(snapshot.profiles, st.query_params.get("job"))
     if not found:
         st.html(
-            '<div class="pl"><p class="muted">No job has a profile here: <code>paceline forecaster</code> makes them while '
-            "jobs run.</p></div>"
+            '<div class="pl"><p class="muted">No job has a profile here: <code>paceline forecaster</code> makes them '
+            "while jobs run.</p></div>"
         )
         return
     ended = {(line.cluster, line.job) for line in snapshot.jobs if line.ended_s is not None}
@@ -57,7 +57,12 @@ def draw_jobs(snapshot: Snapshot, zone: tzinfo) -> None:
         end = "has ended" if over else profile_words.end_words(one, snapshot.now_s)
         at = "" if over or one.end_s is None else f", {clock(one.end_s, snapshot.now_s, zone)}"
         due = "-" if over or due_s is None else f"{clock(due_s, snapshot.now_s, zone)}, {ahead(due_s, snapshot.now_s)}"
-        cells = [name_of(one.cluster, one.job)[:120], profile_words.kind_words(one), profile_words.cycle_words(one), due]
+        cells = [
+            name_of(one.cluster, one.job)[:120],
+            profile_words.kind_words(one),
+            profile_words.cycle_words(one),
+            due,
+        ]
         rows.append([*((text, "") for text in cells), (end + at, ""), (ahead(one.time_s, snapshot.now_s), "n")])
     st.html(table(head, rows))
     if len(found) > JOBS:
@@ -65,7 +70,9 @@ def draw_jobs(snapshot: Snapshot, zone: tzinfo) -> None:
     notes = {note[:200] for one in found[:JOBS] for note in one.notes[:3]}
     if notes:
         with st.expander("What kinds and cycles rest on", key="profile-notes"):
-            st.html(f'<div class="pl">{"".join(f"""<p class="muted">{safe(note)}</p>""" for note in sorted(notes))}</div>')
+            st.html(
+                f'<div class="pl">{"".join(f"""<p class="muted">{safe(note)}</p>""" for note in sorted(notes))}</div>'
+            )
 
 
 def draw_memory(snapshot: Snapshot, zone: tzinfo) -> None:
@@ -78,10 +85,10 @@ def draw_memory(snapshot: Snapshot, zone: tzinfo) -> None:
         if newest.kind == "out_of_memory_risk" and newest.state != "recovered":
             st.html(f'<div class="pl"><p><b>{safe(verdict(newest))}</b>: {safe(newest.summary)}</p></div>')
     if not measured:
-        text = "No memory has a forecast with its size: paceline collect measures them, paceline forecaster forecasts them."
+        text = "No memory has a forecast with its size: paceline collect measures, paceline forecaster forecasts."
     elif not found:
-        most = max(measured, key=lambda one: len(one.fan) * one.event.interval_s)
-        text = f"None of {len(measured):,} memories is expected to be full within {length(len(most.fan) * most.event.interval_s)}."
+        furthest_s = max(len(one.fan) * one.event.interval_s for one in measured)
+        text = f"None of {len(measured):,} memories is expected to be full within {length(furthest_s)}."
     else:
         text = "One future in ten, and half of them, are full at these times."
     st.html(f'<div class="pl"><p class="muted">{safe(text)}</p></div>')
