@@ -62,6 +62,11 @@ def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
     return said
 
 
+def wrong_link(problem: str) -> Notice:
+    """What to tell of a part of the address that cannot be."""
+    return Notice("wait", "A part of this link was left out", f"{problem}. The rest of it holds.")
+
+
 def _of_job(job: JobView, now_s: float) -> Notice | None:
     if job.ended_s is not None:
         if job.exit_status in (0, None):

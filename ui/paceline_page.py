@@ -1,6 +1,6 @@
 """The script that Streamlit runs.
 
-Rule of this file: it builds the one real reader and hands it to the screen. Streamlit puts this folder first on
+Rule of this file: it builds the one real reader and hands it to the pages. Streamlit puts this folder first on
 sys.path, so no module of it may be named like a library; it runs this file as ``__main__``: no relative imports here.
 The browser is sent nowhere but here: icon, fonts and scripts are this page's own.
 """
@@ -11,7 +11,7 @@ import streamlit as st
 
 from paceline.kafka.settings import BrokerSettings
 from ui.reader import Reader
-from ui.screens import job
+from ui.screens import navigation
 from ui.theme import ICON
 
 
@@ -24,4 +24,4 @@ def reader() -> Reader:
 
 
 st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
-job.show(reader().snapshot)
+navigation.run(reader().snapshot)

@@ -61,7 +61,7 @@ class Reader:
         for thread in self._threads.values():
             thread.stop(10)
 
-    def snapshot(self, job: str | None) -> Snapshot:
+    def snapshot(self, job: str | None, rank: int | None = None) -> Snapshot:
         """What is known now; of the jobs in full only ``job``, or the first of the list where it is None or gone."""
         with self._lock:
             lines = self._feed.lines()

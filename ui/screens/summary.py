@@ -12,9 +12,12 @@ from ..wording import safe
 TONES = {"good": GOOD, "wait": CAUTION, "lost": SLOW, "ended": FAINT}
 
 
-def draw_title(snapshot: Snapshot) -> None:
-    """The job's name, state and size, or the product's where there is no job."""
+def draw_title(snapshot: Snapshot, title: str | None = None) -> None:
+    """The page's ``title``; without one the job's name, state and size, or the product's where there is no job."""
     job, now_s = snapshot.job, snapshot.now_s
+    if title is not None:
+        st.html(f'<div class="pl"><h1>{safe(title)}</h1></div>')
+        return
     if job is None:
         st.html('<div class="pl"><h1>Paceline</h1><p class="muted">Which rank is slow, since when and why</p></div>')
         return
