@@ -9,11 +9,11 @@ from datetime import tzinfo
 import numpy as np
 import plotly.graph_objects as go
 
-from .figures import frame
+from .figure_frame import framed
 from .forecast_book import Array, SeriesForecast
 from .forecast_view import FIELDS, scale_of
 from .moments import local
-from .theme import ACCENT, CAUTION, FAINT, MUTED
+from .theme import Palette
 from .wording import safe
 
 #: The intervals drawn, widest first: their share, and how strong their colour is.
@@ -22,7 +22,7 @@ BANDS = ((0.95, 0.13), (0.8, 0.2), (0.5, 0.32))
 NEAR = 1.6
 
 
-def fan_chart(one: SeriesForecast, zone: tzinfo) -> go.Figure:
+def fan_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure:
     """A forecast with what came before it; times as on a clock in ``zone``."""
     scale, unit = scale_of(one)
     past, times = one.past / scale, _moments(one.past_times_s, zone)
@@ -36,36 +36,38 @@ def fan_chart(one: SeriesForecast, zone: tzinfo) -> go.Figure:
     figure = go.Figure()
     for share, strength in bands(one):
         if (edges := _interval(one, share)) is not None:
-            _band(figure, ahead, from_now(edges[0]), from_now(edges[1]), share, strength, unit)
+            drawn = (from_now(edges[0]), from_now(edges[1]))
+            _band(figure, ahead, drawn, share, _tint(palette, strength), unit)
     if past.size:
-        figure.add_scatter(x=times, y=past, name="measured", mode="lines", line={"color": MUTED, "width": 1.6})
+        figure.add_scatter(x=times, y=past, name="measured", mode="lines", line={"color": palette.muted, "width": 1.6})
         figure.data[-1].update(hovertemplate=f"%{{y:.4~g}} {safe(unit)}")
     if one.naive.size:
         figure.add_scatter(x=ahead, y=from_now(one.naive), name="naive", mode="lines")
         figure.data[-1].update(
-            line={"color": CAUTION, "width": 1.4, "dash": "dot"}, hovertemplate=f"%{{y:.4~g}} {safe(unit)}"
+            line={"color": palette.caution, "width": 1.4, "dash": "dot"}, hovertemplate=f"%{{y:.4~g}} {safe(unit)}"
         )
     median = one.level(0.5)
     if median is not None:
         figure.add_scatter(
-            x=ahead, y=from_now(median), name="median", mode="lines", line={"color": ACCENT, "width": 2.2}
+            x=ahead, y=from_now(median), name="median", mode="lines", line={"color": palette.accent, "width": 2.2}
         )
         figure.data[-1].update(hovertemplate=f"%{{y:.4~g}} {safe(unit)}")
-    _finish(figure, one, zone, unit, scale)
+    framed(figure, 400, palette)
+    _explain(figure, one, zone, palette)
     return figure
 
 
-def busy_chart(one: SeriesForecast, zone: tzinfo) -> go.Figure:
+def busy_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure:
     """Of a series that often rests on its minimum: the probability of each step to be above it."""
     figure = go.Figure(
         go.Bar(
             x=_moments(one.times_s, zone),
             y=100.0 * one.busy,
-            marker={"color": ACCENT, "line": {"width": 0}},
+            marker={"color": palette.accent, "line": {"width": 0}},
             hovertemplate="%{y:.0f} %<extra></extra>",
         )
     )
-    frame(figure, height=150)
+    framed(figure, 150, palette)
     figure.update_layout(bargap=0.15)
     figure.update_yaxes(title="%", range=[0, 100])
     return figure
@@ -84,39 +86,39 @@ def _interval(one: SeriesForecast, share: float) -> tuple[Array, Array] | None:
 
 
 def _band(
-    figure: go.Figure, at: list[object], low: Array, high: Array, share: float, strength: float, unit: str
+    figure: go.Figure, at: list[object], edges: tuple[Array, Array], share: float, colour: str, unit: str
 ) -> None:
-    red, green, blue = (int(ACCENT[place : place + 2], 16) for place in (1, 3, 5))
-    none = {"width": 0}
-    figure.add_scatter(x=at, y=low, mode="lines", line=none, hoverinfo="skip", showlegend=False)
-    figure.add_scatter(
-        x=at,
-        y=high,
-        mode="lines",
-        line=none,
-        fill="tonexty",
-        fillcolor=f"rgba({red},{green},{blue},{strength})",
-        name=f"{share:.0%}".replace("%", " %"),
-        customdata=low,
-        hovertemplate=f"%{{customdata:.4~g}} to %{{y:.4~g}} {safe(unit)}",
+    """An interval: its lower edge is a line of its own, which the numbers that are exported have, too."""
+    name = f"{share:.0%}".replace("%", " %")
+    figure.add_scatter(x=at, y=edges[0], name=f"{name}, low", mode="lines", hoverinfo="skip", showlegend=False)
+    figure.data[-1].update(line={"width": 0})
+    figure.add_scatter(x=at, y=edges[1], name=name, mode="lines", fill="tonexty", fillcolor=colour)
+    figure.data[-1].update(
+        line={"width": 0}, customdata=edges[0], hovertemplate=f"%{{customdata:.4~g}} to %{{y:.4~g}} {safe(unit)}"
     )
 
 
-def _finish(figure: go.Figure, one: SeriesForecast, zone: tzinfo, unit: str, scale: float) -> None:
-    frame(figure, height=400)
+def _tint(palette: Palette, strength: float) -> str:
+    red, green, blue = (int(palette.accent[place : place + 2], 16) for place in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{strength})"
+
+
+def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Palette) -> None:
+    """Axes, legend, where the forecast begins, and the bound that no value passes."""
+    scale, unit = scale_of(one)
     now = local(one.event.time_s, zone)
-    figure.add_vline(x=now, line={"color": FAINT, "width": 1})
+    figure.add_vline(x=now, line={"color": palette.faint, "width": 1})
     figure.add_annotation(x=now, y=1, yref="paper", text="forecast", showarrow=False, xanchor="left", yanchor="bottom")
     figure.data[-1].update(zorder=2)
     drawn = max(float(np.nanmax(one.fan)), float(np.nanmax(one.past)) if np.isfinite(one.past).any() else -np.inf)
     most = one.event.maximum
     if most is not None and drawn > 0 and drawn <= most <= NEAR * drawn:
-        figure.add_hline(y=most / scale, line={"color": FAINT, "width": 1, "dash": "dash"})
+        figure.add_hline(y=most / scale, line={"color": palette.faint, "width": 1, "dash": "dash"})
         text = "100 %" if unit == "%" else "its maximum"
         figure.add_annotation(
             x=0, xref="paper", y=most / scale, text=text, showarrow=False, xanchor="left", yanchor="bottom"
         )
-    figure.update_annotations(font={"size": 11, "color": MUTED})
+    figure.update_annotations(font={"size": 11, "color": palette.muted})
     figure.update_layout(hovermode="x unified", showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.06, "yanchor": "bottom", "x": 0, "traceorder": "reversed"})
     name = FIELDS.get(one.field) or one.field.replace("_", " ")[:40]

@@ -25,7 +25,9 @@ def open_page(snapshot_of):
 
     def open_page(feed, query=None, **changed):
         given = {"now_s": NOW_S + 30.0, **changed}
-        app = AppTest.from_function(script, args=(lambda job: snapshot_of(feed, **given),), default_timeout=60)
+        app = AppTest.from_function(
+            script, args=(lambda job, rank=None: snapshot_of(feed, **given),), default_timeout=60
+        )
         for name, value in (query or {}).items():
             app.query_params[name] = value
         app.run()
@@ -59,8 +61,9 @@ def drawn(app, place=0):
 def test_the_picture_has_history_intervals_median_and_the_naive_forecast(heard, open_page):
     """Everything that the forecaster sent is drawn, with its unit."""
     picture = drawn(open_page(heard(forecast(FREE, NOW_S, maximum=16.0))))
-    names = [trace.get("name") for trace in picture["data"] if trace.get("name")]
-    assert names == ["95 %", "80 %", "50 %", "measured", "naive", "median"]
+    names = [trace["name"] for trace in picture["data"]]
+    bands = [name for share in (95, 80, 50) for name in (f"{share} %, low", f"{share} %")]
+    assert names == [*bands, "measured", "naive", "median"]
     assert picture["layout"]["yaxis"]["title"]["text"] == "free GPUs, GPUs"
 
 
@@ -170,8 +173,7 @@ def test_a_forecaster_of_a_release_before_is_drawn(heard, open_page):
     """Without past values, naive forecast and levels of 95 %: what is there is drawn, what is not is said."""
     old = {"recent_values": [], "naive_values": [], "levels": [0.1, 0.5, 0.9], "values": [[1.0, 2.0, 3.0]] * 60}
     app = open_page(heard(forecast(FREE, NOW_S, **old)))
-    names = [trace.get("name") for trace in drawn(app)["data"] if trace.get("name")]
-    assert names == ["80 %", "median"]
+    assert [trace["name"] for trace in drawn(app)["data"]] == ["80 %, low", "80 %", "median"]
     assert any("no history is drawn" in one.value for one in app.caption)
 
 

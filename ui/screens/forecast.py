@@ -3,7 +3,6 @@
 Rule of this file: it composes. The body runs again every two seconds, but the picture changes only with a forecast.
 """
 
-from collections.abc import Callable
 from datetime import tzinfo
 
 import streamlit as st
@@ -14,13 +13,10 @@ from ..forecast_view import amount, badge, job_of, label, listed, staleness
 from ..moments import clock, length, zone_of
 from ..notices import DOCTOR, Notice
 from ..snapshot import Snapshot
-from ..theme import STYLE
 from ..wording import LONGEST_NAME, age, safe
-from . import job_outlook, summary
-from .pictures import CONFIG
+from . import charts, frame, job_outlook, summary
+from .frame import Shown, Source
 
-Source = Callable[[str | None], Snapshot]
-REFRESH_S = 2.0
 #: Series that the picker lists; the search narrows them.
 LISTED = 300
 FORECASTER = ("paceline forecaster", "start the forecaster; what it has learned it reads from the topics again")
@@ -28,38 +24,29 @@ FORECASTER = ("paceline forecaster", "start the forecaster; what it has learned 
 
 def show(source: Source) -> None:
     """Draw the whole page from ``source``."""
-    st.html(STYLE)
-    paused = st.session_state.get("mode") == "Paused"
-    st.fragment(_body, run_every=None if paused else REFRESH_S)(source)
+    frame.show(source, _draw, "Forecast")
 
 
-def _body(source: Source) -> None:
-    snapshot = source(st.query_params.get("job"))
-    zone = zone_of(st.context.timezone)
-    _title(snapshot)
+def _draw(shown: Shown) -> None:
+    snapshot, zone = shown.snapshot, zone_of(st.context.timezone)
     with st.container():  # Always there: a notice that comes or goes moves nothing below it.
         said = notice_of(snapshot)
         if said:
             summary.draw_notice(said)
     if snapshot.forecasts:
         job_outlook.draw_free(snapshot, zone)
-        chosen = _picked(snapshot)
+        chosen = _picked(shown)
         if chosen is not None:
-            _series(chosen, snapshot, zone)
-    job_outlook.draw_jobs(snapshot, zone)
+            _series(chosen, shown, zone)
+    job_outlook.draw_jobs(shown, zone)
     job_outlook.draw_memory(snapshot, zone)
 
 
 def notice_of(snapshot: Snapshot) -> Notice | None:
     """Why there is no forecast, or only old ones, and the command that mends it."""
-    connection, now_s = snapshot.connection, snapshot.now_s
-    if connection.state in ("lost", "failed"):
-        kept = " The forecasts heard before are below." if snapshot.forecasts else ""
-        return Notice(
-            "lost", f"No connection to the broker at {connection.brokers}", connection.cause + kept, (DOCTOR,)
-        )
-    if not snapshot.forecasts and connection.state == "connecting":
-        return Notice("wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.")
+    now_s = snapshot.now_s
+    if snapshot.connection.state != "connected":
+        return None  # The frame says so.
     windows = next((line for line in snapshot.topics if line.topic == "window"), None)
     if not snapshot.forecasts and (windows is None or windows.last_s is None):
         text = "There are no windows to forecast from: nothing is measured, or no worker makes windows of it."
@@ -79,19 +66,9 @@ def notice_of(snapshot: Snapshot) -> Notice | None:
     return None
 
 
-def _title(snapshot: Snapshot) -> None:
-    count = len(snapshot.forecasts)
-    words = (
-        f"{count:,} series · {len(snapshot.profiles):,} jobs" if count else "What comes next, and how far to trust it"
-    )
-    if count:
-        words += f" · newest published {age(snapshot.now_s, max(one.at_s for one in snapshot.forecasts.values()))}"
-    st.html(f'<div class="pl"><h1>Forecast</h1><p class="muted">{safe(words)}</p></div>')
-
-
-def _picked(snapshot: Snapshot) -> SeriesForecast | None:
+def _picked(shown: Shown) -> SeriesForecast | None:
     """The series that link and picker ask for, else the first of the job's, else the cluster's."""
-    wanted, job = st.query_params.get("series"), st.query_params.get("job")
+    snapshot, job, wanted = shown.snapshot, shown.link.job, st.query_params.get("series")
     search, picker = st.columns([1, 2.2], vertical_alignment="bottom")
     words = search.text_input("Search", key="series_words", placeholder="job, node, GPU or what is measured")
     found = listed(snapshot.forecasts.values(), words or "")
@@ -100,10 +77,10 @@ def _picked(snapshot: Snapshot) -> SeriesForecast | None:
         return None
     of_job = [one for one in found if job is not None and job_of(one) == job]
     keys = [one.key for one in found[:LISTED]]
-    shown = wanted if wanted in keys else (of_job or found)[0].key
-    if shown not in keys:
-        keys = [shown, *keys]
-    st.session_state["series"] = shown
+    chosen = wanted if wanted in keys else (of_job or found)[0].key
+    if chosen not in keys:
+        keys = [chosen, *keys]
+    st.session_state["series"] = chosen
     names = {one.key: label(one) for one in found}
     picker.selectbox(
         f"Series ({len(found):,})", keys, key="series", format_func=lambda key: names.get(key, key), on_change=_remember
@@ -113,7 +90,7 @@ def _picked(snapshot: Snapshot) -> SeriesForecast | None:
         summary.draw_notice(
             Notice("wait", f"No forecast of {wanted[:LONGEST_NAME]} has been heard", text, (FORECASTER,))
         )
-    return snapshot.forecasts[shown]
+    return snapshot.forecasts[chosen]
 
 
 def _remember() -> None:
@@ -121,8 +98,8 @@ def _remember() -> None:
     st.query_params["series"] = st.session_state["series"]
 
 
-def _series(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
-    judged = badge(one)
+def _series(one: SeriesForecast, shown: Shown, zone: tzinfo) -> None:
+    snapshot, judged = shown.snapshot, badge(one)
     colour = summary.TONES[judged.tone]
     notes = "".join(f'<p class="muted">{safe(note)}</p>' for note in [staleness(one, snapshot.now_s), *one.event.notes])
     st.html(
@@ -131,18 +108,13 @@ def _series(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
         f'<p class="muted">{safe(judged.text)}</p>{notes}</div>'
     )
     _tiles(one, snapshot, zone)
-    picture = fan_chart(one, zone)
-    st.plotly_chart(picture, theme=None, key="fan", config=CONFIG, alt=f"Forecast of {label(one)}")
-    if not one.past.size:
-        st.caption("This forecaster does not send the values that it forecasts from: no history is drawn.")
-    if not one.naive.size:
-        st.caption("No naive forecast is drawn: there is no history to repeat, or this forecaster does not send it.")
+    charts.draw(fan_chart(one, zone, shown.palette), "forecast", shown.link, caption=_caption(one))
     if one.busy.size:
         st.html(
             '<div class="pl"><h2>Probability to be above its rest</h2><p class="muted">It rests on its minimum for '
             "at least 30 % of the time: then it is one or the other, and a median says little.</p></div>"
         )
-        st.plotly_chart(busy_chart(one, zone), theme=None, key="busy", config=CONFIG, alt="Probability to be busy")
+        charts.draw(busy_chart(one, zone, shown.palette), "busy", shown.link)
 
 
 def _tiles(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
@@ -169,3 +141,13 @@ def _likely(one: SeriesForecast, at: int) -> str:
     if low is None or high is None:
         return "no 80 % interval is sent"
     return f"80 %: {amount(one, float(low[at]))} to {amount(one, float(high[at]))}"
+
+
+def _caption(one: SeriesForecast) -> str:
+    """How the picture is read, and what of it is missing."""
+    said = "The bands hold the share of futures that they are named after; dotted is the naive forecast."
+    if not one.past.size:
+        said += " This forecaster does not send the values that it forecasts from: no history is drawn."
+    if not one.naive.size:
+        said += " There is no naive forecast: no history to repeat, or this forecaster does not send it."
+    return said

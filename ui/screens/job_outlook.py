@@ -11,6 +11,7 @@ from ..moments import ahead, clock, length
 from ..snapshot import Snapshot, name_of
 from ..wording import ratio, safe, table, verdict
 from . import summary
+from .frame import Shown
 
 #: Clusters, jobs and memories that are listed; the rest is counted.
 CLUSTERS, JOBS, MEMORIES = 4, 12, 8
@@ -38,10 +39,11 @@ def _free(one: SeriesForecast, now_s: float, zone: tzinfo) -> str:
     return summary.tile(name, (f"{best.median:,.0f}" if best.median < 1e9 else "many", of_all), when + likely + seen)
 
 
-def draw_jobs(snapshot: Snapshot, zone: tzinfo) -> None:
+def draw_jobs(shown: Shown, zone: tzinfo) -> None:
     """A line a job: its kind, cycle with the next occurrence, and expected end."""
     st.html('<div class="pl"><h2>Jobs: kind, cycle, expected end</h2></div>')
-    found = profile_words.profiles_listed(snapshot.profiles, st.query_params.get("job"))
+    snapshot = shown.snapshot
+    found = profile_words.profiles_listed(snapshot.profiles, shown.link.job)
     if not found:
         st.html(
             '<div class="pl"><p class="muted">No job has a profile here: <code>paceline forecaster</code> makes them '

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from . import job, links, pipeline
+from ..suggestion_commands import SuggestionCommands
+from . import forecast, job, links, pipeline, suggestions
 from .frame import Source
 
 
@@ -21,16 +22,19 @@ class Entry(NamedTuple):
 
 PAGES = (
     Entry("Job", "job", job.show),
+    Entry("Forecast", "forecast", forecast.show),
     Entry("Pipeline health", "health", pipeline.show),
 )
 #: The page that an address without a path leads to.
 FIRST = "job"
 
 
-def run(source: Source) -> None:
-    """Draw the page that the address names."""
+def run(source: Source, commands: SuggestionCommands | None = None) -> None:
+    """Draw the page that the address names; ``commands`` are what may be asked for on it."""
+    advice = Entry("Suggestions", "suggestions", partial(suggestions.show, commands=commands))
+    entries = [*PAGES[:-1], advice, PAGES[-1]]
     pages = {
-        entry.path: st.Page(partial(entry.show, source), title=entry.title, url_path=entry.path) for entry in PAGES
+        entry.path: st.Page(partial(entry.show, source), title=entry.title, url_path=entry.path) for entry in entries
     }
     # Streamlit knows its first page by the empty path alone, and every page shall have its name in the address.
     home = st.Page(partial(_go_on, pages[FIRST]), title="Paceline", default=True, visibility="hidden")
