@@ -23,7 +23,7 @@ from paceline.supervised import SupervisedThread
 from paceline.topics import AUDIT, COMMAND
 
 from .suggestion_book import TARGET, SentCommand
-from .token_gate import TokenGate
+from .token_gate import TokenGate, Verdict
 
 #: A command that nobody has heard by then is void; commands on their way; those whose way is remembered.
 EXPIRES_S, MOST_WAITING, REMEMBERED = 60.0, 64, 500
@@ -36,14 +36,29 @@ LONGEST_REASON, LONGEST_NAME = 256, 200
 class SuggestionCommands:
     """Sends commands to the brokers of ``settings``, for visitors whom ``gate`` knows."""
 
-    def __init__(self, settings: BrokerSettings, gate: TokenGate, clock: Callable[[], float] = time.time) -> None:
-        self.gate = gate
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        gate: TokenGate,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._gate, self._monotonic = gate, monotonic
         self._settings, self._clock = settings, clock
         self._queue: queue.Queue[Command] = queue.Queue(MOST_WAITING)
         self._lock = threading.Lock()
         self._sent: OrderedDict[str, SentCommand] = OrderedDict()
         self._stop = threading.Event()
         self._thread = SupervisedThread("the page's sender of commands", self._run, self._stop)
+
+    @property
+    def allowed(self) -> bool:
+        """Whether anybody may ask at all: there is a token."""
+        return self._gate.opens
+
+    def unlock(self, given: str) -> Verdict:
+        """Whether who gave this may ask."""
+        return self._gate.judge(given, self._monotonic())
 
     def ask(self, suggestion: Suggestion, action: str, because: str, issuer: str) -> SentCommand:
         """Ask for ``action`` on ``suggestion``; it is on its way then, or has failed for there are too many."""

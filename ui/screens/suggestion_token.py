@@ -3,8 +3,6 @@
 Rule of this file: what was typed is compared and forgotten; the session keeps the name alone.
 """
 
-import time
-
 import streamlit as st
 
 from paceline.settings import UI_TOKEN
@@ -20,7 +18,7 @@ ISSUER, WRONG = "issuer", "token_wrong"
 
 def draw(commands: SuggestionCommands | None) -> str | None:
     """Say who may change something, or ask for the token; the name of who may, None of who may not."""
-    if commands is None or not commands.gate.opens:
+    if commands is None or not commands.allowed:
         _say(f"Read-only: accepting and dismissing need {UI_TOKEN.name} where this page is started.")
         return None
     issuer: str | None = st.session_state.get(ISSUER)
@@ -54,10 +52,11 @@ def _form(commands: SuggestionCommands) -> None:
 def _unlock(commands: SuggestionCommands, known: str | None) -> None:
     name = (known if known is not None else st.session_state.get("token_name") or "").strip()
     given = st.session_state.get("token_given") or ""
+    st.session_state["token_given"] = ""
     if not name or not given:
         st.session_state[WRONG] = "Both are needed: a name for the record, and the token."
         return
-    verdict = commands.gate.judge(given, time.monotonic())
+    verdict = commands.unlock(given)
     told = {"wrong": "This is not the token.", "too often": "Too many attempts. Wait a minute and try again."}
     st.session_state[WRONG] = told.get(verdict, "")
     if verdict == "right":
