@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--port", type=int, default=8501, help="port to listen on (default: 8501)")
     made.add_argument(
-        "--address", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; it has no login)"
+        "--address", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; see --require-login)"
     )
     made.add_argument(
         "--require-login",
