@@ -58,6 +58,12 @@ def main(argv: list[str]) -> int:
     further = settings.ALLOWED_HOSTS.read(os.environ)
     # The page reads the environment: Streamlit runs it as a script of its own.
     os.environ[settings.BROKERS.name] = BrokerSettings.from_environ(os.environ, chosen.brokers).address
+    if chosen.require_login:
+        if lacking := missing():
+            print(f"paceline: --require-login: {lacking}; docs/operations.md says what goes into it", file=sys.stderr)
+            return 2
+        os.environ[settings.UI_REQUIRE_LOGIN.name] = "1"
+    settings.UI_TOKEN.read(os.environ)  # What is wrong with it is said here, and not to each visitor.
     trouble = taken(chosen.address, chosen.port)
     if trouble:
         print(f"paceline: --port={chosen.port}: {trouble}; choose another with --port", file=sys.stderr)
@@ -67,12 +73,6 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError:
         print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
         return 2
-    lacking = missing() if chosen.require_login else ""
-    if lacking:
-        print(f"paceline: --require-login: {lacking}; docs/operations.md says what goes into it", file=sys.stderr)
-        return 2
-    os.environ[settings.UI_REQUIRE_LOGIN.name] = "1" if chosen.require_login else "0"
-    settings.UI_TOKEN.read(os.environ)  # What is wrong with it is said here, and not to each visitor.
     flags = {name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port, further).items()}
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # The page itself says what is wrong with the broker.
     print(f"paceline ui: http://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)

@@ -124,7 +124,7 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
     name = FIELDS.get(one.field) or one.field.replace("_", " ")[:40]
     figure.update_yaxes(title=safe(f"{name}, {unit}" if unit else name))
     figure.update_xaxes(title=safe(f"time, {zone}"), nticks=8)
-    if float(np.nanmin(one.fan)) >= 0.0:
+    if 0.0 <= float(np.nanmin(one.fan)) < 0.5 * drawn:
         figure.update_yaxes(rangemode="tozero")
 
 

@@ -65,20 +65,25 @@ class Stretch:
 
 def label(one: SeriesForecast) -> str:
     """A series as people name it: whose it is, and what is measured."""
-    field = FIELDS.get(one.field) or one.field.replace("_", " ")
-    parts = one.key.split("/")
+    if one.scope == "other":
+        return _short(one.key)
+    return f"{whose(one)}: {_short(FIELDS.get(one.field) or one.field.replace('_', ' '))}"
+
+
+def whose(one: SeriesForecast) -> str:
+    """Of which cluster, job, node or GPU a series is; "" of one that somebody made up."""
+    parts, event = one.key.split("/"), one.event
+    within = "/".join(parts[2:-1])
     match one.scope:
         case "cluster":
-            whose = f"cluster {parts[0]}"
+            return _short(f"cluster {parts[0]}")
         case "job":
-            whose = f"job {name_of(parts[0], one.event.job or '/'.join(parts[2:-1]))}"
+            return _short(f"job {name_of(parts[0], event.job or within)}")
         case "node":
-            whose = f"node {one.event.node or '/'.join(parts[2:-1])}"
+            return _short(f"node {event.node or within}")
         case "device":
-            whose = f"GPU {one.event.device or parts[-2]} of {one.event.node or parts[2]}"
-        case _:
-            return _short(one.key)
-    return f"{_short(whose)}: {_short(field)}"
+            return _short(f"GPU {event.device or parts[-2]} of {event.node or parts[2]}")
+    return ""
 
 
 def listed(forecasts: Iterable[SeriesForecast], words: str = "", job: str | None = None) -> list[SeriesForecast]:
@@ -89,7 +94,7 @@ def listed(forecasts: Iterable[SeriesForecast], words: str = "", job: str | None
         name = label(one)
         text = f"{one.key} {name}".casefold()
         if all(word in text for word in wanted) and (job is None or job_of(one) == job):
-            kept.append(((SCOPES.index(one.scope) if one.scope in SCOPES else len(SCOPES), name, one.key), one))
+            kept.append(((_place(one.scope, SCOPES), whose(one), _place(one.field, tuple(FIELDS)), one.key), one))
     return [one for _, one in sorted(kept, key=lambda item: item[0])]
 
 
@@ -204,6 +209,10 @@ def _sign(value: float) -> str:
     if abs(value) >= LARGE:
         return f"{value:.2e}"
     return digits(value) if value >= 0 else f"-{digits(-value)}"
+
+
+def _place(word: str, words: tuple[str, ...]) -> int:
+    return words.index(word) if word in words else len(words)
 
 
 def _short(name: str) -> str:

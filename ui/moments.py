@@ -59,5 +59,15 @@ def ahead(time_s: float, now_s: float) -> str:
 
 
 def length(span_s: float) -> str:
-    """A span as people say it: of more than two days in days."""
-    return f"{span_s / DAY_S:,.1f} days" if span_s >= 2 * DAY_S else seconds(round(span_s) if span_s >= 10 else span_s)
+    """A span as people say it: in days from two on, and without parts that are nothing.
+
+    >>> length(0.0124), length(60.0), length(900.0), length(312.0), length(7260.0), length(200_000.0)
+    ('12.4 ms', '60 s', '15 min', '5 min 12 s', '2 h 1 min', '2.3 days')
+    """
+    if span_s >= 2 * DAY_S:
+        return f"{span_s / DAY_S:,.1f} days"
+    if span_s < 10:
+        return seconds(span_s)
+    if span_s < 120:
+        return f"{span_s:.0f} s"
+    return seconds(round(span_s)).removesuffix(" 0 s").removesuffix(" 0 min")

@@ -24,7 +24,7 @@ FORECASTER = ("paceline forecaster", "start the forecaster; what it has learned 
 
 def show(source: Source) -> None:
     """Draw the whole page from ``source``."""
-    frame.show(source, _draw, "Forecast")
+    frame.show(source, _draw, "Forecast", ranged=False)
 
 
 def _draw(shown: Shown) -> None:

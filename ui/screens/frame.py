@@ -38,23 +38,26 @@ class Shown:
     palette: Palette
 
 
-def show(source: Source, draw: Callable[[Shown], None], title: str | None = None) -> None:
-    """Draw a page whose body is ``draw``; one without ``title`` is of the job in the address."""
+def show(source: Source, draw: Callable[[Shown], None], title: str | None = None, *, ranged: bool = True) -> None:
+    """Draw a page whose body is ``draw``; one without ``title`` is of the job in the address.
+
+    A page that is not ``ranged`` shows nothing that the time range chooses.
+    """
     st.html(style(palette(_appearance())))
     live = links.current()[0].live
-    st.fragment(_body, run_every=REFRESH_S if live else None)(source, draw, title, live)
+    st.fragment(_body, run_every=REFRESH_S if live else None)(source, draw, title, live, ranged)
 
 
-def _body(source: Source, draw: Callable[[Shown], None], title: str | None, live: bool) -> None:
+def _body(source: Source, draw: Callable[[Shown], None], title: str | None, live: bool, ranged: bool) -> None:
     link, problems = links.current()
     if link.live != live:
         st.rerun()  # Only a whole run of the script changes how often the fragment runs.
     shown = Shown(_taken(source, link), link, palette(_appearance()))
-    _bar(shown, title)
+    _bar(shown, title, ranged)
     with st.container():  # Always there: a notice that comes or goes moves nothing below it, and no open card closes.
         for problem in problems:
             summary.draw_notice(notices.wrong_link(problem))
-        said = notices.notice(shown.snapshot, link.job if title is None else None)
+        said = notices.notice(shown.snapshot, link.job if title is None else None, of_job=title is None)
         if said:
             summary.draw_notice(said)
     draw(shown)
@@ -77,14 +80,15 @@ def _taken(source: Source, link: Link) -> Snapshot:
     return held
 
 
-def _bar(shown: Shown, title: str | None) -> None:
+def _bar(shown: Shown, title: str | None, ranged: bool) -> None:
     """The title on the left, then the job where the page is of one, the time range and the switch."""
     left, picker, span, mode = st.columns([1.6, 1, 1.5, 0.75], vertical_alignment="bottom")
     with left:
         summary.draw_title(shown.snapshot, title)
     if title is None:
         _picker(picker, shown)
-    _range(span, shown.link)
+    if ranged:
+        _range(span, shown.link)
     st.session_state["mode"] = "Live" if shown.link.live else "Paused"
     mode.segmented_control("Refresh", ["Live", "Paused"], key="mode", required=True, on_change=_switch)
 

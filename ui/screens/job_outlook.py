@@ -22,7 +22,8 @@ def draw_free(snapshot: Snapshot, zone: tzinfo) -> None:
     free = [one for one in snapshot.forecasts.values() if one.scope == "cluster" and one.field == "free_gpus"]
     tiles = [_free(one, snapshot.now_s, zone) for one in sorted(free, key=lambda one: one.key)[:CLUSTERS]]
     if tiles:
-        st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
+        columns = "grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr))"
+        st.html(f'<div class="pl"><div class="pl-tiles" style="{columns}">{"".join(tiles)}</div></div>')
     if len(free) > CLUSTERS:
         st.caption(f"and {len(free) - CLUSTERS} more clusters: search for free GPUs")
 

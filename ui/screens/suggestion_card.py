@@ -10,7 +10,7 @@ from paceline.events import Evidence, Suggestion
 from .. import suggestion_words as words
 from ..suggestion_book import CLOSED
 from ..suggestion_commands import LONGEST_REASON, SuggestionCommands
-from ..theme import FAINT
+from ..theme import CAUTION, FAINT, FAST, GOOD, SLOW
 from ..wording import age, apart, evidence_name, quantity, safe
 from . import summary
 from .frame import Shown
@@ -19,6 +19,7 @@ from .frame import Shown
 ASKED = "asked"
 #: From which states a suggestion may be accepted, and dismissed.
 ACCEPT_FROM, DISMISS_FROM = ("new",), ("new", "accepted")
+SEVERITIES = {"critical": SLOW, "warning": CAUTION}
 
 
 def draw(
@@ -45,16 +46,20 @@ def _head(one: Suggestion, now_s: float) -> str:
     until = (
         f"valid for {age(one.expires_s, now_s).removesuffix(' ago')}" if one.expires_s > now_s else "its time is over"
     )
-    facts = [words.about(one), f"job {one.job}" if one.job else "", f"updated {age(now_s, one.updated_s)}"]
+    facts = [
+        words.about(one),
+        f"job {one.job}" if one.job and one.target != f"job:{one.job}" else "",
+        f"updated {age(now_s, one.updated_s)}",
+    ]
     facts += [until if one.state not in CLOSED else "", f"by {one.by}" if one.by else "", one.because]
     gains = " · ".join(words.gains(one.gain)) or "gain not known"
     risk = f"Risk {one.risk.replace('_', ' ')[:20]}" + (f": {one.risk_reason}" if one.risk_reason else "")
     basis = f'<p class="muted">{safe(one.gain.basis)}</p>' if one.gain.basis else ""
     return (
         f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(words.state_words(one.state))}</span>'
-        f'<span class="pl-badge" style="color:{FAINT}">{safe(one.severity[:20])}</span>'
+        f'<span class="pl-badge" style="color:{SEVERITIES.get(one.severity, FAINT)}">{safe(one.severity[:20])}</span>'
         f'<span class="muted">{safe(" · ".join(filter(None, facts)))}</span>'
-        f'<div class="pl-head">{safe(one.title)}</div><p><b>{safe(gains)}</b></p>{basis}'
+        f'<div class="pl-head">{safe(one.title)}</div><p style="color:{GOOD}"><b>{safe(gains)}</b></p>{basis}'
         f'<p>{safe(one.reason)}</p><p class="muted">{safe(risk)}</p></div>'
     )
 
@@ -95,7 +100,7 @@ def _row(item: Evidence, one: Suggestion, shown: Shown) -> str:
 def _link(shown: Shown, page: str, text: str, **changes: object) -> str:
     """A link that opens beside this page: what was unlocked or written here stays."""
     address = shown.link.changed(live=True, from_s=None, to_s=None).to(page, **changes)
-    return f'<a href="{safe(address)}" target="_blank" rel="noopener">{safe(text[:80])}</a>'
+    return f'<a style="color:{FAST}" href="{safe(address)}" target="_blank" rel="noopener">{safe(text[:80])}</a>'
 
 
 def _act(one: Suggestion, shown: Shown, commands: SuggestionCommands, issuer: str | None) -> None:

@@ -24,7 +24,7 @@ SILENT_S = 120.0
 
 def show(source: Source, commands: SuggestionCommands | None = None) -> None:
     """Draw the whole page; without ``commands`` nothing can be accepted or dismissed on it."""
-    frame.show(source, partial(_draw, commands=commands), "Suggestions")
+    frame.show(source, partial(_draw, commands=commands), "Suggestions", ranged=False)
 
 
 def _draw(shown: Shown, commands: SuggestionCommands | None) -> None:
