@@ -54,6 +54,7 @@ class ForecastResult:
     """The answer. ``values``: horizon x levels. Losses are mean pinball losses in the series' unit; None: untested.
 
     ``above_rest``: each step's probability to be above the level that the series often rests on; None: it does not.
+    ``naive``: the median of the naive forecast that the back-test compares with, a step; None: it cannot be made.
     """
 
     model: str
@@ -68,6 +69,7 @@ class ForecastResult:
     above_rest: Array | None
     weights: Mapping[str, float]
     notes: tuple[str, ...]
+    naive: Array | None = None
 
 
 class UnknownModelError(ValueError):
@@ -181,7 +183,9 @@ def _combined(question: Question, models: Registry, series: Series, levels: Arra
         shares = {name: (1.0 - share) * own + share * (name == naive) for name, own in ({naive: 0.0} | shares).items()}
         notes.append(f"the pool lost to {naive} in the back-test, which answers for {share:.0%}")
         chosen = naive if share == 1.0 else chosen
-    return _result(chosen, context, rest, values, test, made, loss, shares, notes)
+    answer = _result(chosen, context, rest, values, test, made, loss, shares, notes)
+    baseline = forecasts.get(naive)
+    return answer if baseline is None else replace(answer, naive=baseline[:, np.searchsorted(levels, 0.5)])
 
 
 def _single(question: Question, models: Registry, series: Series, levels: Array, notes: list[str]) -> ForecastResult:
@@ -239,8 +243,9 @@ def _in_units(result: ForecastResult, unit: float, skipped: int, columns: NDArra
     with np.errstate(over="ignore"):
         values = np.clip(result.values[skipped:, columns] * unit, -largest, largest)
         losses = [None if loss is None else _finite(loss * unit) for loss in (result.loss, result.naive_loss)]
+        naive = None if result.naive is None else np.clip(result.naive[skipped:] * unit, -largest, largest)
     above_rest = None if result.above_rest is None else result.above_rest[skipped:]
-    return replace(result, values=values, loss=losses[0], naive_loss=losses[1], above_rest=above_rest)
+    return replace(result, values=values, loss=losses[0], naive_loss=losses[1], above_rest=above_rest, naive=naive)
 
 
 def _finite(value: float) -> float:

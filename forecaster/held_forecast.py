@@ -10,7 +10,10 @@ from paceline.events import Backtest, Forecast
 from .forecast import ENSEMBLE, ForecastResult, Question
 from .memory import Held
 
-LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+#: Those of the intervals that hold 50, 80 and 95 %, and each tenth.
+LEVELS = (0.025, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.975)
+#: How many of the newest values go with a published forecast: what a picture of it shows.
+RECENT = 120
 #: How far ahead is published, in steps.
 HORIZON = 60
 #: Fewer measured samples than this are not worth a published forecast.
@@ -49,4 +52,7 @@ def event(held: Held, asked: Question, result: ForecastResult) -> Forecast:
             coverage_80_ratio=result.coverage,
         ),
         notes=list(result.notes),
+        recent_values=[float(value) if np.isfinite(value) else None for value in held.values[-RECENT:]],
+        naive_values=[] if result.naive is None else result.naive.tolist(),
+        maximum=subject.high,
     )

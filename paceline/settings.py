@@ -251,6 +251,22 @@ FORECASTER_TOKEN = Setting(
     secret=True,
 )
 
+UI_TOKEN = Setting(
+    "PACELINE_UI_TOKEN",
+    "",
+    text,
+    "any text",
+    "what a visitor of the page must know to accept or dismiss suggestions; without it the page is read-only",
+    secret=True,
+)
+UI_REQUIRE_LOGIN = Setting(
+    "PACELINE_UI_REQUIRE_LOGIN",
+    False,
+    switch,
+    "1 or 0",
+    "the page shows nothing before a login at the OpenID Connect provider of Streamlit's secrets file",
+)
+
 ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
     "PACELINE_ALLOWED_HOSTS",
     (),
@@ -289,6 +305,8 @@ _NAMED: tuple[Setting[object], ...] = (
     NO_COMMANDS,
     PROBE_BUDGET,
     FORECASTER_TOKEN,
+    UI_TOKEN,
+    UI_REQUIRE_LOGIN,
     ALLOWED_HOSTS,
     ADVICE,
     CURRENCY,

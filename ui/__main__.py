@@ -12,12 +12,14 @@ from pathlib import Path
 from paceline import hosts, settings
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
+from .login_secrets import missing
 from .theme import OPTIONS
 
 SCRIPT = Path(__file__).with_name("paceline_page.py")
 EXAMPLES = """examples:
   paceline ui                                   the broker of PACELINE_BROKERS, or 127.0.0.1:9092
   paceline ui --brokers kafka-1:9092 --port 80  another broker, another port
+  paceline ui --require-login                   only for who can log in at your OpenID Connect provider
   ssh -L 8501:127.0.0.1:8501 cluster-login      see a page that runs elsewhere: it listens on loopback only
 """
 
@@ -32,7 +34,13 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--port", type=int, default=8501, help="port to listen on (default: 8501)")
     made.add_argument(
-        "--address", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; it has no login)"
+        "--address", default="127.0.0.1", help="address to listen on (default: 127.0.0.1; see --require-login)"
+    )
+    made.add_argument(
+        "--require-login",
+        action="store_true",
+        default=settings.UI_REQUIRE_LOGIN.read(os.environ),
+        help="show nothing before a login by OpenID Connect, as .streamlit/secrets.toml says (docs/operations.md)",
     )
     add_brokers_option(made)
     return made
@@ -50,6 +58,12 @@ def main(argv: list[str]) -> int:
     further = settings.ALLOWED_HOSTS.read(os.environ)
     # The page reads the environment: Streamlit runs it as a script of its own.
     os.environ[settings.BROKERS.name] = BrokerSettings.from_environ(os.environ, chosen.brokers).address
+    if chosen.require_login:
+        if lacking := missing():
+            print(f"paceline: --require-login: {lacking}; docs/operations.md says what goes into it", file=sys.stderr)
+            return 2
+        os.environ[settings.UI_REQUIRE_LOGIN.name] = "1"
+    settings.UI_TOKEN.read(os.environ)  # What is wrong with it is said here, and not to each visitor.
     trouble = taken(chosen.address, chosen.port)
     if trouble:
         print(f"paceline: --port={chosen.port}: {trouble}; choose another with --port", file=sys.stderr)

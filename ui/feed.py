@@ -9,15 +9,17 @@ from typing import Any
 
 from paceline import events
 from paceline.sequences import Sequences
-from paceline.topics import COLLECTIVE, COLLECTIVE_V1, NODE, OPERATIONAL, TOPICS
+from paceline.topics import COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD, TOPICS
 
 from .findings_book import FindingsBook, ordered
+from .forecast_book import ForecastBook, ProfileBook
 from .job_buffer import JobBuffer
 from .snapshot import JobLine, JobView, NodeView, SenderLine, TopicLine, view_of
+from .suggestion_book import AnswerBook, SuggestionBook
 
 JOBS, NODES, DEAD_LETTERS, PRODUCERS, SENDERS = 64, 2_000, 50, 10_000, 4_000
 #: Topics that the page does not read, or shows elsewhere; and those it reads for producers of a release before.
-UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, NODE, *OPERATIONAL)}
+UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD)}
 SUPERSEDED = {topic.short for topic in TOPICS if topic.superseded}
 
 
@@ -55,6 +57,10 @@ class Feed:
     node_findings: FindingsBook = field(default_factory=FindingsBook)
     #: What collectors and sidecars say of themselves, by service, node and job.
     senders: dict[tuple[str, str, str], SenderLine] = field(default_factory=dict)
+    forecasts: ForecastBook = field(default_factory=ForecastBook)
+    profiles: ProfileBook = field(default_factory=ProfileBook)
+    suggestions: SuggestionBook = field(default_factory=SuggestionBook)
+    answers: AnswerBook = field(default_factory=AnswerBook)
 
     def update(self, short: str, event: Any, at_s: float) -> None:
         """Take ``event`` of topic ``short``, written at ``at_s`` by the broker's or producer's clock.
@@ -85,6 +91,8 @@ class Feed:
                 self._machine(event.node, at_s).host = event
             case events.DeadLetter():
                 self.dead_letters.append(event)
+            case _:
+                self._advice(event, at_s)
 
     def unusable(self, short: str, reason: str) -> None:
         """A message of topic ``short`` could not be used."""
@@ -148,6 +156,18 @@ class Feed:
         self.senders[who] = held if held is not None and held.as_of_s > at_s else line
         if len(self.senders) > SENDERS:
             del self.senders[next(iter(self.senders))]
+
+    def _advice(self, event: Any, at_s: float) -> None:
+        """What comes next, what to do, and what came of commands about it."""
+        match event:
+            case events.Forecast():
+                self.forecasts.upsert(event, at_s)
+            case events.JobProfile():
+                self.profiles.upsert(event, at_s)
+            case events.Suggestion():
+                self.suggestions.upsert(event)
+            case events.AuditEntry():
+                self.answers.take(event)
 
     def _job(self, event: Any, at_s: float) -> None:
         buffer = self._buffer(event.cluster, event.job, event.attempt)

@@ -10,9 +10,10 @@ import plotly.graph_objects as go
 
 from paceline.events import Finding
 
+from .figure_frame import framed, pickable
 from .ratios import slowest_first, thin
 from .step_ring import Floats, Ints
-from .theme import FAINT, GROUND, INK, LINE, MUTED, PANEL, PHASE_COLOURS, RATIO_SCALE, state_colour
+from .theme import PHASE_COLOURS, Palette, phase_colours
 from .wording import LONGEST_NAME, TIMES, cause, safe
 
 #: Rows a heatmap shows, and bars; of more ranks the slowest.
@@ -25,7 +26,9 @@ _OVERLAID = {
 }
 
 
-def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]], *, slow_first: bool) -> go.Figure:
+def heatmap(
+    steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]], palette: Palette, *, slow_first: bool
+) -> go.Figure:
     """Own time of each rank over the median rank's, step by step: ``ratio`` is ranks x steps."""
     order = slowest_first(ratio)
     shown = order[:ROWS] if slow_first else np.sort(order[:ROWS])
@@ -37,7 +40,7 @@ def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]],
             x=firsts + (width - 1) / 2,
             y=names,
             z=values.astype(np.float32),
-            colorscale=RATIO_SCALE,
+            colorscale=palette.ratio_scale,
             zmin=0.5,
             zmid=1.0,
             zmax=1.5,
@@ -45,28 +48,34 @@ def heatmap(steps: Ints, ratio: Floats, episodes: Sequence[tuple[Finding, ...]],
             hovertemplate="rank %{y}, "
             + span
             + f"<br><b>%{{z:.2f}}{TIMES}</b> the median rank's own time<extra></extra>",
-            colorbar=_colourbar(),
+            colorbar=_colourbar(palette),
         )
     )
-    _frame(figure, height=int(np.clip(100 + (44 if len(names) <= 6 else 23) * len(names), 200, 560)))
+    framed(figure, int(np.clip(100 + (44 if len(names) <= 6 else 23) * len(names), 200, 560)), palette)
     figure.update_xaxes(title="training step", range=_range(firsts, width))
     ticks = names if len(names) <= 32 else names[:: -(-len(names) // 24)]
     figure.update_yaxes(title="rank", type="category", autorange="reversed", tickvals=ticks, showgrid=False)
     if steps.size:
-        _mark(figure, episodes, {int(rank): row for row, rank in enumerate(shown)}, int(steps[0]), int(steps[-1]))
-    return figure
+        _mark(
+            figure,
+            episodes,
+            {int(rank): row for row, rank in enumerate(shown)},
+            (int(steps[0]), int(steps[-1])),
+            palette,
+        )
+    return pickable(figure, (firsts + (width - 1) / 2).tolist(), names)
 
 
-def phases(phase_s: dict[str, Floats]) -> go.Figure:
+def phases(phase_s: dict[str, Floats], palette: Palette) -> go.Figure:
     """Where each rank's step went: stacked seconds a step, waiting last."""
-    own_s = sum(np.nan_to_num(phase_s[name]) for name in PHASE_COLOURS if name != "communication")
+    own_s = sum(np.nan_to_num(phase_s[name]) for name in PHASE_COLOURS)
     order = np.argsort(-np.asarray(own_s), kind="stable")
     heard = [int(rank) for rank in order if np.isfinite(phase_s["step"][rank])][:BARS]
     shown = sorted(heard)
     largest = max((float(phase_s["step"][rank]) for rank in shown), default=0.0)
     scale, unit = (1.0, "s") if largest >= 2 else (1e3, "ms")
     figure = go.Figure()
-    for name, colour in PHASE_COLOURS.items():
+    for name, colour in phase_colours(palette).items():
         value = phase_s[name][shown] * scale
         if not np.nan_to_num(value).any():
             continue
@@ -81,7 +90,7 @@ def phases(phase_s: dict[str, Floats]) -> go.Figure:
             + f" {unit}"
             + "</b> a step in %{fullData.name}%{customdata}<extra></extra>",
         )
-    _frame(figure, height=int(np.clip(110 + 25 * len(shown), 220, 620)))
+    framed(figure, int(np.clip(110 + 25 * len(shown), 220, 620)), palette)
     figure.update_layout(barmode="stack", bargap=0.32, showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"})
     figure.update_xaxes(title=f"{unit} a step, mean of each rank's last steps", rangemode="tozero")
@@ -103,15 +112,19 @@ def _overlays(phase_s: dict[str, Floats], shown: list[int], scale: float, unit: 
 
 
 def _mark(
-    figure: go.Figure, episodes: Sequence[tuple[Finding, ...]], rows: dict[int, int], low: int, high: int
+    figure: go.Figure,
+    episodes: Sequence[tuple[Finding, ...]],
+    rows: dict[int, int],
+    steps: tuple[int, int],
+    palette: Palette,
 ) -> None:
     """A box around the accused ranks' steps, with the finding's state and cause beside it."""
     for episode in episodes:
         finding = episode[-1]
-        first, last = max(finding.first_step, low), min(finding.last_step, high)
+        first, last = max(finding.first_step, steps[0]), min(finding.last_step, steps[1])
         if first > last:
             continue
-        colour = state_colour(finding.state)
+        colour = palette.state(finding.state)
         for top, bottom in _stretches(sorted(rows[rank] for rank in finding.ranks if rank in rows)):
             figure.add_shape(
                 type="rect",
@@ -119,16 +132,16 @@ def _mark(
                 x1=last + 0.5,
                 y0=top - 0.5,
                 y1=bottom + 0.5,
-                line={"color": INK, "width": 1.5, "dash": "solid" if finding.state == "confirmed" else "dot"},
+                line={"color": palette.ink, "width": 1.5, "dash": "solid" if finding.state == "confirmed" else "dot"},
             )
             figure.add_annotation(
                 x=first,
                 y=top - 0.5,
                 text=safe(f"{finding.state[:LONGEST_NAME]}: {cause(finding)}"),
                 showarrow=False,
-                xanchor="left" if first < low + 0.7 * (high - low) else "right",
+                xanchor="left" if first < steps[0] + 0.7 * (steps[1] - steps[0]) else "right",
                 yanchor="bottom",
-                font={"size": 11, "color": GROUND},
+                font={"size": 11, "color": palette.ground},
                 bgcolor=colour,
                 borderpad=2,
             )
@@ -148,35 +161,12 @@ def _range(firsts: Ints, width: int) -> list[float] | None:
     return [float(firsts[0]) - 0.5, max(float(firsts[-1]) + width - 0.5, float(firsts[0]) + 19.5)]
 
 
-def _colourbar() -> dict[str, object]:
+def _colourbar(palette: Palette) -> dict[str, object]:
     return {
-        "title": {"text": "own time ÷<br>median rank's", "font": {"size": 11, "color": MUTED}},
+        "title": {"text": "own time ÷<br>median rank's", "font": {"size": 11, "color": palette.muted}},
         "tickvals": [0.5, 0.75, 1.0, 1.25, 1.5],
         "ticktext": [f"{words}{TIMES}" for words in ("≤ 0.5", "0.75", "1", "1.25", "≥ 1.5")],
-        "tickfont": {"size": 11, "color": MUTED},
+        "tickfont": {"size": 11, "color": palette.muted},
         "thickness": 10,
         "outlinewidth": 0,
     }
-
-
-def _frame(figure: go.Figure, height: int) -> None:
-    figure.update_layout(
-        height=height,
-        margin={"l": 52, "r": 8, "t": 26, "b": 46},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor=PANEL,
-        font={"family": "Source Sans, Source Sans Pro, sans-serif", "color": INK, "size": 12},
-        hoverlabel={"bgcolor": GROUND, "bordercolor": FAINT, "font": {"color": INK}},
-        uirevision="kept",
-    )
-    quiet = {
-        "ticks": "outside",
-        "ticklen": 4,
-        "tickcolor": GROUND,
-        "gridcolor": LINE,
-        "zeroline": False,
-        "tickfont": {"color": MUTED},
-        "title_font": {"color": MUTED, "size": 12},
-    }
-    figure.update_xaxes(**quiet)
-    figure.update_yaxes(**quiet)

@@ -29,8 +29,8 @@ class Notice:
     commands: tuple[tuple[str, str], ...] = ()
 
 
-def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
-    """What to tell above the picture, if anything."""
+def notice(snapshot: Snapshot, wanted: str | None, *, of_job: bool = True) -> Notice | None:
+    """What to tell above the picture, if anything; of a page that shows no job, nothing of the job's state."""
     connection, now_s = snapshot.connection, snapshot.now_s
     kept = " What came before is kept below." if snapshot.jobs else ""
     if connection.state == "failed":
@@ -53,13 +53,18 @@ def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
         )
     if wanted and wanted not in [line.name for line in snapshot.jobs]:
         return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
-    if snapshot.job is None:
+    if snapshot.job is None or not of_job:
         return None
     said = _of_job(snapshot.job, now_s)
     running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
     if said and snapshot.job.ended_s is not None and running:
         return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
     return said
+
+
+def wrong_link(problem: str) -> Notice:
+    """What to tell of a part of the address that cannot be."""
+    return Notice("wait", "A part of this link was left out", f"{problem}. The rest of it holds.")
 
 
 def _of_job(job: JobView, now_s: float) -> Notice | None:

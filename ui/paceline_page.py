@@ -1,6 +1,6 @@
 """The script that Streamlit runs.
 
-Rule of this file: it builds the one real reader and hands it to the screen. Streamlit puts this folder first on
+Rule of this file: it builds the one real reader and hands it to the pages. Streamlit puts this folder first on
 sys.path, so no module of it may be named like a library; it runs this file as ``__main__``: no relative imports here.
 The browser is sent nowhere but here: icon, fonts and scripts are this page's own.
 """
@@ -9,10 +9,13 @@ import os
 
 import streamlit as st
 
+from paceline import settings
 from paceline.kafka.settings import BrokerSettings
 from ui.reader import Reader
-from ui.screens import job
+from ui.screens import login, navigation
+from ui.suggestion_commands import SuggestionCommands
 from ui.theme import ICON
+from ui.token_gate import TokenGate
 
 
 @st.cache_resource(show_spinner=False)
@@ -23,5 +26,12 @@ def reader() -> Reader:
     return made
 
 
+@st.cache_resource(show_spinner=False)
+def commands() -> SuggestionCommands:
+    """The process's one sender of commands, and the gate before it."""
+    return SuggestionCommands(BrokerSettings.from_environ(os.environ), TokenGate(settings.UI_TOKEN.read(os.environ)))
+
+
 st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
-job.show(reader().snapshot)
+if not settings.UI_REQUIRE_LOGIN.read(os.environ) or login.admitted():
+    navigation.run(reader().snapshot, commands())

@@ -19,10 +19,19 @@ from .feed import Feed
 from .snapshot import Connection, Snapshot
 
 #: Messages of each partition to look back at the start: what a page has use for.
-DERIVED: Mapping[Topic, int] = {topics.JOB: 20_000, topics.WINDOW: 2_000, topics.FINDING: 5_000, topics.DEADLETTER: 50}
+DERIVED: Mapping[Topic, int] = {
+    topics.JOB: 20_000,
+    topics.WINDOW: 2_000,
+    topics.FINDING: 5_000,
+    topics.PROFILE: 2_000,
+    topics.FORECAST: 500,
+    topics.SUGGESTION: 5_000,
+    topics.AUDIT: 500,
+    topics.DEADLETTER: 50,
+}
 RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 50, topics.HOST: 50}
 #: Messages of a partition the page may lag behind before it jumps to the newest.
-LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000, topics.OP_V1: 5_000}
+LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000, topics.OP_V1: 5_000, topics.FORECAST: 5_000}
 
 
 class Reader:
@@ -52,7 +61,7 @@ class Reader:
         for thread in self._threads.values():
             thread.stop(10)
 
-    def snapshot(self, job: str | None) -> Snapshot:
+    def snapshot(self, job: str | None, rank: int | None = None) -> Snapshot:
         """What is known now; of the jobs in full only ``job``, or the first of the list where it is None or gone."""
         with self._lock:
             lines = self._feed.lines()
@@ -69,6 +78,10 @@ class Reader:
                 node_findings=self._feed.node_findings.episodes(),
                 senders=list(self._feed.senders.values()),
                 restarts=sum(thread.restarts for thread in self._threads.values()),
+                forecasts=self._feed.forecasts.all(),
+                profiles=self._feed.profiles.all(),
+                suggestions=self._feed.suggestions.all(),
+                answers=self._feed.answers.all(),
             )
 
     def _connection(self) -> Connection:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from paceline import events
 
 from .findings_book import Episode
+from .forecast_book import SeriesForecast
 from .job_buffer import LAYERS, PHASE_STEPS, STEPS, JobBuffer
 from .step_ring import Floats, Ints
 
@@ -126,6 +127,12 @@ class Snapshot:
     senders: list[SenderLine] = field(default_factory=list)
     #: How often a reading thread of the page was started again.
     restarts: int = 0
+    #: The newest of each series by its key, and of each job by (cluster, job).
+    forecasts: dict[str, SeriesForecast] = field(default_factory=dict)
+    profiles: dict[tuple[str, str], events.JobProfile] = field(default_factory=dict)
+    suggestions: tuple[events.Suggestion, ...] = ()
+    #: What came of commands about suggestions, by the command's id.
+    answers: dict[str, events.AuditEntry] = field(default_factory=dict)
 
 
 def name_of(cluster: str, job: str) -> str:

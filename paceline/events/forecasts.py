@@ -27,6 +27,9 @@ class Forecast(Event, frozen=True, kw_only=True):
     ``values`` has one row a step of the horizon and one number a level of ``levels``, ascending. Step ``i`` (from 1)
     is at ``time_s`` + i * ``interval_s``; ``time_s`` is the time of the newest value. ``unit`` is as in field names.
     ``busy_ratio`` is, a step, the probability of a value above the minimum, for series that often rest on it.
+    ``recent_values`` are the newest it was made from, every ``interval_s`` and the last at ``time_s``; None is a gap.
+    ``naive_values``, one a step, is what the seasonal naive forecast of the back-test says, or the plain one without a
+    season; none where it cannot be made. No value is above ``maximum``: 1 of a ratio, the size of a memory.
     """
 
     cluster: str
@@ -45,6 +48,9 @@ class Forecast(Event, frozen=True, kw_only=True):
     busy_ratio: list[Number] | None = None
     backtest: Backtest
     notes: list[str] = []
+    recent_values: list[Number | None] = []
+    naive_values: list[Number] = []
+    maximum: Number | None = None
 
 
 JobKind = Literal["training", "inference", "interactive", "data_prep", "batch_inference", "idle", "unknown"]

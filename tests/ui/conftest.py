@@ -1,11 +1,25 @@
+import contextlib
 import dataclasses
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import expect, sync_playwright
 
 from paceline import wire
+from paceline.kafka import embedded
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.snapshot import Connection, Snapshot
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+PATIENCE_MS = 120_000
 
 
 @pytest.fixture
@@ -61,7 +75,70 @@ def snapshot_of():
             missing=feed.missing,
             node_findings=feed.node_findings.episodes(),
             senders=list(feed.senders.values()),
+            forecasts=feed.forecasts.all(),
+            profiles=feed.profiles.all(),
+            suggestions=feed.suggestions.all(),
+            answers=feed.answers.all(),
         )
         return dataclasses.replace(made, **changed)
 
     return snapshot_of
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    if not CHROMIUM.exists():
+        pytest.skip("needs chromium: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as play, play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS) as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(chromium):
+    """A browser tab; errors of the page's own scripts fail the test, and so does a request to any other host."""
+    page = chromium.new_page(viewport={"width": 1280, "height": 1000})
+    page.set_default_timeout(PATIENCE_MS)
+    errors, asked = [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    yield page
+    page.close()
+    assert errors == []
+    assert [url for url in asked if urlsplit(url).hostname not in (None, "127.0.0.1")] == []
+
+
+@pytest.fixture
+def own_broker(free_port):
+    """A broker to stop: on a port that the kernel gives to no client meanwhile."""
+    with embedded.start(free_port()) as running:
+        yield running
+
+
+@pytest.fixture
+def serve(tmp_path, until, free_port):
+    """Starts `paceline ui`, on a free port where none is given, with further settings; its process and address."""
+    started = []
+
+    def serve(brokers, port=None, **environ):
+        port = port or free_port()
+        command = [sys.executable, "-m", "paceline", "ui", "--port", str(port), "--brokers", brokers]
+        log = (tmp_path / "ui.log").open("wb")
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environ})
+        started.append((process, log))
+
+        def listening():
+            assert process.poll() is None, (tmp_path / "ui.log").read_text()
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                return True
+            return False
+
+        until(listening)
+        return process, f"http://127.0.0.1:{port}"
+
+    yield serve
+    for process, log in started:
+        process.kill()
+        process.wait()
+        log.close()

@@ -1,124 +1,28 @@
 """The page in a real Chromium, over a real broker and a real `paceline ui` process.
 
-Rule of this file: while Streamlit draws the page anew, elements of the time before stay beside the new ones, marked as
-stale. So everything is looked for among what is ``current``, by its exact words or its role, and must be there once.
+Rule of this file: everything is looked for among what is ``current``, by its exact words or its role, and must be there
+once.
 """
 
-import contextlib
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
 from msgspec import structs
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from paceline import events, topics, wire
-from paceline.kafka import embedded
-from paceline.kafka.clients import producer
-from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics
+from paceline import events, topics
+from tests.ui.browsing import current, publish, shows, shows_a_heatmap
 from tests.ui.simulated_job import SimulatedJob
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
-PATIENCE_MS = 120_000
 #: The card of the simulated job's one finding, and what it says.
 CARD = ".st-key-finding-straggler-demo-0-2-60"
 VERDICT = "Straggler: rank 2, slow computation on the worker"
-CURRENT = "[data-testid=stElementContainer][data-stale=false]:not([data-retained])"
 
 pytestmark = [pytest.mark.browser, pytest.mark.bus]
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    if not CHROMIUM.exists():
-        pytest.skip("needs chromium: apt-get install chromium")
-    expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as play, play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS) as browser:
-        yield browser
-
-
-@pytest.fixture
-def tab(chromium):
-    """A browser tab; errors of the page's own scripts fail the test, and so does a request to any other host."""
-    page = chromium.new_page(viewport={"width": 1280, "height": 1000})
-    page.set_default_timeout(PATIENCE_MS)
-    errors, asked = [], []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda socket: asked.append(socket.url))
-    yield page
-    page.close()
-    assert errors == []
-    assert [url for url in asked if urlsplit(url).hostname not in (None, "127.0.0.1")] == []
-
-
-@pytest.fixture
-def own_broker(free_port):
-    """A broker to stop: on a port that the kernel gives to no client meanwhile."""
-    with embedded.start(free_port()) as running:
-        yield running
-
-
-@pytest.fixture
-def serve(tmp_path, until, free_port):
-    """Starts `paceline ui`, on a free port where none is given, and gives its process and address."""
-    started = []
-
-    def serve(brokers, port=None):
-        port = port or free_port()
-        command = [sys.executable, "-m", "paceline", "ui", "--port", str(port), "--brokers", brokers]
-        log = (tmp_path / "ui.log").open("wb")
-        process = subprocess.Popen(command, stdout=log, stderr=log)
-        started.append((process, log))
-
-        def listening():
-            assert process.poll() is None, (tmp_path / "ui.log").read_text()
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                return True
-            return False
-
-        until(listening)
-        return process, f"http://127.0.0.1:{port}"
-
-    yield serve
-    for process, log in started:
-        process.kill()
-        process.wait()
-        log.close()
-
-
-def current(tab, scope=""):
-    """Elements that are shown and not left over from before the page was drawn anew, all or those in ``scope``."""
-    return tab.locator(f"{scope} {CURRENT}").filter(visible=True)
-
-
-def shows(tab, words, scope=""):
-    """Wait until exactly one current element has these words, from the first to the last, or matches them."""
-    expect(current(tab, scope).get_by_text(words, exact=True)).to_have_count(1)
-
-
-def shows_a_heatmap(tab):
-    expect(current(tab).locator(".heatmaplayer image")).to_have_count(1)
-
-
-def publish(address, numbered):
-    settings = BrokerSettings(brokers=(address,))
-    ensure_topics(settings)
-    client = producer(settings, "test")
-    for topic, event in numbered:
-        key = wire.key_of(topic, event)
-        client.send(topic.name, wire.encode(event), key=key.encode() if key else None)
-    client.flush()
-    client.close()
 
 
 def full_page(tab, address, serve, simulated_job):

@@ -3,11 +3,12 @@ import numpy as np
 
 from ui import figures
 from ui.ratios import against_median, own_time
+from ui.theme import DARK
 
 
 def drawn(view, **options):
     ratio = against_median(own_time(view.step_s, view.waiting_s))
-    return figures.heatmap(view.steps, ratio, view.episodes, **{"slow_first": False, **options})
+    return figures.heatmap(view.steps, ratio, view.episodes, DARK, **{"slow_first": False, **options})
 
 
 def test_the_scale_is_centred_on_the_median_rank(played):
@@ -27,7 +28,7 @@ def test_a_finding_on_a_node_is_one_box_a_run_of_its_ranks(played):
     view = played.view("default", "demo")
     wide = [tuple(msgspec.structs.replace(one, ranks=[0, 1, 3]) for one in episode) for episode in view.episodes]
     ratio = against_median(own_time(view.step_s, view.waiting_s))
-    figure = figures.heatmap(view.steps, ratio, wide, slow_first=False)
+    figure = figures.heatmap(view.steps, ratio, wide, DARK, slow_first=False)
     assert [(box.y0, box.y1) for box in figure.layout.shapes] == [(-0.5, 1.5), (2.5, 3.5)]
     assert len(figure.layout.annotations) == 2
 
@@ -43,7 +44,7 @@ def test_a_picture_is_never_larger_than_a_browser_likes():
     """Thousands of ranks and steps become a bounded picture that still shows the slowest."""
     ratio = np.ones((1000, 4096), np.float32)
     ratio[777] = 3.0
-    trace = figures.heatmap(np.arange(4096), ratio, [], slow_first=False).data[0]
+    trace = figures.heatmap(np.arange(4096), ratio, [], DARK, slow_first=False).data[0]
     assert trace.z.shape[0] <= figures.ROWS
     assert trace.z.shape[1] <= 600
     assert "777" in trace.y
@@ -52,7 +53,7 @@ def test_a_picture_is_never_larger_than_a_browser_likes():
 def test_axes_say_what_they_measure(played):
     """Every axis has a title, the bars' with its unit."""
     view = played.view("default", "demo")
-    bars = figures.phases(view.phase_s)
+    bars = figures.phases(view.phase_s, DARK)
     assert drawn(view).layout.xaxis.title.text == "training step"
     assert bars.layout.xaxis.title.text.startswith("ms a step")
     assert bars.layout.yaxis.title.text == "rank"
@@ -60,10 +61,10 @@ def test_axes_say_what_they_measure(played):
 
 def test_waiting_is_the_last_part_of_a_bar(played):
     """Work first, then the waiting it leads to."""
-    assert figures.phases(played.view("default", "demo").phase_s).data[-1].name == "waiting for others"
+    assert figures.phases(played.view("default", "demo").phase_s, DARK).data[-1].name == "waiting for others"
 
 
 def test_phases_nobody_measured_have_no_bar(played):
     """Evaluation never ran: it is not in the picture."""
-    names = [bar.name for bar in figures.phases(played.view("default", "demo").phase_s).data]
+    names = [bar.name for bar in figures.phases(played.view("default", "demo").phase_s, DARK).data]
     assert "evaluation" not in names

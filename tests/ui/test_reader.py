@@ -15,13 +15,6 @@ pytestmark = pytest.mark.bus
 
 
 @pytest.fixture
-def own_broker(free_port):
-    """A broker to stop: on a port that the kernel gives to no client meanwhile."""
-    with embedded.start(free_port()) as running:
-        yield running
-
-
-@pytest.fixture
 def settings(own_broker):
     return BrokerSettings(brokers=(own_broker.address,))
 

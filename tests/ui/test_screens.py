@@ -21,7 +21,9 @@ def open_page(snapshot_of):
     """The job's screen over a feed; everything it wrote as one text."""
 
     def open_page(feed, query=None, **changed):
-        app = AppTest.from_function(script, args=(lambda job: snapshot_of(feed, **changed),), default_timeout=60)
+        app = AppTest.from_function(
+            script, args=(lambda job, rank=None: snapshot_of(feed, **changed),), default_timeout=60
+        )
         for name, value in (query or {}).items():
             app.query_params[name] = value
         app.run()

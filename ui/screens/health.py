@@ -22,6 +22,10 @@ WHAT = {
     "job": "who takes part, from paceline run",
     "device": "GPUs, from paceline collect",
     "host": "CPU and memory, from paceline collect",
+    "profile": "kinds of job, from paceline forecaster",
+    "forecast": "what comes next, from paceline forecaster",
+    "suggestion": "what to do, from paceline streams",
+    "audit": "what came of commands, from who was asked",
 }
 
 

@@ -1,0 +1,114 @@
+"""Suggestions and forecasts in a real Chromium, over a real broker and a real `paceline ui` process."""
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from paceline import topics, wire
+from paceline.events import AuditEntry
+from paceline.kafka.follow import BEGINNING, Follower
+from paceline.kafka.settings import BrokerSettings
+from tests.ui.browsing import current, publish, shows
+from tests.ui.forecasts import forecast, profile, suggestion
+
+pytestmark = [pytest.mark.browser, pytest.mark.bus]
+TOKEN = "correct horse battery staple"
+CARD = ".st-key-suggestion-cordon-gpu-02-1"
+#: What a suggestion may take from the topic to the eye.
+SEEN_MS = 5_000
+
+
+@pytest.fixture
+def commands(own_broker):
+    """Gives the commands that are on the topic."""
+    with Follower(BrokerSettings(brokers=(own_broker.address,)), {topics.COMMAND: BEGINNING}, "test") as follower:
+        held = []
+
+        def commands():
+            for _, records in follower.poll():
+                held.extend(wire.decode(topics.COMMAND, record.value) for record in records)
+            return held
+
+        yield commands
+
+
+def unlock(tab, token):
+    opener = tab.locator(".st-key-token summary").filter(visible=True)
+    given = tab.get_by_label("Token", exact=True)
+    if not given.is_visible():
+        opener.click()
+    tab.get_by_label("Your name, for the record").fill("ada")
+    given.fill(token)
+    tab.get_by_role("button", name="Unlock").click()
+
+
+def test_a_suggestion_is_accepted_by_who_knows_the_token(tab, own_broker, serve, commands, until):
+    """It appears by itself, a wrong token opens nothing, the right one sends a command, and its answer is shown."""
+    publish(own_broker.address, [])
+    _, url = serve(own_broker.address, PACELINE_UI_TOKEN=TOKEN)
+    tab.goto(f"{url}/suggestions")
+    shows(tab, "No streams worker is heard")
+    publish(own_broker.address, [(topics.SUGGESTION, suggestion(1, time.time()))])
+    title = current(tab, CARD).get_by_text("Cordon node gpu-02: its GPU 5 held back three jobs", exact=True)
+    expect(title).to_have_count(1, timeout=SEEN_MS)
+
+    unlock(tab, "guess")
+    expect(tab.get_by_text("This is not the token.")).to_be_visible()
+    expect(tab.get_by_role("button", name="Accept")).to_have_count(0)
+    unlock(tab, TOKEN)
+    shows(tab, "You accept and dismiss as ada.")
+
+    tab.locator(CARD).get_by_role("button", name="Accept").click()
+    because = tab.get_by_label("Because").filter(visible=True)
+    because.press_sequentially("it failed twice <b>", delay=250)  # Longer than a refresh takes: nothing typed is lost.
+    expect(because).to_have_value("it failed twice <b>")
+    because.press("Enter")
+    (sent,) = until(lambda: commands())
+    assert (sent.target, sent.action, sent.issuer) == ("suggestion:cordon-gpu-02-1", "accept", "ada")
+    assert (sent.arguments, sent.cluster) == ({"because": "it failed twice <b>"}, "default")
+    shows(tab, "sent, waiting for an answer …", CARD)
+    who = {"service": "streams", "node": "worker-1", "time_s": time.time(), "outcome": "accepted", "reason": "as asked"}
+    asked = {"command_id": sent.id, "cluster": sent.cluster, "target": sent.target, "action": sent.action}
+    accepted = suggestion(1, time.time(), revision=2, state="accepted", by="ada", because="it failed twice <b>")
+    answer = AuditEntry(**asked, **who, issuer=sent.issuer)
+    publish(own_broker.address, [(topics.AUDIT, answer), (topics.SUGGESTION, accepted)])
+    shows(tab, "accepted by streams on worker-1: as asked", CARD)
+    expect(current(tab, CARD).get_by_text(re.compile("by ada · it failed twice <b>"))).to_have_count(1)
+    expect(tab.locator(CARD).get_by_role("button", name="Accept")).to_have_count(0)
+
+
+def test_without_a_token_nothing_can_be_asked(tab, own_broker, serve):
+    """Read-only, and said so."""
+    publish(own_broker.address, [(topics.SUGGESTION, suggestion(1, time.time()))])
+    _, url = serve(own_broker.address)
+    tab.goto(f"{url}/suggestions")
+    shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
+    shows(tab, "Read-only: accepting and dismissing need PACELINE_UI_TOKEN where this page is started.")
+    expect(tab.get_by_role("button", name="Accept")).to_have_count(0)
+
+
+def test_a_forecast_appears_and_a_link_to_it_lasts(tab, own_broker, serve):
+    """The cluster first; another series goes into the address and is there after a reload; the table exports."""
+    now_s = time.time()
+    step = forecast("default/job/llm/step_s", now_s, unit="s", middle=0.1, swing=0.01, job="llm")
+    publish(own_broker.address, [(topics.FORECAST, forecast("default/cluster/free_gpus", now_s, maximum=16.0))])
+    publish(own_broker.address, [(topics.FORECAST, step), (topics.PROFILE, profile("llm", now_s))])
+    _, url = serve(own_broker.address)
+    tab.goto(f"{url}/forecast")
+    shows(tab, "GPUs free in cluster default")
+    heading = current(tab).get_by_role("heading", level=2)
+    expect(heading.filter(has_text="cluster default: free GPUs")).to_have_count(1)
+    expect(current(tab).get_by_text("every 20 min 0 s, confidence 93 %", exact=True)).to_have_count(1)
+    tab.goto(f"{url}/forecast?series=default/job/llm/step_s")
+    expect(heading.filter(has_text="job llm: step time")).to_have_count(1)
+    tab.reload()
+    expect(heading.filter(has_text="job llm: step time")).to_have_count(1)
+    with tab.expect_download() as download:
+        current(tab).get_by_role("button", name="CSV").first.click()
+    numbers = download.value.path().read_text()
+    assert numbers.splitlines()[0] == 'series,"time, UTC","step time, ms"'
+    assert "median," in numbers
+    tab.set_viewport_size({"width": 390, "height": 900})
+    tab.wait_for_function("document.querySelector('[data-testid=stMain]').scrollWidth <= 390")

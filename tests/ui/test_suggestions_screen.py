@@ -1,0 +1,267 @@
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from paceline import events, topics
+from paceline.kafka.settings import BrokerSettings
+from tests.ui.forecasts import suggestion
+from tests.ui.test_suggestion_book import entry
+from ui.feed import Feed
+from ui.suggestion_commands import SuggestionCommands
+from ui.token_gate import TokenGate
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+NOW_S = 1_000_000.0
+TOKEN = "correct horse battery staple"
+
+
+def script(source, commands):
+    from ui.screens import suggestions
+
+    suggestions.show(source, commands)
+
+
+class Held(SuggestionCommands):
+    """Keeps what is asked for instead of sending it."""
+
+    def __init__(self, token=TOKEN):
+        super().__init__(BrokerSettings(), TokenGate(token), lambda: NOW_S, lambda: 0.0)
+        self.asked = []
+
+    def ask(self, suggestion, action, because, issuer):
+        self.asked.append((suggestion.id, action, because, issuer))
+        self._thread.start = lambda: None
+        return super().ask(suggestion, action, because, issuer)
+
+
+@pytest.fixture
+def open_page(snapshot_of):
+    """The suggestions page over a feed."""
+
+    def open_page(feed, commands=None, query=None, **changed):
+        given = {"now_s": NOW_S, **changed}
+        source = lambda job, rank=None: snapshot_of(feed, **given)  # noqa: E731
+        app = AppTest.from_function(script, args=(source, commands), default_timeout=60)
+        for name, value in (query or {}).items():
+            app.query_params[name] = value
+        app.run()
+        assert not app.exception
+        return app
+
+    return open_page
+
+
+@pytest.fixture
+def heard(tell):
+    """A feed that has heard these suggestions."""
+
+    def heard(*said, at_s=NOW_S):
+        feed = Feed()
+        tell(feed, [(topics.SUGGESTION, one) for one in said], at_s)
+        return feed
+
+    return heard
+
+
+def text_of(app):
+    return " ".join(element.proto.body for element in app.get("html"))
+
+
+def unlocked(app, name="ada", token=TOKEN):
+    app.text_input(key="token_name").set_value(name)
+    app.text_input(key="token_given").set_value(token)
+    button_of(app, "Unlock").click()
+    app.run()
+    return app
+
+
+def button_of(app, label):
+    return next(one for one in app.button if one.label == label)
+
+
+def test_a_card_has_gain_evidence_steps_and_the_command(heard, open_page):
+    """Everything that a reader decides on; evidence leads to the picture."""
+    app = open_page(heard(suggestion(1, NOW_S)))
+    shown = text_of(app)
+    wanted = [
+        "Cordon node gpu-02",
+        "+84.0 GPU-hours a day (61.0 to 103)",
+        "+44 % throughput (32 % to 51 %)",
+        "210 EUR a day",
+        "Risk medium: 15 jobs lose 8 GPUs",
+        "94.0 ms",
+        "47.7 ms",
+        'href="rank?job=llm-7b-pretrain&amp;rank=5"',
+        'href="fleet?node=gpu-02"',
+        "Drain the node",
+        "straggler-llm-7b-pretrain-0-5-300",
+    ]
+    assert [words for words in wanted if words not in shown] == []
+    assert app.code[0].value.startswith("scontrol update nodename=gpu-02")
+
+
+def test_the_largest_gain_comes_first_and_what_is_over_last(heard, open_page):
+    """By GPU-hours a day; closed ones are not shown unless somebody asks."""
+    small = suggestion(1, NOW_S, title="Small", gain=events.Gain(gpu_hours_per_day=1.0))
+    unknown = suggestion(2, NOW_S, title="Unknown", gain=events.Gain())
+    over = suggestion(3, NOW_S, title="Over", state="withdrawn")
+    shown = text_of(app := open_page(heard(small, unknown, over, suggestion(4, NOW_S, title="Large"))))
+    assert shown.index("Large") < shown.index("Small") < shown.index("Unknown")
+    assert "Over" not in shown
+    assert "gain not known" in shown
+    app.session_state["suggestion_states"] = ["withdrawn"]
+    app.run()
+    shown = text_of(app)
+    assert "Over" in shown
+    assert "Large" not in shown
+
+
+STATES = ("new", "accepted", "dismissed", "applied", "verified", "did_not_help", "expired", "withdrawn", "rethought")
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_has_its_card(state, heard, open_page):
+    """A state of a newer version, too: told in its own word."""
+    app = open_page(heard(suggestion(1, NOW_S, state=state)), query={"suggestion": "cordon-gpu-02-1"})
+    assert f">{state.replace('_', ' ')}</span>" in text_of(app)
+
+
+def test_what_was_measured_is_before_and_after(heard, open_page):
+    """The effect of what was applied, with its change."""
+    effect = events.Effect(name="step_s", unit="s", before=0.101, after=0.056, before_s=600.0, after_s=600.0)
+    shown = text_of(open_page(heard(suggestion(1, NOW_S, state="verified", effect=effect, by="ada"))))
+    assert "step: 101 ms before, 56.0 ms after (-45 %)" in shown
+    assert "by ada" in shown
+
+
+def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
+    """A healthy cluster: how many jobs and GPUs; without a worker: that nobody looks."""
+    assert "Nothing to suggest: 1 job and 4 GPUs looked at" in text_of(open_page(played, now_s=1001.0))
+    shown = text_of(open_page(played, now_s=9_000.0))
+    assert "No streams worker is heard" in shown
+    assert "paceline streams" in shown
+    assert "No streams worker is heard" in text_of(open_page(Feed()))
+
+
+@pytest.mark.parametrize("commands", [None, ""])
+def test_without_a_token_the_page_is_read_only_and_says_so(commands, heard, open_page):
+    """No button, and the name of the setting."""
+    app = open_page(heard(suggestion(1, NOW_S)), None if commands is None else Held(token=""))
+    assert "Read-only: accepting and dismissing need PACELINE_UI_TOKEN" in text_of(app)
+    assert [one.label for one in app.button] == []
+    assert not app.text_input
+
+
+def test_a_wrong_token_opens_nothing_and_is_forgotten(heard, open_page):
+    """What was typed is not kept; without a name nobody is asked."""
+    commands = Held()
+    app = unlocked(open_page(heard(suggestion(1, NOW_S)), commands), token="guess")
+    assert "This is not the token." in [one.value for one in app.error]
+    assert "Accept" not in [one.label for one in app.button]
+    assert app.text_input(key="token_given").value == ""
+    unlocked(app, name=" ")
+    assert "Both are needed" in app.error[0].value
+
+
+def test_too_many_attempts_are_refused_even_when_right(heard, open_page):
+    """Of all sessions together."""
+    commands = Held()
+    feed = heard(suggestion(1, NOW_S))
+    for _ in range(5):
+        unlocked(open_page(feed, commands), token="guess")
+    app = unlocked(open_page(feed, commands))
+    assert "Too many attempts" in app.error[0].value
+
+
+def test_the_right_token_is_asked_once_and_a_reason_each_time(heard, open_page):
+    """Accepting sends who and why; without a why nothing is sent."""
+    commands = Held()
+    app = unlocked(open_page(heard(suggestion(1, NOW_S)), commands))
+    assert "You accept and dismiss as ada." in text_of(app)
+    assert "token_given" not in [one.key for one in app.text_input]
+    accept = next(one for one in app.button if one.label == "Accept" and one.form_id)
+    accept.click().run()
+    assert commands.asked == []
+    app.text_input(key="because-accept-cordon-gpu-02-1").set_value("it failed twice")
+    next(one for one in app.button if one.label == "Accept" and one.form_id).click()
+    app.run()
+    assert commands.asked == [("cordon-gpu-02-1", "accept", "it failed twice", "ada")]
+    assert "sending" in text_of(app)
+    button_of(app, "Lock").click().run()
+    assert app.text_input(key="token_given")
+
+
+ANSWERS = {
+    "accepted": "accepted by streams on worker-1: it is accepted now",
+    "refused": "refused by streams on worker-1: it is accepted now",
+    None: "nobody answered within 10 s",
+}
+
+
+@pytest.mark.parametrize("outcome", ANSWERS)
+def test_what_came_of_it_is_told(outcome, heard, open_page, tell, snapshot_of):
+    """The answer with its reason, or that there is none."""
+    commands, feed, clock = Held(), heard(suggestion(1, NOW_S)), {"now_s": NOW_S}
+    source = lambda job, rank=None: snapshot_of(feed, **clock)  # noqa: E731
+    app = AppTest.from_function(script, args=(source, commands), default_timeout=60).run()
+    unlocked(app)
+    app.text_input(key="because-dismiss-cordon-gpu-02-1").set_value("not now")
+    next(one for one in app.button if one.label == "Dismiss" and one.form_id).click()
+    app.run()
+    (sent,) = commands._sent.values()
+    assert sent.command.arguments == {"because": "not now"}
+    if outcome is not None:
+        tell(feed, [(topics.AUDIT, entry(sent.command.id, outcome, reason="it is accepted now"))], NOW_S)
+    clock["now_s"] = NOW_S + 11.0
+    app.run()
+    assert ANSWERS[outcome] in text_of(app)
+
+
+def test_hostile_texts_stay_text(heard, open_page):
+    """Whatever stands in any field of a suggestion, no markup comes of it, in HTML or Markdown."""
+    evil = "<img src=x onerror=alert(1)> **b** [a](http://evil.example) `c` $$x$$ :material/home: <script>"
+    said = suggestion(
+        1,
+        NOW_S,
+        **dict.fromkeys(("cluster", "target", "job", "title", "reason", "risk", "risk_reason", "by", "because"), evil),
+        id=evil[:64],
+        action=evil,
+        state=evil,
+        severity=evil,
+        nodes=[evil],
+        devices=[evil],
+        findings=[evil],
+        steps=[evil],
+        apply=[evil],
+        manifest=evil,
+        evidence=[events.Evidence(name=evil, value=1e30, unit=evil, peers=-1e30, rule=evil, rank=3)],
+        gain=events.Gain(gpu_hours_per_day=-1e30, throughput_ratio=1e30, money_per_day=1e30, currency=evil, basis=evil),
+        effect=events.Effect(name=evil, unit=evil, before=1e-30, after=1e30, before_s=0.0, after_s=0.0),
+        created_s=0.0,
+        updated_s=9e10,
+        expires_s=0.0,
+    )
+    app = unlocked(open_page(heard(said), Held()), name=evil)
+    shown = text_of(app)
+    assert "<img" not in shown
+    assert "<script" not in shown
+    labels = [one.label for one in (*app.button, *app.expander, *app.text_input)]
+    assert not any("img" in label or "evil" in label for label in labels)
+    assert not app.markdown
+
+
+def test_clocks_hours_off_break_nothing(heard, open_page):
+    """A suggestion of tomorrow, and one whose time is over."""
+    tomorrow = suggestion(1, NOW_S + 86_400.0)
+    over = suggestion(2, NOW_S, expires_s=NOW_S - 60.0)
+    shown = text_of(open_page(heard(tomorrow, over)))
+    assert "updated just now" in shown
+    assert "its time is over" in shown
+
+
+def test_a_link_to_a_suggestion_shows_it_first(heard, open_page):
+    """Whatever its state; one that is not known is told."""
+    feed = heard(suggestion(1, NOW_S, state="withdrawn", title="Old"), suggestion(2, NOW_S, title="Recent"))
+    shown = text_of(open_page(feed, query={"suggestion": "cordon-gpu-02-1"}))
+    assert shown.index("Old") < shown.index("Recent")
+    shown = text_of(open_page(feed, query={"suggestion": "<b>x</b>"}))
+    assert "No suggestion &lt;b&gt;x&lt;/b&gt; is known" in shown

@@ -1,0 +1,103 @@
+"""What all pictures have in common: the frame around them, the overlay that makes them pickable, and their numbers.
+
+Rule of this file: pure.
+"""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from .theme import Palette
+
+#: Points of the overlay: as many as a box of a few pixels is sure to meet.
+_ACROSS, _DOWN = 200, 12
+
+
+def framed(figure: go.Figure, height: int, palette: Palette) -> go.Figure:
+    """``figure`` with the page's colours and margins, ``height`` pixels high."""
+    figure.update_layout(
+        height=height,
+        margin={"l": 52, "r": 8, "t": 26, "b": 46},
+        paper_bgcolor=palette.ground,
+        plot_bgcolor=palette.panel,
+        font={"family": "Source Sans, Source Sans Pro, sans-serif", "color": palette.ink, "size": 12},
+        hoverlabel={"bgcolor": palette.ground, "bordercolor": palette.faint, "font": {"color": palette.ink}},
+        uirevision="kept",
+        dragmode=False,
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": palette.faint, "activecolor": palette.ink},
+    )
+    quiet = {
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": palette.ground,
+        "gridcolor": palette.line,
+        "zeroline": False,
+        "tickfont": {"color": palette.muted},
+        "title_font": {"color": palette.muted, "size": 12},
+    }
+    figure.update_xaxes(**quiet)
+    figure.update_yaxes(**quiet)
+    return figure
+
+
+def pickable(figure: go.Figure, x: Sequence[Any], y: Sequence[Any]) -> go.Figure:
+    """``figure`` in which a box can be drawn: plotly selects points alone, so invisible ones lie on ``x`` and ``y``."""
+    if len(x) and len(y):
+        across = [x[at] for at in np.unique(np.linspace(0, len(x) - 1, _ACROSS).astype(int))]
+        down = [y[at] for at in np.unique(np.linspace(0, len(y) - 1, _DOWN).astype(int))]
+        figure.add_scatter(
+            x=across * len(down),
+            y=[row for row in down for _ in across],
+            mode="markers",
+            marker={"opacity": 0, "size": 3},
+            hoverinfo="skip",
+            showlegend=False,
+            name="",
+        )
+        figure.update_layout(dragmode="select", selectdirection="h")
+    return figure
+
+
+def as_csv(figure: go.Figure) -> bytes:
+    """The numbers of ``figure``: a line a point with series, x, y and, of a heatmap, z; the axes' titles on top.
+
+    Text that a spreadsheet would take for a formula is quoted with an apostrophe: names come from other people's jobs.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    titles = [axis.title.text or name for name, axis in (("x", figure.layout.xaxis), ("y", figure.layout.yaxis))]
+    value = next((trace.colorbar.title.text for trace in figure.data if trace.type == "heatmap"), None)
+    writer.writerow(["series", *map(_plain, titles), *([_plain(value or "z")] if value is not None else [])])
+    for trace in figure.data:
+        if trace.type == "heatmap":
+            writer.writerows(_cells(trace))
+        elif trace.name:
+            writer.writerows([_plain(trace.name), _plain(x), _plain(y)] for x, y in zip(trace.x, trace.y, strict=True))
+    return out.getvalue().encode()
+
+
+def _cells(trace: go.Heatmap) -> Iterator[list[Any]]:
+    values = np.asarray(trace.z, np.float64)
+    for row, name in enumerate(trace.y):
+        for column, at in enumerate(trace.x):
+            if values[row, column] == values[row, column]:
+                yield [_plain(trace.name or ""), _plain(at), _plain(name), f"{values[row, column]:.6g}"]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        text = value.replace("<br>", " ")
+        return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _number(text) else text
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

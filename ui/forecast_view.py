@@ -1,0 +1,219 @@
+"""What a forecast says, in words and few numbers: its name, how far it is trusted, when something is reached.
+
+Rule of this file: pure. Numbers come from other processes: whatever is too large, missing or not a number has a word.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from .forecast_book import SCOPES, SeriesForecast
+from .moments import length
+from .snapshot import name_of
+from .wording import LONGEST_NAME, NONE, digits, ratio
+
+Tone = Literal["good", "wait", "lost", "ended"]
+#: What the forecaster's fields measure; others are named as they are.
+FIELDS = {
+    "free_gpus": "free GPUs",
+    "gpu_busy_ratio": "GPUs busy",
+    "gpu_power_w": "GPU power",
+    "sm_active_ratio": "SMs active",
+    "utilization_ratio": "GPU utilization",
+    "fb_used_bytes": "GPU memory used",
+    "memory_used_bytes": "memory used",
+    "power_w": "power",
+    "temperature_celsius": "temperature",
+    "cpu_ratio": "CPU busy",
+    "disk_read_bytes_per_s": "disk reads",
+    "network_rx_bytes_per_s": "network in",
+    "step_s": "step time",
+    "steps_per_s": "steps a second",
+    "wait_ratio": "waiting for other ranks",
+}
+#: What a forecaster calls the forecasts that its back-test compares with.
+NAIVE = ("naive", "seasonal_naive")
+#: A loss within this share of another is no difference.
+TIE = 0.01
+#: The least stretch of free GPUs that is worth naming, as a share of what the forecast sees, and its longest.
+STRETCH_SHARE, STRETCH_S = 0.25, 3600.0
+#: Numbers beyond are told by their power of ten.
+LARGE = 1e6
+
+
+@dataclass(frozen=True)
+class Badge:
+    """How far a forecast is trusted: two words and a sentence."""
+
+    tone: Tone
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The best stretch of a forecast: mean median, and mean 10 % and 90 % levels where there are some."""
+
+    start_s: float
+    end_s: float
+    median: float
+    low: float | None
+    high: float | None
+
+
+def label(one: SeriesForecast) -> str:
+    """A series as people name it: whose it is, and what is measured."""
+    if one.scope == "other":
+        return _short(one.key)
+    return f"{whose(one)}: {_short(FIELDS.get(one.field) or one.field.replace('_', ' '))}"
+
+
+def whose(one: SeriesForecast) -> str:
+    """Of which cluster, job, node or GPU a series is; "" of one that somebody made up."""
+    parts, event = one.key.split("/"), one.event
+    within = "/".join(parts[2:-1])
+    match one.scope:
+        case "cluster":
+            return _short(f"cluster {parts[0]}")
+        case "job":
+            return _short(f"job {name_of(parts[0], event.job or within)}")
+        case "node":
+            return _short(f"node {event.node or within}")
+        case "device":
+            return _short(f"GPU {event.device or parts[-2]} of {event.node or parts[2]}")
+    return ""
+
+
+def listed(forecasts: Iterable[SeriesForecast], words: str = "", job: str | None = None) -> list[SeriesForecast]:
+    """Those whose key or name has all ``words``, the whole before its parts; of ``job`` alone where it is named."""
+    wanted = words.casefold().split()
+    kept = []
+    for one in forecasts:
+        name = label(one)
+        text = f"{one.key} {name}".casefold()
+        if all(word in text for word in wanted) and (job is None or job_of(one) == job):
+            kept.append(((_place(one.scope, SCOPES), whose(one), _place(one.field, tuple(FIELDS)), one.key), one))
+    return [one for _, one in sorted(kept, key=lambda item: item[0])]
+
+
+def job_of(one: SeriesForecast) -> str | None:
+    """The job that a series belongs to, as the page names jobs."""
+    return name_of(one.event.cluster, one.event.job) if one.event.job else None
+
+
+def scale_of(one: SeriesForecast) -> tuple[float, str]:
+    """What its numbers are divided by for a person to read, and the unit then."""
+    unit, largest = one.event.unit, float(np.nanmax(np.abs(one.fan)))
+    if unit.startswith("ratio"):
+        return 0.01, "%"
+    if unit in ("bytes", "bytes/s"):
+        for power, name in ((40, "TiB"), (30, "GiB"), (20, "MiB")):
+            if largest >= 2.0**power:
+                return 2.0**power, name + unit.removeprefix("bytes")
+    if unit == "s" and largest < 2.0:
+        return 1e-3, "ms"
+    if unit == "W" and largest >= 1e4:
+        return 1e3, "kW"
+    return 1.0, unit[:20]
+
+
+def amount(one: SeriesForecast, value: float | None) -> str:
+    """A value of the series with its unit."""
+    if value is None or value != value:
+        return NONE
+    scale, unit = scale_of(one)
+    shown = value / scale
+    if unit == "%":
+        return f"{shown:.0f} %"
+    if unit == "GPUs":
+        return f"{shown:,.0f} GPUs" if abs(shown) < LARGE else f"{shown:.2g} GPUs"
+    return f"{_sign(shown)} {unit}".strip()
+
+
+def badge(one: SeriesForecast) -> Badge:
+    """How the forecast did against the naive one at earlier moments; that it was withheld, told plainly."""
+    test = one.event.backtest
+    naive_name = "the same moment a season before" if one.event.season_s else "the last value"
+    if test.loss is None or test.naive_loss is None:
+        return Badge(
+            "wait", "not back-tested", "The history is too short to try it at earlier moments: trust it little."
+        )
+    tried = f"Back-test at {test.moments} earlier moment{'s'[: test.moments - 1]}, {test.steps} steps ahead"
+    losses = f"loss {_sign(test.loss)} against {_sign(test.naive_loss)} of the naive forecast ({naive_name})"
+    if test.coverage_80_ratio is not None:
+        losses += f"; the 80 % interval held {ratio(test.coverage_80_ratio)}"
+    told = f"{tried}: {losses}."
+    if test.loss > test.naive_loss * (1.0 + TIE):
+        return Badge("lost", "worse than naive", f"Do not rely on it. {told}")
+    if one.event.model in NAIVE and any("lost to" in note for note in one.event.notes):
+        words = "The models lost to the naive forecast in the back-test, so what is drawn is the naive forecast itself."
+        return Badge("lost", "worse than naive: withheld", f"{words} {told}")
+    if any("lost to" in note for note in one.event.notes):
+        return Badge("wait", "partly naive", f"The models lost to the naive forecast, so it is mixed in. {told}")
+    gain = 1.0 - test.loss / test.naive_loss if test.naive_loss > 0 else 0.0
+    if gain <= TIE:
+        return Badge("wait", "as good as naive", told)
+    return Badge("good", f"{ratio(gain)} better than naive", told)
+
+
+def best_stretch(one: SeriesForecast) -> Stretch | None:
+    """When most is free: the stretch with the highest median, an hour long, or a quarter of a shorter forecast."""
+    median = one.level(0.5)
+    if median is None or not np.isfinite(median).all():
+        return None
+    steps = len(median)
+    wanted = min(STRETCH_S, max(1.0, steps * STRETCH_SHARE) * one.event.interval_s)
+    width = min(steps, max(1, round(wanted / one.event.interval_s)))
+    means = np.convolve(median, np.full(width, 1.0 / width), mode="valid")
+    first = int(np.argmax(means >= means.max() - 1e-9))
+    span = slice(first, first + width)
+    low, high = (None if (level := one.level(at)) is None else float(level[span].mean()) for at in (0.1, 0.9))
+    start_s = one.event.time_s + one.event.interval_s * first
+    return Stretch(start_s, start_s + width * one.event.interval_s, float(means[first]), low, high)
+
+
+def reaches(one: SeriesForecast, limit: float) -> tuple[float | None, float | None]:
+    """When the series is at ``limit``: Unix times at which one future in ten is, and at which half of them are."""
+    first: list[float | None] = []
+    for at in (0.9, 0.5):
+        level = one.level(at)
+        places = np.flatnonzero(level >= limit) if level is not None else np.array([], np.int64)
+        first.append(float(one.times_s[places[0]]) if places.size else None)
+    return first[0], first[1]
+
+
+def filling(forecasts: Iterable[SeriesForecast]) -> list[tuple[SeriesForecast, float | None, float | None]]:
+    """Memories that may be full within their forecast, the soonest first: the series and ``reaches``."""
+    found = []
+    for one in forecasts:
+        if one.field.endswith("_used_bytes") and one.event.maximum:
+            early_s, half_s = reaches(one, one.event.maximum * (1.0 - 1e-6))
+            if early_s is not None:
+                found.append((one, early_s, half_s))
+    return sorted(found, key=lambda item: (item[2] or np.inf, item[1] or np.inf))
+
+
+def staleness(one: SeriesForecast, now_s: float) -> str:
+    """What is odd about the forecast's times: that it is old, or made by a clock that is ahead; "" where nothing is."""
+    behind = now_s - one.event.time_s
+    if behind < -300.0:
+        return f"Its newest value is {length(-behind)} ahead of this page's clock: clocks are apart."
+    if behind > max(300.0, 5.0 * one.event.interval_s):
+        return f"Its newest value is {length(behind)} old: the forecaster, or what measures this, is behind or gone."
+    return ""
+
+
+def _sign(value: float) -> str:
+    if abs(value) >= LARGE:
+        return f"{value:.2e}"
+    return digits(value) if value >= 0 else f"-{digits(-value)}"
+
+
+def _place(word: str, words: tuple[str, ...]) -> int:
+    return words.index(word) if word in words else len(words)
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 2 * LONGEST_NAME else name[: 2 * LONGEST_NAME] + "…"

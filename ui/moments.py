@@ -1,0 +1,73 @@
+"""Moments in words: the time of day where the reader is, and how far off it is.
+
+Rule of this file: pure. The reader's time zone is an argument; clocks that are hours apart, and times that no calendar
+has, are told as they are.
+"""
+
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from .wording import seconds
+
+DAY_S = 86_400.0
+#: No calendar goes further.
+LATEST_S = 250_000_000_000.0
+
+
+def zone_of(name: str | None) -> tzinfo:
+    """The time zone called ``name``, as browsers tell theirs; UTC where it is none that is known here."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (KeyError, ValueError, OSError):
+        return UTC
+
+
+def local(time_s: float, zone: tzinfo) -> datetime | None:
+    """``time_s`` as it stands on a clock in ``zone``, without a zone of its own; None of a time that is none.
+
+    >>> local(0.0, UTC)
+    datetime.datetime(1970, 1, 1, 0, 0)
+    """
+    if not 0.0 <= time_s <= LATEST_S:
+        return None
+    return datetime.fromtimestamp(time_s, zone).replace(tzinfo=None)
+
+
+def clock(time_s: float | None, now_s: float, zone: tzinfo) -> str:
+    """The time of day, with the date where it is another day than now.
+
+    >>> clock(90_000.0, 86_400.0, UTC), clock(200_000.0, 86_400.0, UTC), clock(None, 0.0, UTC)
+    ('01:00', '3 Jan 07:33', 'unknown')
+    """
+    there = None if time_s is None else local(time_s, zone)
+    if there is None:
+        return "unknown"
+    here = local(now_s, zone)
+    hours = f"{there:%H:%M}"
+    if here is not None and there.date() == here.date():
+        return hours
+    year = "" if here is not None and there.year == here.year else f" {there.year}"
+    return f"{there.day} {there:%b}{year} {hours}"
+
+
+def ahead(time_s: float, now_s: float) -> str:
+    """How far ``time_s`` is from now: in 12 min 4 s, 3 h 5 min ago."""
+    apart = time_s - now_s
+    if abs(apart) < 1.5:
+        return "now"
+    return f"in {length(apart)}" if apart > 0 else f"{length(-apart)} ago"
+
+
+def length(span_s: float) -> str:
+    """A span as people say it: in days from two on, and without parts that are nothing.
+
+    >>> length(0.0124), length(60.0), length(900.0), length(312.0), length(7260.0), length(200_000.0)
+    ('12.4 ms', '60 s', '15 min', '5 min 12 s', '2 h 1 min', '2.3 days')
+    """
+    if span_s >= 2 * DAY_S:
+        return f"{span_s / DAY_S:,.1f} days"
+    if span_s < 10:
+        return seconds(span_s)
+    if span_s < 120:
+        return f"{span_s:.0f} s"
+    return seconds(round(span_s)).removesuffix(" 0 s").removesuffix(" 0 min")

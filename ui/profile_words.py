@@ -1,0 +1,60 @@
+"""What is known of a job's kind, cycle and end, in words.
+
+Rule of this file: pure. What is not known stays unknown.
+"""
+
+import math
+from collections.abc import Mapping
+
+from paceline.events import JobProfile
+
+from .moments import ahead
+from .snapshot import name_of
+from .wording import LONGEST_NAME, ratio, seconds
+
+
+def kind_words(profile: JobProfile) -> str:
+    """What kind of job it is, with its probability; unknown stays unknown."""
+    if profile.kind is None:
+        return "unknown: nothing was measured"
+    chance = profile.kind_probability
+    said = "" if chance is None or not 0.0 <= chance <= 1.0 else ratio(chance)
+    if profile.kind != "unknown":
+        return f"{profile.kind[:LONGEST_NAME].replace('_', ' ')} {said}".strip()
+    likeliest = max(profile.kind_probabilities, key=lambda name: profile.kind_probabilities[name], default="")
+    return (
+        f"unknown (at most {likeliest[:LONGEST_NAME].replace('_', ' ')}, {said})" if likeliest and said else "unknown"
+    )
+
+
+def cycle_words(profile: JobProfile) -> str:
+    """Its cycle: how long, how sure, and how it drifts."""
+    period_s = profile.cycle_period_s
+    if period_s is None or period_s <= 0:
+        return "no stable period"
+    words = f"every {seconds(period_s)}"
+    if profile.cycle_confidence is not None and 0.0 <= profile.cycle_confidence <= 1.0:
+        words += f", confidence {ratio(profile.cycle_confidence)}"
+    drift = profile.cycle_drift_ratio
+    if drift is not None and 0.01 <= abs(drift) <= 1.0:
+        words += f", {'longer' if drift > 0 else 'shorter'} by {ratio(abs(drift))} than at first"
+    return words
+
+
+def next_cycle_s(profile: JobProfile, now_s: float) -> float | None:
+    """When the next cycle is due: as told, or so many whole periods later where that has gone by."""
+    due_s, period_s = profile.cycle_next_s, profile.cycle_period_s
+    if due_s is None or period_s is None or period_s <= 0:
+        return None
+    return due_s if due_s >= now_s else due_s + math.ceil((now_s - due_s) / period_s) * period_s
+
+
+def profiles_listed(profiles: Mapping[tuple[str, str], JobProfile], job: str | None = None) -> list[JobProfile]:
+    """Profiles, the newest first; that of ``job`` alone where it is named."""
+    kept = [one for one in profiles.values() if job is None or name_of(one.cluster, one.job) == job]
+    return sorted(kept, key=lambda one: (-one.time_s, one.cluster, one.job))
+
+
+def end_words(profile: JobProfile, now_s: float) -> str:
+    """How far the expected end is off, in words."""
+    return "unknown: no step total is told" if profile.end_s is None else ahead(profile.end_s, now_s)

@@ -1,0 +1,114 @@
+"""Beside the series: when GPUs are free, what kinds of jobs run, when they end, and which memory fills up."""
+
+from datetime import tzinfo
+
+import streamlit as st
+
+from .. import profile_words
+from ..forecast_book import SeriesForecast
+from ..forecast_view import amount, best_stretch, filling, label
+from ..moments import ahead, clock, length
+from ..snapshot import Snapshot, name_of
+from ..wording import ratio, safe, table, verdict
+from . import summary
+from .frame import Shown
+
+#: Clusters, jobs and memories that are listed; the rest is counted.
+CLUSTERS, JOBS, MEMORIES = 4, 12, 8
+
+
+def draw_free(snapshot: Snapshot, zone: tzinfo) -> None:
+    """Of each cluster, when most of its GPUs will be free."""
+    free = [one for one in snapshot.forecasts.values() if one.scope == "cluster" and one.field == "free_gpus"]
+    tiles = [_free(one, snapshot.now_s, zone) for one in sorted(free, key=lambda one: one.key)[:CLUSTERS]]
+    if tiles:
+        columns = "grid-template-columns:repeat(auto-fill,minmax(min(100%,22rem),1fr))"
+        st.html(f'<div class="pl"><div class="pl-tiles" style="{columns}">{"".join(tiles)}</div></div>')
+    if len(free) > CLUSTERS:
+        st.caption(f"and {len(free) - CLUSTERS} more clusters: search for free GPUs")
+
+
+def _free(one: SeriesForecast, now_s: float, zone: tzinfo) -> str:
+    best = best_stretch(one)
+    name = f"GPUs free in cluster {one.event.cluster[:60]}"
+    if best is None:
+        return summary.tile(name, ("unknown", ""), "this forecaster sends no median")
+    of_all = f"of {one.event.maximum:,.0f}" if one.event.maximum and one.event.maximum < 1e9 else "GPUs"
+    when = f"most from {clock(best.start_s, now_s, zone)} to {clock(best.end_s, now_s, zone)}"
+    likely = "" if best.low is None or best.high is None else f", 80 %: {best.low:,.0f} to {best.high:,.0f}"
+    seen = f"; it sees {length(len(one.fan) * one.event.interval_s)} ahead"
+    return summary.tile(name, (f"{best.median:,.0f}" if best.median < 1e9 else "many", of_all), when + likely + seen)
+
+
+def draw_jobs(shown: Shown, zone: tzinfo) -> None:
+    """A line a job: its kind, cycle with the next occurrence, and expected end."""
+    st.html('<div class="pl"><h2>Jobs: kind, cycle, expected end</h2></div>')
+    snapshot = shown.snapshot
+    found = profile_words.profiles_listed(snapshot.profiles, shown.link.job)
+    if not found:
+        st.html(
+            '<div class="pl"><p class="muted">No job has a profile here: <code>paceline forecaster</code> makes them '
+            "while jobs run.</p></div>"
+        )
+        return
+    ended = {(line.cluster, line.job) for line in snapshot.jobs if line.ended_s is not None}
+    head = [("job", ""), ("kind", ""), ("cycle", ""), ("next", ""), ("expected end", ""), ("as of", "n")]
+    rows = []
+    for one in found[:JOBS]:
+        due_s = profile_words.next_cycle_s(one, snapshot.now_s)
+        over = (one.cluster, one.job) in ended
+        end = "has ended" if over else profile_words.end_words(one, snapshot.now_s)
+        at = "" if over or one.end_s is None else f", {clock(one.end_s, snapshot.now_s, zone)}"
+        due = "-" if over or due_s is None else f"{clock(due_s, snapshot.now_s, zone)}, {ahead(due_s, snapshot.now_s)}"
+        cells = [
+            name_of(one.cluster, one.job)[:120],
+            profile_words.kind_words(one),
+            profile_words.cycle_words(one),
+            due,
+        ]
+        rows.append([*((text, "") for text in cells), (end + at, ""), (ahead(one.time_s, snapshot.now_s), "n")])
+    st.html(table(head, rows))
+    if len(found) > JOBS:
+        st.caption(f"and {len(found) - JOBS:,} more; ?job=NAME in the address shows one")
+    notes = {note[:200] for one in found[:JOBS] for note in one.notes[:3]}
+    if notes:
+        with st.expander("What kinds and cycles rest on", key="profile-notes"):
+            st.html(
+                f'<div class="pl">{"".join(f"""<p class="muted">{safe(note)}</p>""" for note in sorted(notes))}</div>'
+            )
+
+
+def draw_memory(snapshot: Snapshot, zone: tzinfo) -> None:
+    """Memories that may be full within their forecast, and open findings of such."""
+    st.html('<div class="pl"><h2>Time until memory is full</h2></div>')
+    measured = [one for one in snapshot.forecasts.values() if one.field.endswith("_used_bytes") and one.event.maximum]
+    found = filling(measured)
+    for episode in [*(snapshot.job.episodes if snapshot.job else []), *snapshot.node_findings]:
+        newest = episode[-1]
+        if newest.kind == "out_of_memory_risk" and newest.state != "recovered":
+            st.html(f'<div class="pl"><p><b>{safe(verdict(newest))}</b>: {safe(newest.summary)}</p></div>')
+    if not measured:
+        text = "No memory has a forecast with its size: paceline collect measures, paceline forecaster forecasts."
+    elif not found:
+        furthest_s = max(len(one.fan) * one.event.interval_s for one in measured)
+        text = f"None of {len(measured):,} memories is expected to be full within {length(furthest_s)}."
+    else:
+        text = "One future in ten, and half of them, are full at these times."
+    st.html(f'<div class="pl"><p class="muted">{safe(text)}</p></div>')
+    if found:
+        head = [("memory", ""), ("now", "n"), ("size", "n"), ("one in ten full", ""), ("half full", "")]
+        st.html(table(head, [_memory(*line, snapshot.now_s, zone) for line in found[:MEMORIES]]))
+    if len(found) > MEMORIES:
+        st.caption(f"and {len(found) - MEMORIES:,} more")
+
+
+def _memory(
+    one: SeriesForecast, early_s: float | None, half_s: float | None, now_s: float, zone: tzinfo
+) -> list[tuple[object, str]]:
+    used, size = float(one.past[-1]) if one.past.size else None, one.event.maximum
+    share = f" ({ratio(used / size)})" if used is not None and size else ""
+    whens = [
+        "not within the forecast" if at is None else f"{clock(at, now_s, zone)}, {ahead(at, now_s)}"
+        for at in (early_s, half_s)
+    ]
+    return [(label(one), ""), (amount(one, used) + share, "n"), (amount(one, size), "n"), *((w, "") for w in whens)]

@@ -1,0 +1,71 @@
+"""Who may accept and dismiss: asked once a session for a name and the token.
+
+Rule of this file: what was typed is compared and forgotten; the session keeps the name alone.
+"""
+
+import streamlit as st
+
+from paceline.settings import UI_TOKEN
+
+from ..suggestion_commands import LONGEST_NAME, SuggestionCommands
+from ..token_gate import LONGEST
+from ..wording import safe
+from . import login
+
+#: The name of who has shown the token, in the session's state; and what is wrong with the last attempt.
+ISSUER, WRONG = "issuer", "token_wrong"
+
+
+def draw(commands: SuggestionCommands | None) -> str | None:
+    """Say who may change something, or ask for the token; the name of who may, None of who may not."""
+    if commands is None or not commands.allowed:
+        _say(f"Read-only: accepting and dismissing need {UI_TOKEN.name} where this page is started.")
+        return None
+    issuer: str | None = st.session_state.get(ISSUER)
+    if issuer is not None:
+        words, lock = st.columns([5, 1], vertical_alignment="center")
+        with words:
+            _say(f"You accept and dismiss as {issuer}.")
+        lock.button("Lock", key="token_lock", on_click=_lock)
+        return issuer
+    with st.expander("Read-only: enter the token to accept or dismiss", key="token"):
+        _form(commands)
+    return None
+
+
+def _form(commands: SuggestionCommands) -> None:
+    known = login.name()
+    if known == "":
+        _say("Your login tells no verified e-mail: nobody would know who accepts or dismisses.")
+        return
+    with st.form("token_form", clear_on_submit=True, border=False):
+        if known is None:
+            st.text_input("Your name, for the record", key="token_name", max_chars=LONGEST_NAME)
+        else:
+            _say(f"You are logged in as {known}.")
+        st.text_input("Token", key="token_given", type="password", max_chars=LONGEST, autocomplete="off")
+        st.form_submit_button("Unlock", on_click=_unlock, args=(commands, known))
+    if wrong := st.session_state.get(WRONG):
+        st.error(wrong)
+
+
+def _unlock(commands: SuggestionCommands, known: str | None) -> None:
+    name = (known if known is not None else st.session_state.get("token_name") or "").strip()
+    given = st.session_state.get("token_given") or ""
+    st.session_state["token_given"] = ""
+    if not name or not given:
+        st.session_state[WRONG] = "Both are needed: a name for the record, and the token."
+        return
+    verdict = commands.unlock(given)
+    told = {"wrong": "This is not the token.", "too often": "Too many attempts. Wait a minute and try again."}
+    st.session_state[WRONG] = told.get(verdict, "")
+    if verdict == "right":
+        st.session_state[ISSUER] = name
+
+
+def _lock() -> None:
+    st.session_state.pop(ISSUER, None)
+
+
+def _say(words: str) -> None:
+    st.html(f'<div class="pl"><p class="muted">{safe(words)}</p></div>')

@@ -1,0 +1,79 @@
+"""The suggestions page: what to do, ranked by what it brings, and the way to accept or dismiss it.
+
+Rule of this file: it composes; a card draws itself. What a card's state becomes is not for the page to say.
+"""
+
+from functools import partial
+
+import streamlit as st
+
+from ..notices import DOCTOR, STREAMS, Notice
+from ..snapshot import Snapshot
+from ..suggestion_book import STATES
+from ..suggestion_commands import SuggestionCommands
+from ..suggestion_words import SHOWN, counted, ranked, state_words
+from ..wording import age, safe
+from . import frame, suggestion_card, suggestion_token, summary
+from .frame import Shown, Source
+
+#: Cards drawn; the rest is counted.
+CARDS = 12
+#: Seconds without a window after which nobody makes them.
+SILENT_S = 120.0
+
+
+def show(source: Source, commands: SuggestionCommands | None = None) -> None:
+    """Draw the whole page; without ``commands`` nothing can be accepted or dismissed on it."""
+    frame.show(source, partial(_draw, commands=commands), "Suggestions", ranged=False)
+
+
+def _draw(shown: Shown, commands: SuggestionCommands | None) -> None:
+    snapshot = shown.snapshot
+    issuer = suggestion_token.draw(commands)
+    if not snapshot.suggestions:
+        summary.draw_notice(nothing(snapshot))
+        return
+    newest_s = max(one.updated_s for one in snapshot.suggestions)
+    words = f"{counted(snapshot.suggestions)} · newest {age(snapshot.now_s, newest_s)}"
+    st.html(f'<div class="pl"><p class="muted">{safe(words)}</p></div>')
+    states = st.pills(
+        "States",
+        STATES,
+        selection_mode="multi",
+        default=SHOWN,
+        format_func=state_words,
+        key="suggestion_states",
+        label_visibility="collapsed",
+    )
+    wanted = st.query_params.get("suggestion")
+    found = ranked(snapshot.suggestions, states)
+    linked = [one for one in snapshot.suggestions if one.id == wanted]
+    cards = [*linked, *(one for one in found if one.id != wanted)]
+    if wanted and not linked:
+        text = (
+            "It was never made here, or is long over. `paceline suggestions` in a terminal lists what the topic holds."
+        )
+        summary.draw_notice(Notice("wait", f"No suggestion {wanted[:64]} is known", text.replace("`", "")))
+    if not cards:
+        st.caption(f"None of {len(snapshot.suggestions):,} is in these states.")
+    for number, one in enumerate(cards[:CARDS]):
+        suggestion_card.draw(one, shown, commands, issuer, opened=number == 0)
+    if len(cards) > CARDS:
+        st.caption(f"and {len(cards) - CARDS:,} more, of less gain: choose states above")
+
+
+def nothing(snapshot: Snapshot) -> Notice:
+    """Why there is no suggestion: all is well, or nobody looks."""
+    if snapshot.connection.state != "connected":
+        text = "Suggestions appear here by themselves once the broker answers."
+        return Notice("wait", "No suggestion has been heard", text, (DOCTOR,))
+    last_s = next((line.last_s for line in snapshot.topics if line.topic == "window"), None)
+    if last_s is None or snapshot.now_s - last_s > SILENT_S:
+        heard = "No window has ever come" if last_s is None else f"The last window came {age(snapshot.now_s, last_s)}"
+        text = f"{heard}: nobody looks at what is measured, so nothing can be suggested."
+        return Notice("wait", "No streams worker is heard", text, (STREAMS, DOCTOR))
+    jobs = sum(1 for line in snapshot.jobs if line.ended_s is None)
+    gpus = sum(len(node.device.uuids) for node in snapshot.nodes if node.device is not None)
+    looked = f"{jobs:,} job{'s'[: jobs != 1]} and {gpus:,} GPU{'s'[: gpus != 1]} looked at"
+    text = "A suggestion appears here by itself once one rests on enough evidence; what is well used gets none."
+    return Notice("good", f"Nothing to suggest: {looked}", text)
