@@ -128,7 +128,7 @@ class Fleet:
             each_node = len(spec.gpus(job))
             on = list(places(spec, job))
             for rank, (node, gpu) in enumerate(on):
-                use = Use(gpu, begin_s, end_s, job.name, rank, rank % each_node, job.kind)
+                use = Use(gpu, begin_s, end_s, job.name, rank, rank % each_node, job.kind, job.busy)
                 uses.setdefault(node, []).append(use)
             for plan in job.faults:
                 first_s, last_s = (begin_s + each for each in spec.fault_span(job, plan))

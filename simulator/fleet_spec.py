@@ -70,7 +70,8 @@ class JobPlan(_Part, frozen=True, kw_only=True):
 
     Of ``nodes``, ``gpu-[0000-0003]`` names four.
 
-    One that is not ``training`` has no steps to tell of: only its GPUs' use shows it.
+    One that is not ``training`` has no steps to tell of: only its GPUs' use shows it. ``busy``: how busy it keeps its
+    GPUs, where that is not as its kind does.
     """
 
     name: Name
@@ -78,6 +79,7 @@ class JobPlan(_Part, frozen=True, kw_only=True):
     gpus: tuple[Annotated[int, msgspec.Meta(ge=0, lt=64)], ...] | None = None
     attempt: Small = 0
     kind: JobKind = "training"
+    busy: Ratio | None = None
     start: Moment = Moment()
     end: Moment | None = None
     step: Length = Length(0.5)

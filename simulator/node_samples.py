@@ -53,6 +53,7 @@ class Use(NamedTuple):
     rank: int
     local_rank: int
     kind: str
+    busy: float | None = None
 
 
 class SignSpan(NamedTuple):
@@ -224,6 +225,8 @@ class NodeSamples:
     def _of_job(self, use: Use, times: Array) -> Array:
         """How busy a job of this kind keeps its GPU."""
         noise = self.random.normal(0, 1, times.size)
+        if use.busy is not None:
+            return np.asarray(np.clip(use.busy + 0.01 * noise, 0.0, 1.0))
         if use.kind == "training":
             return np.asarray(np.clip(BUSY_RATIO + 0.01 * noise, 0.0, 1.0))
         if use.kind == "inference":

@@ -17,10 +17,12 @@ from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
 from paceline.visible import visible
 
+from .advice.recorded import RecordedAdvice
 from .garbage import collect_seldom
 from .nodes.node_config import NodeConfig
 from .processor import Processor
 from .profiler_traces import NotImportedError, imported, is_trace
+from .reports import suggestions
 from .reports.breakdown import BreakdownReport
 from .reports.gpus import GpuReport
 from .reports.panel import panel
@@ -32,6 +34,7 @@ examples:
   paceline analyze run.jsonl.zst            what was found, one line each
   paceline analyze run.jsonl --json         every finding and revision, one JSON object a line
   paceline analyze run.jsonl --panel        the verdict in ten lines
+  paceline analyze run.jsonl --suggestions  what to do about it
   paceline analyze node.jsonl --gpus        how each GPU's numbers read, by docs/gpu-rules.md
   paceline analyze rank*.pt.trace.json.gz --breakdown   PyTorch profiler traces: compute, exposed communication, idle
   paceline record --job resnet-7 -o - | paceline analyze - --panel
@@ -45,13 +48,22 @@ MOST_COMPLAINTS = 20
 class Analysis:
     """One recording's way through the processor; ``totals`` for a panel at its end."""
 
-    def __init__(self, say: Callable[[Topic, Event], None], complain: Callable[[str], None], totals: bool) -> None:
+    def __init__(
+        self,
+        say: Callable[[Topic, Event], None],
+        complain: Callable[[str], None],
+        totals: bool,
+        *,
+        advise: bool = False,
+    ) -> None:
         self.say = say
         self.complain = complain
         self.processor = Processor(most_ranks=MOST_RANKS.read(os.environ))
         self.processor.backlog = True
         self.summary = Summary(totals)
         self.gpus = GpuReport()
+        #: None where nobody asks for suggestions.
+        self.advice = RecordedAdvice() if advise else None
         self.lines = 0
         self.judged = 0
         self.bad = 0
@@ -77,7 +89,9 @@ class Analysis:
         except wire.WireError as error:
             self._refuse(item.number, str(error))
             return
-        if topic.kind == "derived" or topic in topics.OPERATIONAL:
+        if topic in (topics.PROFILE, topics.FORECAST):
+            self._advise(event)  # What only the forecaster can say is taken as it was said.
+        if topic.kind == "derived" or topic in (*topics.OPERATIONAL, topics.SUGGESTION):
             return  # What was found on the bus is found again here.
         try:
             self._judge(topic, event)
@@ -86,6 +100,7 @@ class Analysis:
 
     def _judge(self, topic: Topic, event: Event) -> None:
         self.summary.update(event)
+        self._advise(event)
         if isinstance(event, DeviceSamples):
             self.gpus.update(event)
         if isinstance(event, DeviceSamples | HostSamples):
@@ -100,11 +115,20 @@ class Analysis:
     def finish(self) -> None:
         """The recording has ended."""
         self._tell(self.processor.finish())
+        for suggestion in self.advice.conclude() if self.advice is not None else ():
+            self.say(topics.SUGGESTION, suggestion)
+
+    def _advise(self, event: Event) -> None:
+        """Let the advice hear ``event``; what it suggests is told."""
+        if self.advice is not None:
+            for suggestion in self.advice.update(event):
+                self.say(topics.SUGGESTION, suggestion)
 
     def _tell(self, said: list[tuple[Topic, Event]]) -> None:
         for target, answer in said:
             self.summary.update(answer)
             self.say(target, answer)
+            self._advise(answer)
 
     def _refuse(self, number: int, reason: str) -> None:
         self.bad += 1
@@ -147,6 +171,12 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--windows", action="store_true", help="the windows too, one JSON object a line")
     parser.add_argument("--gpus", action="store_true", help="end with how each GPU's numbers read")
     parser.add_argument("--panel", action="store_true", help="end with the verdict in ten lines")
+    parser.add_argument(
+        "--suggestions",
+        action="store_true",
+        help="in place of findings: what to do about them (docs/suggestions.md); with --json every revision, an object "
+        "a line",
+    )
     parser.add_argument(
         "--breakdown",
         action="store_true",
@@ -197,7 +227,8 @@ def _break_down(args: argparse.Namespace) -> int:
 
 def _analyze(args: argparse.Namespace) -> int:
     collect_seldom()
-    analysis = Analysis(_speaker(args), _complain, totals=args.panel)
+    speaker = _suggester(args) if args.suggestions else _speaker(args)
+    analysis = Analysis(speaker, _complain, totals=args.panel, advise=args.suggestions)
     for item in recording.read(args.file, args.most_unpacked):
         analysis.update(item)
     analysis.finish()
@@ -207,9 +238,11 @@ def _analyze(args: argparse.Namespace) -> int:
     if not analysis.judged:
         _complain(f"nothing to judge: {_why(args.file, analysis, panel=args.panel)}")
         return 2
+    if analysis.advice is not None and not args.json:
+        print(suggestions.page(analysis.advice.newest.values()), flush=True)
     if args.panel:
         print(panel(analysis.summary), file=sys.stderr if args.json else sys.stdout, flush=True)
-    elif not args.json and not args.gpus and not analysis.summary.found:
+    elif not (args.json or args.gpus or args.suggestions or analysis.summary.found):
         print(_nothing(analysis))
     if args.gpus:
         print(analysis.gpus.page(), file=sys.stderr if args.json else sys.stdout, flush=True)
@@ -258,6 +291,16 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
             print(visible(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"))
 
     told: set[str] = set()
+    return say
+
+
+def _suggester(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
+    """How suggestions are told as they come: every revision as JSON; for people the last ones, at the end."""
+
+    def say(topic: Topic, event: Event) -> None:
+        if args.json and topic is topics.SUGGESTION:
+            sys.stdout.buffer.write(visible(wire.encode(event).decode()).encode() + b"\n")
+
     return say
 
 

@@ -29,7 +29,7 @@ from . import forecast_rules, use_rules
 from .clock import ClusterClock
 from .config import AdviceConfig
 from .finding_book import FindingBook
-from .finding_rules import propose, repeated
+from .finding_rules import propose, repeated, replaces
 from .follow_up import FollowUp
 from .gpu_use import GpuUse
 from .job_facts import PACE_S, Jobs
@@ -114,6 +114,9 @@ class Advice:
         proposal = propose(event, self.jobs, self.config)
         if proposal is not None:
             said += self.ledger.propose(proposal)
+        replacing = replaces(event, self.book.faults_of(event), self.jobs, self.config)
+        if replacing is not None:
+            said += self.ledger.propose(replacing)
         slow = self.book.slow_on(event)
         if slow is not None and len(slow[1]) >= self.config.repeated_jobs:
             said += self.ledger.propose(repeated(*slow, self.jobs, self.config))

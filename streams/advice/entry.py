@@ -12,13 +12,14 @@ import msgspec
 from paceline.events import Evidence
 from paceline.events.suggestions import Effect, Gain, Suggestion
 
+from .gains import added
 from .lifecycle import State
 from .precedence import About
 from .proposal import Case, Proposal
 from .trial import Trial
 
 #: Sources of one suggestion that are kept, and what of them is told.
-MOST_SOURCES = 64
+MOST_SOURCES = 256
 MOST_TOLD, MOST_EVIDENCE = 64, 24
 _LONGEST_TEXT = 2000
 _LONGEST_TARGET = 250
@@ -96,7 +97,8 @@ def suggestion(entry: Entry, cluster: str, now_s: float, expires_s: float) -> Su
 def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
     evidence: list[Evidence] = list(best.evidence)
     for one in sources:
-        evidence += [number for number in one.evidence if number not in evidence]
+        if len(evidence) < MOST_EVIDENCE:
+            evidence += [number for number in one.evidence if number not in evidence]
     return {
         "severity": best.severity,
         "job": best.job,
@@ -108,7 +110,7 @@ def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
         "reason": best.reason[:_LONGEST_TEXT],
         "findings": _all(one.finding for one in sources if one.finding),
         "evidence": evidence[:MOST_EVIDENCE],
-        "gain": best.gain,
+        "gain": added([one.gain for one in sources if one.adds]) if best.adds else best.gain,
         "risk": best.risk,
         "risk_reason": best.risk_reason,
         "steps": list(best.steps),

@@ -6,9 +6,12 @@ Rule of this file: pure; what follows from which finding stands in ``finding_tab
 
 from collections.abc import Callable
 
-from paceline.events import Evidence, Finding
+import msgspec
+
+from paceline.events import Finding
 from paceline.events.suggestions import Gain
 
+from ..episodes.finding import number
 from . import apply_commands
 from .config import AdviceConfig
 from .finding_table import FINDING_TABLE, POWER_CAP, Commands, FindingRow, row_of
@@ -52,11 +55,37 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         reason=finding.summary[:2000],
         evidence=tuple(finding.evidence[:MOST_EVIDENCE]),
         gain=_gain(row, finding, facts, config),
+        adds=row.loss == "idle",
         lost_ratio=1.0 if row.loss == "standstill" else finding.cost.throughput_lost_ratio,
         risk=row.risk,
         risk_reason=row.risk_reason,
         steps=row.steps,
         apply=tuple(commands(row.commands, finding, facts, jobs)),
+    )
+
+
+def replaces(finding: Finding, faults: int, jobs: Jobs, config: AdviceConfig) -> Proposal | None:
+    """The case for another GPU in place of one that had so many critical faults, one after the other."""
+    fault = propose(finding, jobs, config)
+    if fault is None or faults < config.repeated_faults:
+        return None
+    told = number(
+        "faults", faults, "faults", 0.0, f"critical ones, each over before the next; from {config.repeated_faults}"
+    )
+    return msgspec.structs.replace(
+        fault,
+        action="replace_device",
+        target=f"device:{finding.devices[0]}",
+        source=f"faults of {finding.devices[0]}",
+        severity="critical",
+        title=f"Replace {_some(finding.devices)} on {_some(finding.nodes)}: it failed {faults} times",
+        evidence=(told, *fault.evidence[: MOST_EVIDENCE - 1]),
+        risk="high",
+        risk_reason="the node is out of service until the GPU is replaced",
+        steps=(
+            "Drain the node, and move the job that runs there at its next checkpoint.",
+            "Have the GPU replaced: resets have not helped. Keep nvidia-bug-report.sh's output for the vendor.",
+        ),
     )
 
 
@@ -150,20 +179,15 @@ def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceCo
     """The case against ``node``, which was slow in several jobs: each with the newest finding that says so."""
     findings = list(by_job.values())
     worst = max(findings, key=lambda one: (one.cost.throughput_lost_ratio, one.id))
-    told = Evidence(
-        name="jobs",
-        value=float(len(findings)),
-        unit="jobs",
-        peers=1.0,
-        rule=f"in which it was a straggler by its own computing, throttling or link; told from {config.repeated_jobs}",
-    )
+    rule = f"in which it was a straggler by its own computing, throttling or link; told from {config.repeated_jobs}"
+    told = number("jobs", len(findings), "jobs", 1.0, rule)
     ratios = tuple(
-        Evidence(
-            name="lost",
-            value=one.cost.throughput_lost_ratio,
-            unit="ratio",
-            peers=None,
-            rule=f"share of the time that job {_name(one.job)} lost to it ({one.cause})",
+        number(
+            "lost",
+            one.cost.throughput_lost_ratio,
+            "ratio",
+            None,
+            f"share of the time that job {_name(one.job)} lost to it ({one.cause})",
         )
         for one in findings[:MOST_EVIDENCE]
     )

@@ -3,9 +3,10 @@
 Rule of this file: pure. A forecast is believed only where its back-test beat the naive one.
 """
 
-from paceline.events import Evidence, Forecast
+from paceline.events import Forecast
 from paceline.events.suggestions import Gain
 
+from ..episodes.finding import number
 from .config import AdviceConfig
 from .proposal import Proposal
 
@@ -14,6 +15,7 @@ SERIES = "/cluster/free_gpus"
 SOURCE = "forecast of free GPUs"
 #: Moments of a back-test that it takes to be believed.
 _LEAST_MOMENTS = 3
+_RULE_BACKTEST = "mean pinball loss of the model, beside the naive one's, which it must beat"
 
 
 def propose(forecast: Forecast, config: AdviceConfig) -> Proposal | None:
@@ -44,17 +46,9 @@ def propose(forecast: Forecast, config: AdviceConfig) -> Proposal | None:
             f"{wait_s / 60:.0f} minutes after the newest value."
         ),
         evidence=(
-            Evidence(name="free_now", value=median[0], unit="GPUs", peers=None, rule=f"told up to {config.free_now:g}"),
-            Evidence(
-                name="free_then", value=sure[first], unit="GPUs", peers=None, rule=f"told from {config.free_gpus:g}"
-            ),
-            Evidence(
-                name="backtest",
-                value=forecast.backtest.loss or 0.0,
-                unit="GPUs",
-                peers=forecast.backtest.naive_loss,
-                rule="mean pinball loss of the model, beside the naive one's, which it must beat",
-            ),
+            number("free_now", median[0], "GPUs", None, f"told up to {config.free_now:g}"),
+            number("free_then", sure[first], "GPUs", None, f"told from {config.free_gpus:g}"),
+            number("backtest", forecast.backtest.loss or 0.0, "GPUs", forecast.backtest.naive_loss, _RULE_BACKTEST),
         ),
         gain=Gain(basis="a job that starts then does not wait in the queue, or on half of its GPUs"),
         steps=(

@@ -58,6 +58,17 @@ def of_throughput(ratio: float, low: float, high: float, basis: str) -> Gain:
     return Gain(throughput_ratio=_round(ratio), throughput_low=_round(low), throughput_high=_round(high), basis=basis)
 
 
+def added(gains: list[Gain]) -> Gain:
+    """The GPU-hours, and what they cost, of several, which speak of different GPUs."""
+
+    def total(name: str) -> float | None:
+        values = [value for one in gains if (value := getattr(one, name)) is not None]
+        return _round(sum(values)) if values else None
+
+    names = ("gpu_hours_per_day", "gpu_hours_low", "gpu_hours_high", "money_per_day")
+    return Gain(**{name: total(name) for name in names}, currency=gains[0].currency, basis=gains[0].basis)
+
+
 def _priced(
     a_day: float,
     low: float,

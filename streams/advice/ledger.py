@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.events.suggestions import Effect, Suggestion
+from paceline.events.suggestions import Effect, Gain, Suggestion
 
 from .clock import ClusterClock
 from .config import AdviceConfig
@@ -52,18 +52,20 @@ class Ledger:
             self.order += 1
             self.entries[case] = entry
         fresh = entry.add(proposal)
-        if entry.state in ("new", "accepted") and self._is_news(entry, fresh=fresh):
-            assert entry.told is not None, "what has a state was told"
-            entry.told = updated(entry, self.clock.now_s(), entry.told.expires_s)
-            return [entry.told]
-        return self.settle() if entry.state is None else []
-
-    def _is_news(self, entry: Entry, *, fresh: bool) -> bool:
-        told, best = entry.told, entry.strongest()
+        if entry.state is None:
+            return self.settle()
+        if entry.state not in ("new", "accepted"):
+            return []
+        told = entry.told
         assert told is not None, "what has a state was told"
-        if fresh or told.severity != best.severity:
-            return True
-        before, after = told.gain.gpu_hours_per_day or 0.0, best.gain.gpu_hours_per_day or 0.0
+        now = updated(entry, self.clock.now_s(), told.expires_s)
+        if not (fresh or told.severity != now.severity or self._has_changed(told.gain, now.gain)):
+            return []
+        entry.told = now
+        return [now]
+
+    def _has_changed(self, told: Gain, now: Gain) -> bool:
+        before, after = told.gpu_hours_per_day or 0.0, now.gpu_hours_per_day or 0.0
         return abs(after - before) > self.config.news_ratio * max(abs(before), abs(after))
 
     def retract(self, source: str) -> list[Suggestion]:

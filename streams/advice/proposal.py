@@ -40,6 +40,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     evidence: tuple[Evidence, ...] = ()
     gain: Gain = Gain()
+    #: What several sources should bring adds up: each speaks of other GPUs.
+    adds: bool = False
     lost_ratio: float = 0.0
     risk: Risk = "low"
     risk_reason: str = ""

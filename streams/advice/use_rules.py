@@ -11,6 +11,7 @@ from typing import NamedTuple
 from paceline.events import Evidence, Severity
 from paceline.events.suggestions import Action, Gain, Risk
 
+from ..episodes.finding import number
 from .config import AdviceConfig
 from .gains import of_freed_gpus, of_throughput
 from .gpu_use import HourOfUse
@@ -79,7 +80,7 @@ def _leaves_tensor_cores(asked: Asked) -> bool:
 
 
 def _number(name: str, value: float, rule: str) -> Evidence:
-    return Evidence(name=name, value=round(value, 4), unit="ratio", peers=None, rule=rule)
+    return number(name, round(value, 4), "ratio", None, rule)
 
 
 def _use(asked: Asked) -> list[Evidence]:
