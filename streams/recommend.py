@@ -12,44 +12,18 @@ import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
 
-from paceline.events import DeviceWindow, JobProfile, Suggestion
+from paceline.events import Suggestion
 from paceline.prometheus import MINUTE_S, MOST_BYTES, Metric, PrometheusError, RefusedQueryError, Row, asked, read
 from paceline.settings import CLUSTER
 
-from .advice.advice import Advice
-from .advice.config import AdviceConfig
+from .advice.recorded import RecordedAdvice
 from .advice_thresholds import thresholds
 from .history import DEVICES, STEPS, Stretch, trained
 
 #: Minutes that one question is about: of thousands of GPUs they are a few ten megabytes.
 STRETCH_MINUTES = 120
 TIMEOUT_S = 30.0
-#: Clusters that are told apart by a label; what is of others is left out.
-MOST_CLUSTERS = 1000
 DAY_S = 86_400.0
-
-
-class Clusters:
-    """The advice of each cluster, and the newest revision of what it suggests."""
-
-    def __init__(self, config: AdviceConfig) -> None:
-        self._config = config
-        self._advice: dict[str, Advice] = {}
-        self.suggestions: dict[str, Suggestion] = {}
-
-    def tell(self, event: JobProfile | DeviceWindow) -> None:
-        """Tell an event to the advice of its cluster."""
-        advice = self._advice.get(event.cluster)
-        if advice is None:
-            if len(self._advice) >= MOST_CLUSTERS:
-                return
-            advice = self._advice[event.cluster] = Advice(self._config)
-        self.suggestions |= {said.id: said for said in advice.update(event)}
-
-    def conclude(self) -> None:
-        """Nothing follows."""
-        for advice in self._advice.values():
-            self.suggestions |= {said.id: said for said in advice.conclude()}
 
 
 def from_prometheus(url: str, days: float, now_s: float, tick: Callable[[str], None]) -> list[Suggestion]:
@@ -59,7 +33,7 @@ def from_prometheus(url: str, days: float, now_s: float, tick: Callable[[str], N
         PrometheusError: it does not answer, or not as Prometheus does, or holds nothing of GPUs.
         SettingError: a setting is not allowed.
     """
-    cluster, clusters = CLUSTER.read(os.environ), Clusters(thresholds(os.environ))
+    cluster, advice = CLUSTER.read(os.environ), RecordedAdvice(thresholds(os.environ))
     end_s = math.floor(now_s / MINUTE_S) * MINUTE_S
     at_s, count = end_s - days * DAY_S, 0
     begin_s = at_s
@@ -69,16 +43,16 @@ def from_prometheus(url: str, days: float, now_s: float, tick: Callable[[str], N
         for labels, _, values in _rows(url, STEPS, at_s, until_s):
             profile = trained(labels, cluster, at_s) if values else None
             if profile is not None:
-                clusters.tell(profile)
+                advice.update(profile)
         count += sum(stretch.take(metric, row) for metric in DEVICES for row in _rows(url, metric, at_s, until_s))
         for window in stretch.windows():
-            clusters.tell(window)
+            advice.update(window)
         at_s = until_s
         tick(f"{(at_s - begin_s) / DAY_S:.1f} of {days:g} days, {count:,} values")
     if not count:
         raise PrometheusError(f"Prometheus at {url}: no dcgm-exporter's GPUs in the last {days:g} days; check the URL")
-    clusters.conclude()
-    return list(clusters.suggestions.values())
+    advice.conclude()
+    return list(advice.newest.values())
 
 
 def _rows(url: str, metric: Metric, begin_s: float, end_s: float) -> Iterator[Row]:
