@@ -4,10 +4,11 @@ from pathlib import Path
 
 from collectors.column_sources import SOURCES
 from paceline.schema import documents
+from streams.advice import page as suggestions
 from streams.nodes.rules_page import page
 
 HERE = Path(__file__).parent
-PAGES = documents() | {"gpu-rules.md": page(SOURCES)}
+PAGES = documents() | {"gpu-rules.md": page(SOURCES), "suggestions.md": suggestions.page()}
 
 if __name__ == "__main__":
     for name, text in PAGES.items():

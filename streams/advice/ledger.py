@@ -13,7 +13,7 @@ from .clock import ClusterClock
 from .config import AdviceConfig
 from .entry import Entry, moved, suggestion, updated
 from .lifecycle import FINAL, Signal, follow
-from .precedence import About, speaks_for
+from .precedence import STRONGER, speaks_for
 from .proposal import Case, Proposal
 from .trial import Trial
 
@@ -53,7 +53,7 @@ class Ledger:
             self.entries[case] = entry
         fresh = entry.add(proposal)
         if entry.state is None:
-            return self.settle()
+            return self._displace(entry) + self._tell([entry])
         if entry.state not in ("new", "accepted"):
             return []
         told = entry.told
@@ -139,32 +139,36 @@ class Ledger:
             self.entries.pop(entry.case, None)
         entry.state, entry.told, entry.trial, entry.serial = None, None, Trial(), entry.serial + 1
 
+    def _displace(self, entry: Entry) -> list[Suggestion]:
+        """Withdraw what is new and says what ``entry``, which is not told yet, says better."""
+        if self._rests(entry.case):
+            return []
+        about = entry.about
+        weaker = [one for one in self.entries.values() if one.state == "new" and speaks_for(about, one.about)]
+        return [said for one in weaker for said in self.move(one, "gone")]
+
     def settle(self) -> list[Suggestion]:
-        """Tell what may be told now, the gravest first; withdraw what something stronger has come to speak for."""
-        said: list[Suggestion] = []
-        speaking = self._speaking()
-        for entry in [one for one in self.entries.values() if one.state == "new"]:
-            if _spoken_for(entry.about, speaking):
-                said += self.move(entry, "gone")
+        """Tell what was held back and may be told by now, the gravest first."""
         held = [one for one in self.entries.values() if one.state is None and not self._rests(one.case)]
-        for entry in sorted(held, key=lambda one: (*(-value for value in one.worth()), one.order)):
-            if not self._has_room(entry.target):
-                continue
-            if not _spoken_for(entry.about, speaking):
+        return self._tell(sorted(held, key=lambda one: (*(-value for value in one.worth()), one.order)))
+
+    def _tell(self, held: list[Entry]) -> list[Suggestion]:
+        """Tell those of ``held`` that nothing stronger speaks for, as long as there is room."""
+        said: list[Suggestion] = []
+        for entry in held:
+            if self._has_room(entry.target) and not self._rests(entry.case) and not self._is_spoken_for(entry):
                 self.news.append((self.clock.passed_s, entry.target))
                 said += self.move(entry, "tell")
         return said
 
-    def _speaking(self) -> dict[str, list[About]]:
-        """By job and by node, what is open about it, or would be told if nothing spoke against it."""
-        speaking: dict[str, list[About]] = {}
-        for entry in self.entries.values():
-            if entry.state is None and self._rests(entry.case):
-                continue
-            about = entry.about
-            for key in (f"job {about.job}", *(f"node {node}" for node in about.nodes)):
-                speaking.setdefault(key, []).append(about)
-        return speaking
+    def _is_spoken_for(self, entry: Entry) -> bool:
+        """Whether something stronger that lasts, or would be told, says what to do about the same."""
+        about = entry.about
+        return any(
+            speaks_for(other.about, about)
+            for other in self.entries.values()
+            if other.action in STRONGER.get(entry.action, ()) and not (other.state is None and self._rests(other.case))
+        )
 
     def _rests(self, case: Case) -> bool:
         return self.clock.passed_s < self.rests.get(case, (0.0, 0))[0]
@@ -207,9 +211,3 @@ class Ledger:
         self.entries = {entry.case: entry for entry in entries}
         self.rests = {Case(action, target): (until_s, told) for action, target, until_s, told in data["rests"]}
         self.news = [(at_s, target) for at_s, target in data["news"]]
-
-
-def _spoken_for(about: About, speaking: dict[str, list[About]]) -> bool:
-    """Whether something stronger says what to do about the same."""
-    keys = (f"job {about.job}", *(f"node {node}" for node in about.nodes))
-    return any(speaks_for(other, about) for key in keys for other in speaking.get(key, ()))

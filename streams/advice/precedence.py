@@ -55,6 +55,13 @@ PRECEDENCE = (
 )
 
 
+#: Action -> those that may stand for it.
+STRONGER = {
+    weaker: frozenset(row.stronger for row in PRECEDENCE if weaker in row.weaker)
+    for weaker in {action for row in PRECEDENCE for action in row.weaker}
+}
+
+
 class About(NamedTuple):
     """An action, the job that it is about, and the nodes."""
 
