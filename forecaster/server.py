@@ -18,6 +18,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.prometheus import PrometheusError
 from paceline.settings import ALLOWED_HOSTS
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
 
@@ -28,7 +29,7 @@ from .memory import Memory
 from .models import foundation, network
 from .models.model import UnsuitedError
 from .models.registry import Registry, registry
-from .prometheus import BackfillError, backfill
+from .prometheus import backfill
 from .publisher import ForecastPublisher
 
 logger = logging.getLogger("paceline.forecaster")
@@ -58,7 +59,7 @@ def serve(args: argparse.Namespace, token: str) -> int:
     if args.prometheus:
         try:
             logger.info("%d values from %s", backfill(args.prometheus, memory), args.prometheus)
-        except BackfillError as error:
+        except PrometheusError as error:
             raise ServerError(str(error)) from error
     names = hosts.answered(args.address, ALLOWED_HOSTS.read(os.environ))
     app = application(

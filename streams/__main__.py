@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.command_rules import Reader
@@ -18,11 +18,12 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option, add_no_commands_option
 from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
-from paceline.settings import ADVICE, ALLOWED_HOSTS, CLUSTER, CURRENCY, MOST_RANKS, NO_COMMANDS, SettingError
+from paceline.settings import ALLOWED_HOSTS, CLUSTER, MOST_RANKS, NO_COMMANDS
 from paceline.terminal import log_to_stderr, say
 from paceline.topics import Topic
 
-from .advice.config import AdviceConfig, changed
+from .advice.config import AdviceConfig
+from .advice_thresholds import thresholds
 from .garbage import collect_seldom
 
 EXAMPLES = """\
@@ -48,25 +49,11 @@ def main(argv: list[str] | None = None) -> int:
     settings.ssl_context()
     most_ranks = MOST_RANKS.read(os.environ)
     obeys = not (args.no_commands or NO_COMMANDS.read(os.environ))
-    thresholds = advice_thresholds(os.environ)
+    advice_config = thresholds(os.environ)
     with tempfile.TemporaryDirectory(prefix="paceline-streams-") as scratch:
         data_dir = Path(args.data_dir or scratch)
         web = (args.web_address, args.web_port)
-        return _work(settings, data_dir, web, args.wait, most_ranks, obeys, thresholds)
-
-
-def advice_thresholds(environ: Mapping[str, str]) -> AdviceConfig:
-    """The thresholds of suggestions that ``environ`` sets.
-
-    Raises:
-        SettingError: there is none of such a name, or not with such a value.
-    """
-    try:
-        return changed(ADVICE.read(environ), CURRENCY.read(environ))
-    except SettingError:
-        raise
-    except ValueError as error:
-        raise SettingError(f"{ADVICE.name}: {error}; allowed: {ADVICE.allowed}") from error
+        return _work(settings, data_dir, web, args.wait, most_ranks, obeys, advice_config)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -93,7 +80,7 @@ def _work(
     wait_s: float,
     most_ranks: int,
     obeys: bool,
-    thresholds: AdviceConfig,
+    advice_config: AdviceConfig,
 ) -> int:
     further_hosts = ALLOWED_HOSTS.read(os.environ)
     collect_seldom()
@@ -104,7 +91,7 @@ def _work(
     from .faust_app import CHANGELOG, NEEDED, SOURCES
     from .worker import Worker, WorkerError
 
-    advice, restarts = AdviceSettings(reader.node, obeys, thresholds), 0
+    advice, restarts = AdviceSettings(reader.node, obeys, advice_config), 0
     with contextlib.ExitStack() as stack:
         commands: CommandDoor | None = None
         while True:

@@ -18,6 +18,7 @@ from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
 from paceline.visible import visible
 
 from .advice.recorded import RecordedAdvice
+from .advice_thresholds import thresholds
 from .garbage import collect_seldom
 from .nodes.node_config import NodeConfig
 from .processor import Processor
@@ -63,7 +64,7 @@ class Analysis:
         self.summary = Summary(totals)
         self.gpus = GpuReport()
         #: None where nobody asks for suggestions.
-        self.advice = RecordedAdvice() if advise else None
+        self.advice = RecordedAdvice(thresholds(os.environ)) if advise else None
         self.lines = 0
         self.judged = 0
         self.bad = 0

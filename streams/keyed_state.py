@@ -13,6 +13,7 @@ from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
 from .cluster_advice import DEFAULTS, AdviceSettings
+from .cluster_events import Heard
 from .routes import (
     ROUTES,
     BoundsRanks,
@@ -75,7 +76,7 @@ class KeyedState:
         self.decisions: dict[str, Decision] = {}
         self.rows = SharedRows()
 
-    def update(self, topic: Topic, event: Event, *, backlog: bool = False) -> list[Event]:
+    def update(self, topic: Topic, event: Event | Heard, *, backlog: bool = False) -> list[Event]:
         """Tell every decision that wants it; what they answer. ``backlog``: more events are at hand."""
         answers: list[Event] = []
         self.rows.backlog = backlog

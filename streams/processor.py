@@ -13,6 +13,7 @@ from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
 from .cluster_advice import DEFAULTS, AdviceSettings
+from .cluster_events import Heard
 from .keyed_state import Key, KeyedState, state_key
 from .routes import Routes, topic_of
 
@@ -44,7 +45,7 @@ class Processor:
         self.backlog = False
         self._forgotten: list[Key] = []
 
-    def update(self, topic: Topic, event: Event) -> list[tuple[Topic, Event]]:
+    def update(self, topic: Topic, event: Event | Heard) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
         key = state_key(topic, event)
         state = self.states.pop(key, (None, 0.0))[0] or self._state()

@@ -14,9 +14,11 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import which
 from typing import IO, TypeVar
 
 import pytest
@@ -267,6 +269,42 @@ def own_broker(request: pytest.FixtureRequest) -> Iterator[BrokerSettings]:
             settings = BrokerSettings().with_brokers(stack.enter_context(embedded.start()).address)
         ensure_topics(settings)
         yield settings
+
+
+@pytest.fixture(scope="module")
+def new_prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Starts a Prometheus that holds what an OpenMetrics text says, and gives its address."""
+    if which("prometheus") is None or which("promtool") is None:
+        pytest.skip("no prometheus here; mend: sudo apt-get install prometheus")
+    with contextlib.ExitStack() as stack:
+
+        def make(metrics: str) -> str:
+            folder, port = tmp_path_factory.mktemp("prometheus"), _free_port()
+            (folder / "metrics").write_text(metrics)
+            (folder / "prometheus.yml").write_text("global: {}\n")
+            fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "metrics", "data"]
+            subprocess.run(fill, check=True, capture_output=True, cwd=folder)
+            command = [
+                "prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data",
+                f"--web.listen-address=127.0.0.1:{port}", "--storage.tsdb.retention.time=10y",
+            ]  # fmt: skip
+            log = stack.enter_context((folder / "log").open("wb"))
+            process = stack.enter_context(subprocess.Popen(command, stderr=log, stdout=log, cwd=folder))
+            stack.callback(process.terminate)
+            end = time.monotonic() + PATIENCE_S
+            while not _answers(f"http://127.0.0.1:{port}/-/ready"):
+                assert process.poll() is None, (folder / "log").read_text()[-2000:]
+                assert time.monotonic() < end, "Prometheus is not ready in time"
+                time.sleep(0.1)
+            return f"http://127.0.0.1:{port}"
+
+        yield make
+
+
+def _answers(url: str) -> bool:
+    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as reply:
+        return reply.status == 200
+    return False
 
 
 @pytest.fixture(scope="session")

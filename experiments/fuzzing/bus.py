@@ -22,6 +22,7 @@ from paceline.kafka.compat import BoundedBatch
 from paceline.kafka.decompression import UnreadableBatchError, gunzip, unzstd
 from paceline.recording import Line
 from paceline.topics import Topic
+from streams.cluster_events import ADVICE, concerns, enclosed, read
 from streams.compat import bound_codecs
 
 from .target import ROOT, Target
@@ -70,6 +71,18 @@ def _decode(topic: Topic) -> Callable[[bytes], None]:
         msgspec.json.encode(wire.readable(event))
 
     return feed
+
+
+def _read_envelope(data: bytes) -> None:
+    heard = read(ADVICE, data)
+    assert concerns(heard.event), "advice is told of what does not concern it"
+    heard.cluster.encode()
+
+
+def _envelopes() -> list[bytes]:
+    """An envelope of every kind of event that advice is made of."""
+    told = [(topic, data) for topic in topics.TOPICS for data in golden(topic)]
+    return [enclosed(topic, data, 1.7e9) for topic, data in told if concerns(wire.decode(topic, data))]
 
 
 def _replay(data: bytes) -> None:
@@ -149,6 +162,7 @@ TARGETS = (
         Target(f"bus.{topic.short}", _decode(topic), partial(golden, topic), (wire.WireError,), topic.encoding)
         for topic in topics.TOPICS
     ),
+    Target("bus.advice", _read_envelope, _envelopes, (wire.WireError,), "msgpack"),
     Target("bus.replayed", _replay, recordings, form="json lines", longest=65_536),
     Target("bus.batch", _read_batches(_TrustedBatch), _three_batches, (UnreadableBatchError,)),
     Target("bus.worker-batch", _read_batches(_TrustedWorkerBatch), _three_batches, (UnreadableBatchError,)),

@@ -14,6 +14,7 @@ from forecaster.memory import Memory
 from paceline import recording, topics, wire
 from paceline.command_rules import Action, CommandRules, Reader
 from paceline.events import FULL_ROWS, Command, FullRows
+from paceline.prometheus import read
 from paceline.recording import Line
 from paceline.topics import Topic
 from streams.processor import Processor
@@ -78,7 +79,7 @@ def _learn(data: bytes) -> None:
 def _backfill(data: bytes) -> None:
     """What a Prometheus answered, and what the memory holds of it."""
     memory = Memory()
-    for labels, times_s, values in prometheus.read(prometheus.DEVICES[0], data):
+    for labels, times_s, values in read(prometheus.DEVICES[0], data):
         key = str(sorted(labels.items()))
         memory.put(SeriesSubject(key, "", prometheus.DEVICES[0].interval_s, "c"), times_s, values)
         memory.find(key)

@@ -14,6 +14,9 @@ import zstandard
 from paceline import recording, topics, wire
 from paceline.recording import Line
 from streams import snapshots
+from streams.advice.advice import Advice
+from streams.cluster_advice import ClusterAdvice
+from streams.cluster_events import ADVICE, Heard, concerns
 from streams.keyed_state import Key, KeyedState
 from streams.processor import Processor
 from streams.routes import ROUTES, Decision
@@ -39,6 +42,10 @@ def _states() -> tuple[KeyedState, ...]:
                 processor.update(topic, wire.decode(topic, line.value))
     for data in golden(topics.HOST):
         processor.update(topics.HOST, wire.decode(topics.HOST, data))
+    for topic in topics.TOPICS:
+        for event in (wire.decode(topic, data) for data in golden(topic)):
+            if concerns(event):
+                processor.update(ADVICE, Heard(topic, event, 1.7e9))
     return tuple(state for state, _ in processor.states.values())
 
 
@@ -49,6 +56,12 @@ def _snapshots(name: str) -> list[bytes]:
 def _contents(name: str) -> list[bytes]:
     """What is inside of real snapshots: packed, a change would only be seen to be damage."""
     return [zstandard.decompress(data) for data in _snapshots(name)]
+
+
+def _advice() -> list[bytes]:
+    """What is inside of that which is inside of a cluster's."""
+    parts = [msgspec.msgpack.decode(data)["advice"] for data in _contents(ClusterAdvice.__name__)]
+    return [zstandard.decompress(part) for part in parts]
 
 
 def _restore(kind: type[Decision]) -> Callable[[bytes], None]:
@@ -90,6 +103,7 @@ TARGETS = (
         Target(f"state.{name}", _restore(kind), partial(_contents, name), (ValueError,), "msgpack", 65_536)
         for name, kind in _DECISIONS.items()
     ),
+    Target("state.Advice", _restore(Advice), _advice, (ValueError,), "msgpack", 65_536),
     Target("state.key", _key, lambda: [b'["job","c","j",0]'], (msgspec.DecodeError,), "json", 256),
     Target("state.header", _header, _headers, (StoreError,), "msgpack", 256),
 )

@@ -169,8 +169,8 @@ class DemoRun:
         for suggestion in ranked(self._suggested.values(), time.time()):
             if suggestion.state != "withdrawn":
                 say(f"what to do: {suggestion.title}")
-                for line in (*suggestion.steps, *suggestion.apply):
-                    say(f"  - {line}")
+                for line in (*(f"- {step}" for step in suggestion.steps), *(f"$ {one}" for one in suggestion.apply)):
+                    say(f"  {line}")
 
     def _doing(self) -> str:
         if self._step:

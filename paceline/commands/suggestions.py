@@ -10,6 +10,7 @@ import os
 import secrets
 import sys
 import time
+from importlib.metadata import entry_points
 
 from paceline import wire
 from paceline.command_rules import suggestion_target
@@ -19,7 +20,9 @@ from paceline.events import ACCEPT, DISMISS, Command, Suggestion
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.terminal import say
+from paceline.prometheus import PrometheusError
+from paceline.settings import number
+from paceline.terminal import Progress, say
 from paceline.topics import SUGGESTION
 from paceline.visible import visible
 
@@ -29,6 +32,7 @@ EPILOG = """examples:
   paceline suggestions --watch                             and each that is new or changes, until Ctrl-C
   paceline suggestions --accept rebalance-f089             it is on somebody's list; an id's beginning is enough
   paceline suggestions --dismiss rebalance-f089 --because "the node is replaced on Monday"
+  paceline suggestions --prometheus http://prometheus:9090 --days 7    what dcgm-exporter's history suggests
 
 Exit status 0: listed, or the command was obeyed; 1: it was not, nobody answered, there is no such suggestion, or no
 broker; 2: wrong options.
@@ -38,6 +42,8 @@ CAUGHT_UP_S = 20.0
 EXPIRES_S = 60.0
 LONGEST_REASON = 256
 PROGRAM = "paceline suggestions"
+#: What offers to recommend from a history: entry points.
+RECOMMENDERS = "paceline.recommenders"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -51,9 +57,15 @@ def parser() -> argparse.ArgumentParser:
     what = made.add_mutually_exclusive_group()
     what.add_argument("--accept", metavar="ID", help="say that it will be done; whether it helped is measured then")
     what.add_argument("--dismiss", metavar="ID", help="say that it will not be done; --because is wanted")
+    what.add_argument(
+        "--prometheus", metavar="URL", help="what the GPUs' history in this Prometheus suggests; needs no broker"
+    )
     what.add_argument("--watch", action="store_true", help="list, then tell what is new or changes, until Ctrl-C")
     made.add_argument("--because", metavar="TEXT", type=_reason, default="", help="why, in 256 characters at most")
     made.add_argument("--all", action="store_true", help="also what is dismissed, expired, withdrawn or measured")
+    made.add_argument(
+        "--days", metavar="N", type=_days, default=7.0, help="with --prometheus: of how many days (7; 365 at most)"
+    )
     made.add_argument("--job", metavar="J", help="only about this job")
     made.add_argument("--cluster", metavar="C", help="only of this cluster")
     made.add_argument("--json", action="store_true", help="suggestions (or the answer) as JSON Lines")
@@ -72,12 +84,14 @@ def main(argv: list[str]) -> int:
         return _refuse("--dismiss wants --because TEXT: who reads the audit log asks why")
     if args.because and args.accept is None and args.dismiss is None:
         return _refuse("--because is for --accept and --dismiss")
-    settings = BrokerSettings.from_environ(os.environ, args.brokers)
     try:
+        if args.prometheus is not None:
+            return _recommend(args)
+        settings = BrokerSettings.from_environ(os.environ, args.brokers)
         if args.accept is not None or args.dismiss is not None:
             return _decide(settings, args)
         return _list(settings, args)
-    except BusError as error:
+    except (BusError, PrometheusError) as error:
         say(str(error), PROGRAM)
         return 1
     except BrokenPipeError:
@@ -90,19 +104,39 @@ def _list(settings: BrokerSettings, args: argparse.Namespace) -> int:
     held = SuggestionList()
     with _follower(settings) as follower:
         _catch_up(settings, follower, held)
-        now_s = time.time()
-        chosen = held.chosen(now_s, all_=args.all, job=args.job, cluster=args.cluster)
-        for suggestion in chosen:
-            _print(suggestion, now_s, as_json=args.json)
-        if not chosen:
-            over = len(held.chosen(now_s, all_=True, job=args.job, cluster=args.cluster))
-            say(f"nothing is suggested{f'; {over} are over (--all)' if over else ''}", PROGRAM)
+        _show(held, args)
         while args.watch:
             for record in (record for _, records in follower.poll() for record in records):
                 heard = held.hear(record.value)
                 if heard is not None and concerns(heard, args.job, args.cluster):
                     _print(heard, time.time(), as_json=args.json)
     return 0
+
+
+def _show(held: SuggestionList, args: argparse.Namespace) -> None:
+    now_s = time.time()
+    chosen = held.chosen(now_s, all_=args.all, job=args.job, cluster=args.cluster)
+    for suggestion in chosen:
+        _print(suggestion, now_s, as_json=args.json)
+    if not chosen:
+        over = len(held.chosen(now_s, all_=True, job=args.job, cluster=args.cluster))
+        say(f"nothing is suggested{f'; {over} are over (--all)' if over else ''}", PROGRAM)
+
+
+def _recommend(args: argparse.Namespace) -> int:
+    """What the history suggests, by whoever of the services offers that."""
+    held, progress = SuggestionList(), Progress()
+    for entry in entry_points(group=RECOMMENDERS, name="prometheus"):
+        try:
+            recommend = entry.load()
+        except ModuleNotFoundError as error:
+            return _refuse(f"--prometheus needs {error.name}; pip install 'paceline[streams]'")
+        for suggestion in recommend(args.prometheus, args.days, time.time(), progress.tell):
+            held.hear(wire.encode(suggestion))
+        progress.end()
+        _show(held, args)
+        return 0
+    return _refuse("--prometheus: not installed here; pip install 'paceline[streams]'")
 
 
 def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:
@@ -159,6 +193,13 @@ def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList
 def _print(suggestion: Suggestion, now_s: float, *, as_json: bool) -> None:
     text = [wire.encode(suggestion).decode()] if as_json else lines(suggestion, now_s)
     print("\n".join(visible(line) for line in text), flush=True)
+
+
+def _days(raw: str) -> float:
+    try:
+        return number(1 / 24, 365.0)(raw)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{raw!r}: {error}; allowed: 1/24 (0.0417) to 365") from None
 
 
 def _reason(raw: str) -> str:

@@ -140,7 +140,7 @@ def _take(gpu: _Told, series: Series, left_out: Counter[str]) -> None:
     source, labels = SOURCES[series.name], series.labels
     gpu.labels = {**labels, **gpu.labels}
     gpu.attributed |= "pod" in labels or "hpc_job" in labels
-    owner = _owner(labels)
+    owner = owner_of_labels(labels)
     if owner is not None:
         gpu.owners.setdefault(owner)
     cell = gpu.cells.setdefault(source.column, {})
@@ -151,7 +151,7 @@ def _take(gpu: _Told, series: Series, left_out: Counter[str]) -> None:
         left_out["series that are there twice, with different numbers: the first counts"] += 1
 
 
-def _owner(labels: dict[str, str]) -> tuple[str, str] | None:
+def owner_of_labels(labels: Mapping[str, str]) -> tuple[str, str] | None:
     """(job, name): Slurm's job by ``hpc_job``, else the pod, which is as much as Kubernetes' labels tell."""
     pod, job = labels.get("pod", ""), labels.get("hpc_job", "")
     if not pod and not job:

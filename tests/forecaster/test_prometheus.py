@@ -4,19 +4,17 @@ import contextlib
 import gzip
 import http.server
 import json
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from shutil import which
+from collections.abc import Callable
 
-import httpx
 import numpy as np
 import pytest
 
 from forecaster.memory import Memory
-from forecaster.prometheus import DEVICES, MOST_BYTES, BackfillError, RefusedQueryError, backfill, read
+from forecaster.prometheus import DEVICES, backfill
 from paceline.gpu.dcgm import FP64_BLANK
+from paceline.prometheus import MOST_BYTES, PrometheusError, RefusedQueryError, read
 
 MINUTES = 180
 #: By minute: DCGM's blank, and a number below nothing, which no such metric can be; alone, and beside a reading.
@@ -42,37 +40,10 @@ def metrics(now_s: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def prometheus(
-    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], until: Callable[..., None]
-) -> Iterator[tuple[str, float]]:
+def prometheus(new_prometheus: Callable[[str], str]) -> tuple[str, float]:
     """A server's address, and the time up to which it was filled."""
-    if which("prometheus") is None:
-        pytest.skip("no prometheus here; mend: sudo apt-get install prometheus")
-    folder = tmp_path_factory.mktemp("prometheus")
     now_s = int(time.time()) // 60 * 60
-    (folder / "metrics").write_text(metrics(now_s))
-    (folder / "prometheus.yml").write_text("global: {}\n")
-    make = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(folder / "metrics"), str(folder / "data")]
-    subprocess.run(make, check=True, capture_output=True)
-    port = free_port()
-    command = [
-        "prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}", "--storage.tsdb.retention.time=10y",
-    ]  # fmt: skip
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log, stdout=log) as process:
-        address = f"http://127.0.0.1:{port}"
-
-        def ready() -> bool:
-            assert process.poll() is None, (folder / "log").read_text()[-2000:]
-            with contextlib.suppress(httpx.TransportError):
-                return httpx.get(f"{address}/-/ready").status_code == 200
-            return False
-
-        try:
-            until(ready)
-            yield address, float(now_s)
-        finally:
-            process.terminate()
+    return new_prometheus(metrics(now_s)), float(now_s)
 
 
 @pytest.mark.e2e
@@ -99,7 +70,7 @@ def test_metrics_become_series(prometheus: tuple[str, float]) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "127.0.0.1:9", "nonsense://x"])
 def test_no_prometheus_is_one_line(url: str) -> None:
     """Cause and mend."""
-    with pytest.raises(BackfillError, match="Prometheus at") as caught:
+    with pytest.raises(PrometheusError, match="Prometheus at") as caught:
         backfill(url, Memory())
     assert "\n" not in str(caught.value)
 
@@ -145,7 +116,7 @@ def test_what_is_measured_is_kept() -> None:
 
 def test_what_is_no_prometheus_is_said_so(address: str) -> None:
     """Another HTTP server answers something else."""
-    with pytest.raises(BackfillError, match="no answer of a Prometheus"):
+    with pytest.raises(PrometheusError, match="no answer of a Prometheus"):
         backfill(address, Memory())
 
 
@@ -188,7 +159,7 @@ def test_no_more_of_an_answer_is_read_than_there_is_room_for(answers: type[Large
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            with pytest.raises(BackfillError, match=said):
+            with pytest.raises(PrometheusError, match=said):
                 backfill(f"http://127.0.0.1:{server.server_address[1]}", Memory())
         finally:
             server.shutdown()

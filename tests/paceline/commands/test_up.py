@@ -1,5 +1,6 @@
 """``paceline up``: starts its services, names the one that dies, leaves nothing behind."""
 
+import argparse
 import os
 import signal
 import socket
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline.child import spawn
+from paceline.commands import stack
 from paceline.commands.services import ServiceError, Services
 
 
@@ -23,9 +26,10 @@ def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
 def test_it_says_where_everything_is_and_stops_when_told(
     tmp_path: Path, number: signal.Signals, free_port: Callable[[], int]
 ) -> None:
-    """Page, broker and the next command; after the signal status 0, and both ports are free again."""
-    port, page = free_port(), free_port()
-    process = start(tmp_path, "--port", str(port), "--ui-port", str(page))
+    """Page, broker and the next command; after the signal status 0, and all ports are free again."""
+    port, page, forecaster = free_port(), free_port(), free_port()
+    ports = {"--port": port, "--ui-port": page, "--forecaster-port": forecaster}
+    process = start(tmp_path, *(word for option, number in ports.items() for word in (option, str(number))))
     assert process.stderr is not None
     said = ""
     for line in process.stderr:
@@ -37,7 +41,7 @@ def test_it_says_where_everything_is_and_stops_when_told(
     assert process.returncode == 0, said + rest
     assert f"page at http://127.0.0.1:{page}" in said
     assert f"paceline run --brokers 127.0.0.1:{port} --" in said
-    for number_again in (port, page):
+    for number_again in (port, page, forecaster):
         socket.create_server(("127.0.0.1", number_again)).close()
 
 
@@ -47,12 +51,57 @@ def test_a_taken_port_is_one_line_and_status_2(tmp_path: Path, free_port: Callab
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         number = str(taken.getsockname()[1])
-        for options in (("--ui-port", number), ("--port", number, "--ui-port", str(free_port()))):
+        page = ("--ui-port", str(free_port()))
+        for options in (("--ui-port", number), ("--port", number, *page), ("--forecaster-port", number, *page)):
             process = start(tmp_path, *options)
             _, err = process.communicate()
             assert process.returncode == 2
             assert len(err.splitlines()) == 1
             assert number in err
+
+
+class Started:
+    """What was started, in place of processes."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, ...]] = []
+        self.nice: list[int] = []
+
+    def start(self, name: str, *options: str, environ: dict[str, str], nice: int) -> None:
+        self.told.append((name, *options))
+        self.nice.append(nice)
+
+
+def test_the_forecaster_gives_way_to_training(free_port: Callable[[], int]) -> None:
+    """On the port that was asked for, one processor, at the lowest priority; not at all where it is not wanted."""
+    started, port = Started(), free_port()
+    options = argparse.Namespace(forecaster_port=port, no_forecaster=False)
+    stack.start_forecaster(options, started, {})  # type: ignore[arg-type]
+    assert started.told == [("forecaster", "--port", str(port), "--processors", "1")]
+    assert started.nice == [19]
+    stack.start_forecaster(argparse.Namespace(forecaster_port=None, no_forecaster=True), started, {})  # type: ignore[arg-type]
+    assert len(started.told) == 1
+
+
+def test_without_the_extra_there_are_no_forecasts_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How to install it; the rest goes on."""
+    monkeypatch.setattr(stack, "installed", lambda service: service != "forecaster")
+    started = Started()
+    stack.start_forecaster(argparse.Namespace(forecaster_port=None, no_forecaster=False), started, {})  # type: ignore[arg-type]
+    assert started.told == []
+    assert "no forecasts" in capsys.readouterr().err
+
+
+def test_a_service_may_be_nice_to_others() -> None:
+    """Its priority is that which was asked for."""
+    code = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), flush=True)"
+    read, write = os.pipe()
+    spawn([sys.executable, "-c", code], write, nice=7).wait()
+    os.close(write)
+    with os.fdopen(read) as said:
+        assert int(said.read()) == os.getpriority(os.PRIO_PROCESS, 0) + 7
 
 
 def test_a_service_that_ends_is_named_with_its_last_lines() -> None:
