@@ -20,9 +20,9 @@ from .snapshot import Connection, Snapshot
 
 #: Messages of each partition to look back at the start: what a page has use for.
 DERIVED: Mapping[Topic, int] = {topics.JOB: 20_000, topics.WINDOW: 2_000, topics.FINDING: 5_000, topics.DEADLETTER: 50}
-RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 50, topics.HOST: 50}
+RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 1_200, topics.HOST: 1_200}
 #: Messages of a partition the page may lag behind before it jumps to the newest.
-LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000, topics.OP_V1: 5_000}
+LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000, topics.OP_V1: 5_000, topics.DEVICE: 5_000, topics.HOST: 5_000}
 
 
 class Reader:
@@ -63,7 +63,8 @@ class Reader:
                 jobs=lines,
                 job=self._feed.view(chosen.cluster, chosen.job) if chosen else None,
                 topics=self._feed.topics(),
-                nodes=self._feed.nodes(),
+                fleet=self._feed.machines.view(),
+                rank=self._feed.rank(chosen.cluster, chosen.job, rank) if chosen and rank is not None else None,
                 dead_letters=list(self._feed.dead_letters),
                 missing=self._feed.missing,
                 node_findings=self._feed.node_findings.episodes(),

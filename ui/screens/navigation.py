@@ -7,7 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from . import job, links, pipeline
+from . import fleet, job, links, pipeline
 from .frame import Source
 
 
@@ -20,6 +20,7 @@ class Entry(NamedTuple):
 
 
 PAGES = (
+    Entry("Fleet", "fleet", fleet.show),
     Entry("Job", "job", job.show),
     Entry("Pipeline health", "health", pipeline.show),
 )
