@@ -6,7 +6,7 @@ Rule of this file: pure; the first rule that applies is the one shown.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .snapshot import JobView, Snapshot
+from .snapshot import JobLine, JobView, Snapshot
 from .wording import age
 
 #: Seconds without a message before a running job is called silent; before missing windows are worth a word.
@@ -16,6 +16,7 @@ RUN = ("paceline run -- torchrun --nproc-per-node 4 train.py", "watch a training
 DEMO = ("paceline demo", "see it work on this machine alone")
 DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, and how to mend each")
 UP = ("paceline up", "start broker, streams, collector and page")
+COLLECT = ("paceline collect", "sample this node's GPUs and host; started on every node")
 STREAMS = ("paceline streams", "start the processor that finds stragglers")
 
 
@@ -91,7 +92,7 @@ def _running_s(job: JobView) -> float:
     return float(heard.max() - heard.min()) if heard.size else 0.0
 
 
-def standing(job: JobView, now_s: float) -> tuple[str, str]:
+def standing(job: JobView | JobLine, now_s: float) -> tuple[str, str]:
     """A job's state in two words and its tone: good, wait, lost or ended."""
     if job.ended_s is not None:
         failed = job.exit_status not in (0, None)

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from ..suggestion_commands import SuggestionCommands
-from . import forecast, job, links, pipeline, suggestions
+from . import fleet, forecast, job, links, pipeline, suggestions
 from .frame import Source
 
 
@@ -21,6 +21,7 @@ class Entry(NamedTuple):
 
 
 PAGES = (
+    Entry("Fleet", "fleet", fleet.show),
     Entry("Job", "job", job.show),
     Entry("Forecast", "forecast", forecast.show),
     Entry("Pipeline health", "health", pipeline.show),
