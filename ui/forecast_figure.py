@@ -63,12 +63,13 @@ def busy_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure
         go.Bar(
             x=_moments(one.times_s, zone),
             y=100.0 * one.busy,
+            name="probability",
             marker={"color": palette.accent, "line": {"width": 0}},
             hovertemplate="%{y:.0f} %<extra></extra>",
         )
     )
     framed(figure, 150, palette)
-    figure.update_layout(bargap=0.15)
+    figure.update_layout(bargap=0.15, showlegend=False)
     figure.update_yaxes(title="%", range=[0, 100])
     return figure
 

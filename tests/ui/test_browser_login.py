@@ -41,11 +41,13 @@ def guarded(tmp_path, own_broker, serve, free_port):
 def test_who_has_not_logged_in_sees_nothing_and_who_has_is_named(tab, guarded):
     """Nothing of the cluster before the login; after it the e-mail is who accepts, and no other name can be typed."""
     with OidcProvider("paceline", "hush", sub="1", email="ada@example.com", email_verified=True) as provider:
-        tab.goto(f"{guarded(provider)}/suggestions")
+        url = guarded(provider)
+        tab.goto(f"{url}/suggestions")
         shows(tab, "This page asks who you are.")
         expect(tab.get_by_text("Cordon node")).to_have_count(0)
         tab.get_by_role("button", name="Log in", exact=True).click()
-        tab.get_by_role("link", name="Suggestions").click()
+        expect(tab.get_by_role("link", name="Suggestions")).to_be_visible()  # The provider has led back here.
+        tab.goto(f"{url}/suggestions")
         shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
         tab.locator(".st-key-token summary").filter(visible=True).click()
         shows(tab, "You are logged in as ada@example.com.")
@@ -58,9 +60,11 @@ def test_who_has_not_logged_in_sees_nothing_and_who_has_is_named(tab, guarded):
 def test_a_login_without_a_verified_e_mail_may_read_only(tab, guarded):
     """Nobody would know who it was."""
     with OidcProvider("paceline", "hush", sub="1", email="ada@example.com", email_verified=False) as provider:
-        tab.goto(guarded(provider))
+        url = guarded(provider)
+        tab.goto(url)
         tab.get_by_role("button", name="Log in", exact=True).click()
-        tab.get_by_role("link", name="Suggestions").click()
+        expect(tab.get_by_role("link", name="Suggestions")).to_be_visible()  # The provider has led back here.
+        tab.goto(f"{url}/suggestions")
         shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
         tab.locator(".st-key-token summary").filter(visible=True).click()
         words = "Your login tells no verified e-mail: nobody would know who accepts or dismisses."
