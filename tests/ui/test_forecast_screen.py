@@ -1,4 +1,5 @@
 import json
+from datetime import UTC
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -6,6 +7,10 @@ from streamlit.testing.v1 import AppTest
 from paceline import topics
 from tests.ui.forecasts import forecast, profile
 from ui.feed import Feed
+from ui.figure_frame import as_csv
+from ui.forecast_book import ForecastBook
+from ui.forecast_figure import busy_chart, fan_chart
+from ui.theme import DARK
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 NOW_S = 1_000_000.0
@@ -64,7 +69,7 @@ def test_the_picture_has_history_intervals_median_and_the_naive_forecast(heard, 
     names = [trace["name"] for trace in picture["data"]]
     bands = [name for share in (95, 80, 50) for name in (f"{share} %, low", f"{share} %")]
     assert names == [*bands, "measured", "naive", "median"]
-    assert picture["layout"]["yaxis"]["title"]["text"] == "free GPUs, GPUs"
+    assert picture["layout"]["yaxis"]["title"]["text"] == "free GPUs"
 
 
 def test_the_cluster_comes_first_and_a_link_chooses(heard, open_page):
@@ -213,3 +218,14 @@ def test_absurd_forecasts_are_drawn_or_refused_and_never_break_the_page(what, op
     assert "<img" not in shown
     assert "<script" not in shown
     assert "<b><b>" not in shown
+
+
+def test_the_picture_exports_its_numbers():
+    """Both edges of each band, with times and the unit."""
+    book = ForecastBook()
+    book.upsert(forecast(FREE, NOW_S, unit="bytes", busy_ratio=[0.5] * 60), NOW_S)
+    one = book.all()[FREE]
+    lines = as_csv(fan_chart(one, UTC, DARK)).decode().splitlines()
+    assert lines[0] == 'series,"time, UTC","free GPUs, bytes"'
+    assert {line.split(",1970")[0] for line in lines[1:]} >= {'"95 %, low"', "95 %", "measured", "naive", "median"}
+    assert len(as_csv(busy_chart(one, UTC, DARK)).splitlines()) == 61
