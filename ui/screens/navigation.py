@@ -7,7 +7,7 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from . import fleet, job, links, pipeline
+from . import collectives, fleet, job, links, pipeline, rank
 from .frame import Source
 
 
@@ -22,6 +22,8 @@ class Entry(NamedTuple):
 PAGES = (
     Entry("Fleet", "fleet", fleet.show),
     Entry("Job", "job", job.show),
+    Entry("Rank", "rank", rank.show),
+    Entry("Collectives", "collectives", collectives.show),
     Entry("Pipeline health", "health", pipeline.show),
 )
 #: The page that an address without a path leads to.

@@ -59,12 +59,12 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     confirmed = sum(1 for finding in open_now if finding.state == "confirmed")
     lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
     tiles = [
-        _tile("Step time, all ranks", wording.seconds_parts(numbers.step_s), p95),
-        _tile("Median rank's own time", wording.seconds_parts(numbers.own_s), "at work, waiting left out"),
-        _tile(worst, wording.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
-        _tile("Waiting for other ranks", _parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
-        _tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),
-        _tile("Time lost", wording.seconds_parts(lost_s), "so far, all findings together"),
+        tile("Step time, all ranks", wording.seconds_parts(numbers.step_s), p95),
+        tile("Median rank's own time", wording.seconds_parts(numbers.own_s), "at work, waiting left out"),
+        tile(worst, wording.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
+        tile("Waiting for other ranks", _parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
+        tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),
+        tile("Time lost", wording.seconds_parts(lost_s), "so far, all findings together"),
     ]
     foot = f"{numbers.source}, as of {wording.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(foot)}</p></div>')
@@ -75,7 +75,8 @@ def _parts(text: str) -> tuple[str, str]:
     return number, unit
 
 
-def _tile(label: str, value: tuple[str, str], note: str, kind: str = "") -> str:
+def tile(label: str, value: tuple[str, str], note: str, kind: str = "") -> str:
+    """A number set large with its unit, its label above and a note below; ``kind`` is its class."""
     number, unit = value
     size = ' style="font-size:1.05rem;line-height:1.9"' if number == wording.NONE else ""
     return (
