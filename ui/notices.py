@@ -30,8 +30,31 @@ class Notice:
     commands: tuple[tuple[str, str], ...] = ()
 
 
-def notice(snapshot: Snapshot, wanted: str | None, *, of_job: bool = True) -> Notice | None:
-    """What to tell above the picture, if anything; of a page that shows no job, nothing of the job's state."""
+def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
+    """What to tell above a job's picture, if anything."""
+    said = of_connection(snapshot)
+    if said is not None:
+        return said
+    if not snapshot.jobs:
+        return Notice(
+            "wait",
+            "Connected, and no training job has spoken yet",
+            f"The broker at {snapshot.connection.brokers} answers. A job appears here by itself.",
+            (RUN, DEMO, DOCTOR),
+        )
+    if wanted and wanted not in [line.name for line in snapshot.jobs]:
+        return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
+    if snapshot.job is None:
+        return None
+    said = _of_job(snapshot.job, snapshot.now_s)
+    running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
+    if said and snapshot.job.ended_s is not None and running:
+        return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
+    return said
+
+
+def of_connection(snapshot: Snapshot) -> Notice | None:
+    """What to tell above any picture: why nothing new comes from the broker, if so."""
     connection, now_s = snapshot.connection, snapshot.now_s
     kept = " What came before is kept below." if snapshot.jobs else ""
     if connection.state == "failed":
@@ -45,22 +68,7 @@ def notice(snapshot: Snapshot, wanted: str | None, *, of_job: bool = True) -> No
         return Notice(
             "wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.", (DOCTOR,)
         )
-    if not snapshot.jobs:
-        return Notice(
-            "wait",
-            "Connected, and no training job has spoken yet",
-            f"The broker at {connection.brokers} answers. A job appears here by itself.",
-            (RUN, DEMO, DOCTOR),
-        )
-    if wanted and wanted not in [line.name for line in snapshot.jobs]:
-        return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
-    if snapshot.job is None or not of_job:
-        return None
-    said = _of_job(snapshot.job, now_s)
-    running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
-    if said and snapshot.job.ended_s is not None and running:
-        return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
-    return said
+    return None
 
 
 def wrong_link(problem: str) -> Notice:

@@ -29,7 +29,7 @@ DERIVED: Mapping[Topic, int] = {
     topics.AUDIT: 500,
     topics.DEADLETTER: 50,
 }
-RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 1_200, topics.HOST: 1_200}
+RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 300, topics.HOST: 300}
 #: Messages of a partition the page may lag behind before it jumps to the newest.
 LAG_MAX: Mapping[Topic, int] = dict.fromkeys([*RAW, topics.FORECAST], 5_000)
 
@@ -37,9 +37,11 @@ LAG_MAX: Mapping[Topic, int] = dict.fromkeys([*RAW, topics.FORECAST], 5_000)
 class Reader:
     """Follows the topics and answers with snapshots."""
 
-    def __init__(self, settings: BrokerSettings, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, settings: BrokerSettings, clock: Callable[[], float] = time.time, feed: Feed | None = None
+    ) -> None:
         self._settings, self._clock = settings, clock
-        self._feed = Feed()
+        self._feed = feed or Feed()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         start = Connection("connecting", settings.address, clock())

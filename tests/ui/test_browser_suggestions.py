@@ -90,7 +90,7 @@ def test_without_a_token_nothing_can_be_asked(tab, own_broker, serve):
 
 
 def test_a_forecast_appears_and_a_link_to_it_lasts(tab, own_broker, serve):
-    """The cluster first; another series goes into the address and is there after a reload; no phone scrolls sideways."""
+    """The cluster first; another series goes into the address and lasts a reload; no phone scrolls sideways."""
     now_s = time.time()
     step = forecast("default/job/llm/step_s", now_s, unit="s", middle=0.1, swing=0.01, job="llm")
     publish(own_broker.address, [(topics.FORECAST, forecast("default/cluster/free_gpus", now_s, maximum=16.0))])
