@@ -86,6 +86,9 @@ def test_without_a_token_nothing_can_be_asked(tab, own_broker, serve):
     tab.goto(f"{url}/suggestions")
     shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
     shows(tab, "Read-only: accepting and dismissing need PACELINE_UI_TOKEN where this page is started.")
+    seen = current(tab, CARD).get_by_role("link", name="rank 5", exact=True)
+    expect(seen).to_have_attribute("href", "rank?job=llm-7b-pretrain&rank=5")
+    expect(seen).to_have_attribute("target", "_blank")  # What was unlocked or written here stays.
     expect(tab.get_by_role("button", name="Accept", exact=True)).to_have_count(0)
 
 
