@@ -14,10 +14,14 @@ from paceline.topics import COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE
 from .findings_book import FindingsBook, ordered
 from .forecast_book import ForecastBook, ProfileBook
 from .job_buffer import JobBuffer
-from .snapshot import JobLine, JobView, NodeView, SenderLine, TopicLine, view_of
+from .machines import Machines
+from .rank_view import RankView, rank_view
+from .snapshot import JobLine, JobView, SenderLine, TopicLine, line_of, view_of
 from .suggestion_book import AnswerBook, SuggestionBook
 
-JOBS, NODES, DEAD_LETTERS, PRODUCERS, SENDERS = 64, 2_000, 50, 10_000, 4_000
+JOBS, DEAD_LETTERS, PRODUCERS, SENDERS = 200, 50, 40_000, 16_384
+#: Numbers that all jobs' steps and phases may take together: 512 MiB.
+CELLS = 128_000_000
 #: Topics that the page does not read, or shows elsewhere; and those it reads for producers of a release before.
 UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD)}
 SUPERSEDED = {topic.short for topic in TOPICS if topic.superseded}
@@ -37,20 +41,11 @@ class TopicTraffic:
 
 
 @dataclass
-class Machine:
-    """A node's newest samples."""
-
-    device: events.DeviceSamples | None = None
-    host: events.HostSamples | None = None
-    last_s: float = 0.0
-
-
-@dataclass
 class Feed:
     """Jobs by (cluster, job), nodes, dead letters, and the traffic of each topic."""
 
     jobs: dict[tuple[str, str], JobBuffer] = field(default_factory=dict)
-    machines: dict[str, Machine] = field(default_factory=dict)
+    machines: Machines = field(default_factory=Machines)
     dead_letters: deque[events.DeadLetter] = field(default_factory=lambda: deque(maxlen=DEAD_LETTERS))
     traffic: dict[str, TopicTraffic] = field(default_factory=lambda: {topic.short: TopicTraffic() for topic in TOPICS})
     #: Findings of nodes know no step and no attempt: they outlive a job's restart, and some are of no job at all.
@@ -86,9 +81,9 @@ class Feed:
             ):
                 self._job(event, at_s)
             case events.DeviceSamples():
-                self._machine(event.node, at_s).device = event
+                self.machines.sample_devices(event, at_s)
             case events.HostSamples():
-                self._machine(event.node, at_s).host = event
+                self.machines.sample_host(event, at_s)
             case events.DeadLetter():
                 self.dead_letters.append(event)
             case _:
@@ -111,7 +106,10 @@ class Feed:
 
     def lines(self) -> list[JobLine]:
         """Every job: the running ones first, the newest first in each."""
-        lines = [JobLine(b.cluster, b.job, b.attempt, b.first_s, b.last_s, b.ended_s) for b in self.jobs.values()]
+        of_nodes: dict[tuple[str, str], list[events.Finding]] = {}
+        for *_, newest in self.node_findings.episodes():
+            of_nodes.setdefault((newest.cluster, newest.job), []).append(newest)
+        lines = [line_of(buffer, of_nodes.get(key, [])) for key, buffer in self.jobs.items()]
         return sorted(lines, key=lambda line: (line.ended_s is not None, -(line.first_s or 0.0), line.name))
 
     def view(self, cluster: str, job: str) -> JobView | None:
@@ -135,9 +133,10 @@ class Feed:
             if short not in UNREAD and (short not in SUPERSEDED or t.last_s is not None or t.unusable)
         ]
 
-    def nodes(self) -> list[NodeView]:
-        """Every node's newest samples, by name."""
-        return [NodeView(name, m.last_s, m.device, m.host) for name, m in sorted(self.machines.items())]
+    def rank(self, cluster: str, job: str, rank: int) -> RankView | None:
+        """One rank of a job beside its cohort; None where the job has no such rank."""
+        buffer = self.jobs.get((cluster, job))
+        return None if buffer is None else rank_view(buffer, self.machines, rank)
 
     def _account(self, event: Any, at_s: float) -> None:
         """Keep what a sender says of itself; what its spool held back is older than what is known."""
@@ -174,6 +173,7 @@ class Feed:
         if buffer is None:
             return
         buffer.heard(at_s)
+        cells = buffer.cells
         match event:
             case events.StepTimings():
                 buffer.put(event)
@@ -185,6 +185,15 @@ class Feed:
                 buffer.window(event)
             case events.Finding():
                 buffer.findings.upsert(event)
+        if buffer.cells != cells:
+            self._make_room(buffer)
+
+    def _make_room(self, newest: JobBuffer) -> None:
+        """Let the jobs that were heard longest ago keep fewer steps while all take more room than there is."""
+        total = sum(buffer.cells for buffer in self.jobs.values())
+        for buffer in sorted(self.jobs.values(), key=lambda held: (held is newest, held.last_s or 0.0)):
+            while total > CELLS and (gained := buffer.shrink()):
+                total -= gained
 
     def _buffer(self, cluster: str, job: str, attempt: int) -> JobBuffer | None:
         """The job's buffer, fresh for a later attempt, None for an earlier one."""
@@ -198,10 +207,3 @@ class Feed:
             others = [key for key in self.jobs if key != (cluster, job)]
             del self.jobs[min(others, key=lambda key: self.jobs[key].last_s or 0.0)]
         return self.jobs[cluster, job]
-
-    def _machine(self, node: str, at_s: float) -> Machine:
-        machine = self.machines.setdefault(node, Machine())
-        machine.last_s = max(machine.last_s, at_s)
-        if len(self.machines) > NODES:
-            del self.machines[min(self.machines, key=lambda name: self.machines[name].last_s)]
-        return machine

@@ -40,6 +40,10 @@ class FindingsBook:
         """Each episode's revisions, oldest first; confirmed episodes, then suspected, then recovered."""
         return ordered(tuple(revisions[at] for at in sorted(revisions)) for revisions in self._episodes.values())
 
+    def latest(self) -> list[Finding]:
+        """Each episode's newest revision, in no order."""
+        return [revisions[max(revisions)] for revisions in self._episodes.values()]
+
     def _least(self) -> str:
         """The episode to forget: the oldest of those least worth seeing."""
         return self.episodes()[-1][-1].id

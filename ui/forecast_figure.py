@@ -63,12 +63,13 @@ def busy_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure
         go.Bar(
             x=_moments(one.times_s, zone),
             y=100.0 * one.busy,
+            name="probability",
             marker={"color": palette.accent, "line": {"width": 0}},
             hovertemplate="%{y:.0f} %<extra></extra>",
         )
     )
     framed(figure, 150, palette)
-    figure.update_layout(bargap=0.15)
+    figure.update_layout(bargap=0.15, showlegend=False)
     figure.update_yaxes(title="%", range=[0, 100])
     return figure
 
@@ -122,7 +123,7 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
     figure.update_layout(hovermode="x unified", showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.06, "yanchor": "bottom", "x": 0, "traceorder": "reversed"})
     name = FIELDS.get(one.field) or one.field.replace("_", " ")[:40]
-    figure.update_yaxes(title=safe(f"{name}, {unit}" if unit else name))
+    figure.update_yaxes(title=safe(name if not unit or name.endswith(unit) else f"{name}, {unit}"))
     figure.update_xaxes(title=safe(f"time, {zone}"), nticks=8)
     if 0.0 <= float(np.nanmin(one.fan)) < 0.5 * drawn:
         figure.update_yaxes(rangemode="tozero")

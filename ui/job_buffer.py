@@ -3,6 +3,8 @@
 Rule of this file: pure and bounded. Each attempt of a job has a buffer of its own.
 """
 
+from collections import deque
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,8 @@ STEPS, PHASE_STEPS = 4096, 256
 #: The first steps of an attempt allocate, compile and connect: they would drown the phases of all later ones.
 WARM_UP = 5
 LENGTHS_MAX = 8
+#: Windows of a length whose collectives are kept: an hour of those of 10 s, six of those of a minute.
+TRAFFIC_WINDOWS = 360
 LAYERS = (*events.PHASES, *events.OVERLAYS, events.STEP)
 WAITING = "communication"
 
@@ -30,6 +34,8 @@ class JobBuffer:
         self.last_s: float | None = None
         self.described: dict[str, events.JobDescribed] = {}
         self.windows: dict[float, events.JobWindow] = {}
+        #: Windows of each length that tell of collectives, the newest last.
+        self.traffic: dict[float, deque[events.JobWindow]] = {}
         self.findings = FindingsBook()
         self.matrix = StepRing((events.STEP, WAITING), STEPS)
         self.phases = StepRing(LAYERS, PHASE_STEPS)
@@ -60,6 +66,15 @@ class JobBuffer:
         named = [part.world_size for part in self.described.values()] + list(self.world_sizes.values())
         return max([*named, self.matrix.ranks])
 
+    @property
+    def cells(self) -> int:
+        """Numbers that its steps and phases take."""
+        return self.matrix.cells + self.phases.cells
+
+    def shrink(self) -> int:
+        """Keep half as many steps; how many numbers less that is, 0 where it goes no further."""
+        return self.matrix.shrink() + self.phases.shrink()
+
     def heard(self, at_s: float) -> None:
         """A message of the job was written at ``at_s``."""
         self.first_s = at_s if self.first_s is None else min(self.first_s, at_s)
@@ -79,6 +94,10 @@ class JobBuffer:
         held = self.windows.get(event.length_s)
         if (held is None and len(self.windows) < LENGTHS_MAX) or (held is not None and event.start_s >= held.start_s):
             self.windows[event.length_s] = event
+        if event.collectives and (event.length_s in self.traffic or len(self.traffic) < LENGTHS_MAX):
+            held_before = self.traffic.setdefault(event.length_s, deque(maxlen=TRAFFIC_WINDOWS))
+            if not held_before or event.start_s > held_before[-1].start_s:
+                held_before.append(event)
 
     def time(self, event: events.OpTimings) -> None:
         """Add a batch of phases.

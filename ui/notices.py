@@ -6,7 +6,7 @@ Rule of this file: pure; the first rule that applies is the one shown.
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from .snapshot import JobView, Snapshot
+from .snapshot import JobLine, JobView, Snapshot
 from .wording import age
 
 #: Seconds without a message before a running job is called silent; before missing windows are worth a word.
@@ -16,6 +16,7 @@ RUN = ("paceline run -- torchrun --nproc-per-node 4 train.py", "watch a training
 DEMO = ("paceline demo", "see it work on this machine alone")
 DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, and how to mend each")
 UP = ("paceline up", "start broker, streams, collector and page")
+COLLECT = ("paceline collect", "sample this node's GPUs and host; started on every node")
 STREAMS = ("paceline streams", "start the processor that finds stragglers")
 
 
@@ -29,8 +30,31 @@ class Notice:
     commands: tuple[tuple[str, str], ...] = ()
 
 
-def notice(snapshot: Snapshot, wanted: str | None, *, of_job: bool = True) -> Notice | None:
-    """What to tell above the picture, if anything; of a page that shows no job, nothing of the job's state."""
+def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
+    """What to tell above a job's picture, if anything."""
+    said = of_connection(snapshot)
+    if said is not None:
+        return said
+    if not snapshot.jobs:
+        return Notice(
+            "wait",
+            "Connected, and no training job has spoken yet",
+            f"The broker at {snapshot.connection.brokers} answers. A job appears here by itself.",
+            (RUN, DEMO, DOCTOR),
+        )
+    if wanted and wanted not in [line.name for line in snapshot.jobs]:
+        return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
+    if snapshot.job is None:
+        return None
+    said = _of_job(snapshot.job, snapshot.now_s)
+    running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
+    if said and snapshot.job.ended_s is not None and running:
+        return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
+    return said
+
+
+def of_connection(snapshot: Snapshot) -> Notice | None:
+    """What to tell above any picture: why nothing new comes from the broker, if so."""
     connection, now_s = snapshot.connection, snapshot.now_s
     kept = " What came before is kept below." if snapshot.jobs else ""
     if connection.state == "failed":
@@ -44,22 +68,7 @@ def notice(snapshot: Snapshot, wanted: str | None, *, of_job: bool = True) -> No
         return Notice(
             "wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.", (DOCTOR,)
         )
-    if not snapshot.jobs:
-        return Notice(
-            "wait",
-            "Connected, and no training job has spoken yet",
-            f"The broker at {connection.brokers} answers. A job appears here by itself.",
-            (RUN, DEMO, DOCTOR),
-        )
-    if wanted and wanted not in [line.name for line in snapshot.jobs]:
-        return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
-    if snapshot.job is None or not of_job:
-        return None
-    said = _of_job(snapshot.job, now_s)
-    running = [line.name for line in snapshot.jobs if line.ended_s is None and line.name != snapshot.job.name]
-    if said and snapshot.job.ended_s is not None and running:
-        return replace(said, text=f"{said.text} Another job runs: {running[0]}.")
-    return said
+    return None
 
 
 def wrong_link(problem: str) -> Notice:
@@ -91,7 +100,7 @@ def _running_s(job: JobView) -> float:
     return float(heard.max() - heard.min()) if heard.size else 0.0
 
 
-def standing(job: JobView, now_s: float) -> tuple[str, str]:
+def standing(job: JobView | JobLine, now_s: float) -> tuple[str, str]:
     """A job's state in two words and its tone: good, wait, lost or ended."""
     if job.ended_s is not None:
         failed = job.exit_status not in (0, None)

@@ -35,3 +35,4 @@ def commands() -> SuggestionCommands:
 st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
 if not settings.UI_REQUIRE_LOGIN.read(os.environ) or login.admitted():
     navigation.run(reader().snapshot, commands())
+    login.draw_out()

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from paceline.events import JobProfile
 
-from .moments import ahead
+from .moments import ahead, length
 from .snapshot import name_of
-from .wording import LONGEST_NAME, ratio, seconds
+from .wording import LONGEST_NAME, ratio
 
 
 def kind_words(profile: JobProfile) -> str:
@@ -32,7 +32,7 @@ def cycle_words(profile: JobProfile) -> str:
     period_s = profile.cycle_period_s
     if period_s is None or period_s <= 0:
         return "no stable period"
-    words = f"every {seconds(period_s)}"
+    words = f"every {length(period_s)}"
     if profile.cycle_confidence is not None and 0.0 <= profile.cycle_confidence <= 1.0:
         words += f", confidence {ratio(profile.cycle_confidence)}"
     drift = profile.cycle_drift_ratio

@@ -29,17 +29,19 @@ DERIVED: Mapping[Topic, int] = {
     topics.AUDIT: 500,
     topics.DEADLETTER: 50,
 }
-RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 50, topics.HOST: 50}
+RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 300, topics.HOST: 300}
 #: Messages of a partition the page may lag behind before it jumps to the newest.
-LAG_MAX: Mapping[Topic, int] = {topics.OP: 5_000, topics.OP_V1: 5_000, topics.FORECAST: 5_000}
+LAG_MAX: Mapping[Topic, int] = dict.fromkeys([*RAW, topics.FORECAST], 5_000)
 
 
 class Reader:
     """Follows the topics and answers with snapshots."""
 
-    def __init__(self, settings: BrokerSettings, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, settings: BrokerSettings, clock: Callable[[], float] = time.time, feed: Feed | None = None
+    ) -> None:
         self._settings, self._clock = settings, clock
-        self._feed = Feed()
+        self._feed = feed or Feed()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         start = Connection("connecting", settings.address, clock())
@@ -72,7 +74,8 @@ class Reader:
                 jobs=lines,
                 job=self._feed.view(chosen.cluster, chosen.job) if chosen else None,
                 topics=self._feed.topics(),
-                nodes=self._feed.nodes(),
+                fleet=self._feed.machines.view(),
+                rank=self._feed.rank(chosen.cluster, chosen.job, rank) if chosen and rank is not None else None,
                 dead_letters=list(self._feed.dead_letters),
                 missing=self._feed.missing,
                 node_findings=self._feed.node_findings.episodes(),

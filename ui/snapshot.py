@@ -14,6 +14,8 @@ from paceline import events
 from .findings_book import Episode
 from .forecast_book import SeriesForecast
 from .job_buffer import LAYERS, PHASE_STEPS, STEPS, JobBuffer
+from .machines import FleetView
+from .rank_view import RankView
 from .step_ring import Floats, Ints
 
 
@@ -27,6 +29,14 @@ class JobLine:
     first_s: float | None
     last_s: float | None
     ended_s: float | None
+    exit_status: int | None = None
+    ranks: int = 0
+    nodes: tuple[str, ...] = ()
+    #: Findings that are open, those of them that are confirmed, and what all have cost so far.
+    open: int = 0
+    confirmed: int = 0
+    lost_s: float = 0.0
+    lost_gpu_hours: float = 0.0
 
     @property
     def name(self) -> str:
@@ -60,16 +70,6 @@ class SenderLine:
 
 
 @dataclass(frozen=True)
-class NodeView:
-    """A node's newest samples."""
-
-    name: str
-    last_s: float
-    device: events.DeviceSamples | None
-    host: events.HostSamples | None
-
-
-@dataclass(frozen=True)
 class JobView:
     """One attempt of one job: ``step_s`` and ``waiting_s`` are ranks x steps, ``phase_s`` mean seconds by rank."""
 
@@ -89,6 +89,8 @@ class JobView:
     phase_s: dict[str, Floats]
     phase_steps: int
     window: events.JobWindow | None
+    #: Windows that tell of collectives, by their length in seconds, the newest last.
+    traffic: dict[float, tuple[events.JobWindow, ...]]
     episodes: list[Episode]
     refused: int
 
@@ -120,7 +122,8 @@ class Snapshot:
     jobs: list[JobLine] = field(default_factory=list)
     job: JobView | None = None
     topics: list[TopicLine] = field(default_factory=list)
-    nodes: list[NodeView] = field(default_factory=list)
+    fleet: FleetView = field(default_factory=FleetView)
+    rank: RankView | None = None
     dead_letters: list[events.DeadLetter] = field(default_factory=list)
     node_findings: list[Episode] = field(default_factory=list)
     missing: int = 0
@@ -138,6 +141,27 @@ class Snapshot:
 def name_of(cluster: str, job: str) -> str:
     """A job's name on this page."""
     return job if cluster == "default" else f"{cluster}/{job}"
+
+
+def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
+    """A job's row in the list; ``of_nodes`` are findings of nodes that are the job's, too."""
+    latest = [*buffer.findings.latest(), *of_nodes]
+    still = [finding for finding in latest if finding.state != "recovered"]
+    return JobLine(
+        cluster=buffer.cluster,
+        job=buffer.job,
+        attempt=buffer.attempt,
+        first_s=buffer.first_s,
+        last_s=buffer.last_s,
+        ended_s=buffer.ended_s,
+        exit_status=buffer.exit_status,
+        ranks=buffer.world_size,
+        nodes=tuple(sorted({*buffer.nodes.values(), *buffer.described})),
+        open=len(still),
+        confirmed=sum(finding.state == "confirmed" for finding in still),
+        lost_s=sum(finding.cost.lost_s for finding in latest),
+        lost_gpu_hours=sum(finding.cost.gpu_hours for finding in latest),
+    )
 
 
 def view_of(buffer: JobBuffer) -> JobView:
@@ -162,6 +186,7 @@ def view_of(buffer: JobBuffer) -> JobView:
         phase_s=phase_s,
         phase_steps=phase_steps,
         window=newest_window(buffer.windows),
+        traffic={length_s: tuple(windows) for length_s, windows in buffer.traffic.items()},
         episodes=buffer.findings.episodes(),
         refused=buffer.matrix.refused,
     )

@@ -107,13 +107,26 @@ class StepRing:
             self.newest = high
         self.oldest = max(self.oldest, self.newest - self.steps + 1)
 
+    @property
+    def cells(self) -> int:
+        """How many numbers there is room for."""
+        return self._values.size
+
+    def shrink(self) -> int:
+        """Keep half as many steps; how many numbers less that is, 0 where it goes no further."""
+        before = self.cells
+        if self.steps >= 2 * STEPS_MIN:
+            self._resize(self.ranks, self.steps // 2)
+        return before - self.cells
+
     def _make_room(self, ranks: int) -> None:
         """Grow to ``ranks``; when that takes too many cells, keep fewer steps."""
-        if ranks <= self.ranks:
-            return
+        if ranks > self.ranks:
+            fit = max(STEPS_MIN, self._cells // (len(self.layers) * ranks))
+            self._resize(ranks, min(self._steps_wanted, self.steps, fit))
+
+    def _resize(self, ranks: int, steps: int) -> None:
         held, old, at_s = self.last(self.steps)
-        fit = max(STEPS_MIN, self._cells // (len(self.layers) * ranks))
-        steps = min(self._steps_wanted, self.steps, fit)
         grown = np.full((len(self.layers), ranks, steps), np.nan, np.float32)
         times = np.full(steps, np.nan)
         keep = held[-steps:]

@@ -168,6 +168,9 @@ STYLE = f"""<style>
 .pl-table td {{ padding: 0.3rem 0.7rem 0.3rem 0; border-bottom: 1px solid {LINE}; vertical-align: top; }}
 .pl-table tr:last-child td {{ border-bottom: 0; }}
 .pl-table td.n, .pl-table th.n {{ text-align: right; white-space: nowrap; }}
+.pl a {{ color: var(--pl-accent); text-decoration: none; }}
+.pl-table td a {{ white-space: nowrap; }}
+.pl a:hover {{ text-decoration: underline; }}
 .pl-table td.own {{ color: {SLOW}; font-weight: 600; }}
 .pl-notice {{ background: {PANEL}; border: 1px solid {LINE}; border-left: 4px solid {CAUTION}; border-radius: 0.5rem;
   padding: 0.8rem 1.1rem; }}

@@ -5,6 +5,7 @@ Rule of this file: pure. Names come from other people's jobs: whatever goes into
 
 import html
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec import UNSET
 
@@ -42,6 +43,24 @@ LONGEST_NAME = 60
 _SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
 #: The sign of multiplication.
 TIMES = "\u00d7"
+
+
+class Anchor(NamedTuple):
+    """A text that leads to another page."""
+
+    text: str
+    href: str
+
+
+#: What stands in a table's cell, and its class.
+Cell = tuple[object, str]
+
+
+def cell(content: object) -> str:
+    """The content of a table's cell for HTML: a text, or a text with a link."""
+    if isinstance(content, Anchor):
+        return f'<a href="{safe(content.href)}" target="_self">{safe(content.text)}</a>'
+    return safe(content)
 
 
 def safe(text: object) -> str:
@@ -180,6 +199,6 @@ def table(head: Iterable[tuple[str, str]], rows: Iterable[Iterable[tuple[object,
     """An HTML table of (text, class) cells; every text is made safe."""
     top = "".join(f'<th class="{kind}">{safe(text)}</th>' for text, kind in head)
     body = "".join(
-        "<tr>" + "".join(f'<td class="{kind}">{safe(text)}</td>' for text, kind in row) + "</tr>" for row in rows
+        "<tr>" + "".join(f'<td class="{kind}">{cell(text)}</td>' for text, kind in row) + "</tr>" for row in rows
     )
     return f'<div class="pl pl-table"><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -6,6 +6,7 @@ but why it cannot belongs into the decoder: what is decoded is used.
 
 import json
 from collections.abc import Iterator
+from datetime import UTC
 from typing import Any
 
 from forecaster import prometheus
@@ -20,6 +21,10 @@ from paceline.topics import Topic
 from streams.processor import Processor
 from streams.routes import ROUTES
 from ui.feed import Feed
+from ui.forecast_figure import fan_chart
+from ui.forecast_view import badge
+from ui.suggestion_words import gains, ranked
+from ui.theme import DARK
 
 from .bus import golden, recordings
 from .target import Target
@@ -62,7 +67,12 @@ def _draw(data: bytes) -> None:
         feed.view(cluster, job)
     assert len(feed.lines()) == len(feed.jobs)
     feed.topics()
-    feed.nodes()
+    feed.machines.view()
+    for one in feed.forecasts.all().values():
+        badge(one)
+        fan_chart(one, UTC, DARK)
+    for suggestion in ranked(feed.suggestions.all()):
+        gains(suggestion.gain)
 
 
 def _learn(data: bytes) -> None:

@@ -4,25 +4,17 @@ Rule of this file: pure. Only collectives of which the shortest time is known ar
 nobody; of those of one size the fastest tenth counts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from paceline.bus_turns import turns_of
+
 from ..raw_columns import Ints
 from ..robust import Array
 
-#: How many times the bytes that a rank puts in an operation of n ranks moves over the busiest link. It is nccl-tests'
-#: bus bandwidth, whose size of an all_gather is what all ranks put in: n times as much.
-TURNS: dict[str, Callable[[Array], Array]] = {
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "all_gather": lambda n: n - 1,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
-    "broadcast": lambda n: n / n,
-    "reduce": lambda n: n / n,
-}
 #: Transfers smaller than this measure latency, not bandwidth.
 _LEAST_BYTES = 4096
 #: The share of transfers of a size that the one which counts is faster than.
@@ -60,7 +52,7 @@ class BusSpeeds:
         fit = (each >= _LEAST_BYTES) & (took_s > 0) & (size > 1)
         power = powers(each)
         for at, word in enumerate(words):
-            turns = next((TURNS[name] for name in TURNS if word.startswith(name)), None)
+            turns = turns_of(word)
             mine = fit & (operation == at)
             if turns is None or not mine.any():
                 continue

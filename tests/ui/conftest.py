@@ -62,7 +62,7 @@ def played(simulated_job, tell):
 def snapshot_of():
     """A snapshot of a feed, as the reader makes it."""
 
-    def snapshot_of(feed, now_s=1001.0, state="connected", cause="", **changed):
+    def snapshot_of(feed, now_s=1001.0, state="connected", cause="", rank=None, **changed):
         lines = feed.lines()
         made = Snapshot(
             now_s=now_s,
@@ -70,10 +70,11 @@ def snapshot_of():
             jobs=lines,
             job=feed.view(lines[0].cluster, lines[0].job) if lines else None,
             topics=feed.topics(),
-            nodes=feed.nodes(),
+            fleet=feed.machines.view(),
             dead_letters=list(feed.dead_letters),
             missing=feed.missing,
             node_findings=feed.node_findings.episodes(),
+            rank=feed.rank(lines[0].cluster, lines[0].job, rank) if lines and rank is not None else None,
             senders=list(feed.senders.values()),
             forecasts=feed.forecasts.all(),
             profiles=feed.profiles.all(),

@@ -22,7 +22,7 @@ def open_page(snapshot_of):
 
     def open_page(feed, query=None, **changed):
         app = AppTest.from_function(
-            script, args=(lambda job, rank=None: snapshot_of(feed, **changed),), default_timeout=60
+            script, args=(lambda job, rank=None: snapshot_of(feed, rank=rank, **changed),), default_timeout=60
         )
         for name, value in (query or {}).items():
             app.query_params[name] = value

@@ -18,8 +18,19 @@ from . import links
 Moment = Callable[[Any], float | None]
 
 
-def draw(figure: go.Figure, name: str, link: Link, *, zoom: Moment | None = None, caption: str = "") -> None:
-    """Draw ``figure``; a box drawn in it is the time that all pages show, where ``zoom`` says what its x axis is."""
+def draw(
+    figure: go.Figure,
+    name: str,
+    link: Link,
+    *,
+    zoom: Moment | None = None,
+    pick: Callable[[Any], None] | None = None,
+    caption: str = "",
+) -> None:
+    """Draw ``figure``; a box drawn in it is the time that all pages show, where ``zoom`` says what its x axis is.
+
+    ``pick`` is told of a point that is clicked.
+    """
     config = {
         "displaylogo": False,
         "displayModeBar": True,
@@ -27,11 +38,14 @@ def draw(figure: go.Figure, name: str, link: Link, *, zoom: Moment | None = None
         "scrollZoom": False,
         "toImageButtonOptions": {"filename": f"paceline-{name}", "format": "png", "scale": 2},
     }
-    # What was selected goes with the key: a stretch that was chosen is a picture of its own.
-    key = f"{name}-{link.from_s}-{link.to_s}" if zoom else name
+    # What was selected goes with the key: another stretch or node is a picture of its own.
+    key = f"{name}-{link.from_s}-{link.to_s}-{link.node}"
     if zoom:
-        picked = partial(_zoomed, key, zoom)
-        st.plotly_chart(figure, theme=None, key=key, config=config, on_select=picked, selection_mode="box")
+        zoomed = partial(_zoomed, key, zoom)
+        st.plotly_chart(figure, theme=None, key=key, config=config, on_select=zoomed, selection_mode="box")
+    elif pick:
+        picked = partial(_picked, key, pick)
+        st.plotly_chart(figure, theme=None, key=key, config=config, on_select=picked, selection_mode="points")
     else:
         st.plotly_chart(figure, theme=None, key=key, config=config)
     words, button = st.columns([6, 1], vertical_alignment="top")
@@ -58,3 +72,9 @@ def _zoomed(key: str, zoom: Moment) -> None:
         ends = [zoom(x) for x in sorted(boxes[-1]["x"])]
         if ends[0] is not None and ends[1] is not None and ends[0] < ends[1]:
             links.change(from_s=round(ends[0], 3), to_s=round(ends[1], 3))
+
+
+def _picked(key: str, pick: Callable[[Any], None]) -> None:
+    points: Sequence[Any] = st.session_state[key].selection.points
+    if points:
+        pick(points[0])

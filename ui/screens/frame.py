@@ -57,7 +57,7 @@ def _body(source: Source, draw: Callable[[Shown], None], title: str | None, live
     with st.container():  # Always there: a notice that comes or goes moves nothing below it, and no open card closes.
         for problem in problems:
             summary.draw_notice(notices.wrong_link(problem))
-        said = notices.notice(shown.snapshot, link.job if title is None else None, of_job=title is None)
+        said = notices.notice(shown.snapshot, link.job) if title is None else notices.of_connection(shown.snapshot)
         if said:
             summary.draw_notice(said)
     draw(shown)

@@ -1,19 +1,20 @@
 """Pipeline health: Paceline itself, the broker, each topic's lag and age, nodes, and what could not be used."""
 
+import math
 import re
-from statistics import median
 
+import numpy as np
 import streamlit as st
 
-from paceline.events import DeviceSamples, HostSamples
-
 from .. import wording
-from ..snapshot import NodeView, SenderLine, Snapshot, TopicLine
+from ..machines import FleetView
+from ..snapshot import SenderLine, Snapshot, TopicLine
 from ..troubles import troubles
 from ..wording import NONE, safe
 from . import findings
 
 NODES_SHOWN, LETTERS_SHOWN = 12, 8
+SHOWN = ("utilization_ratio", "temperature_celsius")
 WHAT = {
     "op": "phases of steps, from the training processes",
     "op-v1": "phases of steps, from sidecars of an earlier release",
@@ -130,41 +131,37 @@ def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
 
 def _machines(snapshot: Snapshot) -> None:
     st.html('<div class="pl"><h2 style="margin-top:0">Machines</h2></div>')
-    if not snapshot.nodes:
+    if not snapshot.fleet.nodes:
         st.html(
             '<div class="pl"><p class="muted">No machine is watched yet: '
             "<code>paceline collect</code> samples a node's GPUs and host.</p></div>"
         )
         return
+    of_job = next((line.nodes for line in snapshot.jobs if snapshot.job and line.name == snapshot.job.name), ())
+    places = sorted(range(len(snapshot.fleet.nodes)), key=lambda at: snapshot.fleet.nodes[at] not in of_job)
     head = [("node", ""), ("CPU", "n"), ("memory", "n"), ("GPUs busy", "n"), ("hottest", "n"), ("as of", "n")]
-    st.html(wording.table(head, [_node(node, snapshot.now_s) for node in snapshot.nodes[:NODES_SHOWN]]))
-    if len(snapshot.nodes) > NODES_SHOWN:
-        st.caption(f"and {len(snapshot.nodes) - NODES_SHOWN} more")
+    st.html(wording.table(head, [_node(snapshot.fleet, at, snapshot.now_s) for at in places[:NODES_SHOWN]]))
+    if len(places) > NODES_SHOWN:
+        st.caption(f"and {len(places) - NODES_SHOWN} more")
 
 
-def _node(node: NodeView, now_s: float) -> list[tuple[object, str]]:
-    host = _host(node.host) if node.host and node.host.time_s else [(NONE, "n"), (NONE, "n")]
-    device = _devices(node.device) if node.device else [("no GPU", "n"), ("-", "n")]
-    return [(node.name, ""), *host, *device, (wording.age(now_s, node.last_s), "n")]
+def _node(fleet: FleetView, at: int, now_s: float) -> list[tuple[object, str]]:
+    cells = [*_host(fleet, at), *_devices(fleet, at)]
+    return [(fleet.nodes[at], ""), *((text, "n") for text in cells), (wording.age(now_s, float(fleet.node_s[at])), "n")]
 
 
-def _host(host: HostSamples) -> list[tuple[object, str]]:
-    used, total = host.memory_used_bytes[-1], host.memory_total_bytes[-1]
-    memory = NONE if used is None else f"{used / 2**30:.0f} GiB"
-    if used is not None and total:
-        memory = f"{used / 2**30:.0f} of {total / 2**30:.0f} GiB"
-    return [(wording.ratio(host.cpu_ratio[-1]), "n"), (memory, "n")]
+def _host(fleet: FleetView, at: int) -> list[str]:
+    used, total = (float(fleet.host[f"memory_{name}_bytes"][at]) / 2**30 for name in ("used", "total"))
+    memory = NONE if math.isnan(used) else f"{used:.0f} GiB" if math.isnan(total) else f"{used:.0f} of {total:.0f} GiB"
+    return [wording.ratio(float(fleet.host["cpu_ratio"][at])), memory]
 
 
-def _devices(device: DeviceSamples) -> list[tuple[object, str]]:
-    """The GPUs' newest rows: the median and the least busy, and the hottest."""
-    newest = {number: row for row, number in enumerate(device.device)}
-    if not newest:
-        return [("no GPU", "n"), ("-", "n")]
-    busy = [ratio for row in newest.values() if (ratio := device.utilization_ratio[row]) is not None]
-    heat = [celsius for row in newest.values() if (celsius := device.temperature_celsius[row]) is not None]
-    words = f"{wording.ratio(median(busy))}, least {wording.ratio(min(busy))}" if len(busy) > 1 else NONE
-    return [
-        (wording.ratio(busy[0]) if len(busy) == 1 else words, "n"),
-        (f"{max(heat):.0f} °C" if heat else NONE, "n"),
-    ]
+def _devices(fleet: FleetView, at: int) -> list[str]:
+    """A node's GPUs: the median and the least busy, and the hottest."""
+    rows = fleet.gpu_node == at
+    if not rows.any():
+        return ["no GPU", "-"]
+    busy, heat = (values[np.isfinite(values)] for values in (fleet.gpu[name][rows] for name in SHOWN))
+    words = NONE if busy.size == 0 else wording.ratio(float(np.median(busy)))
+    words += f", least {wording.ratio(float(busy.min()))}" if busy.size > 1 else ""
+    return [words, f"{heat.max():.0f} °C" if heat.size else NONE]

@@ -22,6 +22,13 @@ def admitted() -> bool:
     return False
 
 
+def draw_out() -> None:
+    """Who is logged in, and the way out, below a page."""
+    if name() is not None:
+        st.caption("Your login is kept in this browser for 30 days.")
+        st.button("Log out", key="logout", on_click=st.logout, type="tertiary")
+
+
 def name() -> str | None:
     """As whom the visitor has logged in: an e-mail that the provider does not call unverified, "" of who has none.
 

@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from ..suggestion_commands import SuggestionCommands
-from . import forecast, job, links, pipeline, suggestions
+from . import collectives, fleet, forecast, job, links, pipeline, rank, suggestions
 from .frame import Source
 
 
@@ -21,7 +21,10 @@ class Entry(NamedTuple):
 
 
 PAGES = (
+    Entry("Fleet", "fleet", fleet.show),
     Entry("Job", "job", job.show),
+    Entry("Rank", "rank", rank.show),
+    Entry("Collectives", "collectives", collectives.show),
     Entry("Forecast", "forecast", forecast.show),
     Entry("Pipeline health", "health", pipeline.show),
 )

@@ -73,7 +73,7 @@ def nothing(snapshot: Snapshot) -> Notice:
         text = f"{heard}: nobody looks at what is measured, so nothing can be suggested."
         return Notice("wait", "No streams worker is heard", text, (STREAMS, DOCTOR))
     jobs = sum(1 for line in snapshot.jobs if line.ended_s is None)
-    gpus = sum(len(node.device.uuids) for node in snapshot.nodes if node.device is not None)
-    looked = f"{jobs:,} job{'s'[: jobs != 1]} and {gpus:,} GPU{'s'[: gpus != 1]} looked at"
+    gpus = len(snapshot.fleet.uuids)
+    looked = f"{jobs:,} job{'s' if jobs != 1 else ''} and {gpus:,} GPU{'s' if gpus != 1 else ''} looked at"
     text = "A suggestion appears here by itself once one rests on enough evidence; what is well used gets none."
     return Notice("good", f"Nothing to suggest: {looked}", text)

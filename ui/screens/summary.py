@@ -77,7 +77,7 @@ def parts(text: str) -> tuple[str, str]:
 
 
 def tile(label: str, value: tuple[str, str], note: str, kind: str = "") -> str:
-    """A tile's HTML: a label, a number and its unit, and what stands below."""
+    """A number set large with its unit, its label above and a note below; ``kind`` is its class."""
     number, unit = value
     size = ' style="font-size:1.05rem;line-height:1.9"' if number == wording.NONE else ""
     return (
