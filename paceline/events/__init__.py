@@ -40,6 +40,7 @@ from paceline.events.columns import (
 from paceline.events.commands import ACCEPT, DISMISS, FULL_ROWS, AuditEntry, Because, Command, FullRows, Outcome
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
+    CAUSE_ADVICE,
     CAUSE_WORDS,
     Cause,
     Cost,
@@ -80,6 +81,7 @@ from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
     "ACCEPT",
+    "CAUSE_ADVICE",
     "CAUSE_WORDS",
     "DISMISS",
     "FULL_ROWS",

@@ -57,6 +57,7 @@ def _table(shown: Shown, job: JobView) -> None:
     figure = bars(
         names, np.array(fast, np.float32), [_below(line, rated) for line in lines[:BARS]], titles, shown.palette
     )
+    figure.update_yaxes(title=None)
     figure.update_layout(margin={"l": 190})
     if rated is not None:
         figure.add_vline(x=rated / 1e9, line={"color": shown.palette.ink, "width": 1.5, "dash": "dot"})
