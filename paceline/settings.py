@@ -237,6 +237,21 @@ FORECASTER_TOKEN = Setting(
     secret=True,
 )
 
+ALERTS_TO = Setting(
+    "PACELINE_ALERTS_TO",
+    "",
+    text,
+    "addresses, one blank between two",
+    "where `paceline alerts` sends to, beside --to: for addresses that hold a secret",
+    secret=True,
+)
+SMTP_USERNAME = Setting(
+    "PACELINE_SMTP_USERNAME", "", text, "any name", "user that `paceline alerts` logs in as, to send mail"
+)
+SMTP_PASSWORD = Setting(
+    "PACELINE_SMTP_PASSWORD", "", text, "any text", "password that `paceline alerts` logs in with", secret=True
+)
+
 ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
     "PACELINE_ALLOWED_HOSTS",
     (),
@@ -264,6 +279,9 @@ _NAMED: tuple[Setting[object], ...] = (
     NO_COMMANDS,
     PROBE_BUDGET,
     FORECASTER_TOKEN,
+    ALERTS_TO,
+    SMTP_USERNAME,
+    SMTP_PASSWORD,
     ALLOWED_HOSTS,
 )  # type: ignore[assignment]
 #: Every setting there is; for each secret also the one that names a file.

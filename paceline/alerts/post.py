@@ -39,9 +39,7 @@ def post(target: Target, body: bytes) -> None:
         login = base64.b64encode(f"{target.user}:{target.password}".encode()).decode()
         headers["Authorization"] = f"Basic {login}"
     request = urllib.request.Request(target.url, body, headers, method="POST")  # noqa: S310 - http and https alone
-    opener = urllib.request.build_opener(
-        _NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context())
-    )
+    opener = urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=ssl.create_default_context()))
     try:
         with opener.open(request, timeout=TIMEOUT_S):
             pass

@@ -1,7 +1,7 @@
 """A door: a program that gets a message on its standard input.
 
-Rule of this file: no shell; what comes from outside is on standard input alone, never an argument. The program gets none
-of our secrets, may take ``TIMEOUT_S``, and is ended then with all that it started in its session.
+Rule of this file: no shell; what comes from outside is on standard input alone, never an argument. The program gets
+none of our secrets, may take ``TIMEOUT_S``, and is ended then with all that it started in its session.
 """
 
 import contextlib
@@ -35,9 +35,8 @@ def run(command: Sequence[str], body: bytes, environ: Mapping[str, str]) -> None
         try:
             process.communicate(body, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise NotDeliveredError(f"did not end within {TIMEOUT_S:g} s") from None
-        finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+            raise NotDeliveredError(f"did not end within {TIMEOUT_S:g} s") from None
     if process.returncode:
         raise NotDeliveredError(f"ended with status {process.returncode}")

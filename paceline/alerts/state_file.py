@@ -74,7 +74,7 @@ class StateFile:
         """
         new = self.path.with_name(self.path.name + ".new")
         try:
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:  # noqa: PTH123
+            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(msgspec.json.encode(state))
                 file.flush()
                 os.fsync(file.fileno())

@@ -136,9 +136,7 @@ def _mail(url: str, scheme: str, host: str, port: int | None, at: str) -> Target
     starttls = asked.get("starttls", ["never" if host in LOOPBACK else "always"])[0]
     if starttls not in ("always", "never"):
         raise TargetError("smtp: starttls is always or never")
-    tls: Literal["none", "start", "whole"] = (
-        "whole" if scheme == "smtps" else "start" if starttls == "always" else "none"
-    )
+    over: Literal["none", "start"] = "start" if starttls == "always" else "none"
     return Target(
         "mail",
         f"mail at {at}",
