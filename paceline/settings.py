@@ -245,9 +245,7 @@ ALERTS_TO = Setting(
     "where `paceline alerts` sends to, beside --to: for addresses that hold a secret",
     secret=True,
 )
-SMTP_USERNAME = Setting(
-    "PACELINE_SMTP_USERNAME", "", text, "any name", "user that `paceline alerts` logs in as, to send mail"
-)
+SMTP_USERNAME = Setting("PACELINE_SMTP_USERNAME", "", text, "any name", "user that `paceline alerts` sends mail as")
 SMTP_PASSWORD = Setting(
     "PACELINE_SMTP_PASSWORD", "", text, "any text", "password that `paceline alerts` logs in with", secret=True
 )

@@ -42,23 +42,31 @@ def send(target: Target, login: Login, letter: EmailMessage) -> None:
             if login.username:
                 server.login(login.username, login.password)
             server.send_message(letter, target.sender, target.recipients)
-    except smtplib.SMTPRecipientsRefused as error:
-        codes = {code for code, _ in error.recipients.values()}
-        raise _verdict(min(codes), "no recipient is taken") from None
-    except smtplib.SMTPAuthenticationError as error:
-        raise NotDeliveredError(f"login refused ({error.smtp_code})") from None
-    except smtplib.SMTPResponseException as error:
-        said = error.smtp_error.decode(errors="replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
-        raise _verdict(error.smtp_code, visible(str(said))[:200]) from None
-    except smtplib.SMTPException as error:
-        raise NotDeliveredError(visible(str(error))[:200]) from None
-    except ssl.SSLCertVerificationError as error:
-        raise NotDeliveredError(f"certificate not trusted: {visible(error.verify_message)}") from None
-    except TimeoutError:
-        raise NotDeliveredError(f"no answer within {TIMEOUT_S:g} s") from None
-    except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-        raise NotDeliveredError(visible(said)) from None
+    except (smtplib.SMTPException, OSError, ValueError) as error:
+        raise _why(error) from None
+
+
+def _why(error: Exception) -> NotDeliveredError | RefusedError:
+    match error:
+        case smtplib.SMTPRecipientsRefused():
+            return _verdict(min(code for code, _ in error.recipients.values()), "no recipient is taken")
+        case smtplib.SMTPAuthenticationError():
+            return NotDeliveredError(f"login refused ({error.smtp_code})")
+        case smtplib.SMTPResponseException():
+            said = (
+                error.smtp_error.decode(errors="replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
+            )
+            return _verdict(error.smtp_code, visible(str(said))[:200])
+        case smtplib.SMTPException():
+            return NotDeliveredError(visible(str(error))[:200])
+        case ssl.SSLCertVerificationError():
+            return NotDeliveredError(f"certificate not trusted: {visible(error.verify_message)}")
+        case TimeoutError():
+            return NotDeliveredError(f"no answer within {TIMEOUT_S:g} s")
+        case OSError(strerror=str(said)):
+            return NotDeliveredError(visible(said))
+        case _:
+            return NotDeliveredError(type(error).__name__)
 
 
 def _connected(target: Target, context: ssl.SSLContext) -> smtplib.SMTP:

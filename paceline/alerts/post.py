@@ -56,7 +56,7 @@ def _answered(error: urllib.error.HTTPError) -> None:
     said = ""
     if error.fp is not None:
         try:
-            said = visible(error.read1(ANSWER_BYTES).decode(errors="replace").strip())[:200]  # type: ignore[attr-defined]
+            said = visible(error.read1(ANSWER_BYTES).decode(errors="replace").strip())[:200]
         except (OSError, http.client.HTTPException, AttributeError):
             said = ""
     line = f"answered {error.code}" + (f": {said}" if said else "")
