@@ -125,7 +125,7 @@ class Destination:
         return due
 
     def _with_repeats(self, due: list[_Due], book: AlertBook, now_s: float) -> list[_Due]:
-        """All that is due; and what is to be told again, oldest first, with all that holds as soon as one of it is."""
+        """All that is due; and what is to be told again, oldest first, with what soon would be."""
         repeat_s = self.profile.repeat_s or 0.0
         fresh = {one.alert.id for one in due}
         held = [
@@ -137,8 +137,9 @@ class Destination:
         ]
         held.sort(key=lambda one: one.told.at_s)
         # A clock that was set back must not silence it until it has caught up.
-        again = held if held and not 0 <= now_s - held[0].told.at_s < repeat_s else []
-        return [*due, *again]
+        if not held or 0 <= now_s - held[0].told.at_s < repeat_s:
+            return due
+        return [*due, *(one for one in held if not 0 <= now_s - one.told.at_s < repeat_s / 2)]
 
     def _ripe(
         self, due: list[_Due], now_s: float, tokens: float, gather: bool
