@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--rate", metavar="N", type=_rate, default=6, help="messages a minute to one destination (%(default)s)"
     )
-    made.add_argument("--page", metavar="URL", type=_page, default="", help="address of the page, for links to a job")
+    made.add_argument("--page", metavar="URL", type=_page, help="address of the page, for links to a job")
     made.add_argument("--state", metavar="FILE", type=Path, help=f"what was told ({default_path({'HOME': '~'})})")
     what = made.add_mutually_exclusive_group()
     what.add_argument("--once", action="store_true", help="tell all that holds now and was not told yet, and end")
@@ -74,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
     args = parser().parse_args(argv)
+    page = args.page or ""
     try:
         targets = _targets(args.to, args.command)
     except TargetError as error:
@@ -81,11 +82,11 @@ def main(argv: list[str]) -> int:
             _say(line)
         return 2
     login = Login(SMTP_USERNAME.read(os.environ), SMTP_PASSWORD.read(os.environ))
-    deliver = {target: deliverer(target, login, args.page, os.environ) for target in targets}
+    deliver = {target: deliverer(target, login, page, os.environ) for target in targets}
     if args.test:
         return _test(deliver)
     if args.dry_run:
-        deliver = {target: _printer(target, args.page) for target in targets}
+        deliver = {target: _printer(target, page) for target in targets}
     channels = [
         Channel(target, Destination(target.profile, args.severity, args.rate, Random()), Sender(target.shown, send))
         for target, send in deliver.items()
