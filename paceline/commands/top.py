@@ -60,9 +60,8 @@ def main(argv: list[str]) -> int:
     if args.json and not args.once:
         _say("--json is for --once")
         return 2
-    settings = BrokerSettings.from_environ(os.environ, args.brokers)
     if args.once:
-        return _once(settings, args)
+        return _once(BrokerSettings.from_environ(os.environ, args.brokers), args)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         _say("this is no terminal; paceline top --once prints plain text")
         return 2
@@ -71,7 +70,7 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError as error:
         _say(f"needs {error.name}; pip install 'paceline[top]', or use --once, which needs nothing more")
         return 2
-    reader = Reader(settings)
+    reader = Reader(BrokerSettings.from_environ(os.environ, args.brokers))
     reader.start()
     try:
         screen.Top(reader, args.job).run()

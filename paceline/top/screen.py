@@ -59,7 +59,8 @@ class Pane(DataTable[Text]):
         Binding("k,up", "cursor_up", "Up", key_display="k/↑"),
         Binding("g", "scroll_top", "First", show=False),
         Binding("G", "scroll_bottom", "Last", show=False),
-        Binding("enter", "select_cursor", "More", show=True),
+        Binding("enter", "select_cursor", "More"),
+        Binding("tab", "app.focus_next", "Next pane", key_display="tab"),
     ]
 
     def __init__(self, name: str) -> None:
@@ -130,7 +131,6 @@ class Top(App[None]):
     More VerticalScroll { width: 100%; height: 100%; padding: 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "app.focus_next", "Next pane", key_display="tab"),
         Binding("p", "pause", "Pause"),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
@@ -171,8 +171,8 @@ class Top(App[None]):
         self.draw()
 
     def draw(self) -> None:
-        """Show the picture."""
-        if self._picture is None or len(self.screen_stack) > 1:
+        """Show the picture, where there are panes: not before they are made, after they are gone, or behind another."""
+        if self._picture is None or len(self.screen_stack) != 1 or not self.query("#status"):
             return
         self._draw_state(self._picture)
         for name, table in zip(PANES, tables(self._picture, self._words), strict=True):
@@ -182,8 +182,13 @@ class Top(App[None]):
             self.query_one(f"#{name}", Pane).draw(table, self.size.width - 2)
 
     def _draw_state(self, picture: Picture) -> None:
-        connection = self._source.connection
-        parts = ["paceline top", visible(self._source.address), connection.state, f"{len(picture.jobs)} jobs"]
+        connection, jobs = self._source.connection, len(picture.jobs)
+        parts = [
+            "paceline top",
+            visible(self._source.address),
+            connection.state,
+            f"{jobs} job{'' if jobs == 1 else 's'}",
+        ]
         parts += [f"{picture.unusable} unreadable"] if picture.unusable else []
         parts += [f"filter: {visible(self._words)}"] if self._words else []
         self.query_one("#status", Static).update(Text(cut(" · ".join(parts), self.size.width)))

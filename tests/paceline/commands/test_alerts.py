@@ -14,6 +14,7 @@ from paceline import events, topics
 from paceline.commands import alerts
 from paceline.delivery.publisher import Publisher
 from paceline.kafka.settings import BrokerSettings
+from paceline.visible import visible
 from tests.derived_events import HOSTILE, described, finding, suggestion
 from tests.http_receiver import Receiver
 
@@ -108,7 +109,7 @@ def test_a_dry_run_prints_and_sends_nothing(
     process = start("--brokers", broker.address, "--dry-run", "--to", f"slack+http://{receiver.at}/{SECRET}")
     assert process.stdout is not None
     for line in process.stdout:
-        assert line.rstrip("\n").isprintable()
+        assert visible(line.rstrip("\n")) == line.rstrip("\n")
         assert SECRET not in line
         if job in line or "more" in line:
             break
@@ -167,4 +168,4 @@ def test_without_a_broker_once_ends_and_says_why(
     finally:
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)
-    assert "nothing listens" in capsys.readouterr().err.lower()
+    assert "Connection refused" in capsys.readouterr().err

@@ -116,7 +116,7 @@ def test_suggestions_that_nobody_needs_are_not_shown() -> None:
 def test_plain_text_says_it_all() -> None:
     said = " ".join(text(picture(usual(), NOW_S), None).split())
     assert "slow train 8 1.00 s rank 3 1.80x" in said
-    assert "3 node-0 0.90 s 1.80x 1.00 s slow computation on the worker" in said
+    assert "3 node-0 900 ms 1.80x 1.00 s slow computation on the worker" in said
     assert "confirmed train Straggler: rank 3, slow computation on the worker 12.5 s" in said
     assert "new train Cordon node-1 24.0 GPU-h/day" in said
 

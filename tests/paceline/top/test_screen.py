@@ -8,6 +8,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from paceline.events import Cost
 from paceline.top.model import Model
 from paceline.top.picture import Picture, picture
 from paceline.top.reader import Connection
@@ -36,7 +37,7 @@ class Bus:
 def two_jobs() -> Bus:
     ranks = [rank_window(rank, 0.9 if rank == 3 else 0.5) for rank in range(8)]
     other = [described(job="zebra"), rank_window(41, job="zebra")]
-    return Bus(described(), job_window(), *ranks, *other, finding(), suggestion())
+    return Bus(described(), job_window(), *ranks, *other, finding(), suggestion(expires_s=4e9))
 
 
 def drive(bus: Bus, body: Drive, size: tuple[int, int] = (80, 24)) -> Top:
@@ -71,7 +72,7 @@ def test_it_shows_jobs_ranks_findings_and_suggestions_at_80_by_24() -> None:
         app = pilot.app
         assert isinstance(app, Top)
         assert [row[:2] for row in shown(app, "jobs")] == [["slow", "train"], ["running", "zebra"]]
-        assert shown(app, "ranks")[0] == ["3", "node-0", "0.90 s", "1.80x", "1.00 s", "slow computation on the worker"]
+        assert shown(app, "ranks")[0] == ["3", "node-0", "900 ms", "1.80x", "1.00 s", "slow computation on the worker"]
         assert [row[0] for row in shown(app, "findings")] == ["confirmed"]
         assert [row[2] for row in shown(app, "suggestions")] == ["Cordon node-1"]
         lines = screen_text(app).splitlines()
@@ -100,9 +101,7 @@ def test_the_cursor_stays_on_its_job_when_jobs_change_places() -> None:
         app = pilot.app
         assert isinstance(app, Top)
         await pilot.press("j")
-        bus.hear(
-            finding(id="f9", job="zebra", cost=type(finding().cost)(lost_s=99.0, gpu_hours=1, throughput_lost_ratio=0))
-        )
+        bus.hear(finding(id="f9", job="zebra", cost=Cost(lost_s=99.0, gpu_hours=1.0, throughput_lost_ratio=0.5)))
         app.refresh_picture()
         await pilot.pause()
         assert [row[1] for row in shown(app, "jobs")] == ["zebra", "train"]
@@ -213,7 +212,7 @@ def test_hostile_names_are_shown_as_text() -> None:
     bus = Bus(
         described(job=HOSTILE),
         finding(job=HOSTILE, summary=HOSTILE),
-        suggestion(title="[bold red]x[/] [@click=quit]y[/]"),
+        suggestion(title="[bold red]x[/] [@click=quit]y[/]", expires_s=4e9),
     )
 
     async def body(pilot: Pilot[None]) -> None:
