@@ -7,7 +7,7 @@ the place where they are shown.
 from collections.abc import Iterable
 
 from paceline.accused_units import unit_of
-from paceline.events import CAUSE_WORDS, Finding
+from paceline.events import CAUSE_WORDS, Evidence, Finding
 from paceline.ranges import ranges
 
 KINDS = {
@@ -129,3 +129,9 @@ def cost(finding: Finding) -> str:
 def _plain(name: str) -> str:
     """A name that this version has no words for; names are of other processes, and may be of any length."""
     return name.replace("_", " ")[:LONGEST_NAME]
+
+
+def measured(item: Evidence) -> str:
+    """A number of evidence on one line, the peers' beside it: ``own s: 0.90 s, peers 0.50``."""
+    peers = "" if item.peers is None else f", peers {digits(item.peers)}"
+    return f"{item.name.replace('_', ' ')}: {digits(item.value)} {item.unit}{peers}"

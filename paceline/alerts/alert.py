@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from paceline.events import Evidence, Finding, Suggestion
+from paceline.events import Finding, Suggestion
 from paceline.visible import visible
-from paceline.words import cost, digits, verdict
+from paceline.words import cost, digits, measured, verdict
 
 Severity = Literal["info", "warning", "critical"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
@@ -86,7 +86,7 @@ def of_finding(finding: Finding, at_s: float) -> Alert:
         ranks=tuple(finding.ranks[:MOST_NAMES]),
         title=_line(verdict(finding), LONGEST_TITLE),
         text=_line(finding.summary, LONGEST_TEXT),
-        lines=_lines([cost(finding), *map(_number, finding.evidence)]),
+        lines=_lines([cost(finding), *(f"{measured(item)} ({item.rule})" for item in finding.evidence)]),
         fires=fires,
         ending="" if fires else _line(finding.state, LONGEST_NAME),
         of_node=finding.first_step < 0,
@@ -134,11 +134,6 @@ def _gain(suggestion: Suggestion) -> list[str]:
     low, high = gain.gpu_hours_low, gain.gpu_hours_high
     interval = f" ({digits(low)} to {digits(high)})" if low is not None and high is not None else ""
     return [f"expected gain: {digits(gain.gpu_hours_per_day)} GPU-hours a day{interval}"]
-
-
-def _number(item: Evidence) -> str:
-    peers = "" if item.peers is None else f", peers {digits(item.peers)}"
-    return f"{item.name.replace('_', ' ')}: {digits(item.value)} {item.unit}{peers} ({item.rule})"
 
 
 def _lines(lines: list[str]) -> tuple[str, ...]:

@@ -5,16 +5,16 @@ the newest one counts. An alert of a job is over once that job has ended or was 
 last of it; one that nobody has spoken of for a day is over too.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
 
 from paceline.events import Finding, JobDescribed, Suggestion
+from paceline.job_life import JobLife
 
 from .alert import Alert, at_least, of_finding, of_suggestion
 
-MOST_ALERTS, MOST_JOBS, MOST_NODES = 5_000, 10_000, 20_000
+MOST_ALERTS, MOST_JOBS = 5_000, 10_000
 #: An open episode is told again with what it has cost by then; silence of a day means that its teller is gone.
 QUIET_S = 24 * 3600.0
 
@@ -25,20 +25,6 @@ class Standing(NamedTuple):
     fires: bool
     ending: str = ""
     ended_s: float | None = None
-
-
-@dataclass
-class JobLife:
-    """The newest attempt of a job: its nodes, each with the time when its ranks left, None while they are there."""
-
-    attempt: int
-    nodes: dict[str, float | None] = field(default_factory=dict)
-
-    @property
-    def ended_s(self) -> float | None:
-        """When the last node's ranks left; None while some are there."""
-        ends = [end for end in self.nodes.values() if end is not None]
-        return max(ends) if ends and len(ends) == len(self.nodes) else None
 
 
 class AlertBook:
@@ -114,7 +100,6 @@ class AlertBook:
         if life is None or event.attempt > life.attempt:
             life = JobLife(event.attempt)
         self.jobs[key] = life
-        if event.attempt == life.attempt and (event.node in life.nodes or len(life.nodes) < MOST_NODES):
-            life.nodes[event.node] = event.ended_s
+        life.update(event)
         if len(self.jobs) > MOST_JOBS:
             del self.jobs[next(iter(self.jobs))]

@@ -19,7 +19,7 @@ class TokenBucket:
     def tokens(self, now_s: float) -> float:
         """How many may go out now."""
         gone_s = max(0.0, now_s - self._at_s)
-        self._tokens, self._at_s = min(self.most, self._tokens + gone_s * self.most / self.span_s), now_s
+        self._tokens, self._at_s = min(float(self.most), self._tokens + gone_s * self.most / self.span_s), now_s
         return self._tokens
 
     def take(self, now_s: float) -> None:

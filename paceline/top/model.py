@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline import events
+from paceline.events.findings import STATE_ORDER
+from paceline.job_life import JobLife
 
-MOST_JOBS, MOST_RANKS, MOST_NODES, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 20_000, 5_000, 2_000
+MOST_JOBS, MOST_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
 #: Windows of this length are shown; shorter ones where none has come for so long.
 SHOWN_S, LATE_S = 10.0, 20.0
-#: What a reader must see first; a state of a newer version is one to look at, like a suspicion.
-FINDING_ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
+#: What a reader must see first.
 SUGGESTION_ORDER = {"new": 0, "accepted": 1, "applied": 2, "did_not_help": 3, "verified": 4}
 
 
@@ -27,24 +28,16 @@ class Heard:
 
 @dataclass
 class Job:
-    """The latest attempt of a job. ``nodes`` has the time when each node's ranks left, None while they are there."""
+    """The latest attempt of a job."""
 
     cluster: str
     name: str
-    attempt: int
+    life: JobLife
     heard_s: float = 0.0
     world_size: int = 0
-    exit_status: int | None = None
-    nodes: dict[str, float | None] = field(default_factory=dict)
     #: The newest window of each length.
     windows: dict[float, events.JobWindow] = field(default_factory=dict)
     ranks: dict[int, events.RankWindow] = field(default_factory=dict)
-
-    @property
-    def ended_s(self) -> float | None:
-        """When the last node's ranks left; None while some are there, or where that was never said."""
-        ends = [end for end in self.nodes.values() if end is not None]
-        return max(ends) if ends and len(ends) == len(self.nodes) else None
 
     @property
     def window(self) -> events.JobWindow | None:
@@ -88,7 +81,7 @@ class Model:
             held.event
             for held in self.findings.values()
             if (held.event.cluster, held.event.job) == (job.cluster, job.name)
-            and (held.event.attempt == job.attempt or held.event.first_step < 0)
+            and (held.event.attempt == job.life.attempt or held.event.first_step < 0)
         ]
 
     def _describe(self, event: events.JobDescribed, at_s: float) -> None:
@@ -96,10 +89,7 @@ class Model:
         if job is None:
             return
         job.world_size = max(job.world_size, event.world_size)
-        if event.node in job.nodes or len(job.nodes) < MOST_NODES:
-            job.nodes[event.node] = event.ended_s
-        if event.exit_status or job.exit_status is None:
-            job.exit_status = event.exit_status
+        job.life.update(event)
 
     def _job_window(self, event: events.JobWindow, at_s: float) -> None:
         job = self._job(event, at_s)
@@ -126,10 +116,10 @@ class Model:
         """The job of ``event``; a later attempt takes the place of the one before, an earlier one is passed over."""
         key = event.cluster, event.job
         held = self.jobs.get(key)
-        if held is not None and event.attempt < held.attempt:
+        if held is not None and event.attempt < held.life.attempt:
             return None
-        if held is None or event.attempt > held.attempt:
-            held = self.jobs[key] = Job(event.cluster, event.job, event.attempt)
+        if held is None or event.attempt > held.life.attempt:
+            held = self.jobs[key] = Job(event.cluster, event.job, JobLife(event.attempt))
         held.heard_s = max(held.heard_s, at_s)
         if len(self.jobs) > MOST_JOBS:
             others = (other for other in self.jobs if other != key)
@@ -143,7 +133,7 @@ class Model:
         if held is None or event.revision > held.event.revision:
             book[event.id] = Heard(event, at_s)
         if len(book) > most:
-            order = FINDING_ORDER if book is self.findings else SUGGESTION_ORDER
+            order = STATE_ORDER if book is self.findings else SUGGESTION_ORDER
             del book[max(book, key=lambda one: (order.get(book[one].event.state, 1), -book[one].at_s))]
 
 

@@ -9,9 +9,10 @@ from statistics import median
 import msgspec
 
 from paceline.events import Finding, RankWindow, Suggestion
+from paceline.events.findings import STATE_ORDER
 from paceline.words import cause
 
-from .model import FINDING_ORDER, LATE_S, SUGGESTION_ORDER, Job, Model
+from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
 #: Seconds without a message before a running job is called silent.
 SILENT_S = 20.0
@@ -114,7 +115,7 @@ def _job(model: Model, job: Job, now_s: float) -> JobRow:
     return JobRow(
         cluster=job.cluster,
         job=job.name,
-        attempt=job.attempt,
+        attempt=job.life.attempt,
         state=_state(job, bool(confirmed), now_s),
         ranks=max(job.world_size, window.ranks if window else 0),
         step_s=window.step_median_s if window else None,
@@ -128,8 +129,8 @@ def _job(model: Model, job: Job, now_s: float) -> JobRow:
 
 
 def _state(job: Job, held_back: bool, now_s: float) -> str:
-    if job.ended_s is not None:
-        return f"failed {job.exit_status}" if job.exit_status else "ended"
+    if job.life.ended_s is not None:
+        return f"failed {job.life.exit_status}" if job.life.exit_status else "ended"
     if now_s - job.heard_s > SILENT_S:
         return "silent"
     return "slow" if held_back else "running"
@@ -181,7 +182,7 @@ def _end(window: RankWindow) -> float:
 
 def _findings(model: Model, only: str | None) -> list[FindingRow]:
     held = [one for one in model.findings.values() if only is None or one.event.job == only]
-    held.sort(key=lambda one: (FINDING_ORDER.get(one.event.state, 1), -one.at_s, one.event.id))
+    held.sort(key=lambda one: (STATE_ORDER.get(one.event.state, 1), -one.at_s, one.event.id))
     return [FindingRow(finding=one.event, heard_s=one.at_s) for one in held[:MOST_ROWS]]
 
 

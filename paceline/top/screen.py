@@ -182,13 +182,9 @@ class Top(App[None]):
             self.query_one(f"#{name}", Pane).draw(table, self.size.width - 2)
 
     def _draw_state(self, picture: Picture) -> None:
-        connection, jobs = self._source.connection, len(picture.jobs)
-        parts = [
-            "paceline top",
-            visible(self._source.address),
-            connection.state,
-            f"{jobs} job{'' if jobs == 1 else 's'}",
-        ]
+        connection, number = self._source.connection, len(picture.jobs)
+        jobs = "1 job" if number == 1 else f"{number} jobs"
+        parts = ["paceline top", visible(self._source.address), connection.state, jobs]
         parts += [f"{picture.unusable} unreadable"] if picture.unusable else []
         parts += [f"filter: {visible(self._words)}"] if self._words else []
         self.query_one("#status", Static).update(Text(cut(" · ".join(parts), self.size.width)))

@@ -10,7 +10,7 @@ from unicodedata import combining, east_asian_width
 
 from paceline.events import Finding, Suggestion
 from paceline.visible import visible
-from paceline.words import age, digits, seconds, verdict
+from paceline.words import age, digits, measured, seconds, verdict
 
 from .picture import Picture
 
@@ -139,11 +139,7 @@ def wide(text: str) -> int:
 
 def finding_lines(finding: Finding) -> list[str]:
     """A finding in full, a line a fact."""
-    numbers = [
-        f"{item.name.replace('_', ' ')}: {digits(item.value)} {item.unit}"
-        + ("" if item.peers is None else f", peers {digits(item.peers)}")
-        for item in finding.evidence[:20]
-    ]
+    numbers = [measured(item) for item in finding.evidence[:20]]
     where = [
         f"job {finding.job}, attempt {finding.attempt}",
         f"nodes {', '.join(finding.nodes[:16])}" * bool(finding.nodes),

@@ -40,16 +40,16 @@ def test_ten_seconds_are_shown_unless_they_are_late() -> None:
 
 def test_a_later_attempt_takes_the_place_of_the_one_before() -> None:
     held = after(described(ended_s=1200.0), job_window(attempt=1), job_window(start_s=2000.0))
-    assert held.jobs[JOB].attempt == 1
-    assert held.jobs[JOB].ended_s is None
+    assert held.jobs[JOB].life.attempt == 1
+    assert held.jobs[JOB].life.ended_s is None
     assert shown_start(held) == 1000.0
 
 
 def test_a_job_has_ended_when_its_last_node_has() -> None:
     held = after(described(), described(node="b"), described(ended_s=1200.0, exit_status=1))
-    assert held.jobs[JOB].ended_s is None
+    assert held.jobs[JOB].life.ended_s is None
     held.update(described(node="b", ended_s=1300.0, exit_status=0), 1500.0)
-    assert (held.jobs[JOB].ended_s, held.jobs[JOB].exit_status) == (1300.0, 1)
+    assert (held.jobs[JOB].life.ended_s, held.jobs[JOB].life.exit_status) == (1300.0, 1)
 
 
 def test_the_newest_revision_counts() -> None:
