@@ -6,6 +6,8 @@ the place where they are shown.
 
 from collections.abc import Iterable
 
+from msgspec import UNSET
+
 from paceline.accused_units import unit_of
 from paceline.events import CAUSE_WORDS, Evidence, Finding
 from paceline.ranges import ranges
@@ -37,6 +39,7 @@ _OF_THE_JOB = (
     "configuration_mismatch",
 )
 LONGEST_NAME = 60
+_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
 
 
 def seconds(value: float | None) -> str:
@@ -131,7 +134,32 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")[:LONGEST_NAME]
 
 
+def quantity(value: float | None, unit: str) -> str:
+    """A number of evidence with its unit; seconds and ratios as people read them."""
+    if value is None or value != value:
+        return "-"
+    if unit in ("s", "seconds", "s/step"):
+        each = " a step" if unit == "s/step" else ""
+        return (seconds(value) if value >= 0 else "-" + seconds(-value)) + each
+    if unit in _SCALES:
+        scale, name = _SCALES[unit]
+        return f"{digits(value / scale)} {name}"
+    if unit in ("ratio", ""):
+        return digits(value)
+    if unit in ("XID", "number"):
+        return f"{value:.0f}"
+    if float(value).is_integer():
+        return f"{value:,.0f} {unit}"
+    return f"{digits(value)} {unit}".strip()
+
+
+def evidence_name(item: Evidence) -> str:
+    """What a number of evidence measures, without the unit that stands beside it; and whose it is, if one rank's."""
+    name = item.name.removesuffix(f"_{item.unit}").replace("_", " ")
+    return name if item.rank is UNSET else f"{name} of rank {item.rank}"
+
+
 def measured(item: Evidence) -> str:
-    """A number of evidence on one line, the peers' beside it: ``own s: 0.90 s, peers 0.50``."""
-    peers = "" if item.peers is None else f", peers {digits(item.peers)}"
-    return f"{item.name.replace('_', ' ')}: {digits(item.value)} {item.unit}{peers}"
+    """A number of evidence on one line, with the peers' beside it."""
+    peers = "" if item.peers is None else f", peers {quantity(item.peers, item.unit)}"
+    return f"{evidence_name(item)}: {quantity(item.value, item.unit)}{peers}"

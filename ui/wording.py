@@ -6,9 +6,6 @@ Rule of this file: pure. Names come from other people's jobs: whatever goes into
 import html
 from collections.abc import Iterable
 
-from msgspec import UNSET
-
-from paceline.events import Evidence
 from paceline.words import KINDS as KINDS
 from paceline.words import LONGEST_NAME as LONGEST_NAME
 from paceline.words import NONE as NONE
@@ -16,13 +13,14 @@ from paceline.words import age as age
 from paceline.words import cause as cause
 from paceline.words import cost as cost
 from paceline.words import digits as digits
+from paceline.words import evidence_name as evidence_name
+from paceline.words import quantity as quantity
 from paceline.words import ranks as ranks
 from paceline.words import seconds as seconds
 from paceline.words import seconds_parts as seconds_parts
 from paceline.words import subject as subject
 from paceline.words import verdict as verdict
 
-_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
 #: The sign of multiplication.
 TIMES = "\u00d7"
 
@@ -35,31 +33,6 @@ def safe(text: object) -> str:
 def ratio(value: float | None) -> str:
     """A share in percent."""
     return NONE if value is None or value != value else f"{value * 100:.0f} %"
-
-
-def quantity(value: float | None, unit: str) -> str:
-    """A number of evidence with its unit; seconds and ratios as people read them."""
-    if value is None or value != value:
-        return "-"
-    if unit in ("s", "seconds", "s/step"):
-        each = " a step" if unit == "s/step" else ""
-        return (seconds(value) if value >= 0 else "-" + seconds(-value)) + each
-    if unit in _SCALES:
-        scale, name = _SCALES[unit]
-        return f"{digits(value / scale)} {name}"
-    if unit in ("ratio", ""):
-        return digits(value)
-    if unit in ("XID", "number"):
-        return f"{value:.0f}"
-    if float(value).is_integer():
-        return f"{value:,.0f} {unit}"
-    return f"{digits(value)} {unit}".strip()
-
-
-def evidence_name(item: Evidence) -> str:
-    """What a number of evidence measures, without the unit that stands beside it; and whose it is, if one rank's."""
-    name = item.name.removesuffix(f"_{item.unit}").replace("_", " ")
-    return name if item.rank is UNSET else f"{name} of rank {item.rank}"
 
 
 def apart(own: float, peers: float | None) -> bool:

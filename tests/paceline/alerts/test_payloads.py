@@ -125,7 +125,7 @@ def test_a_letter_says_what_where_and_what_to_do() -> None:
     assert read["Subject"] == "Paceline: 2 firing, train on c: Cordon node-1"
     assert "WARNING: Cordon node-1" in body
     assert "$ kubectl cordon node-1" in body
-    assert "own s: 0.90 s, peers 0.50 (own time against peers)" in body
+    assert "own: 900 ms, peers 500 ms (own time against peers)" in body
     over = letter.compose(message(OVER, told=(finding(),)), "a@b", ("c@d",), "", 1200.0)
     assert over["Subject"].startswith("Paceline: resolved: train: ")
     assert "RESOLVED (recovered)" in over.get_content()
