@@ -40,7 +40,7 @@ examples:
                                                                             PACELINE_SMTP_PASSWORD_FILE
   paceline alerts --command 'logger --tag paceline'       a program gets the JSON on its standard input
   paceline alerts --to https://example.org/hook --test    one alert to see that it arrives
-  paceline alerts --to https://example.org/hook --dry-run what would be sent, on standard output
+  paceline alerts --to https://example.org/hook --dry-run --once    what would be sent now, on standard output
 
 An address that holds a secret belongs into PACELINE_ALERTS_TO or the file that PACELINE_ALERTS_TO_FILE names: a command
 line is for all to see. Exit status with --once and --test: 0 when all have been told, 1 when not.
@@ -63,9 +63,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--page", metavar="URL", type=_page, help="address of the page, for links to a job")
     made.add_argument("--state", metavar="FILE", type=Path, help=f"what was told ({default_path({'HOME': '~'})})")
+    made.add_argument("--dry-run", action="store_true", help="print what would be sent, and send nothing")
     what = made.add_mutually_exclusive_group()
     what.add_argument("--once", action="store_true", help="tell all that holds now and was not told yet, and end")
-    what.add_argument("--dry-run", action="store_true", help="print what would be sent, and send nothing")
     what.add_argument("--test", action="store_true", help="send one alert, and end; needs no broker")
     add_brokers_option(made)
     return made
@@ -106,7 +106,7 @@ def _run(settings: BrokerSettings, alerting: Alerting, args: argparse.Namespace)
     shown = ", ".join(channel.target.shown for channel in alerting.channels)
     _say(f"telling {shown} of {args.severity} and worse, from {settings.address}")
     if args.dry_run:
-        return 0 if Loop(settings, alerting, lambda state: None, _say, stop).run(False) else 1
+        return 0 if Loop(settings, alerting, lambda state: None, _say, stop).run(args.once) else 1
     file = StateFile(args.state or default_path(dict(os.environ)))
     try:
         _restore(alerting, file)
