@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus. Installs only what is missing,
+# What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus, Alertmanager. Installs only what is missing,
 # where apt is allowed; elsewhere says which tests are skipped and what brings them. In CI a missing one is a failure.
 set -euo pipefail
 
@@ -16,6 +16,8 @@ need() { # package, what is skipped without it, the check…
   "$@" >/dev/null 2>&1 || { packages+=("$package") && skipped+=("$tests"); }
 }
 
+have_alertmanager() { command -v prometheus-alertmanager >/dev/null || command -v alertmanager >/dev/null; }
+
 need_java() {
   local java=openjdk-17-jre-headless
   apt-cache show "$java" >/dev/null 2>&1 || java=default-jre-headless
@@ -29,6 +31,7 @@ check() {
   need chromium "browser tests" have_chromium
   need iproute2 "network tests" command -v ip
   need prometheus "tests on a real Prometheus" have_prometheus
+  need prometheus-alertmanager "tests on a real Alertmanager" have_alertmanager
 }
 
 as_root() {

@@ -32,6 +32,8 @@ COMMANDS = {
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
     "ask": Command("paceline.commands.ask:main", "ask sidecars, collectors or workers for something"),
     "suggestions": Command("paceline.commands.suggestions:main", "what to do about it: list, accept, dismiss"),
+    "top": Command("paceline.commands.top:main", "jobs, ranks, findings and suggestions in a terminal"),
+    "alerts": Command("paceline.commands.alerts:main", "send findings and suggestions to chat, mail or Alertmanager"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
 }

@@ -267,6 +267,19 @@ UI_REQUIRE_LOGIN = Setting(
     "the page shows nothing before a login at the OpenID Connect provider of Streamlit's secrets file",
 )
 
+ALERTS_TO = Setting(
+    "PACELINE_ALERTS_TO",
+    "",
+    text,
+    "addresses, one blank between two",
+    "where `paceline alerts` sends to, beside --to: for addresses that hold a secret",
+    secret=True,
+)
+SMTP_USERNAME = Setting("PACELINE_SMTP_USERNAME", "", text, "any name", "user that `paceline alerts` sends mail as")
+SMTP_PASSWORD = Setting(
+    "PACELINE_SMTP_PASSWORD", "", text, "any text", "password that `paceline alerts` logs in with", secret=True
+)
+
 ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
     "PACELINE_ALLOWED_HOSTS",
     (),
@@ -307,6 +320,9 @@ _NAMED: tuple[Setting[object], ...] = (
     FORECASTER_TOKEN,
     UI_TOKEN,
     UI_REQUIRE_LOGIN,
+    ALERTS_TO,
+    SMTP_USERNAME,
+    SMTP_PASSWORD,
     ALLOWED_HOSTS,
     ADVICE,
     CURRENCY,

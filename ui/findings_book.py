@@ -6,11 +6,9 @@ Rule of this file: pure and bounded.
 from collections.abc import Iterable
 
 from paceline.events import Finding
+from paceline.events.findings import STATE_ORDER
 
 EPISODES, REVISIONS = 200, 40
-
-#: What a reader must see first; a state of a newer version is one to look at, like a suspicion.
-ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
 
 
 Episode = tuple[Finding, ...]
@@ -18,7 +16,7 @@ Episode = tuple[Finding, ...]
 
 def ordered(episodes: Iterable[Episode]) -> list[Episode]:
     """What a reader must see first, first; in each state the newest first."""
-    return sorted(episodes, key=lambda one: (ORDER.get(one[-1].state, 1), -one[-1].first_step, one[-1].id))
+    return sorted(episodes, key=lambda one: (STATE_ORDER.get(one[-1].state, 1), -one[-1].first_step, one[-1].id))
 
 
 class FindingsBook:

@@ -7,40 +7,21 @@ import html
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from msgspec import UNSET
+from paceline.words import KINDS as KINDS
+from paceline.words import LONGEST_NAME as LONGEST_NAME
+from paceline.words import NONE as NONE
+from paceline.words import age as age
+from paceline.words import cause as cause
+from paceline.words import cost as cost
+from paceline.words import digits as digits
+from paceline.words import evidence_name as evidence_name
+from paceline.words import quantity as quantity
+from paceline.words import ranks as ranks
+from paceline.words import seconds as seconds
+from paceline.words import seconds_parts as seconds_parts
+from paceline.words import subject as subject
+from paceline.words import verdict as verdict
 
-from paceline.accused_units import unit_of
-from paceline.events import CAUSE_WORDS, Evidence, Finding
-from paceline.ranges import ranges
-
-KINDS = {
-    "straggler": "Straggler",
-    "stage_imbalance": "Uneven stages",
-    "data_imbalance": "Uneven data",
-    "load_imbalance": "Uneven load",
-    "communication_bound": "Bound by communication",
-    "data_bound": "Bound by data loading",
-    "hang": "Hang",
-    "device_fault": "Device fault",
-    "slowdown": "The job has become slower",
-    "idle_device": "Idle GPU",
-    "out_of_memory_risk": "Memory is filling up",
-    "configuration_mismatch": "Ranks set up differently",
-    "node_silent": "A node has fallen silent",
-    "insufficient_data": "Not enough data for a verdict",
-}
-NONE = "not measured"
-#: Kinds that accuse no rank: what holds the job back is the job itself, or nothing can be said.
-_OF_THE_JOB = (
-    "communication_bound",
-    "data_bound",
-    "data_imbalance",
-    "slowdown",
-    "insufficient_data",
-    "configuration_mismatch",
-)
-LONGEST_NAME = 60
-_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
 #: The sign of multiplication.
 TIMES = "\u00d7"
 
@@ -68,131 +49,14 @@ def safe(text: object) -> str:
     return html.escape(str(text))
 
 
-def seconds(value: float | None) -> str:
-    """A duration with three significant digits: 813 µs, 12.4 ms, 1.52 s, 3 min 20 s, 2 h 5 min."""
-    number, unit = seconds_parts(value)
-    return f"{number} {unit}".strip()
-
-
-def seconds_parts(value: float | None) -> tuple[str, str]:
-    """The same as number and unit, for numbers that are set large."""
-    if value is None or value != value:
-        return NONE, ""
-    if value >= 7200:
-        return f"{int(value // 3600)} h {int(value % 3600 // 60)}", "min"
-    if value >= 120:
-        return f"{int(value // 60)} min {int(value % 60)}", "s"
-    for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
-        if value >= scale:
-            return digits(value / scale), unit
-    return ("0", "s") if value == 0 else (digits(value * 1e6), "µs")
-
-
-def digits(value: float) -> str:
-    """Three significant digits, no exponent below a million."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
-
-
 def ratio(value: float | None) -> str:
     """A share in percent."""
     return NONE if value is None or value != value else f"{value * 100:.0f} %"
 
 
-def age(now_s: float, then_s: float | None) -> str:
-    """How long ago: just now, 12 s ago. Clocks that are apart never make it negative."""
-    if then_s is None:
-        return "never"
-    gone = max(0.0, now_s - then_s)
-    return "just now" if gone < 1.5 else f"{round(gone)} s ago" if gone < 120 else f"{seconds(gone)} ago"
-
-
-def quantity(value: float | None, unit: str) -> str:
-    """A number of evidence with its unit; seconds and ratios as people read them."""
-    if value is None or value != value:
-        return "-"
-    if unit in ("s", "seconds", "s/step"):
-        each = " a step" if unit == "s/step" else ""
-        return (seconds(value) if value >= 0 else "-" + seconds(-value)) + each
-    if unit in _SCALES:
-        scale, name = _SCALES[unit]
-        return f"{digits(value / scale)} {name}"
-    if unit in ("ratio", ""):
-        return digits(value)
-    if unit in ("XID", "number"):
-        return f"{value:.0f}"
-    if float(value).is_integer():
-        return f"{value:,.0f} {unit}"
-    return f"{digits(value)} {unit}".strip()
-
-
-def evidence_name(item: Evidence) -> str:
-    """What a number of evidence measures, without the unit that stands beside it; and whose it is, if one rank's."""
-    name = item.name.removesuffix(f"_{item.unit}").replace("_", " ")
-    return name if item.rank is UNSET else f"{name} of rank {item.rank}"
-
-
 def apart(own: float, peers: float | None) -> bool:
     """Whether a number differs enough from the peers' to be worth a colour: by more than a tenth."""
     return peers is not None and abs(own - peers) > 0.1 * max(abs(own), abs(peers))
-
-
-def ranks(numbers: Iterable[int], most: int = 6) -> str:
-    """Ranks in words: no rank, rank 2, ranks 1, 5 and 3 more."""
-    held = sorted(numbers)
-    if not held:
-        return "no rank"
-    if len(held) == 1:
-        return f"rank {held[0]}"
-    shown = ", ".join(str(number) for number in held[:most])
-    return f"ranks {shown}" + (f" and {len(held) - most} more" if len(held) > most else "")
-
-
-def subject(finding: Finding) -> str:
-    """Whom or what a finding is about: the ranks accused, or the unit that they make up, else the stage,
-    group, GPU or node, else the whole job."""
-    if unit := unit_of(finding):
-        return f"{unit} (rank{'s' if len(finding.ranks) > 1 else ''} {ranges(finding.ranks)})"
-    if finding.ranks:
-        return ranks(finding.ranks)
-    if finding.stage is not None:
-        return f"stage {finding.stage}"
-    if finding.group:
-        return f"group {finding.group}"
-    if finding.kind in _OF_THE_JOB:
-        return "the whole job"
-    named = finding.devices or finding.nodes
-    return ", ".join(named[:3]) + (f" and {len(named) - 3} more" if len(named) > 3 else "") or "the whole job"
-
-
-def verdict(finding: Finding) -> str:
-    """A finding in one line: its kind, whom it is about and the cause, where there is one to tell."""
-    why = f", {cause(finding)}" if finding.cause != "unknown" or finding.kind == "straggler" else ""
-    kind = KINDS.get(finding.kind) or _plain(finding.kind).capitalize()
-    return f"{kind}: {subject(finding)}{why}"
-
-
-def cause(finding: Finding) -> str:
-    """A finding's cause in a few words; of a newer Paceline's, its name."""
-    return CAUSE_WORDS.get(finding.cause) or _plain(finding.cause)
-
-
-def _plain(name: str) -> str:
-    """A name that this version has no words for; names are of other processes, and may be of any length."""
-    return name.replace("_", " ")[:LONGEST_NAME]
-
-
-def cost(finding: Finding) -> str:
-    """What a finding has cost so far; what cannot be told is left out."""
-    parts = []
-    if finding.cost.lost_s > 0 or finding.first_step >= 0:
-        parts.append(seconds(finding.cost.lost_s))
-    if finding.cost.gpu_hours > 0 or finding.first_step >= 0:
-        parts.append(f"{digits(finding.cost.gpu_hours)} GPU-hours")
-    return "cost " + ", ".join(parts) if parts else "cost not estimated"
 
 
 def table(head: Iterable[tuple[str, str]], rows: Iterable[Iterable[tuple[object, str]]]) -> str:

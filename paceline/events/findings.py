@@ -27,6 +27,8 @@ FindingKind = Literal[
     "insufficient_data",
 ]
 FindingState = Literal["suspected", "confirmed", "recovered"]
+#: What a reader must see first; a state of a newer version is one to look at, like a suspicion.
+STATE_ORDER = {"confirmed": 0, "suspected": 1, "recovered": 2}
 Cause = Literal[
     "worker_compute",
     "host_bound",

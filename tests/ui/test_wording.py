@@ -1,39 +1,6 @@
-import math
-from typing import get_args
-
-import msgspec
 import pytest
 
-from paceline import events
-from paceline.events import CAUSE_WORDS, Cause, FindingKind
 from ui import wording
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (None, "not measured"),
-        (math.nan, "not measured"),
-        (0.0, "0 s"),
-        (2.5e-7, "0.25 µs"),
-        (0.000813, "813 µs"),
-        (0.0124, "12.4 ms"),
-        (1.524, "1.52 s"),
-        (200.0, "3 min 20 s"),
-        (7500.0, "2 h 5 min"),
-    ],
-)
-def test_durations_read_as_people_say_them(value, words):
-    """Three digits and a unit; what was not measured is never 0."""
-    assert wording.seconds(value) == words
-
-
-@pytest.mark.parametrize(
-    ("then", "words"), [(None, "never"), (100.0, "just now"), (200.0, "just now"), (60.0, "40 s ago")]
-)
-def test_ages_are_never_negative(then, words):
-    """A clock that runs ahead makes no age below zero."""
-    assert wording.age(100.0, then) == words
 
 
 def test_names_are_made_safe_in_tables():
@@ -41,61 +8,7 @@ def test_names_are_made_safe_in_tables():
     assert "<script>" not in wording.table([("a", "")], [[("<script>alert(1)</script>", "")]])
 
 
-@pytest.mark.parametrize(
-    ("numbers", "words"),
-    [([], "no rank"), ([2], "rank 2"), ([3, 1], "ranks 1, 3"), (range(9), "ranks 0, 1, 2, 3, 4, 5 and 3 more")],
-)
-def test_many_ranks_are_counted(numbers, words):
-    """A long list of ranks ends in a count."""
-    assert wording.ranks(numbers) == words
-
-
 @pytest.mark.parametrize(("peers", "told"), [(None, False), (1.0, False), (1.05, False), (2.0, True), (0.5, True)])
 def test_only_a_difference_is_worth_a_colour(peers, told):
     """Numbers within a tenth are alike."""
     assert wording.apart(1.0, peers) is told
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "words"),
-    [
-        (0.0463, "s/step", "46.3 ms a step"),
-        (-0.002, "s/step", "-2.00 ms a step"),
-        (1.5, "s", "1.50 s"),
-        (3 * 2**30, "bytes", "3.00 GiB"),
-        (12e9, "bytes/s", "12.0 GB/s"),
-        (79.0, "XID", "79"),
-        (1.2, "ratio", "1.20"),
-        (0.0, "", "0"),
-        (1980.0, "MHz", "1,980 MHz"),
-        (math.nan, "s/step", "-"),
-        (None, "s", "-"),
-    ],
-)
-def test_evidence_reads_as_people_say_it(value, unit, words):
-    """Each unit as it is spoken; what was not measured is a dash."""
-    assert wording.quantity(value, unit) == words
-
-
-def test_evidence_of_one_rank_says_which():
-    """Its name without the unit that stands beside it."""
-    mine = events.Evidence(name="power_w", value=1.0, unit="w", peers=None, rule="")
-    assert wording.evidence_name(mine) == "power"
-    assert wording.evidence_name(msgspec.structs.replace(mine, rank=3)) == "power of rank 3"
-
-
-def test_every_kind_and_cause_has_words():
-    """What the contract can say, the page can."""
-    assert set(wording.KINDS) == set(get_args(FindingKind))
-    assert set(CAUSE_WORDS) == set(get_args(Cause))
-
-
-def test_a_finding_on_a_node_or_switch_says_so_with_its_ranks(played):
-    """One rank is a rank."""
-    ((rank, *_),) = played.view("default", "demo").episodes
-    several = msgspec.structs.replace(rank, ranks=[8, 9, 10, 12], nodes=["gpu-1"])
-    assert wording.verdict(several).startswith("Straggler: node gpu-1 (ranks 8-10, 12), ")
-    switch = msgspec.structs.replace(several, nodes=["gpu-1", "gpu-2"], group="switch leaf-2")
-    assert wording.subject(switch) == "switch leaf-2 (ranks 8-10, 12)"
-    silent = msgspec.structs.replace(several, kind="node_silent", cause="unknown", ranks=[8])
-    assert wording.verdict(silent) == "A node has fallen silent: node gpu-1 (rank 8)"

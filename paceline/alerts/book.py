@@ -1,0 +1,105 @@
+"""The book of alerts: what holds now, and what held and is over, by id.
+
+Rule of this file: pure and bounded; time is an argument. Delivery is at least once and revisions may come in any order:
+the newest one counts. An alert of a job is over once that job has ended or was started again, whatever was heard
+last of it; one that nobody has spoken of for a day is over too.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from paceline.events import Finding, JobDescribed, Suggestion
+from paceline.job_life import JobLife
+
+from .alert import Alert, at_least, of_finding, of_suggestion
+
+MOST_ALERTS, MOST_JOBS = 5_000, 10_000
+#: An open episode is told again with what it has cost by then; silence of a day means that its teller is gone.
+QUIET_S = 24 * 3600.0
+
+
+class Standing(NamedTuple):
+    """Whether an alert holds; if not, why in a few words, and since when."""
+
+    fires: bool
+    ending: str = ""
+    ended_s: float | None = None
+
+
+class AlertBook:
+    """Alerts by id, and what is known of the lives of their jobs."""
+
+    def __init__(self) -> None:
+        self.alerts: dict[str, Alert] = {}
+        self.jobs: dict[tuple[str, str], JobLife] = {}
+        #: Alerts that were forgotten because there were too many.
+        self.shed = 0
+
+    def update(self, event: Finding | Suggestion | JobDescribed, heard_s: float) -> None:
+        """Take ``event``, which was told at ``heard_s``."""
+        match event:
+            case Finding():
+                self._put(of_finding(event, heard_s))
+            case Suggestion():
+                self._put(of_suggestion(event, heard_s))
+            case JobDescribed():
+                self._describe(event)
+
+    def standing(self, alert: Alert, now_s: float) -> Standing:
+        """How ``alert`` stands at ``now_s``."""
+        if not alert.fires:
+            return Standing(False, alert.ending, alert.heard_s)
+        if alert.expires_s is not None and now_s >= alert.expires_s:
+            return Standing(False, "expired", alert.expires_s)
+        life = self.jobs.get((alert.cluster, alert.job)) if alert.job and not alert.of_node else None
+        if life is not None and alert.source == "finding":
+            if life.attempt > alert.attempt:
+                return Standing(False, "the job was started again", alert.heard_s)
+            if life.attempt == alert.attempt and life.ended_s is not None:
+                return Standing(False, "the job has ended", life.ended_s)
+        if alert.expires_s is None and now_s - alert.heard_s > QUIET_S:
+            return Standing(False, "not heard of for a day", alert.heard_s + QUIET_S)
+        return Standing(True)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain data. Jobs' lives are left out: their topic is compacted, and read from its beginning."""
+        return {"alerts": [msgspec.to_builtins(alert) for alert in self.alerts.values()], "shed": self.shed}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Take the state that ``snapshot`` described.
+
+        Raises:
+            msgspec.ValidationError, KeyError, TypeError: it is no such state; nothing has changed then.
+        """
+        alerts, shed = msgspec.convert(data["alerts"], list[Alert]), int(data["shed"])
+        self.alerts, self.shed = {alert.id: alert for alert in alerts[:MOST_ALERTS]}, shed
+
+    def _put(self, alert: Alert) -> None:
+        held = self.alerts.get(alert.id)
+        if held is not None:
+            if alert.revision < held.revision:
+                return
+            starts_s = min(held.starts_s, alert.starts_s)
+            if alert.revision == held.revision:
+                alert = held
+            alert = msgspec.structs.replace(alert, starts_s=starts_s)
+        self.alerts[alert.id] = alert
+        if len(self.alerts) > MOST_ALERTS:
+            del self.alerts[min(self.alerts, key=self._worth)]
+            self.shed += 1
+
+    def _worth(self, key: str) -> tuple[bool, bool, float]:
+        """What is over goes first, then what is least severe, then what was not spoken of for longest."""
+        alert = self.alerts[key]
+        return alert.fires, at_least(alert.severity, "critical"), alert.heard_s
+
+    def _describe(self, event: JobDescribed) -> None:
+        key = event.cluster, event.job
+        life = self.jobs.pop(key, None)
+        if life is None or event.attempt > life.attempt:
+            life = JobLife(event.attempt)
+        self.jobs[key] = life
+        life.update(event)
+        if len(self.jobs) > MOST_JOBS:
+            del self.jobs[next(iter(self.jobs))]

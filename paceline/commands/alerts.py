@@ -1,0 +1,216 @@
+"""``paceline alerts``: findings and suggestions on their way to people.
+
+Rule of this file: options to what runs, nothing more; no address is printed but as ``shown``.
+"""
+
+import argparse
+import os
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+from paceline.alerts.alert import SEVERITIES, Alert
+from paceline.alerts.alerting import Alerting, Channel
+from paceline.alerts.destination import Destination
+from paceline.alerts.mail import Login
+from paceline.alerts.message import Entry, Message
+from paceline.alerts.run import Loop
+from paceline.alerts.sender import Deliver, Sender, body, deliverer
+from paceline.alerts.state_file import StateFile, StateFileError, default_path
+from paceline.alerts.target import FORMS, Target, TargetError, of_command, of_url
+from paceline.kafka.errors import BusError
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.settings import ALERTS_TO, CLUSTER, SMTP_PASSWORD, SMTP_USERNAME
+from paceline.terminal import say
+from paceline.visible import visible
+
+EPILOG = f"""addresses:
+{chr(10).join("  " + line for line in FORMS.splitlines())}
+
+examples:
+  paceline alerts --to alertmanager+http://alertmanager:9093
+  PACELINE_ALERTS_TO_FILE=/etc/paceline/slack paceline alerts --severity critical
+  paceline alerts --to 'smtp://mail.example.org:587?to=ops@example.org'     login: PACELINE_SMTP_USERNAME,
+                                                                            PACELINE_SMTP_PASSWORD_FILE
+  paceline alerts --command 'logger --tag paceline'       a program gets the JSON on its standard input
+  paceline alerts --to https://example.org/hook --test    one alert to see that it arrives
+  paceline alerts --to https://example.org/hook --dry-run --once    what would be sent now, on standard output
+
+An address that holds a secret belongs into PACELINE_ALERTS_TO or the file that PACELINE_ALERTS_TO_FILE names: a command
+line is for all to see. Exit status with --once and --test: 0 when all have been told, 1 when not.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="paceline alerts",
+        description="Send findings and suggestions to chat, mail, a program or Alertmanager, and when they are over.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--to", metavar="URL", action="append", default=[], help="where to; may be repeated")
+    made.add_argument("--command", metavar="'PROGRAM ARGS'", action="append", default=[], help="or to a program")
+    made.add_argument("--severity", choices=SEVERITIES, default="warning", help="this and worse (%(default)s)")
+    made.add_argument(
+        "--rate", metavar="N", type=_rate, default=6, help="messages a minute to one destination (%(default)s)"
+    )
+    made.add_argument("--page", metavar="URL", type=_page, help="address of the page, for links to a job")
+    made.add_argument("--state", metavar="FILE", type=Path, help=f"what was told ({default_path({'HOME': '~'})})")
+    made.add_argument("--dry-run", action="store_true", help="print what would be sent, and send nothing")
+    what = made.add_mutually_exclusive_group()
+    what.add_argument("--once", action="store_true", help="tell all that holds now and was not told yet, and end")
+    what.add_argument("--test", action="store_true", help="send one alert, and end; needs no broker")
+    add_brokers_option(made)
+    return made
+
+
+def main(argv: list[str]) -> int:
+    """Run the command and return its exit status."""
+    args = parser().parse_args(argv)
+    page = args.page or ""
+    try:
+        targets = _targets(args.to, args.command)
+    except TargetError as error:
+        for line in str(error).splitlines():
+            _say(line)
+        return 2
+    login = Login(SMTP_USERNAME.read(os.environ), SMTP_PASSWORD.read(os.environ))
+    deliver = {target: deliverer(target, login, page, os.environ) for target in targets}
+    if args.test:
+        return _test(deliver)
+    if args.dry_run:
+        deliver = {target: _printer(target, page) for target in targets}
+    channels = [
+        Channel(target, Destination(target.profile, args.severity, args.rate, Random()), Sender(target.shown, send))
+        for target, send in deliver.items()
+    ]
+    settings = BrokerSettings.from_environ(os.environ, args.brokers)
+    try:
+        return _run(settings, Alerting(channels, _say), args)
+    except (BusError, StateFileError) as error:
+        _say(str(error))
+        return 1
+
+
+def _run(settings: BrokerSettings, alerting: Alerting, args: argparse.Namespace) -> int:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    shown = ", ".join(channel.target.shown for channel in alerting.channels)
+    _say(f"telling {shown} of {args.severity} and worse, from {settings.address}")
+    if args.dry_run:
+        return 0 if Loop(settings, alerting, lambda state: None, _say, stop).run(args.once) else 1
+    file = StateFile(args.state or default_path(dict(os.environ)))
+    try:
+        _restore(alerting, file)
+        return 0 if Loop(settings, alerting, _writer(file), _say, stop).run(args.once) else 1
+    finally:
+        file.close()
+
+
+def _restore(alerting: Alerting, file: StateFile) -> None:
+    """Take what was told before; a file that says nothing of it is put aside and told of."""
+    try:
+        held = file.read()
+        if held:
+            alerting.restore(held)
+    except StateFileError as error:
+        _say(str(error))
+    except ValueError:
+        _say(str(file.put_aside()))
+
+
+def _writer(file: StateFile) -> Callable[[dict[str, Any]], None]:
+    """What keeps the state; that it cannot be kept is told once, and telling goes on."""
+    told: list[str] = []
+
+    def write(state: dict[str, Any]) -> None:
+        try:
+            file.write(state)
+            told.clear()
+        except StateFileError as error:
+            if not told:
+                _say(f"{error}; what was told is told again after a restart")
+            told.append(str(error))
+            del told[1:]
+
+    return write
+
+
+def _test(deliver: dict[Target, Deliver]) -> int:
+    """One alert to each destination."""
+    now_s = time.time()
+    alert = Alert(
+        id=f"test:{now_s:.0f}",
+        revision=1,
+        kind="test",
+        severity="info",
+        cluster=visible(CLUSTER.read(os.environ)),
+        job="paceline-test",
+        title="A test of paceline alerts",
+        text="It arrives. Nothing is wrong.",
+        fires=True,
+        starts_s=now_s,
+        heard_s=now_s,
+    )
+    message = Message((alert.cluster, alert.job), (Entry(alert, "firing", "", now_s + 60.0),))
+    failed = False
+    for target, send in deliver.items():
+        try:
+            send(message)
+            _say(f"{target.shown}: arrived")
+        except Exception as error:  # A door's own, or what nobody foresaw: either way the next one is tried too.
+            _say(f"{target.shown}: {error}")
+            failed = True
+    return 1 if failed else 0
+
+
+def _targets(urls: list[str], commands: list[str]) -> list[Target]:
+    targets = [of_url(url) for url in urls]
+    if any(target.password for target in targets):
+        raise TargetError("--to: a password on a command line is for all to see; use PACELINE_ALERTS_TO_FILE")
+    targets += [of_url(url) for url in ALERTS_TO.read(os.environ).split(" ") if url]
+    for command in commands:
+        try:
+            targets.append(of_command(tuple(shlex.split(command))))
+        except ValueError as error:
+            raise TargetError(f"--command: {error}") from None
+    if not targets:
+        raise TargetError("nobody to tell: name a destination with --to, --command or PACELINE_ALERTS_TO")
+    return list({target.key: target for target in targets}.values())
+
+
+def _printer(target: Target, page: str) -> Deliver:
+    """What prints a message instead of sending it: what would be sent, whole."""
+
+    def show(message: Message) -> None:
+        text = body(target, message, page).decode()
+        shown = "\n".join(visible(line) for line in text.replace("\r\n", "\n").splitlines())
+        print(f"--- {target.shown}\n{shown}", flush=True)
+
+    return show
+
+
+def _rate(raw: str) -> int:
+    value = int(raw)
+    if not 1 <= value <= 600:
+        raise ValueError
+    return value
+
+
+def _page(raw: str) -> str:
+    parts = urlsplit(raw)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not raw.isprintable() or " " in raw:
+        raise ValueError
+    return raw
+
+
+def _say(line: str) -> None:
+    say(line, "paceline alerts")

@@ -1,0 +1,150 @@
+"""What is known of jobs, their ranks, findings and suggestions: filled by events, bounded.
+
+Rule of this file: pure; time is an argument. Delivery is at least once and partitions are read in any order: of each
+window, finding and suggestion the newest counts, and of a job its latest attempt.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline import events
+from paceline.events.findings import STATE_ORDER
+from paceline.job_life import JobLife
+
+MOST_JOBS, MOST_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
+#: Windows of this length are shown; shorter ones where none has come for so long.
+SHOWN_S, LATE_S = 10.0, 20.0
+#: What a reader must see first.
+SUGGESTION_ORDER = {"new": 0, "accepted": 1, "applied": 2, "did_not_help": 3, "verified": 4}
+
+
+@dataclass
+class Heard:
+    """The newest event of an id, and when it was told."""
+
+    event: Any
+    at_s: float
+
+
+@dataclass
+class Job:
+    """The latest attempt of a job."""
+
+    cluster: str
+    name: str
+    life: JobLife
+    heard_s: float = 0.0
+    world_size: int = 0
+    #: The newest window of each length.
+    windows: dict[float, events.JobWindow] = field(default_factory=dict)
+    ranks: dict[int, events.RankWindow] = field(default_factory=dict)
+
+    @property
+    def window(self) -> events.JobWindow | None:
+        """The window to show: of ``SHOWN_S``, or the newest where that is late."""
+        newest = max(self.windows.values(), key=_end, default=None)
+        chosen = self.windows.get(SHOWN_S)
+        return chosen if newest and chosen and _end(newest) - _end(chosen) <= LATE_S else newest
+
+
+class Model:
+    """Jobs by (cluster, name), findings and suggestions by id."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[tuple[str, str], Job] = {}
+        self.findings: dict[str, Heard] = {}
+        self.suggestions: dict[str, Heard] = {}
+        #: Messages that do not decode.
+        self.unusable = 0
+
+    def update(self, event: Any, at_s: float) -> None:
+        """Take ``event``, told at ``at_s``."""
+        match event:
+            case events.JobDescribed():
+                self._describe(event, at_s)
+            case events.JobWindow():
+                self._job_window(event, at_s)
+            case events.RankWindow():
+                self._rank_window(event, at_s)
+            case events.Finding():
+                self._put(self.findings, event, at_s, MOST_FINDINGS)
+            case events.Suggestion():
+                self._put(self.suggestions, event, at_s, MOST_SUGGESTIONS)
+
+    def forget_suggestion(self, key: str) -> None:
+        """The suggestion of this id is kept no longer."""
+        self.suggestions.pop(key, None)
+
+    def findings_of(self, job: Job) -> list[events.Finding]:
+        """Newest revisions of the findings of the job's latest attempt, and of its nodes under its name."""
+        return [
+            held.event
+            for held in self.findings.values()
+            if (held.event.cluster, held.event.job) == (job.cluster, job.name)
+            and (held.event.attempt == job.life.attempt or held.event.first_step < 0)
+        ]
+
+    def _describe(self, event: events.JobDescribed, at_s: float) -> None:
+        job = self._job(event, at_s)
+        if job is None:
+            return
+        job.world_size = max(job.world_size, event.world_size)
+        job.life.update(event)
+
+    def _job_window(self, event: events.JobWindow, at_s: float) -> None:
+        job = self._job(event, at_s)
+        if job is None:
+            return
+        held = job.windows.get(event.length_s)
+        if (held is None or event.start_s >= held.start_s) and (held is not None or len(job.windows) < 8):
+            job.windows[event.length_s] = event
+
+    def _rank_window(self, event: events.RankWindow, at_s: float) -> None:
+        job = self._job(event, at_s)
+        if job is None or event.length_s > SHOWN_S:
+            return
+        held = job.ranks.get(event.rank)
+        if held is None and len(job.ranks) >= MOST_RANKS:
+            oldest = min(job.ranks.values(), key=lambda one: (_end(one), -one.rank))
+            if _end(oldest) >= _end(event):
+                return
+            del job.ranks[oldest.rank]
+        if held is None or _replaces(event, held):
+            job.ranks[event.rank] = event
+
+    def _job(self, event: Any, at_s: float) -> Job | None:
+        """The job of ``event``; a later attempt takes the place of the one before, an earlier one is passed over."""
+        key = event.cluster, event.job
+        held = self.jobs.get(key)
+        if held is not None and event.attempt < held.life.attempt:
+            return None
+        if held is None or event.attempt > held.life.attempt:
+            held = self.jobs[key] = Job(event.cluster, event.job, JobLife(event.attempt))
+        held.heard_s = max(held.heard_s, at_s)
+        if len(self.jobs) > MOST_JOBS:
+            others = (other for other in self.jobs if other != key)
+            del self.jobs[min(others, key=lambda other: self.jobs[other].heard_s)]
+        return held
+
+    def _put(self, book: dict[str, Heard], event: Any, at_s: float, most: int) -> None:
+        held = book.get(event.id)
+        if held is not None and event.revision < held.event.revision:
+            return
+        if held is None or event.revision > held.event.revision:
+            book[event.id] = Heard(event, at_s)
+        if len(book) > most:
+            order = STATE_ORDER if book is self.findings else SUGGESTION_ORDER
+            del book[max(book, key=lambda one: (order.get(book[one].event.state, 1), -book[one].at_s))]
+
+
+def _end(window: events.JobWindow | events.RankWindow) -> float:
+    return window.start_s + window.length_s
+
+
+def _replaces(event: events.RankWindow, held: events.RankWindow) -> bool:
+    """Whether ``event`` is the one to show: the newer of a length, and ``SHOWN_S`` unless that is late."""
+    if event.length_s == held.length_s:
+        return event.start_s >= held.start_s
+    if event.length_s == SHOWN_S:
+        return _end(held) - _end(event) <= LATE_S
+    return _end(event) - _end(held) > LATE_S

@@ -1,0 +1,199 @@
+"""What is shown at one moment: rows of jobs, of the ranks of one of them, of findings and of suggestions.
+
+Rule of this file: pure; time is an argument. A picture holds no more than a person or a pipe can use, and nothing in it
+changes any more. Its names are as they came: whoever shows them makes them safe.
+"""
+
+from statistics import median
+
+import msgspec
+
+from paceline.events import Finding, RankWindow, Suggestion
+from paceline.events.findings import STATE_ORDER
+from paceline.words import cause
+
+from .model import LATE_S, SUGGESTION_ORDER, Job, Model
+
+#: Seconds without a message before a running job is called silent.
+SILENT_S = 20.0
+MOST_ROWS = 500
+#: Suggestions that nobody needs to look at any more.
+CLOSED = ("dismissed", "expired", "withdrawn")
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A job: seconds a step, the worst rank's own time over the median's, and what its findings have cost in all."""
+
+    cluster: str
+    job: str
+    attempt: int
+    state: str
+    ranks: int
+    step_s: float | None
+    worst_rank: int | None
+    worst_ratio: float | None
+    wait_ratio: float | None
+    lost_s: float
+    findings: int
+    heard_s: float
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it is known by."""
+        return self.cluster, self.job
+
+
+class RankRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank: its own time a step, without waiting for others, over the median's; the cause where it is accused."""
+
+    rank: int
+    node: str
+    own_s: float
+    ratio: float | None
+    step_s: float
+    cause: str
+
+
+class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding, and when it was told."""
+
+    finding: Finding
+    heard_s: float
+
+
+class SuggestionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A suggestion, and when it was told."""
+
+    suggestion: Suggestion
+    heard_s: float
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """All rows; ``job`` and ``cluster`` are of the job whose ``ranks`` are shown."""
+
+    as_of_s: float
+    cluster: str | None
+    job: str | None
+    jobs: list[JobRow]
+    ranks: list[RankRow]
+    findings: list[FindingRow]
+    suggestions: list[SuggestionRow]
+    #: Messages that did not decode.
+    unusable: int
+
+
+def picture(model: Model, now_s: float, chosen: tuple[str, str] | None = None, only: str | None = None) -> Picture:
+    """What ``model`` holds at ``now_s``.
+
+    Args:
+        model: What is known.
+        now_s: Unix seconds.
+        chosen: Cluster and name of the job whose ranks are shown; None or one that is gone: the first.
+        only: Show this job's rows alone.
+    """
+    held = [job for job in model.jobs.values() if only is None or job.name == only]
+    jobs = sorted((_job(model, job, now_s) for job in held), key=_order)[:MOST_ROWS]
+    shown = next((row for row in jobs if row.key == chosen), jobs[0] if jobs else None)
+    return Picture(
+        as_of_s=now_s,
+        cluster=shown.cluster if shown else None,
+        job=shown.job if shown else None,
+        jobs=jobs,
+        ranks=_ranks(model, model.jobs[shown.key]) if shown else [],
+        findings=_findings(model, only),
+        suggestions=_suggestions(model, now_s, only),
+        unusable=model.unusable,
+    )
+
+
+def _job(model: Model, job: Job, now_s: float) -> JobRow:
+    findings, window = model.findings_of(job), job.window
+    confirmed = [finding for finding in findings if finding.state == "confirmed"]
+    ratio = None
+    if window is not None and window.own_median_s > 0:
+        ratio = window.own_worst_s / window.own_median_s
+    return JobRow(
+        cluster=job.cluster,
+        job=job.name,
+        attempt=job.life.attempt,
+        state=_state(job, bool(confirmed), now_s),
+        ranks=max(job.world_size, window.ranks if window else 0),
+        step_s=window.step_median_s if window else None,
+        worst_rank=window.worst_rank if window else None,
+        worst_ratio=ratio,
+        wait_ratio=window.wait_ratio if window else None,
+        lost_s=sum(max(0.0, finding.cost.lost_s) for finding in findings),
+        findings=len(confirmed),
+        heard_s=job.heard_s,
+    )
+
+
+def _state(job: Job, held_back: bool, now_s: float) -> str:
+    if job.life.ended_s is not None:
+        return f"failed {job.life.exit_status}" if job.life.exit_status else "ended"
+    if now_s - job.heard_s > SILENT_S:
+        return "silent"
+    return "slow" if held_back else "running"
+
+
+def _order(row: JobRow) -> tuple[int, float, str, str]:
+    """Running jobs first, those that have lost most before others; then silent ones, then the newest that ended."""
+    place = {"slow": 0, "running": 0, "silent": 1}.get(row.state, 2)
+    return place, -row.heard_s if place == 2 else -row.lost_s, row.job, row.cluster
+
+
+def _ranks(model: Model, job: Job) -> list[RankRow]:
+    """The ranks heard lately, the slowest by their own time first."""
+    newest_s = max((_end(one) for one in job.ranks.values()), default=0.0)
+    lately = [one for one in job.ranks.values() if newest_s - _end(one) <= LATE_S]
+    own_s = {one.rank: _own(one) for one in lately}
+    window = job.window
+    middle = median(own_s.values()) if own_s else 0.0
+    if window is not None and window.ranks > len(own_s):  # Of a large job only the slowest ranks are told.
+        middle = window.own_median_s
+    causes = {
+        rank: cause(finding)
+        for finding in model.findings_of(job)
+        if finding.state == "confirmed"
+        for rank in finding.ranks
+    }
+    rows = [
+        RankRow(
+            rank=one.rank,
+            node=one.node,
+            own_s=own_s[one.rank],
+            ratio=own_s[one.rank] / middle if middle > 0 else None,
+            step_s=one.step_median_s,
+            cause=causes.get(one.rank, ""),
+        )
+        for one in lately
+    ]
+    return sorted(rows, key=lambda row: (-row.own_s, row.rank))[:MOST_ROWS]
+
+
+def _own(window: RankWindow) -> float:
+    """Time at work: a step without waiting for other ranks."""
+    return max(0.0, window.step_median_s - window.phase_mean_s.get("communication", 0.0))
+
+
+def _end(window: RankWindow) -> float:
+    return window.start_s + window.length_s
+
+
+def _findings(model: Model, only: str | None) -> list[FindingRow]:
+    held = [one for one in model.findings.values() if only is None or one.event.job == only]
+    held.sort(key=lambda one: (STATE_ORDER.get(one.event.state, 1), -one.at_s, one.event.id))
+    return [FindingRow(finding=one.event, heard_s=one.at_s) for one in held[:MOST_ROWS]]
+
+
+def _suggestions(model: Model, now_s: float, only: str | None) -> list[SuggestionRow]:
+    """Open ones, those that bring most first; closed ones are of no use to anybody here."""
+    held = [
+        one
+        for one in model.suggestions.values()
+        if (only is None or one.event.job == only)
+        and one.event.state not in CLOSED
+        and (one.event.state != "new" or now_s < one.event.expires_s)
+    ]
+    held.sort(key=lambda one: (SUGGESTION_ORDER.get(one.event.state, 1), -(one.event.gain.gpu_hours_per_day or 0.0)))
+    return [SuggestionRow(suggestion=one.event, heard_s=one.at_s) for one in held[:MOST_ROWS]]

@@ -1,0 +1,51 @@
+"""Who is sent something over HTTP: a real server that keeps what it gets, for tests of those who send."""
+
+import http.server
+import threading
+from typing import NamedTuple
+
+
+class Received(NamedTuple):
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Receiver:
+    """An HTTP server that answers each request with the next of ``answers``, the last one ever after."""
+
+    def __init__(self) -> None:
+        self.received: list[Received] = []
+        self.answers: list[tuple[int, dict[str, str], bytes]] = [(200, {}, b"ok")]
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.received.append(Received(self.path, dict(self.headers.items()), body))
+                answers = receiver.answers
+                status, headers, text = answers.pop(0) if len(answers) > 1 else answers[0]
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(text))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02})
+
+    @property
+    def at(self) -> str:
+        return f"127.0.0.1:{self.server.server_port}"
+
+    def __enter__(self) -> "Receiver":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()

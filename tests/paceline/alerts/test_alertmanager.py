@@ -1,0 +1,120 @@
+"""A real Alertmanager takes our alerts, keeps one alert one alert, and forgets those that are over."""
+
+import contextlib
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from random import Random
+from shutil import which
+from typing import Any
+
+import pytest
+
+from paceline.alerts import payloads
+from paceline.alerts.book import AlertBook
+from paceline.alerts.destination import Destination
+from paceline.alerts.post import post
+from paceline.alerts.target import of_url
+from tests.derived_events import HOSTILE, finding, suggestion
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def alertmanager(
+    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], until: Callable[..., None]
+) -> Iterator[str]:
+    program = which("prometheus-alertmanager") or which("alertmanager")
+    if program is None:
+        pytest.skip("no alertmanager here; mend: sudo apt-get install prometheus-alertmanager")
+    folder = tmp_path_factory.mktemp("alertmanager")
+    (folder / "config.yml").write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    at = f"127.0.0.1:{free_port()}"
+    command = [
+        program, f"--config.file={folder / 'config.yml'}", f"--storage.path={folder / 'data'}",
+        f"--web.listen-address={at}", "--cluster.listen-address=",
+    ]  # fmt: skip
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+
+        def ready() -> bool:
+            assert process.poll() is None, (folder / "log").read_text()[-2000:]
+            with contextlib.suppress(OSError):
+                return asked(at, "/-/ready") is not None
+            return False
+
+        try:
+            until(ready)
+            yield at
+        finally:
+            process.terminate()
+
+
+def asked(at: str, path: str) -> bytes:
+    with urllib.request.urlopen(f"http://{at}{path}", timeout=10) as answer:
+        return bytes(answer.read())
+
+
+def alerts(at: str, job: str) -> list[dict[str, Any]]:
+    """What holds of ``job``."""
+    held = json.loads(asked(at, "/api/v2/alerts"))
+    return [alert for alert in held if alert["labels"].get("job") == job]
+
+
+class Told:
+    """Our side, in front of a real Alertmanager."""
+
+    def __init__(self, at: str) -> None:
+        self.target = of_url(f"alertmanager+http://{at}")
+        self.book = AlertBook()
+        self.destination = Destination(self.target.profile, "warning", 6, Random(1))
+
+    def tell(self, *events: Any, now_s: float | None = None) -> None:
+        at_s = time.time() if now_s is None else now_s
+        for event in events:
+            self.book.update(event, at_s)
+        message = self.destination.next(self.book, at_s)
+        assert message is not None
+        post(self.target, payloads.alertmanager(message, "http://page.example/"))
+        self.destination.sent(message, at_s)
+
+
+def test_it_takes_them_and_they_end_when_they_are_over(alertmanager: str, until: Callable[..., None]) -> None:
+    told = Told(alertmanager)
+    expires_s = time.time() + 3600.0
+    told.tell(finding(job="am-1"), suggestion(job="am-1", created_s=time.time(), expires_s=expires_s))
+    held = alerts(alertmanager, "am-1")
+    assert sorted(alert["labels"]["alertname"] for alert in held) == ["PacelineCordonNode", "PacelineStraggler"]
+    assert {alert["generatorURL"] for alert in held} == {"http://page.example/?job=am-1"}
+    told.tell(
+        finding(job="am-1", revision=2, state="recovered", severity="info"),
+        suggestion(job="am-1", revision=2, state="withdrawn", created_s=time.time(), expires_s=expires_s),
+    )
+    until(lambda: not alerts(alertmanager, "am-1"))
+
+
+def test_told_again_it_is_the_same_alert_that_ends_later(alertmanager: str) -> None:
+    told, now_s = Told(alertmanager), time.time()
+    told.tell(finding(job="am-2"), now_s=now_s)
+    (first,) = alerts(alertmanager, "am-2")
+    told.tell(now_s=now_s + 60.0)
+    (again,) = alerts(alertmanager, "am-2")
+    assert again["fingerprint"] == first["fingerprint"]
+    assert again["startsAt"] == first["startsAt"]
+    assert again["endsAt"] > first["endsAt"]
+
+
+def test_one_that_becomes_worse_is_one_alert_still(alertmanager: str, until: Callable[..., None]) -> None:
+    told = Told(alertmanager)
+    told.tell(finding(job="am-3"))
+    told.tell(finding(job="am-3", revision=2, severity="critical"))
+    until(lambda: [alert["labels"]["severity"] for alert in alerts(alertmanager, "am-3")] == ["critical"])
+
+
+def test_hostile_names_are_values_and_break_nothing(alertmanager: str) -> None:
+    told = Told(alertmanager)
+    told.tell(finding(job=HOSTILE, cluster=HOSTILE, kind=HOSTILE, summary=HOSTILE * 100, nodes=[HOSTILE] * 500))
+    (alert,) = alerts(alertmanager, told.book.alerts["finding:f1"].job)
+    assert set(alert["labels"]) == {"alertname", "severity", "source", "cluster", "job", "id"}
+    assert all(value.isprintable() for value in alert["labels"].values())

@@ -1,0 +1,112 @@
+"""The book of alerts: what holds, whatever order, repetition and clocks events come with."""
+
+from paceline.alerts import book
+from paceline.alerts.book import AlertBook
+from tests.derived_events import HOSTILE, described, finding, suggestion
+
+
+def fires(held: AlertBook, key: str = "finding:f1", now_s: float = 2000.0) -> bool:
+    return held.standing(held.alerts[key], now_s).fires
+
+
+def after(*told: object) -> AlertBook:
+    held = AlertBook()
+    for event in told:
+        held.update(event, 1500.0)  # type: ignore[arg-type]
+    return held
+
+
+def test_a_confirmed_finding_holds_until_it_has_recovered() -> None:
+    assert not fires(after(finding(state="suspected")))
+    assert fires(after(finding(state="suspected"), finding(revision=2)))
+    assert not fires(after(finding(), finding(revision=2, state="recovered", severity="info")))
+
+
+def test_the_newest_revision_counts_in_whatever_order_they_come() -> None:
+    over = finding(revision=2, state="recovered")
+    assert not fires(after(over, finding()))
+    assert not fires(after(over, over, finding(), over))
+
+
+def test_it_began_when_it_was_first_told() -> None:
+    held = AlertBook()
+    held.update(finding(revision=2), 1700.0)
+    held.update(finding(revision=3), 1600.0)
+    held.update(finding(revision=3), 1800.0)
+    assert (held.alerts["finding:f1"].starts_s, held.alerts["finding:f1"].heard_s) == (1600.0, 1600.0)
+
+
+def test_states_of_a_newer_version_are_shown_of_findings_and_not_of_suggestions() -> None:
+    """What is new about a suggestion is what somebody did with it."""
+    assert fires(after(finding(state="escalated", severity="catastrophic")))
+    assert not fires(after(suggestion(state="delegated")), "suggestion:s1")
+
+
+def test_a_suggestion_holds_while_it_is_new_and_has_not_expired() -> None:
+    held = after(suggestion())
+    assert fires(held, "suggestion:s1")
+    assert not fires(held, "suggestion:s1", now_s=90_000.0)
+    for state in ("accepted", "dismissed", "applied", "verified", "did_not_help", "expired", "withdrawn"):
+        held = after(suggestion(), suggestion(revision=2, state=state))
+        assert held.standing(held.alerts["suggestion:s1"], 2000.0).ending == state.replace("_", " ")
+
+
+def test_a_jobs_findings_are_over_when_its_last_node_has_left() -> None:
+    running = [finding(), described(), described(node="node-2")]
+    assert fires(after(*running, described(ended_s=1600.0)))
+    ended = after(*running, described(ended_s=1600.0), described(node="node-2", ended_s=1650.0))
+    assert ended.standing(ended.alerts["finding:f1"], 2000.0) == (False, "the job has ended", 1650.0)
+
+
+def test_a_job_that_was_started_again_has_left_its_findings_behind() -> None:
+    held = after(described(), finding(), described(attempt=1), described(ended_s=1600.0))
+    assert held.standing(held.alerts["finding:f1"], 2000.0).ending == "the job was started again"
+    assert fires(after(described(attempt=1), finding(attempt=1)))
+
+
+def test_the_end_of_a_job_of_another_cluster_is_none_of_its_business() -> None:
+    assert fires(after(finding(), described(cluster="d", ended_s=1600.0)))
+
+
+def test_a_nodes_finding_outlives_the_job() -> None:
+    assert fires(after(finding(kind="device_fault", first_step=-1), described(ended_s=1600.0)))
+
+
+def test_what_nobody_speaks_of_for_a_day_is_over() -> None:
+    held = after(finding())
+    assert fires(held, now_s=1500.0 + book.QUIET_S)
+    assert held.standing(held.alerts["finding:f1"], 1501.0 + book.QUIET_S).ending == "not heard of for a day"
+    assert fires(held, now_s=0.0)
+
+
+def test_names_are_one_line_of_bounded_length() -> None:
+    alert = after(finding(job=HOSTILE, summary=HOSTILE * 1000, nodes=[HOSTILE] * 1000, ranks=list(range(5000)))).alerts
+    (held,) = alert.values()
+    assert all(word.isprintable() for word in (held.job, held.text, held.title, *held.nodes, *held.lines))
+    assert len(held.text) <= 1500
+    assert len(held.nodes) == len(held.ranks) == 64
+
+
+def test_it_forgets_what_is_over_first_and_is_bounded() -> None:
+    held = AlertBook()
+    held.update(finding(id="open"), 0.0)
+    for number in range(book.MOST_ALERTS + 10):
+        held.update(finding(id=f"over-{number}", state="recovered"), float(number))
+        held.update(described(job=f"job-{number}"), 0.0)
+    assert len(held.alerts) == book.MOST_ALERTS
+    assert "finding:open" in held.alerts
+    assert held.shed == 11
+    for number in range(book.MOST_JOBS + 10):
+        held.update(described(job=f"job-{number}"), 0.0)
+    assert len(held.jobs) == book.MOST_JOBS
+
+
+def test_a_restored_book_goes_on_as_if_nothing_had_been() -> None:
+    held = after(finding(), suggestion(), finding(id="f2", state="recovered"))
+    again = AlertBook()
+    again.restore(held.snapshot())
+    assert again.alerts == held.alerts
+    later = finding(revision=2, state="recovered")
+    for one in (held, again):
+        one.update(later, 1700.0)
+    assert again.alerts == held.alerts

@@ -1,0 +1,99 @@
+"""A body over HTTP: what arrives, what is tried again, what never, and that nothing is followed or told."""
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from paceline.alerts import post as door
+from paceline.alerts.outcome import NotDeliveredError, RefusedError
+from paceline.alerts.post import post
+from paceline.alerts.target import of_url
+
+SECRET = "s3cr3t"
+
+
+def failure(address: str, kind: type[Exception] = NotDeliveredError) -> Any:
+    with pytest.raises(kind) as raised:
+        post(of_url(address), b"[]")
+    assert SECRET not in str(raised.value)
+    return raised.value
+
+
+def test_the_body_arrives_whole_and_says_what_it_is(receiver: Any) -> None:
+    post(of_url(f"http://u:{SECRET}@{receiver.at}/hook/{SECRET}?x=1"), json.dumps({"a": "é"}).encode())
+    (received,) = receiver.received
+    assert (received.path, json.loads(received.body)) == (f"/hook/{SECRET}?x=1", {"a": "é"})
+    assert received.headers["Content-Type"] == "application/json"
+    assert received.headers["Authorization"] == "Basic dTpzM2NyM3Q="
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_body_that_is_wrong_is_refused_for_good(receiver: Any, status: int) -> None:
+    receiver.answers = [(status, {}, b"bad \x1b[31m alert")]
+    refused = failure(f"http://{receiver.at}/{SECRET}", RefusedError)
+    assert str(refused) == f"answered {status}: bad \\u001b[31m alert"
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 503])
+def test_what_can_be_mended_at_the_other_end_is_tried_again(receiver: Any, status: int) -> None:
+    receiver.answers = [(status, {"Retry-After": "7"}, b"")]
+    failed = failure(f"http://{receiver.at}/{SECRET}")
+    assert (str(failed), failed.asked_s) == (f"answered {status}", 7.0)
+
+
+@pytest.mark.parametrize("asked", ["Wed, 21 Oct 2026 07:28:00 GMT", "-5", "soon", "٣"])
+def test_a_wait_in_other_words_is_ours_to_choose(receiver: Any, asked: str) -> None:
+    receiver.answers = [(503, {"Retry-After": asked.encode().decode("latin-1")}, b"")]
+    assert failure(f"http://{receiver.at}/").asked_s == 0.0
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed(receiver: Any, status: int) -> None:
+    receiver.answers = [(status, {"Location": f"http://{receiver.at}/elsewhere"}, b"")]
+    assert "redirect" in str(failure(f"http://{receiver.at}/"))
+    assert [received.path for received in receiver.received] == ["/"]
+
+
+def test_who_is_not_there_is_named_in_a_few_words() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        assert str(failure(f"http://127.0.0.1:{held.getsockname()[1]}/{SECRET}")) == "Connection refused"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"\xff\xfe\x00\n\n", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 " + b"x" * 100_000]
+)
+def test_what_is_no_http_is_no_arrival(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65_536)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        failure(f"http://127.0.0.1:{server.getsockname()[1]}/")
+        thread.join()
+
+
+def test_who_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(door, "TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert str(failure(f"http://127.0.0.1:{server.getsockname()[1]}/")) == "no answer within 0.2 s"
+
+
+def test_a_certificate_is_verified(receiver: Any, certificates: Any, trusting: Callable[[], None]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.certificate, certificates.key)
+    receiver.server.socket = context.wrap_socket(receiver.server.socket, server_side=True)
+    assert str(failure(f"https://{receiver.at}/")).startswith("certificate not trusted: ")
+    trusting()
+    post(of_url(f"https://{receiver.at}/"), b"[]")
+    assert len(receiver.received) == 1

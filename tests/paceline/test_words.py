@@ -1,0 +1,99 @@
+"""Numbers and findings as people say them, on the page, in a terminal and in alerts."""
+
+import math
+from typing import get_args
+
+import msgspec
+import pytest
+
+from paceline import events, words
+from paceline.events import CAUSE_WORDS, Cause, FindingKind
+from tests.derived_events import finding
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "not measured"),
+        (math.nan, "not measured"),
+        (0.0, "0 s"),
+        (2.5e-7, "0.25 µs"),
+        (0.000813, "813 µs"),
+        (0.0124, "12.4 ms"),
+        (1.524, "1.52 s"),
+        (200.0, "3 min 20 s"),
+        (7500.0, "2 h 5 min"),
+    ],
+)
+def test_durations_read_as_people_say_them(value, said):
+    """Three digits and a unit; what was not measured is never 0."""
+    assert words.seconds(value) == said
+
+
+@pytest.mark.parametrize(
+    ("then", "said"), [(None, "never"), (100.0, "just now"), (200.0, "just now"), (60.0, "40 s ago")]
+)
+def test_ages_are_never_negative(then, said):
+    """A clock that runs ahead makes no age below zero."""
+    assert words.age(100.0, then) == said
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [([], "no rank"), ([2], "rank 2"), ([3, 1], "ranks 1, 3"), (range(9), "ranks 0, 1, 2, 3, 4, 5 and 3 more")],
+)
+def test_many_ranks_are_counted(numbers, said):
+    """A long list of ranks ends in a count."""
+    assert words.ranks(numbers) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "said"),
+    [
+        (0.0463, "s/step", "46.3 ms a step"),
+        (-0.002, "s/step", "-2.00 ms a step"),
+        (1.5, "s", "1.50 s"),
+        (3 * 2**30, "bytes", "3.00 GiB"),
+        (12e9, "bytes/s", "12.0 GB/s"),
+        (79.0, "XID", "79"),
+        (1.2, "ratio", "1.20"),
+        (0.0, "", "0"),
+        (1980.0, "MHz", "1,980 MHz"),
+        (math.nan, "s/step", "-"),
+        (None, "s", "-"),
+    ],
+)
+def test_evidence_reads_as_people_say_it(value, unit, said):
+    """Each unit as it is spoken; what was not measured is a dash."""
+    assert words.quantity(value, unit) == said
+
+
+def test_evidence_of_one_rank_says_which():
+    """Its name without the unit that stands beside it."""
+    mine = events.Evidence(name="power_w", value=1.0, unit="w", peers=None, rule="")
+    assert words.evidence_name(mine) == "power"
+    assert words.evidence_name(msgspec.structs.replace(mine, rank=3)) == "power of rank 3"
+
+
+def test_every_kind_and_cause_has_words():
+    """What the contract can say, the page can."""
+    assert set(words.KINDS) == set(get_args(FindingKind))
+    assert set(CAUSE_WORDS) == set(get_args(Cause))
+
+
+def test_evidence_on_one_line_has_the_peers_beside_it():
+    """In their unit."""
+    mine = events.Evidence(name="own_s", value=0.9, unit="s", peers=0.5, rule="")
+    assert words.measured(mine) == "own: 900 ms, peers 500 ms"
+    assert words.measured(msgspec.structs.replace(mine, peers=None, rank=3)) == "own of rank 3: 900 ms"
+
+
+def test_a_finding_on_a_node_or_switch_says_so_with_its_ranks():
+    """One rank is a rank."""
+    several = finding(ranks=[8, 9, 10, 12], nodes=["gpu-1"])
+    assert words.verdict(several).startswith("Straggler: node gpu-1 (ranks 8-10, 12), ")
+    assert words.subject(finding(ranks=[8, 9, 10, 12], nodes=["gpu-1", "gpu-2"], group="switch leaf-2")) == (
+        "switch leaf-2 (ranks 8-10, 12)"
+    )
+    silent = finding(kind="node_silent", cause="unknown", ranks=[8], nodes=["gpu-1"])
+    assert words.verdict(silent) == "A node has fallen silent: node gpu-1 (rank 8)"

@@ -1,0 +1,173 @@
+"""What is shown: who is slow and why, worst first, and as text that does no terminal harm."""
+
+import math
+
+import pytest
+
+from paceline.top.model import Model
+from paceline.top.picture import MOST_ROWS, picture
+from paceline.top.plain import text
+from paceline.top.tables import GAP, cut, finding_lines, fit, suggestion_lines, tables, wide
+from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
+
+NOW_S = 1015.0
+
+
+def model_of(*told: object, at_s: float = 1010.0) -> Model:
+    held = Model()
+    for event in told:
+        held.update(event, at_s)
+    return held
+
+
+def usual() -> Model:
+    """One slow rank of eight, its finding and what to do."""
+    ranks = [rank_window(rank, 0.9 if rank == 3 else 0.5) for rank in range(8)]
+    return model_of(described(), job_window(), *ranks, finding(), suggestion())
+
+
+def test_a_job_in_a_line() -> None:
+    (row,) = picture(usual(), NOW_S).jobs
+    assert (row.state, row.ranks, row.step_s, row.worst_rank, row.lost_s) == ("slow", 8, 1.0, 3, 12.5)
+    assert row.worst_ratio == pytest.approx(1.8)
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ([described()], "running"),
+        ([described(ended_s=1014.0, exit_status=0)], "ended"),
+        ([described(ended_s=1014.0, exit_status=137)], "failed 137"),
+        ([described(), finding(state="suspected")], "running"),
+        ([described(), finding(state="recovered")], "running"),
+        ([described(attempt=1), finding()], "running"),
+        ([described(attempt=1), finding(first_step=-1)], "slow"),
+    ],
+)
+def test_the_state_of_a_job(told: list[object], state: str) -> None:
+    assert [row.state for row in picture(model_of(*told), NOW_S).jobs] == [state]
+
+
+def test_a_job_that_says_nothing_is_silent_and_one_from_the_future_is_not() -> None:
+    assert picture(model_of(described()), 1031.0).jobs[0].state == "silent"
+    assert picture(model_of(described()), 0.0).jobs[0].state == "running"
+
+
+def test_the_slowest_rank_comes_first_with_its_cause() -> None:
+    rows = picture(usual(), NOW_S).ranks
+    assert [row.rank for row in rows] == [3, 0, 1, 2, 4, 5, 6, 7]
+    assert (rows[0].ratio, rows[0].cause) == (pytest.approx(1.8), "slow computation on the worker")
+    assert {row.cause for row in rows[1:]} == {""}
+
+
+def test_of_a_large_job_the_median_is_the_jobs_own() -> None:
+    """Only the slowest ranks have windows there: the median of those would hide how slow they are."""
+    held = model_of(job_window(ranks=1000), *(rank_window(rank, 0.9) for rank in range(8)))
+    assert picture(held, NOW_S).ranks[0].ratio == pytest.approx(1.8)
+
+
+def test_ranks_that_have_fallen_silent_are_not_shown_as_if_they_ran() -> None:
+    held = model_of(rank_window(0), rank_window(1, start_s=2000.0))
+    assert [row.rank for row in picture(held, NOW_S).ranks] == [1]
+
+
+def test_ranks_without_own_time_divide_nothing() -> None:
+    held = model_of(job_window(own_median_s=0.0), rank_window(0, 0.0))
+    shown = picture(held, NOW_S)
+    assert (shown.ranks[0].ratio, shown.jobs[0].worst_ratio) == (None, None)
+
+
+def test_running_jobs_that_lost_most_come_first() -> None:
+    held = model_of(
+        described(job="quiet"),
+        described(job="over", ended_s=1000.0),
+        *(event for job, lost in (("a", 1.0), ("b", 9.0)) for event in (described(job=job), lost_by(job, lost))),
+    )
+    assert [row.job for row in picture(held, NOW_S).jobs] == ["b", "a", "quiet", "over"]
+
+
+def lost_by(job: str, lost_s: float) -> object:
+    cost = type(finding().cost)(lost_s=lost_s, gpu_hours=0.0, throughput_lost_ratio=0.0)
+    return finding(id=job, job=job, cost=cost)
+
+
+def test_a_job_is_chosen_by_cluster_and_name_and_one_that_is_gone_is_the_first() -> None:
+    held = model_of(job_window(), job_window(cluster="d"), rank_window(0), rank_window(1, cluster="d"))
+    assert [row.rank for row in picture(held, NOW_S, ("d", "train")).ranks] == [1]
+    assert picture(held, NOW_S, ("e", "gone")).cluster == "c"
+
+
+def test_one_job_alone() -> None:
+    held = usual()
+    held.update(described(job="other"), 1010.0)
+    held.update(finding(id="f2", job="other"), 1010.0)
+    shown = picture(held, NOW_S, only="other")
+    assert ([row.job for row in shown.jobs], len(shown.findings), shown.suggestions) == (["other"], 1, [])
+    assert picture(held, NOW_S, only="unknown").jobs == []
+
+
+def test_suggestions_that_nobody_needs_are_not_shown() -> None:
+    states = ("new", "accepted", "dismissed", "applied", "verified", "did_not_help", "expired", "withdrawn", "of 2030")
+    held = model_of(*(suggestion(id=state, state=state) for state in states), suggestion(id="old", expires_s=1000.0))
+    shown = [row.suggestion.state for row in picture(held, NOW_S).suggestions]
+    assert shown == ["new", "accepted", "of 2030", "applied", "did_not_help", "verified"]
+
+
+def test_plain_text_says_it_all() -> None:
+    said = " ".join(text(picture(usual(), NOW_S), None).split())
+    assert "slow train 8 1.00 s rank 3 1.80x" in said
+    assert "3 node-0 900 ms 1.80x 1.00 s slow computation on the worker" in said
+    assert "confirmed train Straggler: rank 3, slow computation on the worker 12.5 s" in said
+    assert "new train Cordon node-1 24.0 GPU-h/day" in said
+
+
+def test_an_empty_bus_names_the_command() -> None:
+    said = text(picture(Model(), NOW_S), 80)
+    assert "no training job has spoken yet; paceline run -- torchrun train.py" in said
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 200, None])
+def test_no_line_is_wider_than_the_terminal_and_none_holds_a_control_code(width: int | None) -> None:
+    wide_name = "\u6f22" * 50
+    held = usual()
+    for name in (HOSTILE, wide_name, "x" * 3000, ""):
+        for event in (described(job=name), job_window(job=name), rank_window(0, job=name, node=name)):
+            held.update(event, 1010.0)
+        held.update(finding(id=name or "-", job=name, nodes=[name], kind=name, state=name), 1010.0)
+        held.update(suggestion(id=name[:60] or "-", job=name, title=name, state=name), 1010.0)
+    for chosen in held.jobs:
+        said = text(picture(held, NOW_S, chosen), width)
+        assert all(line.isprintable() for line in said.splitlines())
+        if width is not None:
+            assert max(map(wide, said.splitlines())) <= width
+    lines = finding_lines(finding(job=HOSTILE, summary=HOSTILE)) + suggestion_lines(suggestion(title=HOSTILE))
+    assert all(line.isprintable() for line in lines)
+
+
+def test_a_filter_keeps_rows_whatever_their_case() -> None:
+    held = usual()
+    held.update(described(job="Other"), 1010.0)
+    shown = picture(held, NOW_S)
+    assert tables(shown, "oTHER")[0].keys == [repr(("c", "Other"))]
+    findings = tables(shown, "no such words")[2]
+    assert (findings.rows, findings.empty) == ([], "none of 1 holds the words of the filter")
+
+
+def test_numbers_that_are_none_are_shown_as_such() -> None:
+    held = model_of(job_window(step_median_s=math.nan, wait_ratio=None), finding(cost=lost_by("x", 0.0).cost))  # type: ignore[attr-defined]
+    assert "not measured" in text(picture(held, NOW_S), None)
+
+
+def test_columns_fit_and_say_where_they_are_cut() -> None:
+    jobs = tables(picture(usual(), NOW_S))[0]
+    widths = fit(jobs, 60)
+    assert sum(widths) + GAP * (len(widths) - 1) <= 80
+    assert cut("\u6f22\u6f22\u6f22", 4) == "\u6f22…"
+    assert cut("abc", 0) == ""
+
+
+def test_a_picture_is_bounded() -> None:
+    held = model_of(*(finding(id=f"f{number}") for number in range(MOST_ROWS + 10)))
+    shown = picture(held, NOW_S)
+    assert len(shown.findings) == MOST_ROWS
+    assert f"and {MOST_ROWS - 40} more" in text(shown, 80)
