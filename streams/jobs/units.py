@@ -43,7 +43,7 @@ class Units:
         self._cell_of: Ints | None = None
         self._sizes: Ints = np.empty(0, dtype=np.int64)
 
-    def place(self, ranks: Sequence[int], name: str) -> None:
+    def place(self, ranks: Sequence[int] | Ints, name: str) -> None:
         """Take down that ``ranks``, whose stages are known by now, are in the unit ``name``; "" is none."""
         at = np.asarray(ranks, dtype=np.int64)
         if not at.size:
