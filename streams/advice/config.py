@@ -4,10 +4,11 @@ Rule of this file: numbers only. ``CHANGEABLE`` names those that may be set, wit
 docs/suggestions.md is made from it.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from .. import changeable
 
 
 @dataclass(frozen=True)
@@ -127,12 +128,7 @@ CHANGEABLE: dict[str, Changeable] = {
 
 def refusal(name: str, value: float) -> str | None:
     """Why threshold ``name`` cannot be ``value``, in words, or None."""
-    if name not in CHANGEABLE:
-        return f"no threshold {name!r}; there are {', '.join(CHANGEABLE)}"
-    low, high, _ = CHANGEABLE[name]
-    if not (math.isfinite(value) and low <= value <= high):
-        return f"{name}={value:g}: not between {low:g} and {high:g}"
-    return None
+    return changeable.refusal(CHANGEABLE, name, value)
 
 
 def changed(values: Mapping[str, float], currency: str = "") -> AdviceConfig:

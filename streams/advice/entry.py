@@ -160,7 +160,7 @@ def suggestion_id(cluster: str, case: Case, began: str, serial: int) -> str:
     """The id of an episode of a case: the same in every replay.
 
     >>> suggestion_id("default", Case("rebalance", "job:demo"), "straggler-0ebee0f92a8738f4", 0)
-    'rebalance-bd7cfea0d80dc4cb'
+    'rebalance-5823b1fd92ba596f'
     """
     text = "\x1f".join((cluster, *case, began, str(serial)))
     return f"{case.action[:40]}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"

@@ -5,13 +5,13 @@ those that may be changed one flat name.
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from paceline.settings import MOST_RANKS
 
+from .. import changeable
 from .hang import HangConfig
 from .lateness import KEPT_TICKS
 from .node_silence import NodeSilenceConfig
@@ -84,12 +84,7 @@ CHANGEABLE: dict[str, Changeable] = {
 
 def refusal(name: str, value: float) -> str | None:
     """Why threshold ``name`` cannot be ``value``, in words, or None."""
-    if name not in CHANGEABLE:
-        return f"no threshold {name!r}; there are {', '.join(CHANGEABLE)}"
-    low, high, _ = CHANGEABLE[name]
-    if not (math.isfinite(value) and low <= value <= high):
-        return f"{name}={value:g}: not between {low:g} and {high:g}"
-    return None
+    return changeable.refusal(CHANGEABLE, name, value)
 
 
 def default(name: str) -> float:

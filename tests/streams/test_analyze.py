@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from paceline import recording, topics, wire
 from paceline.events import Finding
+from streams.analyze import main as analyze_main
 from streams.processor import Processor
 
 
@@ -147,3 +149,22 @@ def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(make_device_samp
     events = make_device_samples(seconds=seconds)
     path.write_bytes(b"".join(recording.render(topics.DEVICE.name, one.node, 0, wire.encode(one)) for one in events))
     assert analyze(str(path)).stdout.decode().startswith(said)
+
+
+def test_suggestions_are_what_to_do_about_it(capsys):
+    """In place of findings: title, reason, gain, risk, steps and commands; as JSON every revision."""
+    name = str(Path(__file__).parents[1] / "regression" / "gc.jsonl.zst")
+    assert analyze_main([name, "--suggestions"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("warning: Keep Python's collector out of the steps of rank 2 on node-0000  [tune_host-")
+    assert "GPU-hours a day (" in text
+    assert analyze_main([name, "--suggestions", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (lines[0]["revision"], lines[0]["state"]) == (1, "new")
+    assert {line["action"] for line in lines} == {"tune_host"}
+
+
+def test_where_nothing_is_wrong_there_is_nothing_to_suggest(capsys):
+    name = str(Path(__file__).parents[1] / "regression" / "healthy.jsonl.zst")
+    assert analyze_main([name, "--suggestions"]) == 0
+    assert capsys.readouterr().out == "nothing to suggest\n"

@@ -26,7 +26,7 @@ nodes:
     day: [0.2, 0.2, 0.2, 0.2, 0.3, 0.3, 0.4, 0.6, 0.8, 0.9, 1, 1, 1, 1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.4, 0.3, 0.2]
   - {name: free, gpus: 4}
 jobs:
-  - {name: llama, nodes: ["train-[0000-0000]"], step: 30s, start: 6h, end: 16h}
+  - {name: llama, nodes: ["train-[0000-0000]"], step: 30s, start: 6h, end: 11h}
   - {name: embed, nodes: ["train-[0001-0001]"], kind: inference, busy: 0.7}
   - {name: chat, nodes: [chat], kind: inference}
 """
