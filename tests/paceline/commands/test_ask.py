@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from paceline import topics, wire
-from paceline.commands import ask, asking
+from paceline.commands import ask
+from paceline.commands.asking import _answers, told
 from paceline.events import AuditEntry, Command
 from paceline.kafka import clients
 from paceline.kafka.follow import NOW, Follower
@@ -162,9 +163,9 @@ def test_only_answers_to_this_command_count(broker: BrokerSettings, capsys: pyte
         for value in (b"nonsense", json.dumps(foreign).encode(), wire.encode(entry)):
             producer.send(topics.AUDIT.name, value=value).get(30)
         producer.close()
-        answers = asking._answers(follower, command, 60.0)
+        answers = _answers(follower, command, 60.0)
         assert next(answers) == entry
-    assert visible(asking.told(entry)) == "sidecar on n\\u001b[2J: accepted: done"
+    assert visible(told(entry)) == "sidecar on n\\u001b[2J: accepted: done"
 
 
 @pytest.mark.parametrize(
