@@ -23,6 +23,8 @@ from .proposal import Proposal
 MOST_NAMED, MOST_EVIDENCE = 64, 16
 _SHOWN = 4
 _LONGEST_NAME = 100
+#: Findings of a node's samples, which know no attempt.
+_OF_NODES = frozenset({"device_fault", "idle_device", "out_of_memory_risk", "load_imbalance"})
 
 
 def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | None:
@@ -38,6 +40,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
     if target is None:
         return None
     facts = jobs.of(finding.job)
+    of_attempt = finding.kind not in _OF_NODES
     words = {"job": f"job {_name(finding.job)}", "where": where(finding), "nodes": _some(finding.nodes) or "the node"}
     return Proposal(
         action=row.action,
@@ -47,7 +50,8 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         finding=finding.id,
         severity="critical" if finding.severity == "critical" else "warning",
         job=finding.job,
-        attempt=finding.attempt,
+        attempt=finding.attempt if of_attempt else facts.attempt,
+        of_attempt=of_attempt,
         nodes=tuple(finding.nodes[:MOST_NAMED]),
         devices=tuple(finding.devices[:MOST_NAMED]),
         ranks=tuple(finding.ranks[:MOST_NAMED]),

@@ -50,7 +50,7 @@ class FollowUp:
             source
             for entry in self._of(job)
             for source, proposal in entry.sources.items()
-            if proposal.attempt < facts.attempt and proposal.finding
+            if proposal.attempt < facts.attempt and proposal.of_attempt
         ]
         return [one for source in old for one in self.ledger.retract(source)]
 

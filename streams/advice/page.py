@@ -132,8 +132,8 @@ def _texts(row: FindingRow) -> tuple[str, str]:
 def _repeated() -> str:
     config = AdviceConfig()
     return (
-        f"critical fault number {config.repeated_faults} of a GPU is `replace_device`. `straggler`: a node that was slow "
-        f"in {config.repeated_jobs} jobs by its own computing, throttling or its link is `cordon_node`. "
+        f"critical fault number {config.repeated_faults} of a GPU is `replace_device`. `straggler`: a node that was "
+        f"slow in {config.repeated_jobs} jobs by its own computing, throttling or its link is `cordon_node`. "
         "`out_of_memory_risk` of a host is `tune_host`. Every other finding gives nothing."
     )
 
@@ -142,20 +142,16 @@ def _hours() -> Iterable[tuple[object, ...]]:
     config = AdviceConfig()
     when = {
         "scale_out": f"inference or interactive: GPUs more than {config.full_use:.0%} busy",
-        "consolidate": f"GPUs idle in more than {config.idle_share:.0%} of the minutes, or under {config.low_use:.0%} busy "
-        "on average",
+        "consolidate": f"GPUs idle in more than {config.idle_share:.0%} of the minutes, or under {config.low_use:.0%} "
+        "busy on average",
         "mixed_precision": f"training: tensor cores active for less than {config.tensor_ratio:.1%}, multiprocessors "
         f"for {config.tensor_sm_ratio:.0%} and more",
         "larger_batch": f"training: {config.low_use:.0%} to {config.batch_use:.0%} busy, at most "
         f"{config.batch_memory:.0%} of memory used",
     }
     for rule in USE_RULES:
-        yield (
-            f"`{rule.action}`",
-            when[rule.action],
-            rule.title.format(job="the job"),
-            f"{rule.risk}: {rule.risk_reason}",
-        )
+        title = rule.title.format(job="the job")
+        yield f"`{rule.action}`", when[rule.action], title, f"{rule.risk}: {rule.risk_reason}"
     yield (
         "`start_later`",
         f"no GPU is free now, and with {config.free_probability:.0%} {config.free_gpus:.0f} and more in "

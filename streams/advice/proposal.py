@@ -33,6 +33,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity = "warning"
     job: str = ""
     attempt: int = 0
+    #: It concerns that attempt of the job alone, not a node or GPU that the next one may have, too.
+    of_attempt: bool = False
     nodes: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     ranks: tuple[int, ...] = ()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from paceline.events import Command, DeviceWindow, Event, Finding, JobWindow
@@ -184,8 +185,6 @@ def make_finding() -> Callable[..., Finding]:
             "summary": f"Rank 3 on {node} works 600 ms a step where its peers work 460 ms, since step 60.",
         }
         changes.pop("node", None)
-        import msgspec
-
         return msgspec.convert({**plain, **changes}, Finding)
 
     return make

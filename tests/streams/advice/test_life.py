@@ -1,0 +1,302 @@
+"""A suggestion's life: decided on, seen to be done, measured; expired, rested, limited, merged."""
+
+import msgspec
+import pytest
+
+from paceline.events import JobDescribed, RankPlace
+from streams.advice.advice import Advice
+from streams.advice.config import AdviceConfig, changed, refusal
+from streams.advice.lifecycle import FINAL, TRANSITIONS, follow
+
+NOW_S = 1_800_000_000.0
+
+
+def described(
+    attempt: int, nodes: list[str], batch: int | None = None, job: str = "llama", **changes
+) -> list[JobDescribed]:
+    """A job of four ranks a node, as each of its nodes describes it."""
+    return [
+        JobDescribed(
+            cluster="c",
+            producer=f"{node}-{attempt}",
+            sequence=0,
+            job="llama",
+            attempt=attempt,
+            node=node,
+            world_size=4 * len(nodes),
+            backend="nccl",
+            framework="torch",
+            started_s=NOW_S,
+            places=[
+                RankPlace(rank=4 * at + local, local_rank=local, node=node, device=f"cuda:{local}", pid=100 + local)
+                for local in range(4)
+            ],
+            batch_size=batch,
+            labels={"slurm_user": "ada"},
+        )
+        for at, node in enumerate(nodes)
+    ]
+
+
+@pytest.fixture
+def heard(told, make_pace):
+    """An advice that knows the time, and a job on two nodes that steps."""
+    heard = told()
+    for one in described(0, ["gpu-0", "gpu-1"], 64):
+        heard.tell(one)
+    for number in range(4):
+        heard.tell(make_pace(number, 0.6))
+    return heard
+
+
+def run(heard, make_pace, first: int, count: int, step_s: float, attempt: int = 0) -> None:
+    for number in range(first, first + count):
+        heard.tell(make_pace(number, step_s, attempt=attempt))
+
+
+def test_nothing_leaves_a_final_state():
+    assert {state for state, _ in TRANSITIONS} & FINAL == set()
+    assert follow("dismissed", "accept") == "dismissed"
+
+
+def test_a_suspected_finding_gives_nothing(heard, make_finding):
+    assert heard.tell(make_finding(state="suspected")) == []
+
+
+def test_an_unsure_finding_gives_nothing(heard, make_finding):
+    assert heard.tell(make_finding(confidence=0.3)) == []
+
+
+def test_who_decided_and_why_is_told(heard, make_finding):
+    (one,) = heard.tell(make_finding())
+    (two,) = heard.command(one, "dismiss", "it is known")
+    assert (two.state, two.by, two.because, two.revision) == ("dismissed", "ada", "it is known", 2)
+    assert heard.command(one, "accept") == []
+
+
+@pytest.mark.parametrize("action", ["explode", "", "Accept"])
+def test_other_commands_change_nothing(heard, make_finding, action):
+    (one,) = heard.tell(make_finding())
+    assert heard.command(msgspec.structs.replace(one, id=one.id), action or "x") == []
+    assert heard.command(msgspec.structs.replace(one, id="nobody-knows"), "accept") == []
+
+
+def test_a_finding_that_recovers_withdraws_and_rests(heard, make_finding, make_pace):
+    heard.tell(make_finding())
+    (gone,) = heard.tell(make_finding(state="recovered", revision=2))
+    assert gone.state == "withdrawn"
+    assert heard.tell(make_finding(id="again")) == []
+    run(heard, make_pace, 4, 62, 0.6)
+    assert heard.said[-1].state == "new"
+    assert heard.said[-1].id != gone.id
+
+
+def test_what_was_dismissed_is_not_suggested_again_for_a_day(heard, make_finding, make_pace):
+    (one,) = heard.tell(make_finding())
+    heard.command(one, "dismiss")
+    heard.tell(make_finding(id="again"))
+    run(heard, make_pace, 4, 300, 0.6)
+    assert [state for _, state in heard.states()] == ["new", "dismissed"]
+
+
+def test_what_nobody_decides_on_expires(told, make_finding, make_pace):
+    heard = told()
+    heard.advice.config = heard.advice.ledger.config = changed({"new_s": 60.0})
+    heard.tell(make_pace())
+    heard.tell(make_finding())
+    run(heard, make_pace, 1, 12, 0.6)
+    assert heard.states() == [("feed_input", "new"), ("feed_input", "expired")]
+
+
+def test_what_does_not_help_says_so(heard, make_finding, make_pace):
+    """The finding is over, the steps are as long as before."""
+    (one,) = heard.tell(make_finding())
+    heard.command(one, "accept")
+    run(heard, make_pace, 4, 4, 0.6)
+    heard.tell(make_finding(state="recovered", revision=2))
+    run(heard, make_pace, 8, 5, 0.6)
+    last = heard.said[-1]
+    assert last.state == "did_not_help"
+    assert last.effect.before == last.effect.after == 0.6
+
+
+def test_a_new_attempt_without_the_node_is_seen(heard, make_finding, make_pace):
+    (one,) = heard.tell(make_finding(cause="link"))
+    assert one.action == "move_job"
+    heard.command(one, "accept")
+    for each in described(1, ["gpu-0", "gpu-1"]):
+        heard.tell(each)
+    assert heard.open() == ["move_job"]
+    for each in described(2, ["gpu-1", "gpu-2"]):
+        heard.tell(each)
+    assert heard.said[-1].state == "applied"
+    run(heard, make_pace, 10, 5, 0.5, attempt=2)
+    assert heard.said[-1].state == "verified"
+    assert heard.said[-1].effect.after == 0.5
+
+
+def test_a_smaller_batch_is_seen_and_memory_decides(heard, make_finding, make_pace):
+    oom = make_finding("out_of_memory_risk", "memory_pressure", first_step=-1, last_step=-1, devices=["GPU-1"])
+    (one,) = heard.tell(oom)
+    assert one.action == "smaller_batch"
+    heard.command(one, "accept")
+    for each in described(1, ["gpu-0", "gpu-1"], 64):
+        heard.tell(each)
+    assert heard.said[-1].state == "accepted"
+    for each in described(2, ["gpu-0", "gpu-1"], 32):
+        heard.tell(each)
+    assert heard.said[-1].state == "applied"
+    run(heard, make_pace, 10, 45, 0.5, attempt=2)
+    assert (heard.said[-1].state, heard.said[-1].effect.name) == ("verified", "findings")
+
+
+def test_the_next_attempt_that_runs_well_ends_what_was_of_the_last(heard, make_finding, make_pace):
+    heard.tell(make_finding())
+    for each in described(1, ["gpu-0", "gpu-1"]):
+        heard.tell(each)
+    run(heard, make_pace, 10, 13, 0.5, attempt=1)
+    assert heard.states() == [("feed_input", "new"), ("feed_input", "withdrawn")]
+
+
+def test_gpus_that_were_freed_are_seen_and_measured(told, make_hour):
+    heard = told(decide="accept")
+    for window in make_hour(minutes=70, busy=0.2):
+        heard.tell(window)
+    assert heard.states() == [("consolidate", "new"), ("consolidate", "accepted")]
+    for window in make_hour(minutes=90, first=70, gpus=3, busy=0.55):
+        heard.tell(window)
+    assert [state for _, state in heard.states()][-2:] == ["applied", "verified"]
+    effect = heard.said[-1].effect
+    assert (effect.name, effect.before) == ("gpu_busy", pytest.approx(0.2))
+    assert effect.after == pytest.approx(0.55, abs=0.05)
+
+
+def test_two_findings_of_one_action_are_one_suggestion(heard, make_finding):
+    heard.tell(make_finding())
+    (two,) = heard.tell(make_finding(id="other", ranks=[5]))
+    assert (two.revision, two.ranks, len(two.findings)) == (2, [3, 5], 2)
+    assert heard.tell(make_finding(state="recovered", revision=2)) == []
+    assert heard.tell(make_finding(id="other", state="recovered", revision=2))[0].state == "withdrawn"
+
+
+def test_faults_on_one_node_are_one_cordon(heard, make_finding):
+    """It stands for what else is asked of that node."""
+    heard.tell(make_finding(cause="throttling"))
+    heard.tell(make_finding(cause="link"))
+    fault = {"severity": "critical", "first_step": -1, "last_step": -1}
+    heard.tell(make_finding("device_fault", "unknown", id="f1", devices=["GPU-1"], **fault))
+    heard.tell(make_finding("device_fault", "unknown", id="f2", devices=["GPU-2"], **fault))
+    assert heard.open() == ["cordon_node"]
+    (one,) = [each for each in heard.last().values() if each.state == "new"]
+    assert one.devices == ["GPU-1", "GPU-2"]
+    assert one.apply[0].startswith("scontrol update nodename=gpu-0 state=drain reason=")
+
+
+def test_a_device_that_fails_again_is_to_be_replaced(heard, make_finding):
+    fault = {"severity": "critical", "first_step": -1, "last_step": -1, "devices": ["GPU-1"]}
+    heard.tell(make_finding("device_fault", "unknown", id="f1", **fault))
+    heard.tell(make_finding("device_fault", "unknown", id="f1", state="recovered", revision=2, **fault))
+    heard.tell(make_finding("device_fault", "unknown", id="f2", **fault))
+    assert heard.open() == ["replace_device"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"severity": "warning"}, {"severity": "critical", "confidence": 0.6}],
+    ids=["warning", "a program's XID"],
+)
+def test_a_sign_is_no_fault(heard, make_finding, changes):
+    assert heard.tell(make_finding("device_fault", "unknown", **changes)) == []
+
+
+def test_a_node_that_was_slow_in_two_jobs_is_to_be_drained(heard, make_finding):
+    """It stays so when the second job is over, and stands for the job's own."""
+    heard.tell(make_finding(cause="worker_compute"))
+    heard.tell(make_finding(cause="worker_compute", state="recovered", revision=2))
+    heard.tell(make_finding(cause="worker_compute", job="resnet"))
+    assert heard.open() == ["cordon_node"]
+    heard.tell(make_finding(cause="worker_compute", job="resnet", state="recovered", revision=2))
+    assert heard.open() == ["cordon_node"]
+    (one,) = [each for each in heard.last().values() if each.action == "cordon_node"]
+    assert one.evidence[0].value == 2.0
+
+
+def test_the_same_job_twice_says_nothing_of_the_node(heard, make_finding):
+    heard.tell(make_finding(cause="worker_compute"))
+    heard.tell(make_finding(cause="worker_compute", id="later"))
+    assert heard.open() == ["rebalance"]
+
+
+def test_slow_code_in_two_jobs_says_nothing_of_the_node(heard, make_finding):
+    heard.tell(make_finding(cause="garbage_collection"))
+    heard.tell(make_finding(cause="garbage_collection", job="resnet"))
+    assert heard.open() == ["tune_host", "tune_host"]
+
+
+def test_what_holds_a_job_back_comes_before_fewer_gpus(told, make_hour, make_finding):
+    heard = told()
+    for window in make_hour(minutes=70, busy=0.2):
+        heard.tell(window)
+    assert heard.open() == ["consolidate"]
+    heard.tell(make_finding("data_bound", "input_pipeline"))
+    assert heard.open() == ["feed_input"]
+
+
+def test_room_for_a_batch_and_idle_tensor_cores(told, make_hour, make_pace):
+    heard = told()
+    heard.tell(make_pace())
+    for window in make_hour(minutes=70, busy=0.6, fb_used_bytes=20e9):
+        heard.tell(window)
+    assert heard.open() == ["larger_batch"]
+    heard = told()
+    heard.tell(make_pace())
+    for window in make_hour(minutes=70, busy=0.9, sm_active_ratio=0.8, tensor_active_ratio=0.0):
+        heard.tell(window)
+    assert heard.open() == ["mixed_precision"]
+
+
+def test_tensor_cores_that_nobody_measured_are_not_idle(told, make_hour, make_pace):
+    heard = told()
+    heard.tell(make_pace())
+    for window in make_hour(minutes=70, busy=0.9, sm_active_ratio=0.8):
+        heard.tell(window)
+    assert heard.said == []
+
+
+def test_less_than_an_hour_says_nothing(told, make_hour):
+    heard = told()
+    for window in make_hour(minutes=50, busy=0.2):
+        heard.tell(window)
+    heard.conclude()
+    assert heard.said == []
+
+
+def test_an_hour_on_the_edge_does_not_go_to_and_fro(told, make_hour):
+    heard = told()
+    for window in make_hour(minutes=600, busy=lambda minute, gpu: 0.29 if minute // 10 % 12 < 6 else 0.31):
+        heard.tell(window)
+    assert [state for _, state in heard.states()] == ["new"]
+
+
+def test_no_more_are_new_in_an_hour_than_asked_for(heard, make_finding, make_pace):
+    """The others wait their turn; what weighs most goes first."""
+    for number in range(30):
+        heard.tell(make_finding(job=f"job-{number}"))
+    assert len(heard.said) == AdviceConfig().new_an_hour
+    run(heard, make_pace, 4, 370, 0.6)
+    assert len(heard.said) == 30
+
+
+def test_money_is_told_where_there_is_a_price(told, make_finding, make_pace):
+    heard = told(Advice(changed({"gpu_hour_price": 2.5}, "EUR")))
+    heard.tell(make_pace())
+    (one,) = heard.tell(make_finding())
+    assert one.gain.money_per_day == pytest.approx(one.gain.gpu_hours_per_day * 2.5)
+    assert one.gain.currency == "EUR"
+
+
+@pytest.mark.parametrize(("name", "value"), [("nobody", 1.0), ("low_use", 7.0), ("low_use", float("nan"))])
+def test_a_threshold_that_cannot_be_is_refused(name, value):
+    assert refusal(name, value)
+    with pytest.raises(ValueError, match=name):
+        changed({name: value})
