@@ -13,9 +13,12 @@ import pytest
 
 from paceline import topics, wire
 from paceline.commands import ask
+from paceline.commands.asking import _answers, told
 from paceline.events import AuditEntry, Command
 from paceline.kafka import clients
+from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.settings import BrokerSettings
+from paceline.visible import visible
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -154,15 +157,15 @@ def test_only_answers_to_this_command_count(broker: BrokerSettings, capsys: pyte
         reason="done",
     )
     foreign = json.loads(wire.encode(entry)) | {"command_id": "another"}
-    with ask.Follower(broker, {topics.AUDIT: ask.NOW}, "test", resume=True) as follower:
+    with Follower(broker, {topics.AUDIT: NOW}, "test", resume=True) as follower:
         follower.connect()
         producer = clients.producer(broker, "test")
         for value in (b"nonsense", json.dumps(foreign).encode(), wire.encode(entry)):
             producer.send(topics.AUDIT.name, value=value).get(30)
         producer.close()
-        answers = ask._answers(follower, command, 60.0)
+        answers = _answers(follower, command, 60.0)
         assert next(answers) == entry
-    assert ask.visible(ask._told(entry)) == "sidecar on n\\u001b[2J: accepted: done"
+    assert visible(told(entry)) == "sidecar on n\\u001b[2J: accepted: done"
 
 
 @pytest.mark.parametrize(

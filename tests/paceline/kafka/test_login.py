@@ -11,7 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourceType,
+)
 
 from paceline import events, topics
 from paceline.command_reader import CommandReader
@@ -157,19 +164,61 @@ def test_a_user_without_rights_stops_nobody(secured: BrokerSettings):
     assert topics.DEADLETTER.name in told[0]
 
 
-def asks(secured: BrokerSettings) -> "subprocess.Popen[str]":
-    """`paceline ask` by a user who is no administrator."""
+def runs(secured: BrokerSettings, user: str, *words: str) -> "subprocess.Popen[str]":
+    """A command of ``user``'s."""
     environ = {
         "PACELINE_BROKERS": secured.address,
         "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
         "PACELINE_SSL_CAFILE": secured.ssl_cafile,
-        "PACELINE_SASL_USERNAME": "guest",
-        "PACELINE_SASL_PASSWORD": "guest-secret",
+        "PACELINE_SASL_USERNAME": user,
+        "PACELINE_SASL_PASSWORD": f"{user}-secret",
     }
-    command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "job:j", "dance", "--wait", "60"]
+    command = [sys.executable, "-W", "ignore", "-m", "paceline", *words]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ}
     )
+
+
+def asks(secured: BrokerSettings) -> "subprocess.Popen[str]":
+    """`paceline ask` by a user who is no administrator."""
+    return runs(secured, "guest", "ask", "job:j", "dance", "--wait", "60")
+
+
+def allow(right: str, kind: ResourceType, name: str, pattern: ACLResourcePatternType) -> ACL:
+    """A right of the guest's."""
+    allowed = ACLPermissionType.ALLOW
+    return ACL("User:guest", "*", ACLOperation[right], allowed, ResourcePattern(kind, name, pattern))
+
+
+#: What docs/deploy.md grants the workers, by the short names of the topics.
+READ = ("op", "collective", "op-v1", "collective-v1", "device", "host")
+READ += ("node", "job", "threshold", "profile", "forecast", "command")
+WRITTEN = ("window", "finding", "suggestion", "audit", "deadletter", "command")
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(600)
+def test_a_worker_advises_with_the_rights_that_are_documented(secured: BrokerSettings):
+    """Read, write, and all over its own prefix: it makes its own topics, hears a command and answers."""
+    ensure_topics(secured)
+    topic, exactly = ResourceType.TOPIC, ACLResourcePatternType.LITERAL
+    acls = [
+        *(allow("READ", topic, topics.resolve(name).name, exactly) for name in READ),
+        *(allow("WRITE", topic, topics.resolve(name).name, exactly) for name in WRITTEN),
+        allow("ALL", topic, f"{topics.STREAMS_GROUP}-", ACLResourcePatternType.PREFIXED),
+        allow("READ", ResourceType.GROUP, topics.STREAMS_GROUP, exactly),
+    ]
+    with contextlib.closing(clients.admin(secured)) as admin:
+        admin.create_acls(acls)
+        with runs(secured, "guest", "streams", "--log-level", "error") as worker:
+            try:
+                asked = runs(secured, "admin", "ask", "suggestion:none", "accept", "--wait", "200", "--expires", "600")
+                output, said = asked.communicate()
+            finally:
+                worker.terminate()
+                _, errors = worker.communicate()
+        admin.delete_acls(acls)
+    assert "refused: no such suggestion in cluster default" in output, f"{said}{errors}"
 
 
 def test_a_user_without_the_right_to_ask_is_told(secured: BrokerSettings):
