@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from paceline import topics, wire
 from paceline.kafka.follow import ConsumerRecord, Follower, Start
@@ -16,7 +17,7 @@ from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
 from .feed import Feed
-from .snapshot import Connection, Snapshot
+from .snapshot import Connection, JobLine, Snapshot
 
 #: Messages of each partition to look back at the start: what a page has use for.
 DERIVED: Mapping[Topic, int] = {
@@ -33,6 +34,9 @@ RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE
 #: Messages of a partition the page may lag behind before it jumps to the newest.
 LAG_MAX: Mapping[Topic, int] = dict.fromkeys([*RAW, topics.FORECAST], 5_000)
 
+#: Seconds for which open pages share a copy of a job or of the fleet.
+SHARED_S = 1.0
+
 
 class Reader:
     """Follows the topics and answers with snapshots."""
@@ -43,6 +47,7 @@ class Reader:
         self._settings, self._clock = settings, clock
         self._feed = feed or Feed()
         self._lock = threading.Lock()
+        self._views: dict[object, tuple[float, Any]] = {}
         self._stop = threading.Event()
         start = Connection("connecting", settings.address, clock())
         self._connections = {"raw": start, "derived": start}
@@ -66,16 +71,16 @@ class Reader:
     def snapshot(self, job: str | None, rank: int | None = None) -> Snapshot:
         """What is known now; of the jobs in full only ``job``, or the first of the list where it is None or gone."""
         with self._lock:
-            lines = self._feed.lines()
+            lines = self._shared("jobs", self._feed.lines)
             chosen = next((line for line in lines if line.name == job), lines[0] if lines else None)
             return Snapshot(
                 now_s=self._clock(),
                 connection=self._connection(),
                 jobs=lines,
-                job=self._feed.view(chosen.cluster, chosen.job) if chosen else None,
+                job=self._view(chosen, None) if chosen else None,
                 topics=self._feed.topics(),
-                fleet=self._feed.machines.view(),
-                rank=self._feed.rank(chosen.cluster, chosen.job, rank) if chosen and rank is not None else None,
+                fleet=self._shared("fleet", self._feed.machines.view),
+                rank=self._view(chosen, rank) if chosen and rank is not None else None,
                 dead_letters=list(self._feed.dead_letters),
                 missing=self._feed.missing,
                 node_findings=self._feed.node_findings.episodes(),
@@ -86,6 +91,20 @@ class Reader:
                 suggestions=self._feed.suggestions.all(),
                 answers=self._feed.answers.all(),
             )
+
+    def _view(self, line: JobLine, rank: int | None) -> Any:
+        """A job in full, or one rank of it."""
+        told = (line.cluster, line.job)
+        make = partial(self._feed.view, *told) if rank is None else partial(self._feed.rank, *told, rank)
+        return self._shared((*told, rank), make)
+
+    def _shared(self, name: object, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made once in ``SHARED_S`` for all open pages: it is large, and nobody changes it."""
+        now_s = time.monotonic()
+        self._views = {key: held for key, held in self._views.items() if now_s - held[0] < SHARED_S}
+        if name not in self._views:
+            self._views[name] = now_s, make()
+        return self._views[name][1]
 
     def _connection(self) -> Connection:
         """The worse of the two threads' connections; a thread that failed is worse than a broker that is lost."""

@@ -128,7 +128,7 @@ class MadeUp:
             )
             for operation, power, calls, speed in (
                 ("all_reduce", 26, 6, 1.9e11),
-                ("all_gather", 24, 12, 0.6e11),
+                ("all_gather", 24, 12, 4e9),
                 ("reduce_scatter", 24, 12, 2.8e11),
                 ("broadcast", 12, 2, 3e9),
             )

@@ -40,6 +40,7 @@ from paceline.events.columns import (
 from paceline.events.commands import FULL_ROWS, AuditEntry, Command, FullRows, Outcome
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
+    CAUSE_ADVICE,
     CAUSE_WORDS,
     Cause,
     Cost,
@@ -79,6 +80,7 @@ from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, Jo
 from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
+    "CAUSE_ADVICE",
     "CAUSE_WORDS",
     "FULL_ROWS",
     "LATEST_S",

@@ -19,8 +19,6 @@ class CauseRow:
 
     #: In a sentence: "The reason is ...".
     words: str
-    #: What to do about it, in the order in which an engineer would try it.
-    advice: str
     #: The parts of a rank's excess that speak for it; none where a detector of its own finds it.
     parts: tuple[str, ...] = ()
     #: The same in a job that reads its data through a DataLoader, where that differs: then time before the forward that
@@ -43,7 +41,6 @@ class CauseRow:
 CAUSES: dict[Cause, CauseRow] = {
     "garbage_collection": CauseRow(
         words="Python's garbage collection",
-        advice="gc.freeze() after set-up, or gc.disable() and gc.collect() on every rank at the same step",
         parts=("gc",),
         overlay=True,
         stands_out="gc",
@@ -51,15 +48,12 @@ CAUSES: dict[Cause, CauseRow] = {
     ),
     "cpu_contention": CauseRow(
         words="waiting for a processor",
-        advice="find what else runs on that rank's cores (top, taskset -p PID); pin the ranks apart or move the "
-        "other load",
         parts=("cpu_wait",),
         overlay=True,
         stands_out="starved",
     ),
     "input_pipeline": CauseRow(
         words="its input pipeline",
-        advice="give that rank's DataLoader more workers or prefetching, and look at the disk or network it reads from",
         parts=("data", "prepare"),
         parts_with_loader=("data",),
         stands_out="input",
@@ -67,50 +61,36 @@ CAUSES: dict[Cause, CauseRow] = {
     ),
     "worker_compute": CauseRow(
         words="its own computing",
-        advice="run the same step on that rank's device alone: slow there too means the device (clocks, power, "
-        "other users of it), fast means its code path or its share of the data",
         parts=("forward", "backward", "optimizer", "other", "evaluation"),
         parts_with_loader=("forward", "backward", "optimizer", "prepare", "other", "evaluation"),
     ),
     "host_bound": CauseRow(
         words="its GPU waiting for the host that feeds it",
-        advice="look at that rank's host, not at its GPU: what else runs on its cores, Python between the launches, "
-        "synchronising calls (.item(), prints); CUDA graphs or torch.compile launch less",
         parts=("idle",),
         behind_computing="host_bound",
     ),
     "throttling": CauseRow(
         words="its GPU being throttled",
-        advice="look at that GPU's cooling and power (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER), and at what "
-        "shares its power or air",
     ),
     "memory_pressure": CauseRow(
         words="memory running short on its node",
-        advice="free memory on that node (free -m, smem): fewer loader workers, no other jobs, no swap",
     ),
     "link": CauseRow(
         words="its network link",
-        advice="check that node's cable, switch port and NIC counters (ip -s link, ethtool -S)",
     ),
     "pipeline_stage": CauseRow(
         words="the cut of the model into stages",
-        advice="move layers from the longest stage to a shorter one",
     ),
     "sequence_length": CauseRow(
         words="sequences of unequal length",
-        advice="sort or pack the batches by length",
     ),
     "configuration": CauseRow(
         words="ranks that are set up differently",
-        advice="set the same versions and variables on every node, and start the job again",
     ),
     "unknown": CauseRow(
         words="a cause that these timings do not tell",
-        advice="record a minute with paceline run --record and compare that rank's phases with a peer's",
     ),
 }
-#: The same advice by the word that a finding says.
-ADVICE: dict[str, str] = {cause: row.advice for cause, row in CAUSES.items()}
 #: The share of an excess that what stands behind computing must explain: more than a cause seen directly, for all the
 #: rest of the excess may be the device's. Once it has been named, less will do: shares go up and down.
 _BEHIND, _STILL_BEHIND = 0.8, 0.6

@@ -6,12 +6,11 @@ Rule of this file: pure words over a summary. It judges nothing; a number it can
 import statistics
 
 from paceline.accused_units import unit_of
-from paceline.events import OVERLAYS, Finding, ProbeCost
+from paceline.events import CAUSE_ADVICE, OVERLAYS, Finding, ProbeCost
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 
-from ..episodes.causes import ADVICE
 from ..jobs.short_run_evidence import is_short_run
 from .summary import JobSummary, Summary
 
@@ -87,7 +86,7 @@ def _finding(finding: Finding) -> list[str]:
     ]
     lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
     cost = finding.cost
-    lines.append(_row("Next", ADVICE[finding.cause]))
+    lines.append(_row("Next", CAUSE_ADVICE[finding.cause]))
     lines.append(
         _row(
             "Cost",

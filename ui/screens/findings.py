@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from paceline.events import Finding
+from paceline.events import CAUSE_ADVICE, Finding
 
 from .. import wording
 from ..findings_book import Episode
@@ -73,8 +73,16 @@ def _head(finding: Finding) -> str:
         f'<span class="muted">{safe(where)}</span>'
         f'<div class="pl-head">{safe(wording.verdict(finding))}</div>'
         f'<p>{safe(finding.summary)}</p><p class="muted">{safe(" · ".join(filter(None, facts)))}</p>'
-        f"{_cleared(finding)}</div>"
+        f"{_next(finding)}{_cleared(finding)}</div>"
     )
+
+
+def _next(finding: Finding) -> str:
+    """What to do about it, while it lasts; the summary of a node's finding says so itself."""
+    advice = CAUSE_ADVICE.get(finding.cause, "")
+    if not advice or finding.first_step < 0 or finding.state == "recovered":
+        return ""
+    return f"<p><b>Next:</b> {safe(advice)}.</p>"
 
 
 def _cleared(finding: Finding) -> str:

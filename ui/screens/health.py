@@ -13,7 +13,7 @@ from ..troubles import troubles
 from ..wording import NONE, safe
 from . import findings
 
-NODES_SHOWN, LETTERS_SHOWN = 12, 8
+NODES_SHOWN, LETTERS_SHOWN, SENDERS_IN_FULL = 12, 8, 200
 SHOWN = ("utilization_ratio", "temperature_celsius")
 WHAT = {
     "op": "phases of steps, from the training processes",
@@ -30,10 +30,10 @@ WHAT = {
 }
 
 
-def draw(snapshot: Snapshot) -> None:
-    """The broker, the topics and the dead letters."""
+def draw(snapshot: Snapshot, *, full: bool = False) -> None:
+    """The broker, the topics, senders and dead letters; ``full`` is on a page of their own."""
     with st.container(border=True, key="health"):
-        _pipeline(snapshot)
+        _pipeline(snapshot, full)
 
 
 def draw_machines(snapshot: Snapshot) -> None:
@@ -43,7 +43,7 @@ def draw_machines(snapshot: Snapshot) -> None:
         findings.draw_others(snapshot.node_findings, snapshot.job.job if snapshot.job else None)
 
 
-def _pipeline(snapshot: Snapshot) -> None:
+def _pipeline(snapshot: Snapshot, full: bool) -> None:
     connection = snapshot.connection
     state = "its messages cannot be read" if connection.state == "failed" else connection.state
     letters = len(snapshot.dead_letters)
@@ -56,23 +56,23 @@ def _pipeline(snapshot: Snapshot) -> None:
         '<div class="pl"><h2 style="margin-top:0">Pipeline health</h2>'
         f'<p class="muted">{safe(" · ".join(words))}</p></div>'
     )
-    _itself(snapshot)
+    _itself(snapshot, full)
     head = [("topic", ""), ("last message", "n"), ("lag", "n"), ("missing", "n"), ("read", "n")]
     st.html(wording.table(head, [_line(line, snapshot.now_s) for line in snapshot.topics]))
     if snapshot.dead_letters:
-        with st.expander("Dead letters", key="letters"):
+        with st.expander("Dead letters", key="letters", expanded=full):
             rows = [
                 [
                     (wording.age(snapshot.now_s, letter.time_s), ""),
                     (f"{letter.topic} {letter.partition}/{letter.offset}", ""),
                     (letter.reason, ""),
                 ]
-                for letter in reversed(snapshot.dead_letters[-LETTERS_SHOWN:])
+                for letter in reversed(snapshot.dead_letters[-(50 if full else LETTERS_SHOWN) :])
             ]
             st.html(wording.table([("when", ""), ("topic, partition/offset", ""), ("reason", "")], rows))
 
 
-def _itself(snapshot: Snapshot) -> None:
+def _itself(snapshot: Snapshot, full: bool) -> None:
     """What is wrong with Paceline itself, and what every sender says of its messages."""
     if snapshot.connection.state == "connected":
         found = troubles(snapshot)
@@ -81,12 +81,14 @@ def _itself(snapshot: Snapshot) -> None:
         words = f"<ul>{''.join(items)}</ul>" if items else well
         st.html(f'<div class="pl" aria-label="Paceline itself">{words}</div>')
     if snapshot.senders:
-        with st.expander("Senders", key="senders"):
+        with st.expander("Senders", key="senders", expanded=full):
             head = [("sender", ""), ("sent", "n"), ("waiting", "n"), ("spooled", "n"), ("shed", "n"), ("as of", "n")]
-            shown = sorted(snapshot.senders, key=lambda one: (-_unsent(one), one.node, one.service))[:NODES_SHOWN]
+            shown = sorted(snapshot.senders, key=lambda one: (-_unsent(one), one.node, one.service))[
+                : SENDERS_IN_FULL if full else NODES_SHOWN
+            ]
             st.html(wording.table(head, [_sender(sender, snapshot.now_s) for sender in shown]))
-            if len(snapshot.senders) > NODES_SHOWN:
-                st.caption(f"and {len(snapshot.senders) - NODES_SHOWN} more")
+            if len(snapshot.senders) > len(shown):
+                st.caption(f"and {len(snapshot.senders) - len(shown)} more")
 
 
 def _code(text: str) -> str:

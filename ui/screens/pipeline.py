@@ -10,5 +10,5 @@ def show(source: Source) -> None:
 
 
 def _draw(shown: Shown) -> None:
-    health.draw(shown.snapshot)
+    health.draw(shown.snapshot, full=True)
     health.draw_machines(shown.snapshot)
