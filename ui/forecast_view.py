@@ -5,7 +5,6 @@ Rule of this file: pure. Numbers come from other processes: whatever is too larg
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -89,7 +88,6 @@ def _of(one: SeriesForecast) -> Named:
     return _named(one.key, one.scope, one.event.job or "", one.event.node or "", one.event.device or "")
 
 
-@lru_cache(maxsize=8_192)  # A page lists thousands of series every two seconds, and their names stay.
 def _named(key: str, scope: str, job: str, node: str, device: str) -> Named:
     parts = key.split("/")
     within, field = "/".join(parts[2:-1]), parts[-1]
