@@ -15,7 +15,11 @@ from paceline import events
 Array = npt.NDArray[np.float64]
 #: Series and jobs that are held; steps, levels and past values of a forecast that is taken.
 SERIES, JOBS, STEPS, LEVELS, PAST = 4_000, 2_000, 2_880, 31, 1_000
+#: Numbers of all fans together: 128 MB.
+CELLS = 16_000_000
 LONGEST_STEP_S = 31 * 86_400.0
+#: Levels that are no further apart are the same.
+SAME = 1e-6
 #: Notes that are kept, and their length.
 NOTES, LONGEST = 8, 300
 #: What is kept longest: names as in the keys of series.
@@ -38,6 +42,8 @@ class SeriesForecast:
     past: Array
     naive: Array
     busy: Array
+    #: The largest number of the fan.
+    peak: float
 
     @property
     def key(self) -> str:
@@ -61,16 +67,17 @@ class SeriesForecast:
 
     def level(self, wanted: float) -> Array | None:
         """The quantile ``wanted`` of each step; None where it was not published."""
-        at = np.flatnonzero(np.isclose(self.levels, wanted, atol=1e-6))
-        return self.fan[:, int(at[0])] if at.size else None
+        at = int(np.searchsorted(self.levels, wanted - SAME))
+        return self.fan[:, at] if at < len(self.levels) and self.levels[at] <= wanted + SAME else None
 
 
 class ForecastBook:
     """The newest forecast of each series."""
 
-    def __init__(self, most: int = SERIES) -> None:
-        self._most = most
+    def __init__(self, most: int = SERIES, cells: int = CELLS) -> None:
+        self._most, self._most_cells = most, cells
         self._held: dict[str, SeriesForecast] = {}
+        self._cells = 0
 
     def upsert(self, event: events.Forecast, at_s: float) -> None:
         """Take a forecast that was published at ``at_s``; one older than what is held changes nothing.
@@ -81,10 +88,18 @@ class ForecastBook:
         held = self._held.get(event.series)
         if held is not None and (at_s, event.time_s) <= (held.at_s, held.event.time_s):
             return
-        self._held[event.series] = _taken(event, at_s)
-        if len(self._held) > self._most + self._most // 8:
-            kept = sorted(self._held.values(), key=lambda one: (_place(one.scope), -one.at_s))[: self._most]
-            self._held = {one.key: one for one in kept}
+        taken = self._held[event.series] = _taken(event, at_s)
+        self._cells += taken.fan.size - (0 if held is None else held.fan.size)
+        if len(self._held) > self._most + self._most // 8 or self._cells > self._most_cells:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Forget the parts before the whole, and the longest unheard of each, until a ninth is free."""
+        order = sorted(self._held.values(), key=lambda one: (_place(one.scope), -one.at_s))
+        ends = np.cumsum([one.fan.size for one in order])
+        kept = min(self._most, int(np.searchsorted(ends, self._most_cells - self._most_cells // 9, side="right")))
+        self._held = {one.key: one for one in order[:kept]}
+        self._cells = int(ends[kept - 1]) if kept else 0
 
     def all(self) -> dict[str, SeriesForecast]:
         """Every series by its key; a copy."""
@@ -152,6 +167,7 @@ def _taken(event: events.Forecast, at_s: float) -> SeriesForecast:
         past=past,
         naive=naive,
         busy=np.clip(busy, 0.0, 1.0),
+        peak=float(fan.max()),
     )
 
 

@@ -5,7 +5,7 @@ Rule of this file: pure. Numbers come from other processes: whatever is too larg
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -63,39 +63,49 @@ class Stretch:
     high: float | None
 
 
+class Named(NamedTuple):
+    """How a series is listed: its name, its place among all, and the text that a search looks into."""
+
+    label: str
+    place: tuple[int, str, int, str]
+    text: str
+
+
 def label(one: SeriesForecast) -> str:
     """A series as people name it: whose it is, and what is measured."""
-    if one.scope == "other":
-        return _short(one.key)
-    return f"{whose(one)}: {_short(FIELDS.get(one.field) or one.field.replace('_', ' '))}"
+    return _of(one).label
 
 
-def whose(one: SeriesForecast) -> str:
-    """Of which cluster, job, node or GPU a series is; "" of one that somebody made up."""
-    parts, event = one.key.split("/"), one.event
-    within = "/".join(parts[2:-1])
-    match one.scope:
-        case "cluster":
-            return _short(f"cluster {parts[0]}")
-        case "job":
-            return _short(f"job {name_of(parts[0], event.job or within)}")
-        case "node":
-            return _short(f"node {event.node or within}")
-        case "device":
-            return _short(f"GPU {event.device or parts[-2]} of {event.node or parts[2]}")
-    return ""
-
-
-def listed(forecasts: Iterable[SeriesForecast], words: str = "", job: str | None = None) -> list[SeriesForecast]:
-    """Those whose key or name has all ``words``, the whole before its parts; of ``job`` alone where it is named."""
+def listed(forecasts: Iterable[SeriesForecast], words: str = "") -> list[SeriesForecast]:
+    """Those whose key or name has all ``words``, the whole before its parts."""
     wanted = words.casefold().split()
-    kept = []
-    for one in forecasts:
-        name = label(one)
-        text = f"{one.key} {name}".casefold()
-        if all(word in text for word in wanted) and (job is None or job_of(one) == job):
-            kept.append(((_place(one.scope, SCOPES), whose(one), _place(one.field, tuple(FIELDS)), one.key), one))
+    named = [(_of(one), one) for one in forecasts]
+    kept = [(name.place, one) for name, one in named if all(word in name.text for word in wanted)]
     return [one for _, one in sorted(kept, key=lambda item: item[0])]
+
+
+def _of(one: SeriesForecast) -> Named:
+    return _named(one.key, one.scope, one.event.job or "", one.event.node or "", one.event.device or "")
+
+
+def _named(key: str, scope: str, job: str, node: str, device: str) -> Named:
+    parts = key.split("/")
+    within, field = "/".join(parts[2:-1]), parts[-1]
+    match scope:
+        case "cluster":
+            whose = f"cluster {parts[0]}"
+        case "job":
+            whose = f"job {name_of(parts[0], job or within)}"
+        case "node":
+            whose = f"node {node or within}"
+        case "device":
+            whose = f"GPU {device or parts[-2]} of {node or parts[2]}"
+        case _:
+            whose = ""
+    measured = _short(FIELDS.get(field) or field.replace("_", " "))
+    name = f"{_short(whose)}: {measured}" if whose else _short(key)
+    place = (_place(scope, SCOPES), whose, _place(field, tuple(FIELDS)), key)
+    return Named(name, place, f"{key} {name}".casefold())
 
 
 def job_of(one: SeriesForecast) -> str | None:
@@ -189,7 +199,8 @@ def filling(forecasts: Iterable[SeriesForecast]) -> list[tuple[SeriesForecast, f
     found = []
     for one in forecasts:
         if one.field.endswith("_used_bytes") and one.event.maximum:
-            early_s, half_s = reaches(one, one.event.maximum * (1.0 - 1e-6))
+            full = one.event.maximum * (1.0 - 1e-6)
+            early_s, half_s = reaches(one, full) if one.peak >= full else (None, None)
             if early_s is not None:
                 found.append((one, early_s, half_s))
     return sorted(found, key=lambda item: (item[2] or np.inf, item[1] or np.inf))

@@ -86,8 +86,8 @@ class Reader:
                 node_findings=self._feed.node_findings.episodes(),
                 senders=list(self._feed.senders.values()),
                 restarts=sum(thread.restarts for thread in self._threads.values()),
-                forecasts=self._feed.forecasts.all(),
-                profiles=self._feed.profiles.all(),
+                forecasts=self._shared("forecasts", self._feed.forecasts.all),
+                profiles=self._shared("profiles", self._feed.profiles.all),
                 suggestions=self._feed.suggestions.all(),
                 answers=self._feed.answers.all(),
             )

@@ -23,6 +23,8 @@ from ui.__main__ import options
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+#: A task of a thread, as Chromium's trace names it: tasks do not nest.
+TASK = "ThreadControllerImpl::RunTask"
 SCRIPT = Path(__file__).with_name("served.py")
 EXAMPLES = """\
 examples:
@@ -97,6 +99,7 @@ def _measured(browser: Browser, url: str, pages: int, seconds: float) -> dict[st
     opened = [_opened(browser, url) for _ in range(pages)]
     page, sizes = opened[-1]
     time.sleep(6)
+    say(f"tracing {url}")
     sizes.clear()
     browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
     time.sleep(seconds)
@@ -129,7 +132,7 @@ def _busy_s(events: list[dict[str, Any]]) -> float:
     busy: dict[tuple[int, int], float] = {}
     for event in events:
         where = (event["pid"], event["tid"])
-        if event.get("ph") == "X" and where in threads and event["name"] == "RunTask":
+        if event.get("ph") == "X" and where in threads and event["name"] == TASK:
             busy[where] = busy.get(where, 0.0) + event.get("tdur", event.get("dur", 0)) / 1e6
     return max(busy.values(), default=0.0)
 

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import time
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -128,6 +129,53 @@ def test_without_a_broker_the_page_opens(tab, serve):
         tab.goto(url)
         shows(tab, f"No connection to the broker at {address}")
         shows(tab, "paceline doctor")
+
+
+PAGES = {
+    "fleet": ("4 GPUs on 2 nodes", "?metric=power_w&span=6h"),
+    "job": (VERDICT, "?job=demo&span=6h"),
+    "rank": (VERDICT, "?job=demo&rank=2&span=6h"),
+    "collectives": ("Who comes last", "?job=demo&span=6h"),
+    "health": ("Pipeline health", "?span=6h"),
+}
+
+
+@pytest.mark.timeout(900)
+def test_every_page_opens_by_its_link_reloads_and_exports(tab, own_broker, serve, simulated_job):
+    """One browser through all pages: a link shows what it says, also after a reload; pictures leave as CSV and PNG; and
+    no script of a page complains. (Streamlit looks for its own address below each page's; the 404 is its.)"""
+    complaints = []
+    tab.on("console", lambda told: complaints.append(told) if told.type == "error" else None)
+    url = full_page(tab, own_broker.address, serve, simulated_job)
+    for path, (words, query) in PAGES.items():
+        tab.goto(f"{url}/{path}{query}")
+        expect(current(tab).get_by_text(re.compile(re.escape(words))).first).to_be_visible()
+        tab.reload()
+        expect(current(tab).get_by_text(re.compile(re.escape(words))).first).to_be_visible()
+        assert tab.url == f"{url}/{path}{query}"
+        if path != "health":
+            with tab.expect_download() as numbers:
+                tab.get_by_role("button", name="CSV").first.click()
+            assert Path(numbers.value.path()).read_text().startswith("series,")
+            with tab.expect_download() as picture:
+                tab.locator(".modebar-btn").first.dispatch_event("click")
+            assert Path(picture.value.path()).read_bytes().startswith(b"\x89PNG")
+    assert [told.text for told in complaints if "/_stcore/" not in told.location["url"]] == []
+
+
+def test_the_menu_leads_on_with_job_rank_and_range(tab, own_broker, serve, simulated_job):
+    """From a rank to the fleet and back: what was chosen stays, and so does a pause."""
+    url = full_page(tab, own_broker.address, serve, simulated_job)
+    tab.goto(f"{url}/rank?job=demo&rank=2&span=1h&live=0")
+    shows(tab, VERDICT, CARD)
+    tab.get_by_role("link", name="Fleet", exact=True).click()
+    tab.wait_for_url(re.compile("/fleet.*rank=2"))
+    expect(current(tab).get_by_text(re.compile("4 GPUs on 2 nodes")).first).to_be_visible()
+    tab.get_by_role("link", name="Rank", exact=True).click()
+    tab.wait_for_url(re.compile("/rank.*rank=2"))
+    assert "span=1h" in tab.url
+    assert "live=0" in tab.url
+    shows(tab, VERDICT, CARD)
 
 
 @pytest.mark.e2e

@@ -7,8 +7,8 @@ from ui.bus_table import bus_lines, chosen_windows, lateness
 def window(start_s, length_s=10.0, *lines):
     return JobWindow(
         cluster="c", start_s=start_s, length_s=length_s, job="j", attempt=0, ranks=4, steps=1, first_step=0,
-        last_step=0, step_median_s=1.0, step_p95_s=1.0, own_median_s=1.0, own_worst_s=1.0, worst_rank=0, wait_ratio=None,
-        phase_median_s={}, collectives=list(lines),
+        last_step=0, step_median_s=1.0, step_p95_s=1.0, own_median_s=1.0, own_worst_s=1.0, worst_rank=0,
+        wait_ratio=None, phase_median_s={}, collectives=list(lines),
     )  # fmt: skip
 
 

@@ -28,6 +28,18 @@ def test_of_too_many_series_single_devices_go_first():
     assert len(book.all()) <= 90
 
 
+def test_forecasts_larger_than_ours_leave_room_for_the_whole():
+    """However large each is, all together are bounded, and the cluster's stays."""
+    book = ForecastBook(most=80, cells=20_000)
+    book.upsert(forecast(FREE, NOW_S), 0.0)
+    large = {"values": [[1.0] * 13] * 300, "naive_values": []}
+    for number in range(40):
+        book.upsert(forecast(f"default/device/n/GPU-{number}/power_w", NOW_S, **large), float(number))
+    assert FREE in book.all()
+    assert sum(one.fan.size for one in book.all().values()) <= 20_000
+    assert "default/device/n/GPU-39/power_w" in book.all()
+
+
 def test_levels_come_in_any_order_and_twice():
     """Both levels and values are ascending then; quantiles that cross are put right."""
     book = ForecastBook()

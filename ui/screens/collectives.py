@@ -52,7 +52,7 @@ def _table(shown: Shown, job: JobView) -> None:
         return
     rated = _rated(shown.snapshot, job)
     fast = [line.bus_bytes_per_s / 1e9 if line.bus_bytes_per_s else np.nan for line in lines[:BARS]]
-    names = [f"{line.operation}, {_size(line.least_bytes)}" for line in lines[:BARS]]
+    names = [f"{safe(line.operation)}, {_size(line.least_bytes)}" for line in lines[:BARS]]
     titles = ("operation and size", "bus bandwidth, GB/s")
     figure = bars(
         names, np.array(fast, np.float32), [_below(line, rated) for line in lines[:BARS]], titles, shown.palette

@@ -79,7 +79,7 @@ def _tiles(shown_now: Shown, nodes: Ints, metric: Metric) -> None:
     made = tiles(fleet, nodes, metric, snapshot.now_s)
     if made.gpu.size == 0:
         text = f"No GPU of {link.find!r} is known: search for another name." if link.find else "No node has a GPU."
-        st.caption(safe(text))
+        st.html(f'<div class="pl"><p class="muted">{safe(text)}</p></div>')
         return
     figure = fleet_figure(fleet, made, metric, snapshot.now_s, shown_now.palette)
     name = "-".join(("fleet", metric.name, str(len(made.names))))
