@@ -61,7 +61,7 @@ def _draw(data: bytes) -> None:
         feed.view(cluster, job)
     assert len(feed.lines()) == len(feed.jobs)
     feed.topics()
-    feed.nodes()
+    feed.machines.view()
 
 
 def _learn(data: bytes) -> None:
