@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 
 from .theme import Palette
 
-#: Points of the overlay: as many as a box of a few pixels is sure to meet.
-_ACROSS, _DOWN = 200, 12
+#: Points of the overlay: a box as high as the picture meets one of a row. Each is a node in the browser's document.
+_ACROSS = 120
 
 
 def framed(figure: go.Figure, height: int, palette: Palette) -> go.Figure:
@@ -48,10 +48,9 @@ def pickable(figure: go.Figure, x: Sequence[Any], y: Sequence[Any]) -> go.Figure
     """``figure`` in which a box can be drawn: plotly selects points alone, so invisible ones lie on ``x`` and ``y``."""
     if len(x) and len(y):
         across = [x[at] for at in np.unique(np.linspace(0, len(x) - 1, _ACROSS).astype(int))]
-        down = [y[at] for at in np.unique(np.linspace(0, len(y) - 1, _DOWN).astype(int))]
         figure.add_scatter(
-            x=across * len(down),
-            y=[row for row in down for _ in across],
+            x=across,
+            y=[y[len(y) // 2]] * len(across),
             mode="markers",
             marker={"opacity": 0, "size": 3},
             hoverinfo="skip",
