@@ -4,6 +4,7 @@ Rule of this file: pure; time is an argument. Delivery is at least once and part
 window, finding and suggestion the newest counts, and of a job its latest attempt.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +39,11 @@ class Job:
     #: The newest window of each length.
     windows: dict[float, events.JobWindow] = field(default_factory=dict)
     ranks: dict[int, events.RankWindow] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it is known by."""
+        return self.cluster, self.name
 
     @property
     def window(self) -> events.JobWindow | None:
@@ -75,14 +81,15 @@ class Model:
         """The suggestion of this id is kept no longer."""
         self.suggestions.pop(key, None)
 
-    def findings_of(self, job: Job) -> list[events.Finding]:
-        """Newest revisions of the findings of the job's latest attempt, and of its nodes under its name."""
-        return [
-            held.event
-            for held in self.findings.values()
-            if (held.event.cluster, held.event.job) == (job.cluster, job.name)
-            and (held.event.attempt == job.life.attempt or held.event.first_step < 0)
-        ]
+    def findings_of(self, jobs: Iterable[Job]) -> dict[tuple[str, str], list[events.Finding]]:
+        """Newest revisions of the findings of each job's latest attempt, and of its nodes under its name, by job."""
+        attempts = {job.key: job.life.attempt for job in jobs}
+        found: dict[tuple[str, str], list[events.Finding]] = {key: [] for key in attempts}
+        for held in self.findings.values():
+            key = held.event.cluster, held.event.job
+            if key in attempts and (held.event.attempt == attempts[key] or held.event.first_step < 0):
+                found[key].append(held.event)
+        return found
 
     def _describe(self, event: events.JobDescribed, at_s: float) -> None:
         job = self._job(event, at_s)

@@ -92,22 +92,23 @@ def picture(model: Model, now_s: float, chosen: tuple[str, str] | None = None, o
         only: Show this job's rows alone.
     """
     held = [job for job in model.jobs.values() if only is None or job.name == only]
-    jobs = sorted((_job(model, job, now_s) for job in held), key=_order)[:MOST_ROWS]
+    findings = model.findings_of(held)
+    jobs = sorted((_job(job, findings[job.key], now_s) for job in held), key=_order)[:MOST_ROWS]
     shown = next((row for row in jobs if row.key == chosen), jobs[0] if jobs else None)
     return Picture(
         as_of_s=now_s,
         cluster=shown.cluster if shown else None,
         job=shown.job if shown else None,
         jobs=jobs,
-        ranks=_ranks(model, model.jobs[shown.key]) if shown else [],
+        ranks=_ranks(model.jobs[shown.key], findings[shown.key]) if shown else [],
         findings=_findings(model, only),
         suggestions=_suggestions(model, now_s, only),
         unusable=model.unusable,
     )
 
 
-def _job(model: Model, job: Job, now_s: float) -> JobRow:
-    findings, window = model.findings_of(job), job.window
+def _job(job: Job, findings: list[Finding], now_s: float) -> JobRow:
+    window = job.window
     confirmed = [finding for finding in findings if finding.state == "confirmed"]
     ratio = None
     if window is not None and window.own_median_s > 0:
@@ -142,7 +143,7 @@ def _order(row: JobRow) -> tuple[int, float, str, str]:
     return place, -row.heard_s if place == 2 else -row.lost_s, row.job, row.cluster
 
 
-def _ranks(model: Model, job: Job) -> list[RankRow]:
+def _ranks(job: Job, findings: list[Finding]) -> list[RankRow]:
     """The ranks heard lately, the slowest by their own time first."""
     newest_s = max((_end(one) for one in job.ranks.values()), default=0.0)
     lately = [one for one in job.ranks.values() if newest_s - _end(one) <= LATE_S]
@@ -151,12 +152,7 @@ def _ranks(model: Model, job: Job) -> list[RankRow]:
     middle = median(own_s.values()) if own_s else 0.0
     if window is not None and window.ranks > len(own_s):  # Of a large job only the slowest ranks are told.
         middle = window.own_median_s
-    causes = {
-        rank: cause(finding)
-        for finding in model.findings_of(job)
-        if finding.state == "confirmed"
-        for rank in finding.ranks
-    }
+    causes = {rank: cause(finding) for finding in findings if finding.state == "confirmed" for rank in finding.ranks}
     rows = [
         RankRow(
             rank=one.rank,

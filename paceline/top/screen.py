@@ -1,7 +1,7 @@
 """The terminal: four panes, one of them large, and keys that are shown.
 
-Rule of this file: the only one that imports Textual. What is shown comes as a picture from ``source``; text goes to the
-terminal as text, never as markup.
+Rule of this file: with ``pane`` the only one that imports Textual. What is shown comes as a picture from ``source``;
+text goes to the terminal as text, never as markup.
 """
 
 from collections.abc import Callable
@@ -18,24 +18,14 @@ from textual.widgets import DataTable, Footer, Input, Static
 from paceline.visible import visible
 from paceline.words import age
 
+from .pane import MOST_ROWS, Pane
 from .picture import Picture
 from .reader import Connection
-from .tables import GAP, Table, cut, finding_lines, fit, suggestion_lines, tables
+from .tables import cut, finding_lines, suggestion_lines, tables
 
 #: Between two pictures.
 REFRESH_S = 1.0
 PANES = ("jobs", "ranks", "findings", "suggestions")
-COLOURS = {
-    "slow": "bold red",
-    "failed": "bold red",
-    "confirmed": "bold red",
-    "critical": "bold red",
-    "silent": "yellow",
-    "suspected": "yellow",
-    "new": "yellow",
-    "running": "green",
-    "verified": "green",
-}
 
 
 class Source(Protocol):
@@ -49,52 +39,6 @@ class Source(Protocol):
 
     def picture(self, chosen: tuple[str, str] | None, only: str | None) -> Picture:
         """What is known now."""
-
-
-class Pane(DataTable[Text]):
-    """One table; the cursor stays on its row while rows come, go and change places."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "cursor_down", "Down", key_display="j/↓"),
-        Binding("k,up", "cursor_up", "Up", key_display="k/↑"),
-        Binding("g", "scroll_top", "First", show=False),
-        Binding("G", "scroll_bottom", "Last", show=False),
-        Binding("enter", "select_cursor", "More"),
-        Binding("tab", "app.focus_next", "Next pane", key_display="tab"),
-    ]
-
-    def __init__(self, name: str) -> None:
-        super().__init__(id=name, cursor_type="row", cell_padding=0, zebra_stripes=False)
-        self.keys: list[str] = []
-        self._drawn: tuple[object, ...] = ()
-
-    def draw(self, table: Table, width: int) -> None:
-        """Show ``table`` in ``width`` columns; what is shown already is left alone."""
-        widths = fit(table, width)
-        if (table, width) == self._drawn:
-            return
-        self._drawn = (table, width)
-        chosen = self.keys[self.cursor_row] if self.cursor_row < len(self.keys) else None
-        place = table.keys.index(chosen) if chosen in table.keys else min(self.cursor_row, len(table.keys) - 1)
-        self.clear(columns=True)
-        for number, (column, wide) in enumerate(zip(table.columns, widths, strict=True)):
-            gap = GAP if number + 1 < len(widths) else 0
-            self.add_column(Text(cut(column.title, wide), justify="right" if column.right else "left"), width=wide)
-            if gap:
-                self.add_column(Text(""), width=gap)
-        for row in table.rows:
-            self.add_row(*_cells(table, row, widths))
-        self.keys = table.keys
-        if place >= 0:
-            self.move_cursor(row=place, animate=False)
-
-
-def _cells(table: Table, row: tuple[str, ...], widths: list[int]) -> list[Text]:
-    cells: list[Text] = []
-    for column, cell, wide in zip(table.columns, row, widths, strict=True):
-        style = COLOURS.get(cell.split(" ")[0], "") if not cells else ""
-        cells += [Text(cut(cell, wide), style=style, justify="right" if column.right else "left"), Text("")]
-    return cells[:-1]
 
 
 class More(ModalScreen[None]):
@@ -176,7 +120,9 @@ class Top(App[None]):
             return
         self._draw_state(self._picture)
         for name, table in zip(PANES, tables(self._picture, self._words), strict=True):
-            count = f" ({len(table.rows)})" if table.rows else f": {table.empty}"
+            held, most = len(table.rows), MOST_ROWS
+            count = f" ({held})" if held <= most else f" ({most} of {held}; / finds others)"
+            count = count if held else f": {table.empty}"
             self.query_one(f"#{name}-title", Static).update(Text(cut(table.name + count, self.size.width)))
             # The last column is left free for the scroll bar.
             self.query_one(f"#{name}", Pane).draw(table, self.size.width - 2)
@@ -231,7 +177,9 @@ class Top(App[None]):
     @on(DataTable.RowHighlighted, "#jobs")
     def choose(self, event: DataTable.RowHighlighted) -> None:
         """The job under the cursor is the one whose ranks are shown."""
-        pane = self.query_one("#jobs", Pane)
+        pane = event.data_table
+        if not isinstance(pane, Pane):
+            return
         keys = {repr(row.key): row.key for row in self._picture.jobs} if self._picture else {}
         chosen = keys.get(pane.keys[event.cursor_row]) if event.cursor_row < len(pane.keys) else None
         if chosen is not None and pane.has_focus and chosen != self._chosen:

@@ -10,9 +10,10 @@ from textual.widgets import Static
 
 from paceline.events import Cost
 from paceline.top.model import Model
+from paceline.top.pane import Pane
 from paceline.top.picture import Picture, picture
 from paceline.top.reader import Connection
-from paceline.top.screen import Pane, Top
+from paceline.top.screen import Top
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
 
 Drive = Callable[[Pilot[None]], Awaitable[None]]
@@ -55,7 +56,7 @@ def drive(bus: Bus, body: Drive, size: tuple[int, int] = (80, 24)) -> Top:
 def shown(app: Top, name: str) -> list[list[str]]:
     """The cells of a pane."""
     pane = app.query_one(f"#{name}", Pane)
-    return [[str(cell) for cell in pane.get_row_at(at)][::2] for at in range(pane.row_count)]
+    return [[str(cell).strip() for cell in pane.get_row_at(at)] for at in range(pane.row_count)]
 
 
 def said(app: Top, name: str) -> str:
