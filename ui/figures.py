@@ -9,12 +9,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from paceline.events import Finding
+from paceline.words import LONGEST_NAME, cause
 
 from .figure_frame import framed, pickable
 from .ratios import slowest_first, thin
 from .step_ring import Floats, Ints
 from .theme import PHASE_COLOURS, Palette, phase_colours
-from .wording import LONGEST_NAME, TIMES, cause, safe
+from .wording import TIMES, safe
 
 #: Rows a heatmap shows, and bars; of more ranks the slowest.
 ROWS, BARS = 192, 20

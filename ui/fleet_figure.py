@@ -6,9 +6,9 @@ Rule of this file: pure. Browsers pick points alone, so an invisible one with it
 import numpy as np
 import plotly.graph_objects as go
 
+from paceline import words
 from paceline.gpu.throttle import in_words
 
-from . import wording
 from .figure_frame import framed
 from .fleet_tiles import Metric, Tiles
 from .machines import FleetView
@@ -133,7 +133,7 @@ def _hover(fleet: FleetView, tiles: Tiles, metric: Metric, now_s: float) -> list
         text = (
             f"{whose}<b>{safe(fleet.nodes[node])}</b> GPU {fleet.gpu_index[gpu]}: <b>{told(float(value), metric)}</b>"
         )
-        text += f"<br>as of {wording.age(now_s, float(fleet.node_s[node]))}"
+        text += f"<br>as of {words.age(now_s, float(fleet.node_s[node]))}"
         reasons = fleet.gpu["throttle_reasons"][gpu]
         text += f"<br>{in_words(int(reasons))}" if slowed and np.isfinite(reasons) else ""
         words.append(text)
@@ -142,4 +142,4 @@ def _hover(fleet: FleetView, tiles: Tiles, metric: Metric, now_s: float) -> list
 
 def told(value: float, metric: Metric) -> str:
     """A value in the metric's unit."""
-    return wording.NONE if value != value else f"{value:,.0f} {metric.unit}"
+    return words.NONE if value != value else f"{value:,.0f} {metric.unit}"

@@ -9,10 +9,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from paceline.words import LONGEST_NAME, NONE, digits
+
 from .forecast_book import SCOPES, SeriesForecast
 from .moments import length
 from .snapshot import name_of
-from .wording import LONGEST_NAME, NONE, digits, ratio
+from .wording import ratio
 
 Tone = Literal["good", "wait", "lost", "ended"]
 #: What the forecaster's fields measure; others are named as they are.

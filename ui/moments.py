@@ -7,7 +7,7 @@ has, are told as they are.
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
-from .wording import seconds
+from paceline.words import seconds
 
 DAY_S = 86_400.0
 #: No calendar goes further.

@@ -6,8 +6,9 @@ Rule of this file: pure; the first rule that applies is the one shown.
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from paceline.words import age
+
 from .snapshot import JobLine, JobView, Snapshot
-from .wording import age
 
 #: Seconds without a message before a running job is called silent; before missing windows are worth a word.
 SILENT_S, WINDOWLESS_S = 20.0, 25.0

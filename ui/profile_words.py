@@ -7,10 +7,11 @@ import math
 from collections.abc import Mapping
 
 from paceline.events import JobProfile
+from paceline.words import LONGEST_NAME
 
 from .moments import ahead, length
 from .snapshot import name_of
-from .wording import LONGEST_NAME, ratio
+from .wording import ratio
 
 
 def kind_words(profile: JobProfile) -> str:

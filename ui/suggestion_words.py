@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Literal
 
 from paceline.events import AuditEntry, Effect, Gain, Suggestion
+from paceline.words import LONGEST_NAME, digits, quantity
 
 from .suggestion_book import CLOSED, OPEN, STATES, SentCommand
-from .wording import LONGEST_NAME, digits, quantity, ratio
+from .wording import ratio
 
 Tone = Literal["good", "wait", "lost", "ended"]
 TONES: dict[str, Tone] = {"verified": "good", "accepted": "good", "applied": "good", "did_not_help": "lost"}

@@ -5,8 +5,9 @@ Rule of this file: pure; one line a trouble, the gravest first. What is well is 
 
 from dataclasses import dataclass
 
+from paceline.words import age
+
 from .snapshot import SenderLine, Snapshot
-from .wording import age
 
 #: Behind this many messages a page shows the past; a dead letter this young is news.
 LAG, RECENT_S = 1_000, 3600.0

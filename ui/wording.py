@@ -7,20 +7,7 @@ import html
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from paceline.words import KINDS as KINDS
-from paceline.words import LONGEST_NAME as LONGEST_NAME
-from paceline.words import NONE as NONE
-from paceline.words import age as age
-from paceline.words import cause as cause
-from paceline.words import cost as cost
-from paceline.words import digits as digits
-from paceline.words import evidence_name as evidence_name
-from paceline.words import quantity as quantity
-from paceline.words import ranks as ranks
-from paceline.words import seconds as seconds
-from paceline.words import seconds_parts as seconds_parts
-from paceline.words import subject as subject
-from paceline.words import verdict as verdict
+from paceline.words import NONE
 
 #: The sign of multiplication.
 TIMES = "\u00d7"

@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 import streamlit as st
 
+from paceline import words
 from paceline.events import JobWindow
+from paceline.words import NONE
 
 from .. import wording
 from ..bus_table import BusLine, bus_lines, chosen_windows, lateness
@@ -15,7 +17,7 @@ from ..machines import FleetView
 from ..notices import STREAMS
 from ..snapshot import JobView, Snapshot
 from ..stretches import in_stretch, newest
-from ..wording import NONE, safe
+from ..wording import safe
 from . import charts, frame
 from .frame import Shown, Source
 
@@ -111,11 +113,11 @@ def _row(line: BusLine, rated: float | None) -> list[wording.Cell]:
         (_size(line.least_bytes), "n"),
         (f"{line.calls:,}", "n"),
         (f"{line.bytes / 2**30:,.2f} GiB", "n"),
-        (wording.seconds(line.duration_s / line.calls if line.calls else None), "n"),
-        (wording.quantity(line.bytes_per_s, "bytes/s") if line.bytes_per_s else NONE, "n"),
-        (wording.quantity(bus, "bytes/s") if bus else NONE, "n"),
+        (words.seconds(line.duration_s / line.calls if line.calls else None), "n"),
+        (words.quantity(line.bytes_per_s, "bytes/s") if line.bytes_per_s else NONE, "n"),
+        (words.quantity(bus, "bytes/s") if bus else NONE, "n"),
         (wording.ratio(bus / rated) if bus and rated else "-", "n own" if _below(line, rated) else "n"),
-        (wording.seconds(line.wait_s), "n"),
+        (words.seconds(line.wait_s), "n"),
     ]
 
 

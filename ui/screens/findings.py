@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from paceline import words
 from paceline.events import CAUSE_ADVICE, Finding
 
 from .. import wording
@@ -36,7 +37,7 @@ def draw_others(episodes: list[Episode], job: str | None) -> None:
         st.html(
             f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
             f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
-            f"<b>{safe(wording.verdict(finding))}</b><p>{safe(finding.summary)}</p></div>"
+            f"<b>{safe(words.verdict(finding))}</b><p>{safe(finding.summary)}</p></div>"
         )
     if len(open_now) > CARDS:
         st.caption(f"and {len(open_now) - CARDS} more")
@@ -64,14 +65,14 @@ def _head(finding: Finding) -> str:
     facts = [
         f"steps {finding.first_step:,} to {finding.last_step:,}" if of_steps else "",
         f"confidence {wording.ratio(finding.confidence)}",
-        wording.cost(finding),
+        words.cost(finding),
         f"{wording.ratio(finding.cost.throughput_lost_ratio)} of throughput" if of_steps else "",
     ]
     return (
         f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
         f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
         f'<span class="muted">{safe(where)}</span>'
-        f'<div class="pl-head">{safe(wording.verdict(finding))}</div>'
+        f'<div class="pl-head">{safe(words.verdict(finding))}</div>'
         f'<p>{safe(finding.summary)}</p><p class="muted">{safe(" · ".join(filter(None, facts)))}</p>'
         f"{_next(finding)}{_cleared(finding)}</div>"
     )
@@ -96,9 +97,9 @@ def _evidence(finding: Finding) -> str:
     head = [("Evidence", ""), ("own", "n"), ("peers", "n")]
     rows = [
         [
-            (wording.evidence_name(item), ""),
-            (wording.quantity(item.value, item.unit), "n own" if wording.apart(item.value, item.peers) else "n"),
-            (wording.quantity(item.peers, item.unit), "n"),
+            (words.evidence_name(item), ""),
+            (words.quantity(item.value, item.unit), "n own" if wording.apart(item.value, item.peers) else "n"),
+            (words.quantity(item.peers, item.unit), "n"),
         ]
         for item in finding.evidence
     ]
@@ -107,7 +108,7 @@ def _evidence(finding: Finding) -> str:
 
 def _rest(finding: Finding) -> str:
     covered = finding.coverage
-    lines = [f"{wording.evidence_name(item)}: {item.rule}" for item in finding.evidence if item.rule]
+    lines = [f"{words.evidence_name(item)}: {item.rule}" for item in finding.evidence if item.rule]
     lines += [f"Cleared: {words}" for words in finding.exonerated]
     lines.append(f"Coverage: {covered.ranks_heard} of {covered.ranks_expected} ranks heard")
     lines[-1] += f", {covered.events_missing} events missing"
@@ -123,9 +124,9 @@ def _history(episode: tuple[Finding, ...]) -> str:
             (finding.revision, "n"),
             (finding.state, ""),
             (f"{finding.last_step:,}" if finding.last_step >= 0 else "-", "n"),
-            (wording.cause(finding), ""),
+            (words.cause(finding), ""),
             (wording.ratio(finding.confidence), "n"),
-            (wording.seconds(finding.cost.lost_s), "n"),
+            (words.seconds(finding.cost.lost_s), "n"),
         ]
         for finding in reversed(episode[-12:])
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from paceline import words
 from paceline.gpu.throttle import in_words
 
 from .. import wording
@@ -97,12 +98,12 @@ def _caption(snapshot: Snapshot, nodes: Ints, made: Tiles) -> str:
     rows = np.isin(fleet.gpu_node, nodes)
     late = stale(fleet, snapshot.now_s)[nodes]
     per = {"gpu": "a tile a GPU", "node": "a tile a node, its worst GPU"}
-    words = [
+    state = [
         f"{int(rows.sum()):,} GPUs on {nodes.size:,} nodes",
         per.get(made.per, f"a tile for {made.gathered} nodes, their worst GPU"),
         f"{int(throttled(fleet)[rows].sum()):,} throttled",
         f"{int(late.sum()):,} nodes not heard for 30 s",
-        f"the newest {wording.age(snapshot.now_s, float(fleet.node_s[nodes].max()))}",
+        f"the newest {words.age(snapshot.now_s, float(fleet.node_s[nodes].max()))}",
     ]
     ahead = int((fleet.node_s[nodes] > snapshot.now_s + AHEAD_S).sum())
     words += [f"{ahead:,} nodes' clocks are ahead of this page's"] if ahead else []
@@ -137,7 +138,7 @@ def _worst_row(snapshot: Snapshot, row: int, metric: Metric, jobs: dict[str, Job
         (told(float(shown(fleet, metric)[row]), metric), "n"),
         (_marks(snapshot, row), ""),
         (Anchor(line.name, link.to("job", job=line.name)) if line else "-", ""),
-        (wording.age(snapshot.now_s, float(fleet.node_s[at])), "n"),
+        (words.age(snapshot.now_s, float(fleet.node_s[at])), "n"),
     ]
 
 
@@ -168,15 +169,15 @@ def _on(line: JobLine, find: str) -> bool:
 
 
 def _job(line: JobLine, now_s: float, link: Link) -> list[Cell]:
-    lost = "nothing" if line.lost_s == 0 else wording.seconds(line.lost_s)
-    lost += f", {wording.digits(line.lost_gpu_hours)} GPU-hours" if line.lost_gpu_hours else ""
+    lost = "nothing" if line.lost_s == 0 else words.seconds(line.lost_s)
+    lost += f", {words.digits(line.lost_gpu_hours)} GPU-hours" if line.lost_gpu_hours else ""
     return [
         (Anchor(line.name, link.to("job", job=line.name)), ""),
         (standing(line, now_s)[0], ""),
         (f"{line.ranks:,}", "n"),
         (f"{line.open}, {line.confirmed} confirmed" if line.open else "none", "n own" if line.confirmed else "n"),
         (lost, "n"),
-        (wording.age(now_s, line.last_s), "n"),
+        (words.age(now_s, line.last_s), "n"),
     ]
 
 
@@ -196,17 +197,17 @@ def _known_node(snapshot: Snapshot, at: int, link: Link) -> None:
     fleet = snapshot.fleet
     name, rows = fleet.nodes[at], np.flatnonzero(fleet.gpu_node == at)
     jobs = [line for line in snapshot.jobs if name in line.nodes]
-    words = [
+    state = [
         f"CPU {wording.ratio(float(fleet.host['cpu_ratio'][at]))}",
         f"memory {wording.ratio(float(fleet.host['memory_ratio'][at]))}",
         f"waiting for CPU {wording.ratio(float(fleet.host['pressure_cpu_ratio'][at]))}, "
         f"for memory {wording.ratio(float(fleet.host['pressure_memory_ratio'][at]))}, "
         f"for disk {wording.ratio(float(fleet.host['pressure_io_ratio'][at]))}",
-        f"as of {wording.age(snapshot.now_s, float(fleet.node_s[at]))}",
+        f"as of {words.age(snapshot.now_s, float(fleet.node_s[at]))}",
     ]
     of_jobs = ", ".join(wording.cell(Anchor(line.name, link.to("job", job=line.name))) for line in jobs[:8])
     st.html(
-        f'<div class="pl"><h2 style="margin-top:0">{safe(name)}</h2><p class="muted">{safe(" · ".join(words))}</p>'
+        f'<div class="pl"><h2 style="margin-top:0">{safe(name)}</h2><p class="muted">{safe(" · ".join(state))}</p>'
         f"<p>{f'Jobs: {of_jobs}' if of_jobs else 'No job of Paceline runs here.'}</p></div>"
     )
     head = [("GPU", "n"), *((metric.words, "n") for metric in METRICS), ("", ""), ("UUID", "")]

@@ -7,13 +7,15 @@ from datetime import tzinfo
 
 import streamlit as st
 
+from paceline.words import LONGEST_NAME, age
+
 from ..forecast_book import SeriesForecast
 from ..forecast_figure import busy_chart, fan_chart
 from ..forecast_view import amount, badge, job_of, label, listed, staleness
 from ..moments import clock, length, zone_of
 from ..notices import DOCTOR, Notice
 from ..snapshot import Snapshot
-from ..wording import LONGEST_NAME, age, safe
+from ..wording import safe
 from . import charts, frame, job_outlook, summary
 from .frame import Shown, Source
 

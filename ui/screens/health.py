@@ -6,11 +6,14 @@ import re
 import numpy as np
 import streamlit as st
 
+from paceline import words
+from paceline.words import NONE
+
 from .. import wording
 from ..machines import FleetView
 from ..snapshot import SenderLine, Snapshot, TopicLine
 from ..troubles import troubles
-from ..wording import NONE, safe
+from ..wording import safe
 from . import findings
 
 NODES_SHOWN, LETTERS_SHOWN, SENDERS_IN_FULL = 12, 8, 200
@@ -63,7 +66,7 @@ def _pipeline(snapshot: Snapshot, full: bool) -> None:
         with st.expander("Dead letters", key="letters", expanded=full):
             rows = [
                 [
-                    (wording.age(snapshot.now_s, letter.time_s), ""),
+                    (words.age(snapshot.now_s, letter.time_s), ""),
                     (f"{letter.topic} {letter.partition}/{letter.offset}", ""),
                     (letter.reason, ""),
                 ]
@@ -110,7 +113,7 @@ def _sender(sender: SenderLine, now_s: float) -> list[tuple[object, str]]:
         (f"{account.waiting:,}", "n"),
         (f"{account.spooled:,} ({account.spooled_bytes / 2**20:.1f} MiB)" if account.spooled else "0", "n"),
         (f"{sum(account.shed.values()):,}", "n"),
-        (wording.age(now_s, sender.as_of_s), "n"),
+        (words.age(now_s, sender.as_of_s), "n"),
     ]
 
 
@@ -124,7 +127,7 @@ def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
         words.append(f"{line.unusable:,} unusable, last: {line.reason}")
     return [
         (": ".join(filter(None, words)), ""),
-        (wording.age(now_s, line.last_s), "n"),
+        (words.age(now_s, line.last_s), "n"),
         ("-" if line.lag is None else f"{line.lag:,}", "n"),
         (f"{line.missing:,}", "n"),
         (f"{line.messages:,}", "n"),
@@ -149,7 +152,7 @@ def _machines(snapshot: Snapshot) -> None:
 
 def _node(fleet: FleetView, at: int, now_s: float) -> list[tuple[object, str]]:
     cells = [*_host(fleet, at), *_devices(fleet, at)]
-    return [(fleet.nodes[at], ""), *((text, "n") for text in cells), (wording.age(now_s, float(fleet.node_s[at])), "n")]
+    return [(fleet.nodes[at], ""), *((text, "n") for text in cells), (words.age(now_s, float(fleet.node_s[at])), "n")]
 
 
 def _host(fleet: FleetView, at: int) -> list[str]:

@@ -4,12 +4,14 @@ from datetime import tzinfo
 
 import streamlit as st
 
+from paceline.words import verdict
+
 from .. import profile_words
 from ..forecast_book import SeriesForecast
 from ..forecast_view import amount, best_stretch, filling, label
 from ..moments import ahead, clock, length
 from ..snapshot import Snapshot, name_of
-from ..wording import ratio, safe, table, verdict
+from ..wording import ratio, safe, table
 from . import summary
 from .frame import Shown
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from paceline import words
 from paceline.gpu.throttle import SLOWING, in_words
 
 from .. import wording
@@ -98,9 +99,9 @@ def _tiles(view: RankView) -> None:
     stage = f"stage {view.stage}" if view.stage is not None else "no stages known"
     tiles = [
         summary.tile(f"Rank {view.rank}", (view.node or "place not known", ""), view.device),
-        summary.tile("Own time a step", wording.seconds_parts(own_s), factor, slow),
-        summary.tile("Cohort's median", wording.seconds_parts(median_s), f"{view.cohort.size:,} ranks, {stage}"),
-        summary.tile("Most more time in", (largest or wording.NONE, ""), _more(apart.get(largest, np.nan))),
+        summary.tile("Own time a step", words.seconds_parts(own_s), factor, slow),
+        summary.tile("Cohort's median", words.seconds_parts(median_s), f"{view.cohort.size:,} ranks, {stage}"),
+        summary.tile("Most more time in", (largest or words.NONE, ""), _more(apart.get(largest, np.nan))),
     ]
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
 
@@ -115,7 +116,7 @@ def _mean(values: Any) -> float:
 
 
 def _more(seconds: float) -> str:
-    return f"{wording.seconds(seconds)} a step more than the median" if seconds > 0 else "nothing stands out"
+    return f"{words.seconds(seconds)} a step more than the median" if seconds > 0 else "nothing stands out"
 
 
 def _phases(shown: Shown, view: RankView) -> None:

@@ -6,12 +6,13 @@ Rule of this file: every text is of other processes; it is shown as text, and la
 import streamlit as st
 
 from paceline.events import Evidence, Suggestion
+from paceline.words import age, evidence_name, quantity
 
 from .. import suggestion_words as words
 from ..suggestion_book import CLOSED
 from ..suggestion_commands import LONGEST_REASON, SuggestionCommands
 from ..theme import CAUTION, FAINT, FAST, GOOD, SLOW
-from ..wording import age, apart, evidence_name, quantity, safe
+from ..wording import apart, safe
 from . import summary
 from .frame import Shown
 

@@ -7,12 +7,14 @@ from functools import partial
 
 import streamlit as st
 
+from paceline.words import age
+
 from ..notices import DOCTOR, STREAMS, Notice
 from ..snapshot import Snapshot
 from ..suggestion_book import STATES
 from ..suggestion_commands import SuggestionCommands
 from ..suggestion_words import SHOWN, counted, ranked, state_words
-from ..wording import age, safe
+from ..wording import safe
 from . import frame, suggestion_card, suggestion_token, summary
 from .frame import Shown, Source
 

@@ -2,6 +2,8 @@
 
 import streamlit as st
 
+from paceline import words
+
 from .. import wording
 from ..headline import Headline
 from ..notices import Notice, standing
@@ -26,7 +28,7 @@ def draw_title(snapshot: Snapshot, title: str | None = None) -> None:
         words, tone = f"{words} when last seen", "lost"
     heard = sum(1 for row in job.step_s if (row == row).any())
     parts = [f"{heard} of {job.world_size} ranks heard", job.backend, f"attempt {job.attempt}" if job.attempt else ""]
-    parts += [f"step {job.steps[-1]:,}" if job.steps.size else "", f"as of {wording.age(now_s, job.last_s)}"]
+    parts += [f"step {job.steps[-1]:,}" if job.steps.size else "", f"as of {words.age(now_s, job.last_s)}"]
     st.html(
         f'<div class="pl"><h1>{safe(job.name)}</h1><p class="muted">'
         f'<span class="pl-dot" style="background:{TONES[tone]}"></span>'
@@ -54,19 +56,19 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     factor = f"{numbers.factor:.2f}{wording.TIMES} the median rank" if numbers.factor is not None else ""
     worst = f"Worst rank: {numbers.worst_rank}" if numbers.worst_rank is not None else "Worst rank"
     where = job.places.get(numbers.worst_rank, "") if numbers.worst_rank is not None else ""
-    p95 = f"95 % within {wording.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
+    p95 = f"95 % within {words.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
     open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
     confirmed = sum(1 for finding in open_now if finding.state == "confirmed")
     lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
     tiles = [
-        tile("Step time, all ranks", wording.seconds_parts(numbers.step_s), p95),
-        tile("Median rank's own time", wording.seconds_parts(numbers.own_s), "at work, waiting left out"),
-        tile(worst, wording.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
+        tile("Step time, all ranks", words.seconds_parts(numbers.step_s), p95),
+        tile("Median rank's own time", words.seconds_parts(numbers.own_s), "at work, waiting left out"),
+        tile(worst, words.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
         tile("Waiting for other ranks", parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
         tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),
-        tile("Time lost", wording.seconds_parts(lost_s), "so far, all findings together"),
+        tile("Time lost", words.seconds_parts(lost_s), "so far, all findings together"),
     ]
-    foot = f"{numbers.source}, as of {wording.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
+    foot = f"{numbers.source}, as of {words.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(foot)}</p></div>')
 
 
@@ -79,7 +81,7 @@ def parts(text: str) -> tuple[str, str]:
 def tile(label: str, value: tuple[str, str], note: str, kind: str = "") -> str:
     """A number set large with its unit, its label above and a note below; ``kind`` is its class."""
     number, unit = value
-    size = ' style="font-size:1.05rem;line-height:1.9"' if number == wording.NONE else ""
+    size = ' style="font-size:1.05rem;line-height:1.9"' if number == words.NONE else ""
     return (
         f'<div class="pl-tile {kind}"><div class="label">{safe(label)}</div>'
         f'<div class="value"{size}>{safe(number)}<small>{safe(unit)}</small></div>'
