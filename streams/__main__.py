@@ -80,7 +80,7 @@ def _work(
     wait_s: float,
     most_ranks: int,
     obeys: bool,
-    advice_config: AdviceConfig,
+    advice_config: AdviceConfig | None = None,
 ) -> int:
     further_hosts = ALLOWED_HOSTS.read(os.environ)
     collect_seldom()
@@ -91,7 +91,7 @@ def _work(
     from .faust_app import CHANGELOG, NEEDED, SOURCES
     from .worker import Worker, WorkerError
 
-    advice, restarts = AdviceSettings(reader.node, obeys, advice_config), 0
+    advice, restarts = AdviceSettings(reader.node, obeys, advice_config or AdviceConfig()), 0
     with contextlib.ExitStack() as stack:
         commands: CommandDoor | None = None
         while True:
