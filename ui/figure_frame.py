@@ -5,7 +5,7 @@ Rule of this file: pure.
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,15 @@ def as_csv(figure: go.Figure) -> bytes:
             writer.writerows(_cells(trace))
         elif trace.name:
             writer.writerows([_plain(trace.name), _plain(x), _plain(y)] for x, y in zip(trace.x, trace.y, strict=True))
+    return out.getvalue().encode()
+
+
+def written(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """A table as CSV, its text as harmless as ``as_csv`` makes it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_plain(word) for word in head])
+    writer.writerows([_plain(value) for value in row] for row in rows)
     return out.getvalue().encode()
 
 

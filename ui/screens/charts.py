@@ -26,10 +26,11 @@ def draw(
     zoom: Moment | None = None,
     pick: Callable[[Any], None] | None = None,
     caption: str = "",
+    numbers: Callable[[], bytes] | None = None,
 ) -> None:
     """Draw ``figure``; a box drawn in it is the time that all pages show, where ``zoom`` says what its x axis is.
 
-    ``pick`` is told of a point that is clicked.
+    ``pick`` is told of a point that is clicked; ``numbers`` makes the CSV where the axes are no quantities.
     """
     config = {
         "displaylogo": False,
@@ -51,7 +52,7 @@ def draw(
     words, button = st.columns([6, 1], vertical_alignment="top")
     words.caption(caption)
     with button:
-        csv_button(partial(as_csv, figure), name)
+        csv_button(numbers or partial(as_csv, figure), name)
 
 
 def csv_button(made: Callable[[], bytes], name: str) -> None:

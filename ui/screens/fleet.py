@@ -4,6 +4,7 @@ Rule of this file: it composes; what is shown, gathered and in which order is de
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from paceline import words
 from paceline.gpu.throttle import in_words
 
 from .. import wording
+from ..figure_frame import written
 from ..fleet_figure import fleet_figure, told
 from ..fleet_tiles import AHEAD_S, BY_NAME, METRICS, Metric, Tiles, searched, shown, stale, throttled, tiles, worst_gpus
 from ..link import Link
+from ..machines import FleetView
 from ..notices import COLLECT, Notice, standing
 from ..snapshot import JobLine, Snapshot
 from ..step_ring import Ints
@@ -84,7 +87,22 @@ def _tiles(shown_now: Shown, nodes: Ints, metric: Metric) -> None:
         return
     figure = fleet_figure(fleet, made, metric, snapshot.now_s, shown_now.palette)
     name = "-".join(("fleet", metric.name, str(len(made.names))))
-    charts.draw(figure, name, link, pick=_pick, caption=_caption(snapshot, nodes, made))
+    charts.draw(
+        figure,
+        name,
+        link,
+        pick=_pick,
+        caption=_caption(snapshot, nodes, made),
+        numbers=partial(_csv, fleet, nodes, metric),
+    )
+
+
+def _csv(fleet: FleetView, nodes: Ints, metric: Metric) -> bytes:
+    """Every GPU of ``nodes``, gathered or not, with its value."""
+    rows, values = np.flatnonzero(np.isin(fleet.gpu_node, nodes)), shown(fleet, metric)
+    named = [(fleet.nodes[fleet.gpu_node[row]], int(fleet.gpu_index[row]), fleet.uuids[row]) for row in rows]
+    table = ([*one, f"{values[row]:.6g}"] for one, row in zip(named, rows, strict=True))
+    return written(["node", "GPU", "UUID", f"{metric.words}, {metric.unit}"], table)
 
 
 def _pick(point: dict[str, Any]) -> None:
