@@ -4,6 +4,7 @@ Rule of this file: everything is looked for among what is ``current``, by its ex
 once.
 """
 
+import contextlib
 import re
 import signal
 import socket

@@ -124,8 +124,8 @@ def _caption(snapshot: Snapshot, nodes: Ints, made: Tiles) -> str:
         f"the newest {words.age(snapshot.now_s, float(fleet.node_s[nodes].max()))}",
     ]
     ahead = int((fleet.node_s[nodes] > snapshot.now_s + AHEAD_S).sum())
-    words += [f"{ahead:,} nodes' clocks are ahead of this page's"] if ahead else []
-    return " · ".join(words) + ". Click a tile for what is behind it."
+    state += [f"{ahead:,} nodes' clocks are ahead of this page's"] if ahead else []
+    return " · ".join(state) + ". Click a tile for what is behind it."
 
 
 def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
@@ -142,8 +142,8 @@ def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
 
 
 def _source(metric: Metric) -> str:
-    words = "<code>paceline collect</code> on its nodes does"
-    return f"{words}, with a dcgm-exporter beside it." if "active" in metric.name else f"{words}."
+    mend = "<code>paceline collect</code> on its nodes does"
+    return f"{mend}, with a dcgm-exporter beside it." if "active" in metric.name else f"{mend}."
 
 
 def _worst_row(snapshot: Snapshot, row: int, metric: Metric, jobs: dict[str, JobLine], link: Link) -> list[Cell]:
@@ -204,8 +204,8 @@ def _node(snapshot: Snapshot, link: Link) -> None:
     fleet, name = snapshot.fleet, link.node or ""
     with st.container(border=True, key="node"):
         if name not in fleet.nodes:
-            words = "is known: <code>paceline collect</code> there makes it so"
-            st.html(f'<div class="pl"><b>No node {safe(repr(name))} {words}.</b></div>')
+            mend = "is known: <code>paceline collect</code> there makes it so"
+            st.html(f'<div class="pl"><b>No node {safe(repr(name))} {mend}.</b></div>')
         else:
             _known_node(snapshot, fleet.nodes.index(name), link)
         st.button("Close", key="close-node", on_click=lambda: links.change(node=None))
