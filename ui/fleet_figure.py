@@ -123,7 +123,7 @@ def _words(
 
 
 def _hover(fleet: FleetView, tiles: Tiles, metric: Metric, now_s: float) -> list[str]:
-    words = []
+    texts = []
     there = tiles.gpu >= 0
     for block, gpu, value, slowed in zip(
         np.nonzero(there)[0], tiles.gpu[there], tiles.values[there], tiles.throttled[there], strict=True
@@ -136,8 +136,8 @@ def _hover(fleet: FleetView, tiles: Tiles, metric: Metric, now_s: float) -> list
         text += f"<br>as of {words.age(now_s, float(fleet.node_s[node]))}"
         reasons = fleet.gpu["throttle_reasons"][gpu]
         text += f"<br>{in_words(int(reasons))}" if slowed and np.isfinite(reasons) else ""
-        words.append(text)
-    return words
+        texts.append(text)
+    return texts
 
 
 def told(value: float, metric: Metric) -> str:

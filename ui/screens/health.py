@@ -50,14 +50,14 @@ def _pipeline(snapshot: Snapshot, full: bool) -> None:
     connection = snapshot.connection
     state = "its messages cannot be read" if connection.state == "failed" else connection.state
     letters = len(snapshot.dead_letters)
-    words = [
+    parts = [
         f"broker {connection.brokers}: {state}",
         f"{snapshot.missing} messages missing",
         f"{letters} dead letters" if letters < 50 else "50 dead letters or more",
     ]
     st.html(
         '<div class="pl"><h2 style="margin-top:0">Pipeline health</h2>'
-        f'<p class="muted">{safe(" · ".join(words))}</p></div>'
+        f'<p class="muted">{safe(" · ".join(parts))}</p></div>'
     )
     _itself(snapshot, full)
     head = [("topic", ""), ("last message", "n"), ("lag", "n"), ("missing", "n"), ("read", "n")]
@@ -81,8 +81,8 @@ def _itself(snapshot: Snapshot, full: bool) -> None:
         found = troubles(snapshot)
         items = [f'<li><b>{safe(one.text)}</b><br><span class="muted">{_code(one.mend)}</span></li>' for one in found]
         well = '<p class="muted">Nothing is missing, held back or refused.</p>'
-        words = f"<ul>{''.join(items)}</ul>" if items else well
-        st.html(f'<div class="pl" aria-label="Paceline itself">{words}</div>')
+        listed = f"<ul>{''.join(items)}</ul>" if items else well
+        st.html(f'<div class="pl" aria-label="Paceline itself">{listed}</div>')
     if snapshot.senders:
         with st.expander("Senders", key="senders", expanded=full):
             head = [("sender", ""), ("sent", "n"), ("waiting", "n"), ("spooled", "n"), ("shed", "n"), ("as of", "n")]
@@ -118,15 +118,15 @@ def _sender(sender: SenderLine, now_s: float) -> list[tuple[object, str]]:
 
 
 def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
-    words = [line.topic]
+    said = [line.topic]
     if line.last_s is None:
-        words.append(WHAT.get(line.topic, ""))
+        said.append(WHAT.get(line.topic, ""))
     if line.skipped:
-        words.append(f"{line.skipped:,} skipped to keep up")
+        said.append(f"{line.skipped:,} skipped to keep up")
     if line.unusable:
-        words.append(f"{line.unusable:,} unusable, last: {line.reason}")
+        said.append(f"{line.unusable:,} unusable, last: {line.reason}")
     return [
-        (": ".join(filter(None, words)), ""),
+        (": ".join(filter(None, said)), ""),
         (words.age(now_s, line.last_s), "n"),
         ("-" if line.lag is None else f"{line.lag:,}", "n"),
         (f"{line.missing:,}", "n"),
@@ -167,6 +167,6 @@ def _devices(fleet: FleetView, at: int) -> list[str]:
     if not rows.any():
         return ["no GPU", "-"]
     busy, heat = (values[np.isfinite(values)] for values in (fleet.gpu[name][rows] for name in SHOWN))
-    words = NONE if busy.size == 0 else wording.ratio(float(np.median(busy)))
-    words += f", least {wording.ratio(float(busy.min()))}" if busy.size > 1 else ""
-    return [words, f"{heat.max():.0f} °C" if heat.size else NONE]
+    shares = NONE if busy.size == 0 else wording.ratio(float(np.median(busy)))
+    shares += f", least {wording.ratio(float(busy.min()))}" if busy.size > 1 else ""
+    return [shares, f"{heat.max():.0f} °C" if heat.size else NONE]

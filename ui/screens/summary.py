@@ -23,16 +23,16 @@ def draw_title(snapshot: Snapshot, title: str | None = None) -> None:
     if job is None:
         st.html('<div class="pl"><h1>Paceline</h1><p class="muted">Which rank is slow, since when and why</p></div>')
         return
-    words, tone = standing(job, now_s)
+    state, tone = standing(job, now_s)
     if snapshot.connection.state in ("lost", "failed"):
-        words, tone = f"{words} when last seen", "lost"
+        state, tone = f"{state} when last seen", "lost"
     heard = sum(1 for row in job.step_s if (row == row).any())
     parts = [f"{heard} of {job.world_size} ranks heard", job.backend, f"attempt {job.attempt}" if job.attempt else ""]
     parts += [f"step {job.steps[-1]:,}" if job.steps.size else "", f"as of {words.age(now_s, job.last_s)}"]
     st.html(
         f'<div class="pl"><h1>{safe(job.name)}</h1><p class="muted">'
         f'<span class="pl-dot" style="background:{TONES[tone]}"></span>'
-        f"{safe(' · '.join([words, *filter(None, parts)]))}</p></div>"
+        f"{safe(' · '.join([state, *filter(None, parts)]))}</p></div>"
     )
 
 
