@@ -369,7 +369,7 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(slow, collective_batches
 
 def test_that_a_job_reads_through_a_loader_is_kept_once():
     """Of a fact with two homes, a state could say both."""
-    assert str(unpack(10, JobDiagnosis().snapshot())).count("has_loader") == 1
+    assert str(unpack(11, JobDiagnosis().snapshot())).count("has_loader") == 1
 
 
 def test_every_part_of_the_state_is_read_back(job, collective_batches, make_facts):
@@ -377,12 +377,12 @@ def test_every_part_of_the_state_is_read_back(job, collective_batches, make_fact
     events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())
     events = placed(events, pp=[0, 0, 1, 1], dp=[0, 1, 0, 1], tp=[0, 0, 0, 0])
     events = [replace(event, conditions=heated(event)) for event in events]
-    diagnosis, empty = JobDiagnosis(), unpack(10, JobDiagnosis().snapshot())
+    diagnosis, empty = JobDiagnosis(), unpack(11, JobDiagnosis().snapshot())
     calls = collective_batches(4, 150, {1: 0.04})
     judged([*events[:-1], *calls[:-1], *crowd(events[0], 26), *crowd(calls[0], 26), events[-1], calls[-1]], diagnosis)
     judged([replace(event, producer=f"told-{event.producer}") for event in make_facts(seconds=6, odd=5)], diagnosis)
     data = diagnosis.snapshot()
-    state = unpack(10, data)
+    state = unpack(11, data)
     blank = {name for line in ("phases", "collectives") for name in empty[line] if alike(state, empty, line, name)}
     assert blank <= {"links", "hang", "left_out"}
     assert JobDiagnosis.restore(data).snapshot() == data
@@ -393,12 +393,12 @@ def alike(state, empty, line, name):
     return pack(0, {"part": state[line][name]}) == pack(0, {"part": empty[line][name]})
 
 
-@pytest.mark.parametrize("layout", [0, 9, 11, None, "10"])
+@pytest.mark.parametrize("layout", [0, 10, 12, None, "11"])
 def test_the_state_of_another_version_is_refused(layout):
     """Older, newer, none, or a word: by its layout, before anything of it is read."""
-    state = unpack(10, JobDiagnosis().snapshot())
+    state = unpack(11, JobDiagnosis().snapshot())
     del state["layout"]
-    with pytest.raises(ValueError, match=f"layout {layout!r}, this version reads 10"):
+    with pytest.raises(ValueError, match=f"layout {layout!r}, this version reads 11"):
         JobDiagnosis.restore(pack(layout, state))
 
 
