@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from paceline import columns, events, topics, wire
+from paceline.gpu.throttle import SOFTWARE_THERMAL
 from ui.feed import Feed
 
 #: Seconds a step in each phase of a healthy rank, and the part of the step that everybody waits.
@@ -185,7 +186,7 @@ class MadeUp:
         told |= {"power_w": (90 + 520 * busy + 8 * noise[1]).tolist()}
         told |= {"temperature_celsius": (34 + 28 * busy + (22 if hot else 0) + noise[2]).tolist()}
         told |= {"sm_clock_mhz": (1980 - (560 if hot else 0) + 6 * noise[3]).tolist()}
-        told |= {"throttle_reasons": [0x20 if hot and gpu < 3 else 0 for gpu in range(8)]}
+        told |= {"throttle_reasons": [SOFTWARE_THERMAL.bit if hot and gpu < 3 else 0 for gpu in range(8)]}
         told |= {"fb_used_bytes": (busy * (70 << 30)).astype(int).tolist(), "fb_total_bytes": [80 << 30] * 8}
         told |= {"nvlink_rated_bytes_per_s": [4.5e11] * 8}
         head = {"cluster": "default", "node": _name(node), "t0_s": now_s, **self._number("device", _name(node))}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from paceline.bus_turns import TURNS
 from paceline.events import LinkSample
-from streams.jobs.bus_speeds import TURNS
 from streams.jobs.traffic import Traffic, TrafficConfig, said
 
 RANKS = 4
