@@ -46,7 +46,9 @@ def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
     steps = {attempt: {rank: int((rows[attempt].rank == rank).sum()) for rank in (0, 1)} for attempt in sorted(rows)}
     assert list(steps) == [0, 1]
     assert steps[1] == {0: 30, 1: 30}
-    assert all(14 <= count <= 16 for count in steps[0].values())
+    # The other one is killed by torchrun, with what it had not handed over yet.
+    assert 14 <= steps[0][1] <= 16
+    assert steps[0][0] <= 16
     analyze = subprocess.run([*PACELINE, "analyze", str(kept), "--json"], check=True, capture_output=True, timeout=60)
     findings = [json.loads(line) for line in analyze.stdout.splitlines()]
     assert not [finding for finding in findings if finding["ranks"]]
