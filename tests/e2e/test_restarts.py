@@ -23,7 +23,7 @@ TORCHRUN = [
     "--nproc-per-node",
     "2",
     "--max-restarts",
-    "1",
+    "3",
 ]
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -44,8 +44,10 @@ def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
             told.setdefault(event.attempt, []).append(event)
     rows = {attempt: step_rows(messages) for attempt, messages in told.items()}
     steps = {attempt: {rank: int((rows[attempt].rank == rank).sum()) for rank in (0, 1)} for attempt in sorted(rows)}
-    assert list(steps) == [0, 1]
-    assert steps[1] == {0: 30, 1: 30}
+    # Gloo may fail to connect at a restart, on a busy machine; then there is another one.
+    first, last = steps
+    assert (first, last >= 1) == (0, True)
+    assert steps[last] == {0: 30, 1: 30}
     # The other one is killed by torchrun, with what it had not handed over yet.
     assert 14 <= steps[0][1] <= 16
     assert steps[0][0] <= 16
