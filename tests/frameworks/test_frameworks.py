@@ -29,7 +29,14 @@ TORCHRUN = ["-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-no
 LAUNCHERS = {
     "torchrun": TORCHRUN,
     "torchrun -m": TORCHRUN,
-    "accelerate launch": ["-P", "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines=1", "--num_processes"],
+    "accelerate launch": [
+        "-P",
+        "-m",
+        "accelerate.commands.launch",
+        "--multi_gpu",
+        "--num_machines=1",
+        "--num_processes",
+    ],
     "deepspeed": ["-P", "-m", "deepspeed.launcher.runner", "--num_gpus"],
 }
 SLOW = 2
