@@ -2,10 +2,10 @@ import json
 from datetime import UTC
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from paceline import topics
 from tests.ui.forecasts import forecast, profile
+from tests.ui.opened_app import opened, text_of
 from ui.feed import Feed
 from ui.figure_frame import as_csv
 from ui.forecast_book import ForecastBook
@@ -30,14 +30,7 @@ def open_page(snapshot_of):
 
     def open_page(feed, query=None, **changed):
         given = {"now_s": NOW_S + 30.0, **changed}
-        app = AppTest.from_function(
-            script, args=(lambda job, rank=None: snapshot_of(feed, **given),), default_timeout=60
-        )
-        for name, value in (query or {}).items():
-            app.query_params[name] = value
-        app.run()
-        assert not app.exception
-        return app
+        return opened(script, (lambda job, rank=None: snapshot_of(feed, **given),), query)
 
     return open_page
 
@@ -53,10 +46,6 @@ def heard(tell):
         return feed
 
     return heard
-
-
-def text_of(app):
-    return " ".join(element.proto.body for element in app.get("html"))
 
 
 def drawn(app, place=0):

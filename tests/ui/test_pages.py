@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import numpy as np
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from paceline import events
+from tests.ui.opened_app import opened
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.screens.navigation import PAGES
@@ -43,12 +43,7 @@ def open_page(source_of):
     """A page over a feed, opened by a link."""
 
     def open_page(path, feed, query=None, **changed):
-        app = AppTest.from_function(script, args=(path, source_of(feed, **changed)), default_timeout=60)
-        for name, value in (query or {}).items():
-            app.query_params[name] = value
-        app.run()
-        assert not app.exception
-        return app
+        return opened(script, (path, source_of(feed, **changed)), query)
 
     return open_page
 

@@ -2,9 +2,9 @@ import json
 
 import msgspec
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from paceline import events
+from tests.ui.opened_app import opened, text_of
 from ui.feed import Feed
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -21,20 +21,9 @@ def open_page(snapshot_of):
     """The job's screen over a feed; everything it wrote as one text."""
 
     def open_page(feed, query=None, **changed):
-        app = AppTest.from_function(
-            script, args=(lambda job, rank=None: snapshot_of(feed, rank=rank, **changed),), default_timeout=60
-        )
-        for name, value in (query or {}).items():
-            app.query_params[name] = value
-        app.run()
-        assert not app.exception
-        return app
+        return opened(script, (lambda job, rank=None: snapshot_of(feed, rank=rank, **changed),), query)
 
     return open_page
-
-
-def text_of(app):
-    return " ".join(element.proto.body for element in app.get("html"))
 
 
 def test_the_headline_names_median_and_worst_rank(played, open_page):

@@ -4,6 +4,7 @@ from streamlit.testing.v1 import AppTest
 from paceline import events, topics
 from paceline.kafka.settings import BrokerSettings
 from tests.ui.forecasts import suggestion
+from tests.ui.opened_app import opened, text_of
 from tests.ui.test_suggestion_book import entry
 from ui.feed import Feed
 from ui.suggestion_commands import SuggestionCommands
@@ -40,12 +41,7 @@ def open_page(snapshot_of):
     def open_page(feed, commands=None, query=None, **changed):
         given = {"now_s": NOW_S, **changed}
         source = lambda job, rank=None: snapshot_of(feed, **given)  # noqa: E731
-        app = AppTest.from_function(script, args=(source, commands), default_timeout=60)
-        for name, value in (query or {}).items():
-            app.query_params[name] = value
-        app.run()
-        assert not app.exception
-        return app
+        return opened(script, (source, commands), query)
 
     return open_page
 
@@ -60,10 +56,6 @@ def heard(tell):
         return feed
 
     return heard
-
-
-def text_of(app):
-    return " ".join(element.proto.body for element in app.get("html"))
 
 
 def unlocked(app, name="ada", token=TOKEN):
