@@ -43,9 +43,9 @@ class SuggestionList:
         return ranked(kept, now_s)
 
     def find(self, start: str) -> list[Suggestion]:
-        """The suggestion with that id, else those whose id begins so."""
+        """The suggestion with that id, else those whose id begins so, by id: partitions are read in any order."""
         exact = self.held.get(start)
-        return [exact] if exact else [one for id_, one in self.held.items() if id_.startswith(start)]
+        return [exact] if exact else [self.held[id_] for id_ in sorted(self.held) if id_.startswith(start)]
 
 
 def concerns(suggestion: Suggestion, job: str | None, cluster: str | None) -> bool:

@@ -148,6 +148,8 @@ _LOOKS: dict[Commands, Callable[[Finding], list[str]]] = {
 
 def commands(kind: Commands, finding: Finding, facts: JobFacts, jobs: Jobs) -> list[str]:
     """The commands of a row, for the nodes and processes that ``finding`` names."""
+    if kind in ("gpu", "power") and _on_cpus(finding):
+        kind = "cpu"
     if kind in _LOOKS:
         return _LOOKS[kind](finding)
     nodes = finding.nodes[:_SHOWN]
@@ -164,6 +166,11 @@ def commands(kind: Commands, finding: Finding, facts: JobFacts, jobs: Jobs) -> l
         dumps = [line for node, pid in places for line in apply_commands.on_node(node, f"py-spy dump --pid {pid}")]
         return dumps + apply_commands.restart(finding.job, facts.labels)
     return []
+
+
+def _on_cpus(finding: Finding) -> bool:
+    """Whether the ranks that it accuses compute on no GPU, by their own word."""
+    return set(finding.devices) == {"cpu"}
 
 
 def _why(finding: Finding) -> str:

@@ -58,7 +58,7 @@ def test_the_order_is_that_of_what_it_brings() -> None:
 def test_a_beginning_finds_and_a_whole_id_wins() -> None:
     """As with commits of git."""
     held = SuggestionList()
-    for id_ in ("ab", "abc", "b"):
+    for id_ in ("b", "abc", "ab"):
         held.hear(wire.encode(made(id_)))
     assert [one.id for one in held.find("ab")] == ["ab"]
     assert [one.id for one in held.find("a")] == ["ab", "abc"]

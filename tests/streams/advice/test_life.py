@@ -192,6 +192,12 @@ def test_faults_on_one_node_are_one_cordon(heard, make_finding):
     assert one.apply[0].startswith("scontrol update nodename=gpu-0 state=drain reason=")
 
 
+@pytest.mark.parametrize(("device", "command"), [("cuda:3", "nvidia-smi"), ("cpu", "top")])
+def test_where_a_slow_rank_computes_is_what_is_looked_at(heard, make_finding, device, command):
+    (one,) = heard.tell(make_finding(cause="worker_compute", devices=[device]))
+    assert [line.split("'")[1].split()[0] for line in one.apply] == [command]
+
+
 def test_a_device_that_fails_again_is_to_be_replaced(heard, make_finding):
     fault = {"severity": "critical", "first_step": -1, "last_step": -1, "devices": ["GPU-1"]}
     heard.tell(make_finding("device_fault", "unknown", id="f1", **fault))
