@@ -37,7 +37,7 @@ LAUNCHERS = {
         "--num_machines=1",
         "--num_processes",
     ],
-    "deepspeed": ["-P", "-m", "deepspeed.launcher.runner", "--num_gpus"],
+    "deepspeed": ["-P", "-m", "deepspeed.launcher.runner", "--no_local_rank", "--num_gpus"],
 }
 SLOW = 2
 CAUSES = {"none": None, "compute": "worker_compute", "input": "input_pipeline"}
