@@ -37,9 +37,9 @@ def apache_kafka() -> Iterator[BrokerSettings]:
         port = free_port()
         environ = {**os.environ, "PORT": str(port), "DATA": f"{folder}/data", "HEAP": "1g"}
         settings = BrokerSettings().with_brokers(f"127.0.0.1:{port}")
-        with _process([str(ROOT / "deploy/kafka/kafka.sh")], Path(folder) / "kafka.log", environ) as process:
+        with started([str(ROOT / "deploy/kafka/kafka.sh")], Path(folder) / "kafka.log", environ) as process:
             try:
-                _until(process, lambda: _answers(port), "Apache Kafka")
+                until(process, lambda: answers(port), "Apache Kafka")
                 wait_for_broker(settings, 30.0)
             except BusError as error:
                 raise RunError(str(error)) from error
@@ -87,9 +87,9 @@ def worker(settings: BrokerSettings, ready: bool, log: Path) -> Iterator[Worker]
     """A worker on ``settings``; with ``ready`` not before it has joined."""
     port = free_port()
     command = [sys.executable, "-m", "streams", "--brokers", settings.address, "--web-port", str(port)]
-    with _process(command, log, dict(os.environ)) as process:
+    with started(command, log, dict(os.environ)) as process:
         found = Worker(process, port)
-        _until(process, lambda: found.ask("readyz" if ready else "healthz"), "paceline streams")
+        until(process, lambda: found.ask("readyz" if ready else "healthz"), "paceline streams")
         yield found
 
 
@@ -111,7 +111,8 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.contextmanager
-def _process(command: list[str], log: Path, environ: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+def started(command: list[str], log: Path, environ: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process, and what it says in ``log``, until the block ends; told to end it has ``STOP_S``."""
     with log.open("ab") as said:
         process = child.spawn(command, said, {**environ, "PYTHONPATH": str(ROOT)})
         try:
@@ -131,12 +132,18 @@ def _tail(log: Path) -> str:
     return " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:]) or "nothing"
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether somebody listens there."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _until(process: "subprocess.Popen[bytes]", condition: Callable[[], object], who: str) -> None:
+def until(process: "subprocess.Popen[bytes]", condition: Callable[[], object], who: str) -> None:
+    """Wait for ``condition``, at most ``READY_S``.
+
+    Raises:
+        RunError: it does not come true, or ``process`` ends.
+    """
     end = time.monotonic() + READY_S
     while not condition():
         if process.poll() is not None or time.monotonic() > end:

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
+from experiments.chromium import launched
 from paceline.terminal import say
 from ui.__main__ import options
 
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 #: A task of a thread, as Chromium's trace names it: tasks do not nest.
 TASK = "ThreadControllerImpl::RunTask"
 SCRIPT = Path(__file__).with_name("served.py")
@@ -52,11 +51,9 @@ def main(argv: list[str]) -> int:
     made.add_argument("--port", type=int, default=8599)
     told = made.parse_args(argv)
     size = {name: getattr(told, name) for name in ("ranks", "steps", "jobs", "nodes")}
-    with _served(told.port, size) as server, sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+    with _served(told.port, size) as server, launched() as browser:
         seen = _measured(browser, f"http://127.0.0.1:{told.port}/{told.path}", told.pages, told.seconds)
         seen["server_mib"] = round(psutil.Process(server.pid).memory_info().rss / 2**20)
-        browser.close()
     print(json.dumps({**size, "path": told.path, "pages": told.pages, **seen}))
     return 0 if seen["browser_s_a_refresh"] <= 1.0 else 1
 

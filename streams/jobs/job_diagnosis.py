@@ -54,7 +54,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 11
+_LAYOUT = 12
 
 
 class Phases:

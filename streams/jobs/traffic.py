@@ -35,6 +35,10 @@ _SPEEDS_TOLD = 4
 #: Links that carry less than this share of what they are rated at are slow; above it there is simply much to move.
 _FAR_UNDER = 0.5
 
+#: A span is counted from the end of the one before. The first one has none, and the last step in it no computing
+#: after it: too few steps make it look full of transfers.
+_FIRST_STEPS = 10
+
 #: A job has one traffic.
 _JOB = "traffic"
 _MUCH_TO_MOVE = ". Accumulate gradients over more micro-batches, overlap or compress them, or use faster links."
@@ -100,12 +104,20 @@ class Traffic:
         self.open_by_nccl: dict[tuple[Any, ...], _Open] = {}
         #: By rank: what the interface it uses is rated at, bytes a second; NaN is not known.
         self.rated: Array = np.empty(0)
+        #: By rank: when its part of the span before this one ended; NaN where it was in none.
+        self.before_s: Array = np.empty(0)
+        self.last_s: Array = np.empty(0)
         self._clear()
 
     def _clear(self) -> None:
+        """Begin a span, where the one before ends."""
+        ranks = max(self.before_s.size, self.last_s.size)
+        self.before_s = _widened(self.before_s, ranks)
+        told = np.flatnonzero(~np.isnan(self.last_s))
+        self.before_s[told] = self.last_s[told]
         #: By rank, NaN where it was not heard.
         self.first_s: Array = np.empty(0)
-        self.last_s: Array = np.empty(0)
+        self.last_s = np.empty(0)
         self.members: dict[str, set[int]] = {}
         self.waited: dict[str, float] = {}
         self.steps = [-1, -1]
@@ -216,8 +228,14 @@ class Traffic:
         speeds.append(batch.operations, whole.operation, ranks, whole.calls, whole.bytes, whole.took_s)
 
     def _judge(self, ranks: Ints) -> TrafficEpisode | None:
-        lasted = self.last_s - self.first_s
+        # What was computed since the collectives of the span before belongs to it: of long steps that is nearly all.
+        before_s = _widened(self.before_s, self.last_s.size)[: self.last_s.size]
+        lasted = self.last_s - np.fmin(self.first_s, before_s)
         if float(lasted[ranks].max()) < self.config.span_s:
+            return None
+        first, last = self.steps
+        if np.isnan(before_s[ranks]).all() and 0 <= last < first + _FIRST_STEPS:
+            self._clear()
             return None
         heard = np.flatnonzero(~np.isnan(lasted))
         longest = float(lasted[heard].max())
@@ -248,6 +266,7 @@ class Traffic:
             "episodes": self.episodes.snapshot(),
             "rated": self.rated,
             "open": [[list(key), *told] for key, told in self.open.items()],
+            "before_s": self.before_s,
             "first_s": self.first_s,
             "last_s": self.last_s,
             "waited": [[*pair] for pair in self.waited.items()],
@@ -261,7 +280,8 @@ class Traffic:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.episodes.load(data["episodes"])
-        self.rated, self.first_s, self.last_s = data["rated"], data["first_s"], data["last_s"]
+        self.rated, self.before_s = data["rated"], data["before_s"]
+        self.first_s, self.last_s = data["first_s"], data["last_s"]
         self.open = {tuple(key): _Open(*told) for key, *told in data["open"]}
         self.waited = dict(data["waited"])
         self.members = {group: set(ranks) for group, ranks in data["members"]}

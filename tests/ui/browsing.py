@@ -6,17 +6,11 @@ stale. What is looked for is ``current``.
 
 from playwright.sync_api import expect
 
+from experiments.chromium import current
 from paceline import wire
 from paceline.kafka.clients import producer
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
-
-CURRENT = "[data-testid=stElementContainer][data-stale=false]:not([data-retained])"
-
-
-def current(tab, scope=""):
-    """Elements that are shown and not left over from before the page was drawn anew, all or those in ``scope``."""
-    return tab.locator(f"{scope} {CURRENT}").filter(visible=True)
 
 
 def shows(tab, words, scope=""):

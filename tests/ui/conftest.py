@@ -4,21 +4,18 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
+from experiments.chromium import CHROMIUM, launched
 from paceline import wire
 from paceline.kafka import embedded
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.snapshot import Connection, Snapshot
 
-CHROMIUM = Path("/usr/bin/chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 PATIENCE_MS = 120_000
 
 
@@ -91,7 +88,7 @@ def chromium():
     if not CHROMIUM.exists():
         pytest.skip("needs chromium: apt-get install chromium")
     expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as play, play.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS) as browser:
+    with launched() as browser:
         yield browser
 
 

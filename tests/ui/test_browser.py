@@ -17,8 +17,9 @@ from msgspec import structs
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from playwright.sync_api import expect
 
+from experiments.chromium import current
 from paceline import events, topics
-from tests.ui.browsing import current, publish, shows, shows_a_heatmap
+from tests.ui.browsing import publish, shows, shows_a_heatmap
 from tests.ui.simulated_job import SimulatedJob
 
 #: The card of the simulated job's one finding, and what it says.

@@ -5,8 +5,9 @@ import time
 import pytest
 from playwright.sync_api import expect
 
+from experiments.chromium import current
 from paceline import topics
-from tests.ui.browsing import current, publish, shows
+from tests.ui.browsing import publish, shows
 from tests.ui.forecasts import suggestion
 from tests.ui.oidc_provider import OidcProvider
 

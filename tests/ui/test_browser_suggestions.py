@@ -6,11 +6,12 @@ import time
 import pytest
 from playwright.sync_api import expect
 
+from experiments.chromium import current
 from paceline import topics, wire
 from paceline.events import AuditEntry
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings
-from tests.ui.browsing import current, publish, shows
+from tests.ui.browsing import publish, shows
 from tests.ui.forecasts import forecast, profile, suggestion
 
 pytestmark = [pytest.mark.browser, pytest.mark.bus]

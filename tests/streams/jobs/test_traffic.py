@@ -33,8 +33,18 @@ def test_it_fires_when_every_rank_stands_in_transfers(run):
     """Windows of ten seconds: suspected after two, confirmed after three."""
     told, episode = run([0.6] * RANKS)
     assert [state for _, state in told] == ["suspected", "confirmed"]
-    assert told[0][0] == 21
+    assert told[0][0] == 20
     assert episode.measured.least_share == pytest.approx(0.6, abs=0.05)
+
+
+@pytest.mark.parametrize(("wait_s", "states"), [(12.0, []), (90.0, ["suspected", "confirmed"])])
+def test_what_is_computed_between_the_transfers_of_long_steps_counts(make_calls, join, wait_s, states):
+    """Steps of two minutes that end in transfers: a message holds those of one step, and nothing of its computing."""
+    traffic, told = Traffic(TrafficConfig()), []
+    for step in range(12):
+        rows = [(rank, step, 120.0 * step, wait_s) for rank in range(RANKS)]
+        told.append(traffic.update(join(make_calls(rows, members=RANKS, size=MIB))))
+    assert list(dict.fromkeys(one.state for one in told if one is not None)) == states
 
 
 def test_waiting_for_a_slow_rank_is_no_communication(run):

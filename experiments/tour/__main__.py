@@ -1,0 +1,214 @@
+"""``make tour``: the page over a whole stack, as its users see it: 20 jobs on 512 GPUs with faults, and a real run.
+
+Nothing is mocked: `paceline up` is broker, workers, collector, forecaster and page; a real Chromium looks. Checked:
+findings are on the page within five seconds, links last, numbers leave as CSV, a suggestion is accepted and verified,
+each fault has its finding and its suggestion and no healthy job has any, no script complains, no other host is asked.
+"""
+
+import argparse
+import contextlib
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from paceline.terminal import say
+
+from ..chromium import launched
+from ..machine import machine
+from . import pictures
+from .expected import unlike
+from .heard import Heard
+from .stack import OFFICE, REAL_JOB, Stack, cluster, history, real_run, stack
+from .visitor import Visitor, card, seen
+
+EXAMPLES = """\
+examples:
+  python -m experiments.tour               all of it, 15 minutes
+  python -m experiments.tour --pictures    and take the pictures of docs/page.md
+  python -m experiments.tour --keep DIR    keep what the processes said
+"""
+#: What a finding may take from the topic to the eye.
+SEEN_S = 5.0
+CLUSTER = "simulated"
+#: Jobs whose pages are open before they begin; and the one whose fault ends by itself, whose suggestion is accepted.
+WATCHED = ("diffusion", "embedding")
+MENDED = "diffusion"
+#: Pages by their links, and words that are there.
+LINKS = {
+    "fleet?metric=power_w&span=all": "GPUs on",
+    f"job?job={CLUSTER}/llama-70b&span=all": "Findings",
+    f"rank?job={CLUSTER}/llama-70b&rank=9&span=all": "Rank 9",
+    f"collectives?job={CLUSTER}/embedding&span=all": "Who comes last",
+    "suggestions": "Suggestions",
+    "forecast": "Forecast",
+    "health": "Pipeline health",
+}
+EXPORTS = [path for path in LINKS if path.split("?")[0] in ("fleet", "job", "rank", "collectives")]
+PICTURES = {
+    "fleet": "fleet",
+    "job": f"job?job={CLUSTER}/llama-70b&span=all",
+    "rank": f"rank?job={CLUSTER}/llama-70b&rank=9&span=all",
+    "collectives": f"collectives?job={CLUSTER}/embedding&span=all",
+    "suggestions": "suggestions",
+    "health": "health",
+}
+
+
+class Tour:
+    """What was measured, and what did not hold."""
+
+    def __init__(self, there: Stack, visitor: Visitor, heard: Heard) -> None:
+        self.there, self.visitor, self.heard = there, visitor, heard
+        self.figures: dict[str, Any] = {}
+        self.broken: list[str] = []
+
+    def require(self, holds: bool, words: str) -> None:
+        """One promise."""
+        say(("held:   " if holds else "BROKEN: ") + words)
+        if not holds:
+            self.broken.append(words)
+
+    def step(self, words: str, act: Callable[[], object]) -> None:
+        """A part of the tour that goes on to the next where it fails."""
+        say(words)
+        try:
+            act()
+        except Exception as error:
+            self.require(False, f"{words}: {str(error).splitlines()[0]}")
+
+    def findings_appear(self, jobs: tuple[str, ...], within_s: float) -> None:
+        """Findings of ``jobs`` come up on pages that were open before."""
+        tabs = {job: self.visitor.tab(f"job?job={job}") for job in jobs}
+        for job, tab in tabs.items():
+            name = job.rpartition("/")[2]
+            found = self.heard.until(partial(self.heard.confirmed, name), within_s, f"a finding of {name}")
+            selector = "[class*=st-key-finding-]:has-text('confirmed')"
+            delay_s = seen(tab, selector, self.heard.listen, 60.0) - self.heard.confirmed_s[found.id]
+            self.figures[f"finding of {name} seen after, s"] = round(delay_s, 1)
+            self.require(
+                delay_s <= SEEN_S, f"{name}: the finding was on the page {delay_s:.1f} s after the topic had it"
+            )
+            tab.close()
+
+    def accepted(self, token: str) -> None:
+        """Somebody accepts what was suggested."""
+        one = self.heard.until(lambda: self.heard.suggested(MENDED), 60.0, f"a suggestion for {MENDED}")
+        tab = self.visitor.tab(f"suggestions?suggestion={one.id}")
+        self.visitor.unlock(tab, token, "ada")
+        self.visitor.accept(tab, one.id, "more loader workers from step 200 on")
+        self.heard.until(lambda: self.heard.suggested(MENDED, "accepted"), 60.0, "accepted")
+        seen(tab, f"{card(one.id)}:has-text('accepted')", self.heard.listen, 60.0)
+        self.require(True, f"accepted on the page: {one.title}")
+        tab.close()
+
+    def verified(self) -> None:
+        """Once its fault is over, the page says what it brought."""
+        one = self.heard.until(lambda: self.heard.suggested(MENDED, "verified"), 400.0, "verified")
+        tab = self.visitor.tab(f"suggestions?suggestion={one.id}")
+        seen(tab, f"{card(one.id)}:has-text('verified'):has-text('Measured:')", self.heard.listen, 60.0)
+        self.require(True, f"verified on the page: {one.title}")
+        tab.close()
+
+    def exported(self) -> None:
+        """Numbers leave every page that has a picture."""
+        for path in EXPORTS:
+            told = self.visitor.export(path)
+            self.require(told.startswith((b"series,", b"node,")), f"{path}: {len(told)} bytes of CSV")
+
+    def forecast(self) -> None:
+        """Three days of a small cluster, and what comes next there."""
+        with tempfile.TemporaryDirectory(prefix="paceline-tour-") as folder:
+            history(self.there, Path(folder))
+        self.heard.until(lambda: OFFICE in self.heard.forecasts, 400.0, f"a forecast of {OFFICE}")
+        tab = self.visitor.tab(f"forecast?series={OFFICE}/cluster/free_gpus")
+        tab.locator(".js-plotly-plot .main-svg").first.wait_for()
+        self.require(True, "a forecast is drawn")
+        tab.close()
+
+
+def main(argv: list[str]) -> int:
+    """Go round; 1 where something that was promised did not hold."""
+    made = argparse.ArgumentParser(
+        prog="experiments.tour",
+        description=__doc__,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--pictures", action="store_true", help=f"write {pictures.FOLDER.relative_to(Path.cwd())}")
+    made.add_argument("--keep", metavar="DIR", type=Path, help="keep what the processes said in this folder")
+    options = made.parse_args(argv)
+    token, began_s, before = secrets.token_hex(16), time.monotonic(), machine()
+    with contextlib.ExitStack() as held:
+        folder = options.keep or Path(held.enter_context(tempfile.TemporaryDirectory(prefix="paceline-tour-")))
+        folder.mkdir(parents=True, exist_ok=True)
+        there = held.enter_context(stack(folder, token))
+        say(f"page at {there.page}")
+        browser = held.enter_context(launched())
+        heard = Heard(there.settings)
+        tour = Tour(there, Visitor(browser, there.page), heard)
+        _cluster(tour, token, take=options.pictures)
+        _real(tour)
+        tour.step("three days of an office's GPUs", tour.forecast)
+        if options.pictures:
+            path = f"forecast?series={OFFICE}/cluster/free_gpus"
+            tour.step("pictures of forecast", lambda: pictures.take(tour.visitor, "forecast", path))
+        tour.require(not tour.visitor.complaints, f"no script complains {tour.visitor.complaints[:5]}")
+        tour.require(not tour.visitor.foreign, f"no other host is asked {tour.visitor.foreign[:5]}")
+        heard.close()
+    took = round(time.monotonic() - began_s)
+    print(json.dumps({"machine": before, "took_s": took, "figures": tour.figures, "broken": tour.broken}, indent=2))
+    return 1 if tour.broken else 0
+
+
+def _cluster(tour: Tour, token: str, *, take: bool) -> None:
+    """The simulated cluster, from its beginning to its end."""
+    watched = tuple(f"{CLUSTER}/{job}" for job in WATCHED)
+    with cluster(tour.there) as running:
+        tour.step("findings appear", lambda: tour.findings_appear(watched, 300.0))
+        tour.step("a suggestion is accepted", lambda: tour.accepted(token))
+        for path, words in LINKS.items():
+            tour.step(f"the link {path} lasts", partial(tour.visitor.link_lasts, path, words))
+        tour.step("numbers leave", tour.exported)
+        for name, path in PICTURES.items() if take else ():
+            tour.step(f"pictures of {name}", partial(pictures.take, tour.visitor, name, path))
+        tour.step("it is verified", tour.verified)
+        say("waiting for the cluster's ten minutes to end")
+        tour.heard.until(lambda: running.poll() is not None, 700.0, "the end of the simulated cluster")
+        tour.require(running.returncode == 0, f"the simulated cluster ended with status {running.returncode}")
+    _settle(tour)
+    for words in unlike(list(tour.heard.findings.values()), list(tour.heard.suggestions.values())):
+        tour.require(False, words)
+
+
+def _settle(tour: Tour) -> None:
+    """Hear what is still on its way."""
+    end = time.monotonic() + 10.0
+    while time.monotonic() < end:
+        tour.heard.listen()
+
+
+def _real(tour: Tour) -> None:
+    """Four processes that really train."""
+    with real_run(tour.there) as running:
+        tour.step("a real run is judged", lambda: tour.findings_appear((REAL_JOB,), 150.0))
+        try:
+            tour.require(running.wait(150) == 0, "the real run ended well")
+        except subprocess.TimeoutExpired:
+            tour.require(False, "the real run ends")
+    _settle(tour)
+    found = tour.heard.confirmed(REAL_JOB)
+    right = found is not None and (found.ranks, found.cause) == ([2], "input_pipeline")
+    tour.require(right, f"the real run: {found.summary if found else 'nobody is accused'}")
+    suggested = tour.heard.suggested(REAL_JOB)
+    tour.require(suggested is not None and suggested.action == "feed_input", "the real run has its suggestion")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

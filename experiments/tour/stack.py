@@ -1,0 +1,74 @@
+"""The stack that the tour visits, by the product's own commands: `paceline up`, `simulate fleet`, and a real run.
+
+Rule of this file: starting and ending; what is seen is for others.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from paceline.kafka.settings import BrokerSettings
+
+from ..processes import ROOT, answers, free_ports, started, until
+
+PACELINE = (sys.executable, "-m", "paceline")
+CLUSTER = ROOT / "simulator" / "examples" / "cluster.yaml"
+REAL_JOB, REAL_RANK, REAL_S = "real-run", 2, 60
+#: What the forecast page is shown with: three days until now, of a cluster of its own.
+OFFICE = "office"
+
+
+class Stack(NamedTuple):
+    """Where it is, and where its processes say what they do."""
+
+    settings: BrokerSettings
+    page: str
+    folder: Path
+
+
+@contextlib.contextmanager
+def stack(folder: Path, token: str) -> Iterator[Stack]:
+    """Broker, workers, collector, forecaster and a page on which ``token`` may accept."""
+    broker, page, forecaster = free_ports(3)
+    ports = ["--port", str(broker), "--ui-port", str(page), "--forecaster-port", str(forecaster)]
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
+    with started([*PACELINE, "up", *ports], folder / "up.log", {**environ, "PACELINE_UI_TOKEN": token}) as up:
+        until(up, lambda: answers(broker) and answers(page) and answers(forecaster), "paceline up")
+        yield Stack(BrokerSettings(brokers=(f"127.0.0.1:{broker}",)), f"http://127.0.0.1:{page}", folder)
+
+
+@contextlib.contextmanager
+def cluster(there: Stack) -> Iterator["subprocess.Popen[bytes]"]:
+    """Twenty jobs on 512 GPUs, from now on and at their own pace."""
+    command = [*PACELINE, "simulate", "fleet", str(CLUSTER), "--brokers", there.settings.address]
+    with started(command, there.folder / "cluster.log", dict(os.environ)) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def real_run(there: Stack) -> Iterator["subprocess.Popen[bytes]"]:
+    """Four processes that train, one of which waits for its data."""
+    python = [sys.executable, "-P", "-m"]
+    launch = [*python, "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--no-python"]
+    script = [*python, "paceline.training.example", "--fault", "input", "--rank", str(REAL_RANK)]
+    options = ["--quiet", "--job", REAL_JOB, "--brokers", there.settings.address, "--"]
+    command = [*PACELINE, "run", *options, *launch, *script, "--seconds", str(REAL_S)]
+    with started(command, there.folder / "real-run.log", {**os.environ, "OMP_NUM_THREADS": "1"}) as running:
+        yield running
+
+
+def history(there: Stack, folder: Path) -> None:
+    """Three days of the office's GPUs, at once.
+
+    Raises:
+        subprocess.CalledProcessError: they could not be sent.
+    """
+    days = (CLUSTER.parent / "days.yaml").read_text()
+    spec = folder / "office.yaml"
+    spec.write_text(f"cluster: {OFFICE}\n{days}")
+    sent = ["--start", "3d", "--speed", "max", "--brokers", there.settings.address]
+    subprocess.run([*PACELINE, "simulate", "fleet", str(spec), *sent], check=True, cwd=ROOT)
