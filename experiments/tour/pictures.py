@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from PIL import Image
-from playwright.sync_api import Page
 
 from ..processes import ROOT
 from .visitor import Visitor
 
 FOLDER = ROOT / "docs" / "images" / "page"
-#: What is there once a page has been drawn: a picture, a card or a table.
-DRAWN = ".js-plotly-plot .main-svg, .pl-table, [class*=st-key-suggestion-]"
+#: What is there once a page has been drawn: its first picture, or of pages without any a card or a table.
+PICTURE, OTHER = ".js-plotly-plot .main-svg", ".pl-table, [class*=st-key-suggestion-]"
+WITHOUT_PICTURES = ("suggestions", "health")
 #: After the first drawing: pictures get their size, and the next refresh has come.
 SETTLE_MS = 5_000
 
@@ -36,14 +36,10 @@ def take(visitor: Visitor, name: str, path: str) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for word, look in LOOKS.items():
         tab = visitor.tab(path, width=look.width, height=look.height, dark=look.dark)
-        _drawn(tab)
+        tab.locator(OTHER if name in WITHOUT_PICTURES else PICTURE).filter(visible=True).first.wait_for()
+        tab.wait_for_timeout(SETTLE_MS)
         _save(tab.screenshot(), FOLDER / f"{name}-{word}.webp")
         tab.close()
-
-
-def _drawn(tab: Page) -> None:
-    tab.locator(DRAWN).filter(visible=True).first.wait_for()
-    tab.wait_for_timeout(SETTLE_MS)
 
 
 def _save(png: bytes, path: Path) -> None:

@@ -124,7 +124,7 @@ def test_the_fleet_shows_gpus_jobs_and_what_they_lost(played, open_page):
     """A tile a GPU, the least busy GPU on top, the job with its lost time and a link."""
     app = open_page("fleet", played)
     shown = text_of(app)
-    wanted = ("4 GPUs on 2 nodes", "1, 1 confirmed", 'href="job?job=demo"', 'href="fleet?node=gpu-01"')
+    wanted = ("4 GPUs on 2 nodes", "1 confirmed", 'href="job?job=demo"', 'href="fleet?node=gpu-01"')
     assert [words for words in wanted if words not in shown] == []
     assert len(specs(app)[0]["data"][-1]["hovertext"]) == 4
 

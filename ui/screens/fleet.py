@@ -188,12 +188,16 @@ def _on(line: JobLine, find: str) -> bool:
 
 def _job(line: JobLine, now_s: float, link: Link) -> list[Cell]:
     lost = "nothing" if line.lost_s == 0 else words.seconds(line.lost_s)
-    lost += f", {words.digits(line.lost_gpu_hours)} GPU-hours" if line.lost_gpu_hours else ""
+    if line.lost_gpu_hours:  # One of the two: the table stands beside a picture. The job's page has both.
+        lost = f"{words.digits(line.lost_gpu_hours)} GPU-hours"
+    suspected = line.open - line.confirmed
+    found = [f"{line.confirmed} confirmed"] if line.confirmed else []
+    found += [f"{suspected} suspected"] if suspected else []
     return [
         (Anchor(line.name, link.to("job", job=line.name)), ""),
         (standing(line, now_s)[0], ""),
         (f"{line.ranks:,}", "n"),
-        (f"{line.open}, {line.confirmed} confirmed" if line.open else "none", "n own" if line.confirmed else "n"),
+        (", ".join(found) or "none", "n own" if line.confirmed else "n"),
         (lost, "n"),
         (words.age(now_s, line.last_s), "n"),
     ]
