@@ -3,7 +3,7 @@
 Rule of this file: pure; jobs whose case needs longer than ten minutes (GPUs that idle for an hour) are not in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from paceline.events import Finding, Suggestion
@@ -37,7 +37,7 @@ EXPECTED = {
 HEALTHY = ("vision", "speech", "ranker", "policy", "chat-api", "notebooks")
 
 
-def unlike(findings: Sequence[Finding], suggestions: Sequence[Suggestion]) -> list[str]:
+def unlike(findings: Collection[Finding], suggestions: Collection[Suggestion]) -> list[str]:
     """What is not as it must be, in words."""
     told = []
     for job, expected in EXPECTED.items():

@@ -19,7 +19,7 @@ Answer = TypeVar("Answer")
 
 
 class Heard:
-    """Findings and suggestions by id, newest revision; the clusters of forecasts."""
+    """Findings and suggestions by id, newest revision; the names of forecasted series."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.findings: dict[str, Finding] = {}
@@ -41,7 +41,7 @@ class Heard:
                 elif isinstance(event, Suggestion):
                     self.suggestions[event.id] = event
                 elif isinstance(event, Forecast):
-                    self.forecasts.add(event.cluster)
+                    self.forecasts.add(event.series)
 
     def until(self, asked: Callable[[], Answer | None], within_s: float, what: str) -> Answer:
         """The first answer of ``asked`` that says something.

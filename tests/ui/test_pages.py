@@ -206,11 +206,13 @@ def test_a_box_in_the_link_is_what_is_shown(played, open_page):
 
 
 def test_the_time_range_and_the_pause_are_in_the_link(played, open_page):
-    """They belong to all pages."""
-    app = open_page("fleet", played)
+    """They belong to all pages over time; the fleet and Paceline's own health are of now."""
+    app = open_page("job", played)
     app.segmented_control(key="span").set_value("6h").run()
     app.segmented_control(key="mode").set_value("Paused").run()
     assert (said(app, "span"), said(app, "live")) == ("6h", "0")
+    for path in ("fleet", "health"):
+        assert [one.key for one in open_page(path, played).segmented_control] == ["mode"]
 
 
 def test_every_picture_can_be_exported(played, open_page):

@@ -31,7 +31,7 @@ WORST, JOBS_SHOWN = 10, 40
 
 def show(source: Source) -> None:
     """Draw the page from ``source``."""
-    frame.show(source, _draw, "Fleet")
+    frame.show(source, _draw, "Fleet", ranged=False)
 
 
 def _draw(shown_now: Shown) -> None:

@@ -6,7 +6,7 @@ from .frame import Shown, Source
 
 def show(source: Source) -> None:
     """Draw the page from ``source``."""
-    frame.show(source, _draw, "Pipeline health")
+    frame.show(source, _draw, "Pipeline health", ranged=False)
 
 
 def _draw(shown: Shown) -> None:

@@ -68,7 +68,7 @@ def _head(one: Suggestion, now_s: float) -> str:
 def _why(one: Suggestion, shown: Shown) -> None:
     if one.evidence:
         rows = "".join(_row(item, one, shown) for item in one.evidence)
-        head = '<th>Evidence</th><th class="n">value</th><th class="n">peers</th><th>rule</th><th>see it</th>'
+        head = '<th>Evidence</th><th class="n">value</th><th class="n">peers</th><th>see it</th>'
         st.html(f'<div class="pl pl-table"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>')
     steps = "".join(f"<li>{safe(step)}</li>" for step in one.steps)
     seen = [_link(shown, "job", "the job", job=one.job)] if one.job else []
@@ -92,9 +92,10 @@ def _row(item: Evidence, one: Suggestion, shown: Shown) -> str:
         link = _link(shown, "job", "job", job=one.job)
     elif one.nodes:
         link = _link(shown, "fleet", "node", node=one.nodes[0])
+    rule = f'<br><span class="muted">{safe(item.rule)}</span>' if item.rule else ""
     return (
-        f'<tr><td>{safe(evidence_name(item))}</td><td class="{own}">{safe(quantity(item.value, item.unit))}</td>'
-        f'<td class="n">{safe(quantity(item.peers, item.unit))}</td><td>{safe(item.rule)}</td><td>{link}</td></tr>'
+        f'<tr><td>{safe(evidence_name(item))}{rule}</td><td class="{own}">{safe(quantity(item.value, item.unit))}</td>'
+        f'<td class="n">{safe(quantity(item.peers, item.unit))}</td><td>{link}</td></tr>'
     )
 
 
