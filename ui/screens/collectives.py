@@ -59,8 +59,8 @@ def _table(shown: Shown, job: JobView) -> None:
     figure = bars(
         names, np.array(fast, np.float32), [_below(line, rated) for line in lines[:BARS]], titles, shown.palette
     )
-    figure.update_yaxes(title=None)
-    figure.update_layout(margin={"l": 190})
+    figure.update_yaxes(title=None, automargin=True)  # As wide as the names, which a phone has little room for.
+    figure.update_layout(margin={"l": 0})
     if rated is not None:
         figure.add_vline(x=rated / 1e9, line={"color": shown.palette.ink, "width": 1.5, "dash": "dot"})
     charts.draw(figure, "collectives", shown.link, caption=_caption(job, rated))
