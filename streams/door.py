@@ -12,10 +12,11 @@ what it said, under the same ids and revisions.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -112,7 +113,25 @@ class Door:
         self._storing = asyncio.Lock()
 
     async def take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
-        """One message, all the way to its published answers."""
+        """One message, all the way to its published answers.
+
+        Raises:
+            Exception: an answer could not be handed over. The worker must start again from what is stored.
+        """
+        with self._all_or_nothing():
+            await self._take(topic, source, offset, data)
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """What fails within leaves states that hold what was never said: nothing of them may be stored any more, not
+        even by who is told to stop at that moment."""
+        try:
+            yield
+        except BaseException:
+            self.lose()
+            raise
+
+    async def _take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
         if not await self._is_next(source, offset):
             return
         self.counts.events[topic.short] += 1
@@ -252,16 +271,20 @@ class Door:
             Exception: an answer or a snapshot could not be delivered. The worker must start again from what is stored.
         """
         async with self._storing:
-            self.processor.backlog = sum(self.lag().values()) > BACKLOG
-            await self._flush_silent()
-            gone = [key for key in self.processor.take_forgotten() if key in self._open]
-            due = [key for key in self._dirty() if everything or self._due(key)]
-            lanes: dict[int, list[Key]] = defaultdict(list)
-            for key in dict.fromkeys(gone + due):
-                lanes[self._open[key].partition].append(key)
-            await asyncio.gather(*(self._store_in_turn(keys) for keys in lanes.values()))
-            await self.deliveries.settle()
-            await self._commit()
+            with self._all_or_nothing():
+                await self._checkpoint(everything)
+
+    async def _checkpoint(self, everything: bool) -> None:
+        self.processor.backlog = sum(self.lag().values()) > BACKLOG
+        await self._flush_silent()
+        gone = [key for key in self.processor.take_forgotten() if key in self._open]
+        due = [key for key in self._dirty() if everything or self._due(key)]
+        lanes: dict[int, list[Key]] = defaultdict(list)
+        for key in dict.fromkeys(gone + due):
+            lanes[self._open[key].partition].append(key)
+        await asyncio.gather(*(self._store_in_turn(keys) for keys in lanes.values()))
+        await self.deliveries.settle()
+        await self._commit()
 
     def _dirty(self) -> list[Key]:
         return [key for key in self.offsets.dirty() if isinstance(key, Key) and key in self._open]

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import json
+import operator
 import random
 
 import pytest
@@ -132,6 +133,48 @@ def test_killed_anywhere_it_loses_nothing(messages, uninterrupted, seed):
         break
     assert broker.committed == len(messages)
     assert findings(broker) == findings(uninterrupted)
+
+
+class Refusing(Broker):
+    """The ``which``-th finding comes to nothing: the call fails, or what it gave to wait for."""
+
+    def __init__(self, messages, which, at_once):
+        super().__init__(messages)
+        self.left_to_refuse, self.at_once = which, at_once
+
+    async def publish(self, topic, key, value):
+        self.left_to_refuse -= topic == topics.FINDING
+        if self.left_to_refuse or topic != topics.FINDING:
+            return await super().publish(topic, key, value)
+        if self.at_once:
+            raise ConnectionError
+        refused = asyncio.get_running_loop().create_future()
+        refused.set_exception(ConnectionError())
+        return refused
+
+
+@pytest.mark.parametrize("which", [1, 3])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_could_not_be_published_is_never_stored_as_said(messages, uninterrupted, which, at_once):
+    """A worker that is told to stop right then stores what it can; the next one says what is missing."""
+    broker, clock = Refusing(messages, which, at_once), Clock()
+
+    async def read_on(door):
+        for offset, message in enumerate(messages):
+            await door.take(topics.OP_V1, AT, offset, message)
+            clock.now_s += 0.4
+            await door.checkpoint()
+
+    async def fail():
+        door = door_of(broker, clock)
+        with pytest.raises(ConnectionError):
+            await read_on(door)
+        await door.checkpoint(everything=True)
+
+    asyncio.run(fail())
+    asyncio.run(work(broker, clock))
+    order = operator.itemgetter("id", "revision")  # What came after the one that did not was said first.
+    assert sorted(findings(broker), key=order) == sorted(findings(uninterrupted), key=order)
 
 
 def test_nothing_is_committed_before_its_answers_are_delivered(messages):
