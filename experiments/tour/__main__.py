@@ -18,8 +18,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from paceline.terminal import say
 
 from ..chromium import current, launched
@@ -158,7 +156,6 @@ def main(argv: list[str]) -> int:
         there = held.enter_context(stack(folder, token))
         say(f"page at {there.page}")
         browser = held.enter_context(launched())
-        _step_back()
         heard = Heard(there.settings)
         tour = Tour(there, Visitor(browser, there.page), heard)
         _cluster(tour, token, take=options.pictures)
@@ -204,13 +201,6 @@ def _unlike(tour: Tour) -> list[str]:
     while (words := unlike(tour.heard.findings.values(), tour.heard.suggestions.values())) and time.monotonic() < end:
         tour.heard.listen()
     return words
-
-
-def _step_back() -> None:
-    """The browser stands in for machines of its own: workers come first."""
-    for process in psutil.Process().children(recursive=True):
-        if "chromium" in process.name():
-            process.nice(10)
 
 
 def _real(tour: Tour) -> None:
