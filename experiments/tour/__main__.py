@@ -26,7 +26,7 @@ from . import pictures
 from .expected import unlike
 from .heard import Heard
 from .stack import OFFICE, REAL_JOB, Stack, cluster, history, real_run, stack
-from .visitor import Visitor, card, seen
+from .visitor import Visitor, card, seen, stamp, stamped_s
 
 EXAMPLES = """\
 examples:
@@ -86,11 +86,13 @@ class Tour:
     def findings_appear(self, jobs: tuple[str, ...], within_s: float) -> None:
         """Findings of ``jobs`` come up on pages that were open before."""
         tabs = {job: self.visitor.tab(f"job?job={job}") for job in jobs}
+        for tab in tabs.values():
+            stamp(tab, "[class*=st-key-finding-]", "confirmed")
         for job, tab in tabs.items():
             name = job.rpartition("/")[2]
             found = self.heard.until(partial(self.heard.confirmed, name), within_s, f"a finding of {name}")
-            selector = "[class*=st-key-finding-]:has-text('confirmed')"
-            delay_s = seen(tab, selector, self.heard.listen, 60.0) - self.heard.confirmed_s[found.id]
+            at_s = self.heard.until(partial(stamped_s, tab), 60.0, f"the finding of {name} on the page")
+            delay_s = at_s - self.heard.confirmed_s[found.id]
             self.figures[f"finding of {name} seen after, s"] = round(delay_s, 1)
             self.require(
                 delay_s <= SEEN_S, f"{name}: the finding was on the page {delay_s:.1f} s after the topic had it"

@@ -14,6 +14,14 @@ from ..chromium import current, key_class
 from ..processes import RunError
 
 PATIENCE_MS = 120_000
+_STAMP = """([selector, words]) => {
+    const look = () => {
+        const there = [...document.querySelectorAll(selector)].some((found) => found.textContent.includes(words));
+        if (there && !window.firstSeen) window.firstSeen = Date.now();
+    };
+    new MutationObserver(look).observe(document.body, {childList: true, subtree: true, characterData: true});
+    look();
+}"""
 #: Streamlit looks for its own address below that of each page; the 404 is its.
 _PROBES = "/_stcore/"
 
@@ -103,8 +111,19 @@ def card(suggestion: str) -> str:
     return key_class(f"suggestion-{suggestion}")
 
 
-def seen(tab: Page, selector: str, listen: Callable[[], None], within_s: float) -> float:
-    """When something was there, Unix seconds; ``listen`` is called in between.
+def stamp(tab: Page, selector: str, words: str) -> None:
+    """Have the browser note when something with ``words`` is there for the first time."""
+    tab.evaluate(_STAMP, [selector, words])
+
+
+def stamped_s(tab: Page) -> float | None:
+    """When it was there, Unix seconds."""
+    told = tab.evaluate("window.firstSeen")
+    return told / 1000 if told else None
+
+
+def seen(tab: Page, selector: str, listen: Callable[[], None], within_s: float) -> None:
+    """Wait until something is there; ``listen`` is called in between.
 
     Raises:
         RunError: it was not, within ``within_s`` seconds.
@@ -112,6 +131,6 @@ def seen(tab: Page, selector: str, listen: Callable[[], None], within_s: float) 
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         if tab.locator(selector).filter(visible=True).count():
-            return time.time()
+            return
         listen()
     raise RunError(f"{urlsplit(tab.url).path} never showed {selector}")

@@ -176,7 +176,7 @@ def _jobs(snapshot: Snapshot, link: Link) -> None:
             st.html('<div class="pl"><p class="muted">No job: <code>paceline run -- python train.py</code></p></div>')
             return
         found.sort(key=lambda one: (one.ended_s is not None, -one.lost_gpu_hours, -one.lost_s, one.name))
-        head = [("job", ""), ("state", ""), ("ranks", "n"), ("open findings", "n"), ("lost", "n"), ("as of", "n")]
+        head = [("job", ""), ("state", ""), ("ranks", "n"), ("findings", "n"), ("lost", "n"), ("as of", "n")]
         st.html(wording.table(head, [_job(one, snapshot.now_s, link) for one in found[:JOBS_SHOWN]]))
         if len(found) > JOBS_SHOWN:
             st.caption(f"and {len(found) - JOBS_SHOWN} more: search for a name")
