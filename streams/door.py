@@ -12,11 +12,10 @@ what it said, under the same ids and revisions.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -118,17 +117,10 @@ class Door:
         Raises:
             Exception: an answer could not be handed over. The worker must start again from what is stored.
         """
-        with self._all_or_nothing():
-            await self._take(topic, source, offset, data)
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """What fails within leaves states that hold what was never said: nothing of them may be stored any more, not
-        even by who is told to stop at that moment."""
         try:
-            yield
+            await self._take(topic, source, offset, data)
         except BaseException:
-            self.lose()
+            self.lose()  # A state holds what was never said: not even who is told to stop now may store it.
             raise
 
     async def _take(self, topic: Topic, source: Partition, offset: int, data: bytes) -> None:
@@ -271,8 +263,11 @@ class Door:
             Exception: an answer or a snapshot could not be delivered. The worker must start again from what is stored.
         """
         async with self._storing:
-            with self._all_or_nothing():
+            try:
                 await self._checkpoint(everything)
+            except BaseException:
+                self.lose()
+                raise
 
     async def _checkpoint(self, everything: bool) -> None:
         self.processor.backlog = sum(self.lag().values()) > BACKLOG

@@ -18,15 +18,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Page
+
 from paceline.terminal import say
 
-from ..chromium import current, launched
+from ..chromium import launched
 from ..machine import machine
 from . import pictures
 from .expected import unlike
 from .heard import Heard
-from .stack import OFFICE, REAL_JOB, Stack, cluster, history, real_run, stack
-from .visitor import Visitor, card, seen, stamp, stamped_s
+from .stack import OFFICE, REAL_JOB, REAL_RANK, Stack, cluster, history, real_run, stack
+from .visitor import Visitor, card, stamp, stamped_s, unlock
 
 EXAMPLES = """\
 examples:
@@ -37,27 +39,18 @@ examples:
 #: What a finding may take from the topic to the eye; and what workers may take after the end of it all.
 SEEN_S, CATCH_UP_S = 5.0, 180.0
 CLUSTER, SERIES = "simulated", f"{OFFICE}/cluster/free_gpus"
+FORECAST = f"forecast?series={SERIES}"
 #: Jobs whose pages are open before they begin; and the one whose fault ends by itself, whose suggestion is accepted.
 WATCHED = ("diffusion", "embedding")
 MENDED = "diffusion"
-#: Pages by their links, and words that are there.
-LINKS = {
-    "fleet?metric=power_w&span=all": "GPUs on",
-    f"job?job={CLUSTER}/llama-70b&span=all": "Findings",
-    f"rank?job={CLUSTER}/llama-70b&rank=9&span=all": "Rank 9",
-    f"collectives?job={CLUSTER}/embedding&span=all": "Who comes last",
-    "suggestions": "Suggestions",
-    "forecast": "Forecast",
-    "health": "Pipeline health",
-}
-EXPORTS = [path for path in LINKS if path.split("?")[0] in ("fleet", "job", "rank", "collectives")]
-PICTURES = {
-    "fleet": "fleet",
-    "job": f"job?job={CLUSTER}/llama-70b&span=all",
-    "rank": f"rank?job={CLUSTER}/llama-70b&rank=9&span=all",
-    "collectives": f"collectives?job={CLUSTER}/embedding&span=all",
-    "suggestions": "suggestions",
-    "health": "health",
+#: The simulated cluster's pages: their links, and words that are there.
+PAGES = {
+    "fleet": ("fleet?metric=utilization_ratio", "GPUs on"),
+    "job": (f"job?job={CLUSTER}/llama-70b&span=all", "Findings"),
+    "rank": (f"rank?job={CLUSTER}/llama-70b&rank=9&span=all", "Rank 9"),
+    "collectives": (f"collectives?job={CLUSTER}/embedding&span=all", "Who comes last"),
+    "suggestions": ("suggestions", "Suggestions"),
+    "health": ("health", "Pipeline health"),
 }
 
 
@@ -81,7 +74,7 @@ class Tour:
         try:
             act()
         except Exception as error:
-            self.require(False, f"{words}: {str(error).splitlines()[0]}")
+            self.require(False, f"{words}: {(str(error) or type(error).__name__).splitlines()[0]}")
 
     def findings_appear(self, jobs: tuple[str, ...], within_s: float) -> None:
         """Findings of ``jobs`` come up on pages that were open before."""
@@ -103,18 +96,22 @@ class Tour:
         """Somebody accepts what was suggested."""
         one = self.heard.until(lambda: self.heard.suggested(MENDED), 60.0, f"a suggestion for {MENDED}")
         tab = self.visitor.tab(f"suggestions?suggestion={one.id}")
-        self.visitor.unlock(tab, token, "ada")
+        unlock(tab, token, "ada")
         self.visitor.accept(tab, one.id, "more loader workers from step 200 on")
         self.heard.until(lambda: self.heard.suggested(MENDED, "accepted"), 60.0, "accepted")
-        seen(tab, f"{card(one.id)}:has-text('accepted')", self.heard.listen, 60.0)
+        self._shows(tab, f"{card(one.id)}:has-text('accepted')")
         self.require(True, f"accepted on the page: {one.title}")
         tab.close()
+
+    def _shows(self, tab: Page, selector: str) -> None:
+        there = tab.locator(selector).filter(visible=True)
+        self.heard.until(there.count, 60.0, f"{selector} on the page")
 
     def verified(self) -> None:
         """Once its fault is over, the page says what it brought."""
         one = self.heard.until(lambda: self.heard.suggested(MENDED, "verified"), 400.0, "verified")
         tab = self.visitor.tab(f"suggestions?suggestion={one.id}")
-        seen(tab, f"{card(one.id)}:has-text('verified'):has-text('Measured:')", self.heard.listen, 60.0)
+        self._shows(tab, f"{card(one.id)}:has-text('verified'):has-text('Measured:')")
         self.require(True, f"verified on the page: {one.title}")
         tab.close()
 
@@ -125,7 +122,7 @@ class Tour:
 
     def exported(self) -> None:
         """Numbers leave every page that has a picture."""
-        for path in EXPORTS:
+        for path in (link for name, (link, _) in PAGES.items() if name not in pictures.WITHOUT_PICTURES):
             told = self.visitor.export(path)
             self.require(told.startswith((b"series,", b"node,")), f"{path}: {len(told)} bytes of CSV")
 
@@ -134,10 +131,8 @@ class Tour:
         with tempfile.TemporaryDirectory(prefix="paceline-tour-") as folder:
             history(self.there, Path(folder))
         self.heard.until(lambda: SERIES in self.heard.forecasts, 400.0, f"a forecast of {SERIES}")
-        tab = self.visitor.tab(f"forecast?series={SERIES}")
-        current(tab).get_by_role("heading", level=2).filter(has_text=f"cluster {OFFICE}: free GPUs").wait_for()
+        self.visitor.link_lasts(FORECAST, f"cluster {OFFICE}: free GPUs")
         self.require(True, "a forecast is drawn")
-        tab.close()
 
 
 def main(argv: list[str]) -> int:
@@ -164,11 +159,11 @@ def main(argv: list[str]) -> int:
         _real(tour)
         tour.step("three days of an office's GPUs", tour.forecast)
         if options.pictures:
-            tour.step(
-                "pictures of forecast", partial(pictures.take, tour.visitor, "forecast", f"forecast?series={SERIES}")
-            )
-        tour.require(not tour.visitor.complaints, f"no script complains {tour.visitor.complaints[:5]}")
-        tour.require(not tour.visitor.foreign, f"no other host is asked {tour.visitor.foreign[:5]}")
+            tour.step("pictures of forecast", partial(pictures.take, tour.visitor, "forecast", FORECAST))
+        complaints = [words for tab in tour.visitor.watched for words in (*tab.errors, *tab.complaints)]
+        tour.require(not complaints, f"no script complains {complaints[:5]}")
+        foreign = [url for tab in tour.visitor.watched for url in tab.foreign]
+        tour.require(not foreign, f"no other host is asked {foreign[:5]}")
         heard.close()
     took = round(time.monotonic() - began_s)
     print(json.dumps({"machine": before, "took_s": took, "figures": tour.figures, "broken": tour.broken}, indent=2))
@@ -181,20 +176,19 @@ def _cluster(tour: Tour, token: str, *, take: bool) -> None:
     with cluster(tour.there) as running:
         tour.step("findings appear", lambda: tour.findings_appear(watched, 300.0))
         tour.step("a suggestion is accepted", lambda: tour.accepted(token))
-        for path, words in LINKS.items():
+        for path, words in PAGES.values():
             tour.step(f"the link {path} lasts", partial(tour.visitor.link_lasts, path, words))
         tour.step("numbers leave", tour.exported)
-        for name, path in PICTURES.items() if take else ():
+        for name, (path, _) in PAGES.items() if take else ():
             tour.step(f"pictures of {name}", partial(pictures.take, tour.visitor, name, path))
         tour.step("it is verified", tour.verified)
         say("waiting for the cluster's ten minutes to end")
         tour.heard.until(lambda: running.poll() is not None, 700.0, "the end of the simulated cluster")
         tour.require(running.returncode == 0, f"the simulated cluster ended with status {running.returncode}")
-    for words in _unlike(tour):
+    wrong = _unlike(tour)
+    for words in wrong:
         tour.require(False, words)
-    tour.require(
-        bool(tour.heard.suggestions), "each fault has its finding and its suggestion, and no healthy job has any"
-    )
+    tour.require(not wrong, "each fault has its finding and its suggestion, and no healthy job has any")
 
 
 def _unlike(tour: Tour) -> list[str]:
@@ -214,7 +208,7 @@ def _real(tour: Tour) -> None:
         except subprocess.TimeoutExpired:
             tour.require(False, "the real run ends")
     found = tour.heard.confirmed(REAL_JOB)
-    right = found is not None and (found.ranks, found.cause) == ([2], "input_pipeline")
+    right = found is not None and (found.ranks, found.cause) == ([REAL_RANK], "input_pipeline")
     tour.require(right, f"the real run: {found.summary if found else 'nobody is accused'}")
     tour.step("the real run has its suggestion", tour.advised)
 

@@ -3,7 +3,7 @@
 Rule of this file: only what a person can do and see.
 """
 
-import time
+import contextlib
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
@@ -26,26 +26,17 @@ _STAMP = """([selector, words]) => {
 _PROBES = "/_stcore/"
 
 
-class Visitor:
-    """One browser, its tabs, and what went wrong in any of them."""
+class Watched:
+    """What a tab did that it must not: ``errors`` of its scripts, ``complaints`` on its console, ``foreign`` hosts."""
 
-    def __init__(self, browser: Browser, page: str) -> None:
-        self.browser, self.page = browser, page
+    def __init__(self, tab: Page) -> None:
+        self.errors: list[str] = []
         self.complaints: list[str] = []
         self.foreign: list[str] = []
-
-    def tab(self, path: str, *, width: int = 1440, height: int = 1200, dark: bool = False) -> Page:
-        """A new tab at ``path`` of the page."""
-        tab = self.browser.new_page(
-            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
-        )
-        tab.set_default_timeout(PATIENCE_MS)
-        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        tab.on("pageerror", lambda error: self.errors.append(str(error)))
         tab.on("console", self._console)
         tab.on("request", lambda request: self._asked(request.url))
         tab.on("websocket", lambda socket: self._asked(socket.url))
-        tab.goto(f"{self.page}/{path}")
-        return tab
 
     def _console(self, told: ConsoleMessage) -> None:
         if told.type == "error" and _PROBES not in told.location["url"]:
@@ -55,6 +46,24 @@ class Visitor:
         if urlsplit(url).hostname not in (None, "127.0.0.1"):
             self.foreign.append(url)
 
+
+class Visitor:
+    """One browser, and what went wrong in any of its tabs."""
+
+    def __init__(self, browser: Browser, page: str) -> None:
+        self.browser, self.page = browser, page
+        self.watched: list[Watched] = []
+
+    def tab(self, path: str, *, width: int = 1440, height: int = 1200, dark: bool = False) -> Page:
+        """A new tab at ``path`` of the page."""
+        tab = self.browser.new_page(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+        )
+        tab.set_default_timeout(PATIENCE_MS)
+        self.watched.append(Watched(tab))
+        tab.goto(f"{self.page}/{path}")
+        return tab
+
     def link_lasts(self, path: str, words: str) -> None:
         """Open a link, see ``words`` there, reload, see them again, and the address as it was.
 
@@ -62,41 +71,23 @@ class Visitor:
             RunError: it does not last.
         """
         tab = self.tab(path)
-        for _ in range(2):
-            current(tab).get_by_text(words).first.wait_for()
-            tab.reload()
+        current(tab).get_by_text(words).first.wait_for()
+        tab.reload()
         current(tab).get_by_text(words).first.wait_for()
         if tab.url != f"{self.page}/{path}":
             raise RunError(f"{path} turned into {tab.url}")
         tab.close()
 
     def export(self, path: str) -> bytes:
-        """The first table of numbers that the page gives; a click that falls between two drawings is made again.
+        """The first table of numbers that the page gives.
 
         Raises:
             RunError: nothing was downloaded.
         """
         tab = self.tab(path)
-        for _ in range(8):
-            try:
-                with tab.expect_download(timeout=15_000) as told:
-                    tab.get_by_role("button", name="CSV").first.click()
-                made = told.value.path().read_bytes()
-            except PlaywrightTimeoutError:
-                continue
-            tab.close()
-            return made
-        raise RunError(f"{path}: nothing was downloaded")
-
-    def unlock(self, tab: Page, token: str, name: str) -> None:
-        """Say who one is, with the token."""
-        given = tab.get_by_label("Token", exact=True)
-        if not given.is_visible():
-            tab.locator(f"{key_class('token')} summary").filter(visible=True).click()
-        tab.get_by_label("Your name, for the record").fill(name)
-        given.fill(token)
-        tab.get_by_role("button", name="Unlock").click()
-        current(tab).get_by_text(f"You accept and dismiss as {name}.").wait_for()
+        made = downloaded(tab, lambda: tab.get_by_role("button", name="CSV").first.click())
+        tab.close()
+        return made
 
     def accept(self, tab: Page, suggestion: str, because: str) -> None:
         """Accept the suggestion with that id."""
@@ -104,6 +95,30 @@ class Visitor:
         asked = tab.get_by_label("Because").filter(visible=True)
         asked.fill(because)
         asked.press("Enter")
+
+
+def downloaded(tab: Page, click: Callable[[], None]) -> bytes:
+    """What a click brings; one that falls between two drawings of the page is lost, and made again.
+
+    Raises:
+        RunError: nothing was downloaded.
+    """
+    for _ in range(8):
+        with contextlib.suppress(PlaywrightTimeoutError):
+            with tab.expect_download(timeout=15_000) as told:
+                click()
+            return told.value.path().read_bytes()
+    raise RunError(f"{tab.url}: nothing was downloaded")
+
+
+def unlock(tab: Page, token: str, name: str) -> None:
+    """Say who one is, with the token."""
+    given = tab.get_by_label("Token", exact=True)
+    if not given.is_visible():
+        tab.locator(f"{key_class('token')} summary").filter(visible=True).click()
+    tab.get_by_label("Your name, for the record").fill(name)
+    given.fill(token)
+    tab.get_by_role("button", name="Unlock").click()
 
 
 def card(suggestion: str) -> str:
@@ -120,17 +135,3 @@ def stamped_s(tab: Page) -> float | None:
     """When it was there, Unix seconds."""
     told = tab.evaluate("window.firstSeen")
     return told / 1000 if told else None
-
-
-def seen(tab: Page, selector: str, listen: Callable[[], None], within_s: float) -> None:
-    """Wait until something is there; ``listen`` is called in between.
-
-    Raises:
-        RunError: it was not, within ``within_s`` seconds.
-    """
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if tab.locator(selector).filter(visible=True).count():
-            return
-        listen()
-    raise RunError(f"{urlsplit(tab.url).path} never showed {selector}")

@@ -104,20 +104,17 @@ class Traffic:
         self.open_by_nccl: dict[tuple[Any, ...], _Open] = {}
         #: By rank: what the interface it uses is rated at, bytes a second; NaN is not known.
         self.rated: Array = np.empty(0)
-        #: By rank: when its part of the span before this one ended; NaN where it was in none.
-        self.before_s: Array = np.empty(0)
-        self.last_s: Array = np.empty(0)
-        self._clear()
-
-    def _clear(self) -> None:
-        """Begin a span, where the one before ends."""
-        ranks = max(self.before_s.size, self.last_s.size)
-        self.before_s = _widened(self.before_s, ranks)
-        told = np.flatnonzero(~np.isnan(self.last_s))
-        self.before_s[told] = self.last_s[told]
-        #: By rank, NaN where it was not heard.
+        #: By rank: where the span before ended, else its first start; and its last end. NaN where it was not heard.
         self.first_s: Array = np.empty(0)
-        self.last_s = np.empty(0)
+        self.last_s: Array = np.empty(0)
+        self._begin_span()
+        #: Whether a span was there before.
+        self.began = False
+
+    def _begin_span(self) -> None:
+        """Begin where the one before ends: what was computed since belongs to it, of long steps nearly all there is."""
+        self.began = True
+        self.first_s, self.last_s = self.last_s, np.full_like(self.last_s, np.nan)
         self.members: dict[str, set[int]] = {}
         self.waited: dict[str, float] = {}
         self.steps = [-1, -1]
@@ -169,9 +166,8 @@ class Traffic:
     def _span(self, spans: Spans) -> None:
         ranks = int(spans.ranks.max()) + 1
         self.first_s, self.last_s = _widened(self.first_s, ranks), _widened(self.last_s, ranks)
-        self.first_s[spans.ranks] = np.where(
-            np.isnan(self.first_s[spans.ranks]), spans.first_s, self.first_s[spans.ranks]
-        )
+        first_s = self.first_s[spans.ranks]  # Unknown, or after what comes now: then the clock was set back.
+        self.first_s[spans.ranks] = np.where(first_s <= spans.last_s, first_s, spans.first_s)
         self.last_s[spans.ranks] = np.fmax(self.last_s[spans.ranks], spans.last_s)
 
     def _merge(self, batch: CollectiveBatch, open_: dict[tuple[Any, ...], _Open]) -> _Whole:
@@ -228,14 +224,12 @@ class Traffic:
         speeds.append(batch.operations, whole.operation, ranks, whole.calls, whole.bytes, whole.took_s)
 
     def _judge(self, ranks: Ints) -> TrafficEpisode | None:
-        # What was computed since the collectives of the span before belongs to it: of long steps that is nearly all.
-        before_s = _widened(self.before_s, self.last_s.size)[: self.last_s.size]
-        lasted = self.last_s - np.fmin(self.first_s, before_s)
+        lasted = self.last_s - self.first_s
         if float(lasted[ranks].max()) < self.config.span_s:
             return None
         first, last = self.steps
-        if np.isnan(before_s[ranks]).all() and 0 <= last < first + _FIRST_STEPS:
-            self._clear()
+        if not self.began and 0 <= last < first + _FIRST_STEPS:
+            self._begin_span()
             return None
         heard = np.flatnonzero(~np.isnan(lasted))
         longest = float(lasted[heard].max())
@@ -256,7 +250,7 @@ class Traffic:
         )
         reached = max((speed.bytes_per_s for speed in evidence.speeds), default=rated)
         cause: Cause = "link" if reached < _FAR_UNDER * rated else "unknown"
-        self._clear()
+        self._begin_span()
         sight = Sight(least, self.config.least_share, least / max(1 - least, 0.01), cause)
         return self.episodes.push(_JOB, window, sight, evidence)
 
@@ -266,7 +260,7 @@ class Traffic:
             "episodes": self.episodes.snapshot(),
             "rated": self.rated,
             "open": [[list(key), *told] for key, told in self.open.items()],
-            "before_s": self.before_s,
+            "began": self.began,
             "first_s": self.first_s,
             "last_s": self.last_s,
             "waited": [[*pair] for pair in self.waited.items()],
@@ -280,7 +274,7 @@ class Traffic:
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
         self.episodes.load(data["episodes"])
-        self.rated, self.before_s = data["rated"], data["before_s"]
+        self.rated, self.began = data["rated"], data["began"]
         self.first_s, self.last_s = data["first_s"], data["last_s"]
         self.open = {tuple(key): _Open(*told) for key, *told in data["open"]}
         self.waited = dict(data["waited"])

@@ -177,6 +177,36 @@ def test_what_could_not_be_published_is_never_stored_as_said(messages, uninterru
     assert sorted(findings(broker), key=order) == sorted(findings(uninterrupted), key=order)
 
 
+def test_who_is_interrupted_amid_an_answer_stores_nothing_of_it(messages, uninterrupted):
+    """A message whose taking is cancelled while its answer waits for the broker is told again, not known already."""
+    broker, clock = Broker(messages), Clock()
+
+    async def interrupted():
+        reached = asyncio.Event()
+
+        async def stuck(topic, key, value):
+            if topic == topics.FINDING:
+                reached.set()
+                await asyncio.get_running_loop().create_future()
+            return await broker.publish(topic, key, value)
+
+        async def read_on():
+            for offset, message in enumerate(messages):
+                await door.take(topics.OP_V1, AT, offset, message)
+
+        door = Door(Processor(), Store(broker.table, broker.delivered), stuck, broker, clock, clock)
+        reading = asyncio.create_task(read_on())
+        await reached.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await door.checkpoint(everything=True)
+
+    asyncio.run(interrupted())
+    asyncio.run(work(broker, clock))
+    assert findings(broker) == findings(uninterrupted)
+
+
 def test_nothing_is_committed_before_its_answers_are_delivered(messages):
     """While a publication is under way, the offsets of the events before it stay where they are."""
 

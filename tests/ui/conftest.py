@@ -4,12 +4,12 @@ import os
 import socket
 import subprocess
 import sys
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from experiments.chromium import CHROMIUM, launched
+from experiments.tour.visitor import Watched
 from paceline import wire
 from paceline.kafka import embedded
 from tests.ui.simulated_job import SimulatedJob
@@ -97,14 +97,11 @@ def tab(chromium):
     """A browser tab; errors of the page's own scripts fail the test, and so does a request to any other host."""
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(PATIENCE_MS)
-    errors, asked = [], []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda socket: asked.append(socket.url))
+    watched = Watched(page)
     yield page
     page.close()
-    assert errors == []
-    assert [url for url in asked if urlsplit(url).hostname not in (None, "127.0.0.1")] == []
+    assert watched.errors == []
+    assert watched.foreign == []
 
 
 @pytest.fixture

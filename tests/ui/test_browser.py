@@ -4,20 +4,18 @@ Rule of this file: everything is looked for among what is ``current``, by its ex
 once.
 """
 
-import contextlib
 import re
 import signal
 import socket
 import time
-from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
 from msgspec import structs
-from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from playwright.sync_api import expect
 
 from experiments.chromium import current
+from experiments.tour.visitor import Watched, downloaded
 from paceline import events, topics
 from tests.ui.browsing import publish, shows, shows_a_heatmap
 from tests.ui.simulated_job import SimulatedJob
@@ -134,16 +132,6 @@ def test_without_a_broker_the_page_opens(tab, serve):
         shows(tab, "paceline doctor")
 
 
-def downloaded(tab, click):
-    """What a click brings; one that falls between two drawings of the page is lost, and made again."""
-    for _ in range(8):
-        with contextlib.suppress(PlaywrightTimeoutError):
-            with tab.expect_download(timeout=15_000) as told:
-                click()
-            return Path(told.value.path()).read_bytes()
-    raise AssertionError("nothing was downloaded")
-
-
 PAGES = {
     "fleet": ("4 GPUs on 2 nodes", "?metric=power_w&span=6h"),
     "job": (VERDICT, "?job=demo&span=6h"),
@@ -157,8 +145,7 @@ PAGES = {
 def test_every_page_opens_by_its_link_reloads_and_exports(tab, own_broker, serve, simulated_job):
     """One browser through all pages: a link shows what it says, also after a reload; pictures leave as CSV and PNG; and
     no script of a page complains. (Streamlit looks for its own address below each page's; the 404 is its.)"""
-    complaints = []
-    tab.on("console", lambda told: complaints.append(told) if told.type == "error" else None)
+    watched = Watched(tab)
     url = full_page(tab, own_broker.address, serve, simulated_job)
     for path, (words, query) in PAGES.items():
         tab.goto(f"{url}/{path}{query}")
@@ -171,7 +158,7 @@ def test_every_page_opens_by_its_link_reloads_and_exports(tab, own_broker, serve
             assert numbers.startswith((b"series,", b"node,"))
             picture = downloaded(tab, lambda: tab.locator(".modebar-btn").first.dispatch_event("click"))
             assert picture.startswith(b"\x89PNG")
-    assert [told.text for told in complaints if "/_stcore/" not in told.location["url"]] == []
+    assert watched.complaints == []
 
 
 def test_the_menu_leads_on_with_job_rank_and_range(tab, own_broker, serve, simulated_job):

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from experiments.chromium import current
+from experiments.tour.visitor import unlock
 from paceline import topics, wire
 from paceline.events import AuditEntry
 from paceline.kafka.follow import BEGINNING, Follower
@@ -33,16 +34,6 @@ def commands(own_broker):
             return held
 
         yield commands
-
-
-def unlock(tab, token):
-    opener = tab.locator(".st-key-token summary").filter(visible=True)
-    given = tab.get_by_label("Token", exact=True)
-    if not given.is_visible():
-        opener.click()
-    tab.get_by_label("Your name, for the record").fill("ada")
-    given.fill(token)
-    tab.get_by_role("button", name="Unlock").click()
 
 
 def test_a_suggestion_is_accepted_by_who_knows_the_token(tab, own_broker, serve, commands, until):

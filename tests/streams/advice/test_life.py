@@ -192,9 +192,14 @@ def test_faults_on_one_node_are_one_cordon(heard, make_finding):
     assert one.apply[0].startswith("scontrol update nodename=gpu-0 state=drain reason=")
 
 
-@pytest.mark.parametrize(("device", "command"), [("cuda:3", "nvidia-smi"), ("cpu", "top")])
-def test_where_a_slow_rank_computes_is_what_is_looked_at(heard, make_finding, device, command):
-    (one,) = heard.tell(make_finding(cause="worker_compute", devices=[device]))
+@pytest.mark.parametrize(
+    ("devices", "command"),
+    [(["cuda:3"], "nvidia-smi"), (["cpu"], "top"), (["cpu", "cpu"], "top"), (["cpu", "xpu:0"], "nvidia-smi")]
+    + [([], "nvidia-smi")],
+)
+def test_where_a_slow_rank_computes_is_what_is_looked_at(heard, make_finding, devices, command):
+    """CPUs only where all that is told are CPUs."""
+    (one,) = heard.tell(make_finding(cause="worker_compute", devices=devices))
     assert [line.split("'")[1].split()[0] for line in one.apply] == [command]
 
 

@@ -47,6 +47,26 @@ def test_what_is_computed_between_the_transfers_of_long_steps_counts(make_calls,
     assert list(dict.fromkeys(one.state for one in told if one is not None)) == states
 
 
+def test_a_clock_that_is_set_back_costs_no_more_than_a_window(make_calls, join):
+    """An hour back in the middle of a job: it is judged on, and not only when the clock has caught up."""
+    traffic, told = Traffic(TrafficConfig()), []
+    for second in range(120):
+        at_s = second - 3600.0 * (second >= 15)
+        rows = [(rank, second, at_s, 0.6) for rank in range(RANKS)]
+        told.append(traffic.update(join(make_calls(rows, members=RANKS, size=MIB))))
+    assert "confirmed" in [one.state for one in told if one is not None]
+
+
+def test_a_rank_that_was_away_for_a_while_is_compared_over_what_was_heard(make_calls, join):
+    """What it did meanwhile is not known: it is not taken for computing."""
+    traffic, told = Traffic(TrafficConfig()), []
+    for second in range(120):
+        heard = range(RANKS) if not 30 <= second < 75 else range(RANKS - 1)
+        rows = [(rank, second, float(second), 0.6) for rank in heard]
+        told.append(traffic.update(join(make_calls(rows, members=len(heard), size=MIB))))
+    assert list(dict.fromkeys(one.state for one in told if one is not None)) == ["suspected", "confirmed"]
+
+
 def test_waiting_for_a_slow_rank_is_no_communication(run):
     """Who comes last waits for nobody: only the shortest wait of a collective counts."""
     assert run([0.6, 0.6, 0.6, 0.05])[0] == []
