@@ -194,8 +194,13 @@ def test_faults_on_one_node_are_one_cordon(heard, make_finding):
 
 @pytest.mark.parametrize(
     ("devices", "command"),
-    [(["cuda:3"], "nvidia-smi"), (["cpu"], "top"), (["cpu", "cpu"], "top"), (["cpu", "xpu:0"], "nvidia-smi")]
-    + [([], "nvidia-smi")],
+    [
+        (["cuda:3"], "nvidia-smi"),
+        (["cpu"], "top"),
+        (["cpu", "cpu"], "top"),
+        (["cpu", "xpu:0"], "nvidia-smi"),
+        ([], "nvidia-smi"),
+    ],
 )
 def test_where_a_slow_rank_computes_is_what_is_looked_at(heard, make_finding, devices, command):
     """CPUs only where all that is told are CPUs."""
