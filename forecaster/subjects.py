@@ -3,13 +3,13 @@
 Rule of this file: pure. A key is ``cluster/what/…/field``; aggregates are series of their own, forecast as such.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paceline.events import DeviceWindow, HostWindow, JobDescribed, JobWindow
 from paceline.schema import unit_of
 
+from .aggregates import Aggregates, Share, Sums
 from .history import SeriesSubject
 
 #: Seconds of the windows that are followed.
@@ -18,8 +18,6 @@ DEVICE = ("sm_active_ratio", "utilization_ratio", "fb_used_bytes", "power_w", "t
 HOST = ("cpu_ratio", "memory_used_bytes", "disk_read_bytes_per_s", "network_rx_bytes_per_s")
 #: A GPU is free with no more than this in use, of its time and of its memory.
 FREE_TIME, FREE_MEMORY = 0.02, 0.05
-#: Windows of devices may come so many intervals late and still count in the aggregates.
-OPEN = 4
 
 
 @dataclass(frozen=True)
@@ -31,32 +29,23 @@ class Measurement:
     value: float
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What one GPU adds to the aggregates of an interval."""
-
-    busy: float | None
-    power_w: float | None
-    free: bool
-    node: str
-    job: str | None
-
-
 class Subjects:
-    """Turns events into readings. It keeps who runs where, and the newest intervals' parts of each aggregate."""
+    """Turns events into readings. It keeps who runs where, and what each group of GPUs comes to."""
 
     def __init__(self) -> None:
-        self._jobs: dict[tuple[str, str], tuple[str, str]] = {}
-        self._open: OrderedDict[tuple[str, int], dict[str, _Part]] = OrderedDict()
+        #: Cluster, node, device -> the job on it.
+        self._jobs: dict[tuple[str, str, str], str] = {}
+        self._aggregates = Aggregates()
 
     def on_job(self, event: JobDescribed) -> None:
         """Learn on which devices a job runs, or that it has ended."""
         for place in event.places:
             for device in (place.device, str(place.local_rank)):
+                on = (event.cluster, place.node, device)
                 if event.ended_s is None:
-                    self._jobs[place.node, device] = (event.cluster, event.job)
-                elif self._jobs.get((place.node, device)) == (event.cluster, event.job):
-                    del self._jobs[place.node, device]
+                    self._jobs[on] = event.job
+                elif self._jobs.get(on) == event.job:
+                    del self._jobs[on]
 
     def readings(self, event: object) -> Iterator[Measurement]:
         """The readings of a window; none of a length that is not followed."""
@@ -68,7 +57,7 @@ class Subjects:
             yield from _job(event)
 
     def _device(self, event: DeviceWindow) -> Iterator[Measurement]:
-        _, job = self._jobs.get((event.node, event.device), (event.cluster, None))
+        job = event.job or self._jobs.get((event.cluster, event.node, event.device))
         for field in DEVICE:
             value = event.mean.get(field)
             if value is None:
@@ -81,50 +70,43 @@ class Subjects:
                 key, unit_of(field), NODES_S, event.cluster, job, event.node, event.device, high=high
             )
             yield Measurement(subject, event.start_s, value)
-        yield from self._aggregates(event, job)
+        yield from self._grouped(event, job)
 
-    def _aggregates(self, event: DeviceWindow, job: str | None) -> Iterator[Measurement]:
-        place = (event.cluster, int(event.start_s // NODES_S))
-        if place not in self._open:
-            if len(self._open) >= OPEN and place < min(self._open, key=lambda one: one[1]):
-                return
-            self._open[place] = {}
-            while len(self._open) > OPEN:
-                self._open.popitem(last=False)
-        parts = self._open[place]
-        parts[f"{event.node}/{event.device}"] = _part(event, job)
-        base = f"{event.cluster}/cluster"
-        yield from _summed(parts, base, event, None, None)
-        own = {key: part for key, part in parts.items() if part.node == event.node}
-        yield from _summed(own, f"{event.cluster}/node/{event.node}", event, event.node, None)
+    def _grouped(self, event: DeviceWindow, job: str | None) -> Iterator[Measurement]:
+        place = int(event.start_s // NODES_S)
+        if not self._aggregates.first(f"{event.cluster}/{event.node}/{event.device}", place):
+            return
+        share = _share(event, job)
+        groups: list[tuple[str, str | None, str | None]] = [
+            (f"{event.cluster}/cluster", None, None),
+            (f"{event.cluster}/node/{event.node}", event.node, None),
+        ]
         if job is not None:
-            own = {key: part for key, part in parts.items() if part.job == job}
-            yield from _summed(own, f"{event.cluster}/job/{job}", event, None, job)
+            groups.append((f"{event.cluster}/job/{job}", None, job))
+        for base, node, owner in groups:
+            for sums in self._aggregates.add(base, place, share):
+                yield from _summed(sums, base, event.cluster, node, owner)
 
 
-def _part(event: DeviceWindow, job: str | None) -> _Part:
+def _share(event: DeviceWindow, job: str | None) -> Share:
     busy = event.mean.get("sm_active_ratio", event.mean.get("utilization_ratio"))
     used, total = event.mean.get("fb_used_bytes"), event.mean.get("fb_total_bytes")
     idle = busy is not None and busy <= FREE_TIME
     empty = used is None or not total or used <= FREE_MEMORY * total
-    return _Part(busy, event.mean.get("power_w"), idle and empty and job is None, event.node, job)
+    return Share(busy, event.mean.get("power_w"), idle and empty and job is None)
 
 
-def _summed(
-    parts: dict[str, _Part], base: str, event: DeviceWindow, node: str | None, job: str | None
-) -> Iterator[Measurement]:
+def _summed(sums: Sums, base: str, cluster: str, node: str | None, job: str | None) -> Iterator[Measurement]:
     def reading(field: str, unit: str, value: float, high: float | None) -> Measurement:
-        subject = SeriesSubject(f"{base}/{field}", unit, NODES_S, event.cluster, job, node, None, high=high)
-        return Measurement(subject, event.start_s, value)
+        subject = SeriesSubject(f"{base}/{field}", unit, NODES_S, cluster, job, node, None, high=high)
+        return Measurement(subject, sums.place * NODES_S, value)
 
-    busy = [part.busy for part in parts.values() if part.busy is not None]
-    power = [part.power_w for part in parts.values() if part.power_w is not None]
-    if busy:
-        yield reading("gpu_busy_ratio", "ratio, 0 to 1", sum(busy) / len(busy), 1.0)
-    if power:
-        yield reading("gpu_power_w", "W", sum(power), None)
+    if sums.busy is not None:
+        yield reading("gpu_busy_ratio", "ratio, 0 to 1", sums.busy, 1.0)
+    if sums.power_w is not None:
+        yield reading("gpu_power_w", "W", sums.power_w, None)
     if job is None:
-        yield reading("free_gpus", "GPUs", float(sum(part.free for part in parts.values())), float(len(parts)))
+        yield reading("free_gpus", "GPUs", float(sums.free), float(sums.gpus))
 
 
 def _host(event: HostWindow) -> Iterator[Measurement]:

@@ -1,18 +1,28 @@
 """Which series a window speaks of, and what a cluster's, a node's and a job's GPUs add up to."""
 
+import msgspec
+import pytest
+
+from forecaster.aggregates import INTERVALS, Aggregates, Group, Share
 from forecaster.subjects import Subjects
 from paceline.events import DeviceWindow, HostWindow, JobDescribed, JobWindow, RankPlace
 
 
 def device(
-    name: str, busy: float | None, node: str = "n1", start_s: float = 600.0, used: float = 0.0, length_s: float = 60.0
+    name: str,
+    busy: float | None,
+    node: str = "n1",
+    start_s: float = 600.0,
+    used: float = 0.0,
+    length_s: float = 60.0,
+    cluster: str = "c",
 ) -> DeviceWindow:
     mean = {"power_w": 100.0, "fb_used_bytes": used, "fb_total_bytes": 100.0}
     if busy is not None:
         mean["utilization_ratio"] = busy
     top = {"fb_total_bytes": 100.0}
     return DeviceWindow(
-        cluster="c", start_s=start_s, length_s=length_s, node=node, device=name, samples=60, mean=mean, max=top
+        cluster=cluster, start_s=start_s, length_s=length_s, node=node, device=name, samples=60, mean=mean, max=top
     )
 
 
@@ -49,8 +59,85 @@ def test_the_cluster_is_the_mean_and_the_sum_of_its_gpus() -> None:
 
 def test_a_gpu_heard_twice_counts_once() -> None:
     """Delivery is at least once."""
-    readings = values(Subjects(), device("g0", 0.5), device("g0", 0.5))
-    assert readings["c/cluster/gpu_power_w"] == 100.0
+    readings = values(Subjects(), device("g0", 0.5), device("g0", 0.5), device("g1", 0.5))
+    assert readings["c/cluster/gpu_power_w"] == 200.0
+
+
+def test_one_cluster_closes_nothing_of_another() -> None:
+    """Days of one that are sent at once, while another is measured now."""
+    subjects = Subjects()
+    values(subjects, *(device("g0", 0.5, start_s=60.0 * minute, cluster="zoo") for minute in range(1000, 1010)))
+    assert values(subjects, device("g0", 0.0, cluster="ant"))["ant/cluster/free_gpus"] == 1.0
+
+
+def history(subjects: Subjects, *windows: DeviceWindow) -> dict[int, float]:
+    """The power of the cluster, by minute."""
+    told = [one for window in windows for one in subjects.readings(window)]
+    return {int(one.time_s // 60): one.value for one in told if one.subject.key == "c/cluster/gpu_power_w"}
+
+
+def test_partitions_may_be_hours_apart() -> None:
+    """A service that catches up reads one node's night before the other's: every minute has both in the end."""
+    minutes = [60.0 * minute for minute in range(INTERVALS)]
+    night = [device("g0", 0.5, node=node, start_s=start_s) for node in ("n1", "n2") for start_s in minutes]
+    assert history(Subjects(), *night) == dict.fromkeys(range(INTERVALS), 200.0)
+
+
+def test_a_minute_that_is_not_heard_in_full_is_no_fall() -> None:
+    """The newest waits for as many GPUs as the one before had; a node that has left is not waited for for ever."""
+    first = [device("g0", 0.5, node=node, start_s=600.0) for node in ("n1", "n2")]
+    subjects = Subjects()
+    assert history(subjects, *first) == {10: 200.0}
+    assert history(subjects, device("g0", 0.5, start_s=660.0)) == {10: 200.0}
+    assert history(subjects, device("g0", 0.5, start_s=720.0)) == {11: 100.0, 12: 100.0}
+
+
+def test_a_clock_that_is_ahead_takes_nothing_from_the_others() -> None:
+    """One node is a year ahead: the others are added up as before."""
+    ahead = device("g0", 0.5, node="n9", start_s=3.2e7)
+    now = [device("g0", 0.5, node=node, start_s=600.0) for node in ("n1", "n2")]
+    assert history(Subjects(), ahead, *now)[10] == 200.0
+
+
+def test_what_comes_too_late_counts_no_more() -> None:
+    """An interval whose place was taken by a newer one stays as it was told."""
+    group = Group()
+    assert [one.place for one in group.add(INTERVALS, Share(0.5, 1.0, False))] == [INTERVALS]
+    assert list(group.add(0, Share(0.5, 1.0, False))) == []
+
+
+def test_memory_is_bounded_by_those_heard_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters and GPUs come and go: the one that was heard least recently is counted from nothing."""
+    monkeypatch.setattr("forecaster.aggregates.GROUPS", 2)
+    monkeypatch.setattr("forecaster.aggregates.DEVICES", 2)
+    aggregates, share = Aggregates(), Share(0.5, 1.0, False)
+    for name in ("a", "b", "a", "c"):
+        list(aggregates.add(name, 1, share))
+    assert [one.gpus for one in aggregates.add("a", 1, share)] == [3]
+    assert [one.gpus for one in aggregates.add("b", 1, share)] == [1]
+    assert [aggregates.first(name, 1) for name in ("x", "y", "x", "z", "x", "y")] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_window_that_names_its_job_is_believed() -> None:
+    """What was told with the samples is as of then; who runs there now says nothing of yesterday."""
+    subjects = Subjects()
+    subjects.on_job(job())
+    window = msgspec.structs.replace(device("g0", 0.0), job="yesterdays")
+    assert "c/job/yesterdays/gpu_busy_ratio" in values(subjects, window)
+
+
+def test_nodes_of_the_same_name_in_two_clusters() -> None:
+    """A job is on the devices of its own cluster."""
+    subjects = Subjects()
+    subjects.on_job(job())
+    assert "d/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, cluster="d"))
 
 
 def test_full_memory_is_not_free() -> None:
@@ -63,8 +150,8 @@ def test_a_job_has_its_gpus_while_it_runs() -> None:
     """JobDescribed says where a job runs; when it has ended the GPUs are nobody's."""
     subjects = Subjects()
     subjects.on_job(job())
-    assert values(subjects, device("g0", 0.0))["c/job/j/gpu_busy_ratio"] == 0.0
-    assert values(subjects, device("g0", 0.0))["c/cluster/free_gpus"] == 0.0
+    readings = values(subjects, device("g0", 0.0))
+    assert (readings["c/job/j/gpu_busy_ratio"], readings["c/cluster/free_gpus"]) == (0.0, 0.0)
     subjects.on_job(job(ended_s=900.0))
     assert "c/job/j/gpu_busy_ratio" not in values(subjects, device("g0", 0.0, start_s=1200.0))
 
