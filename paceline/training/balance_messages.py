@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 BALANCE = b"l"
 #: The word by which a sidecar says that it understands these messages, and what it is called there.
 HEARS, HEARS_BALANCE = "hears", "balance"
+#: ... and that under which it passes a plan on.
+PROPOSED = "proposed"
 #: A message that is larger may not fit the socket; one of 8,192 ranks does.
 MOST_BYTES = 160_000
 #: No step takes longer.
@@ -110,7 +112,7 @@ def decode_told(data: bytes) -> tuple[bool, ProposedPlan | None]:
     try:
         told = json.loads(data)
         hears = HEARS_BALANCE in told.get(HEARS, ())
-        proposed = told.get("proposed")
+        proposed = told.get(PROPOSED)
         plan = None if proposed is None else ProposedPlan(proposed["version"], tuple(proposed["shares"]))
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return False, None
