@@ -17,7 +17,9 @@ from torch import nn
 
 def folder(environ: Mapping[str, str]) -> Path:
     """Where caps are kept: ``paceline/balance`` in the user's state folder."""
-    home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".local", "state")
+    home = environ.get("XDG_STATE_HOME") or os.path.join(
+        environ.get("HOME") or os.path.expanduser("~"), ".local", "state"
+    )
     return Path(home) / "paceline" / "balance"
 
 
@@ -51,3 +53,13 @@ class Caps:
         except OSError:
             return False
         return True
+
+
+def lowered(share: int, tile: int) -> int:
+    """How many samples are tried after ``share`` were too many: an eighth less, in whole tiles.
+
+    >>> lowered(64, 1), lowered(64, 16), lowered(1, 1)
+    (56, 48, 0)
+    """
+    less = max(share - max(share // 8, 1), 0)
+    return less - less % tile

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class BalanceError(ValueError):
-    """The balancer cannot keep its promise of exact gradients with what it was given; the message says what to change."""
+    """The balancer cannot make exact gradients of what it was given; the message says what to change."""

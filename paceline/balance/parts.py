@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def part_of(rank: int, shares: Sequence[int], start: int, size: int, *, drop_last: bool) -> Part | None:
-    """The part of ``rank`` in the batch that begins at ``start`` of an epoch of ``size`` samples; None where it is over.
+    """The part of ``rank`` in the batch from ``start`` on of an epoch of ``size`` samples; None where that is over.
 
     Ranks follow one another, each with as many samples as its share. A short last batch is shared out in the same
     proportion, by cutting it at the rounded prefix sums, so that its parts add up to it.

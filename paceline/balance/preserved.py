@@ -23,8 +23,8 @@ def unpreserved(model: nn.Module) -> str | None:
         return None
     more = f" and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
     return (
-        f"{', '.join(found[:_TOLD])}{more} take batch statistics from the samples of their own rank, so the model that "
-        "comes out depends on how a batch is shared out; the gradients of all other layers are exact. On an accelerator "
+        f"{', '.join(found[:_TOLD])}{more}: BatchNorm takes its statistics from the samples of its own rank, so the "
+        "model that comes out depends on how a batch is shared out. On an accelerator "
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm(model), before the model is wrapped, takes them from the whole "
         "batch (PyTorch has none for CPUs); GroupNorm and LayerNorm have no such statistics"
     )

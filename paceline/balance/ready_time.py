@@ -1,9 +1,9 @@
 """Compute-ready time: how long a rank's own forward and backward take, until its last gradient is there.
 
-Rule of this file: it writes moments down and never waits for a device. The step itself tells nothing of a rank, for all
-leave the exchange of gradients together. So the clock runs from the call of the wrapped model to the end of the backward
-pass before gradients of others are waited for, which the autograd engine tells: callbacks run in the order in which they
-were queued, and this one is queued first. What a sharded model waits for in between, its collectives, is taken off.
+Rule of this file: it writes moments down and never waits for a device. The step itself tells nothing of a rank, for
+all leave the exchange of gradients together. So the clock runs from the call of the wrapped model to the end of the
+pass back, before gradients of others are waited for, which the autograd engine tells: callbacks run in the order in
+which they were queued, and this one is queued first. A sharded model's collectives in between are taken off.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ReadyTime:
     def backward(self, loss: torch.Tensor) -> None:
         """The pass back from ``loss`` is about to begin: hear of its last gradient."""
         self._ready = None
-        loss.register_hook(self._queue)
+        loss.register_hook(self._queue)  # type: ignore[no-untyped-call]
 
     def end(self) -> None:
         """The pass back is over on this rank, whatever others still do."""
@@ -71,7 +71,7 @@ class ReadyTime:
         self._running = self._ready = None
 
     def close(self, version: int, batch: int, passes: int, batches: int) -> None:
-        """What was measured since the last time is of ``batches`` batches up to ``batch``, if each pass was measured."""
+        """What was measured since the last time is of so many batches up to ``batch``, if each pass was measured."""
         spans, waits = self._spans, self._waits
         self._spans, self._waits = [], []
         if len(spans) == passes and batches and self._known:
@@ -94,7 +94,7 @@ class ReadyTime:
         self._spans, self._waits = [], []
 
     def _queue(self, _: torch.Tensor) -> None:
-        torch.autograd.Variable._execution_engine.queue_callback(self._stamp)  # type: ignore[attr-defined]
+        torch.autograd.Variable._execution_engine.queue_callback(self._stamp)
 
     def _stamp(self) -> None:
         self._ready = self._now()

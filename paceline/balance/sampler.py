@@ -85,7 +85,18 @@ class BalancedSampler(Sampler[list[int]]):
         Raises:
             SplitError: the global batch does not fit.
         """
-        rows = [Worker(0.0, 1 / weight, tile, cap) for weight, cap in zip(self.weights, most)]
+        return self._shared_out(self.weights, most, tile)
+
+    def even_shares(self, most: Sequence[int | None]) -> list[int]:
+        """Shares that are alike, as far as each rank can hold them.
+
+        Raises:
+            SplitError: the global batch does not fit.
+        """
+        return self._shared_out([1.0] * self.world, most, 1)
+
+    def _shared_out(self, weights: Sequence[float], most: Sequence[int | None], tile: int) -> list[int]:
+        rows = [Worker(0.0, 1 / weight, tile, cap) for weight, cap in zip(weights, most)]
         return split(rows, self.global_batch, tile=tile)
 
     def set_epoch(self, epoch: int) -> None:
@@ -146,7 +157,7 @@ class BalancedSampler(Sampler[list[int]]):
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on behind the batch that was trained on last, in the order that was; ``set_epoch`` with its epoch keeps that.
+        """Go on behind the batch that was trained on last; ``set_epoch`` with its epoch keeps that.
 
         With as many ranks and the same global batch as before, shares go on as they were. Otherwise they start anew.
 
@@ -155,8 +166,8 @@ class BalancedSampler(Sampler[list[int]]):
         """
         if state["size"] != self.size:
             raise BalanceError(
-                f"the checkpoint is of a dataset of {state['size']} samples, and this one has {self.size}: which of them "
-                "were seen cannot be told. Train on the same dataset, or start without the sampler's state"
+                f"the checkpoint is of a dataset of {state['size']} samples, and this one has {self.size}: which of "
+                "them were seen cannot be told. Train on the same dataset, or start without the sampler's state"
             )
         self.seed, self.shuffle = state["seed"], state["shuffle"]
         self.epoch, samples = state["epoch"], state["samples"]

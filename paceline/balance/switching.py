@@ -14,8 +14,11 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import NamedTuple
 
+from paceline.training.balance_messages import ProposedPlan
+
 from .cadence import Cadence
-from .controller import Controller
+from .caps import lowered
+from .controller import Controller, Replan
 from .errors import BalanceError
 from .exchange import Exchange
 from .handout import Handed, Handout
@@ -38,10 +41,18 @@ class Switching:
     """One rank's side of it; ``link`` carries plans and times from and to outside, where there is one."""
 
     def __init__(
-        self, exchange: Exchange, handout: Handout, controller: Controller, rank: int, link: Link | None = None
+        self,
+        exchange: Exchange,
+        handout: Handout,
+        controller: Controller,
+        most: Sequence[int | None],
+        link: Link | None = None,
     ) -> None:
         self.controller = controller
-        self._exchange, self._handout, self._rank, self._link = exchange, handout, rank, link
+        #: Samples that fit into each rank's memory, as far as that is known.
+        self.most = list(most)
+        self._exchange, self._handout, self._link = exchange, handout, link
+        self._refused = -1
         self._cadence = Cadence()
         self._heard: list[Ready] = []
         self._had_failed = False
@@ -51,6 +62,7 @@ class Switching:
         """A round with an exchange of gradients is over; ``batch`` is its last one.
 
         Raises:
+            BalanceError: a rank has no memory for its least share.
             SplitError: the global batch does not fit into what all ranks' memory can hold.
         """
         self._heard += heard
@@ -95,48 +107,62 @@ class Switching:
         self._cadence.settle([row[0] for row in rows], [row[1] for row in rows])
 
     def _cap(self, batch: Handed, ranks: Sequence[int]) -> None:
-        tile = self.controller.config.tile
         for rank in ranks:
-            most = lowered(batch.plan.shares[rank], tile)
+            share = batch.plan.shares[rank]
+            most = lowered(share, self.controller.config.tile)
+            if not most:
+                raise BalanceError(
+                    f"rank {rank} has no memory for even {share} samples. Take a smaller model or shorter samples, "
+                    "activation checkpointing, or fully_shard"
+                )
+            held = self.most[rank]
+            self.most[rank] = most if held is None else min(most, held)
             replan = self.controller.cap(rank, most)
             if replan is not None:
-                self._switch(replan.shares, self.controller.version + 1)
+                self._switch(replan.shares, self.controller.version + 1, replan)
 
     def _observe(self, batch: Handed, rows: Sequence[Sequence[float]]) -> None:
         version = int(max(row[1] for row in rows))
         if version < 0:
             return
         times_s = [row[0] if row[1] == version and math.isfinite(row[0]) else None for row in rows]
-        if self._link is not None and self._rank == 0:
-            self._link.report(batch, version, times_s)
+        if self._link is not None and version == batch.plan.version:
+            self._link.observed(batch.plan, batch.number, times_s, self.most)
         if self._link is not None and self._link.decides:
             return
         replan = self.controller.observe(version, times_s)
         if replan is not None:
-            self._switch(replan.shares, self.controller.version + 1)
+            self._switch(replan.shares, self.controller.version + 1, replan)
 
-    def _proposed(self) -> Plan | None:
+    def _proposed(self) -> ProposedPlan | None:
         """A plan from outside that this rank could follow; one that is for another run is told of and passed over."""
-        plan = self._link.proposed() if self._link is not None and self._link.decides else None
-        if plan is None or plan.version <= self.controller.version:
+        found = self._link.proposed() if self._link is not None else None
+        if found is None or found.version <= max(self.controller.version, self._refused):
             return None
         config = self.controller.config
         flex = 0.0 if config.conserve else config.flex
         try:
-            check(plan, len(self.controller.shares), total=config.total, flex=flex, tile=config.tile)
+            check(
+                Plan(found.version, 0, found.shares),
+                len(self.controller.shares),
+                total=config.total,
+                flex=flex,
+                tile=config.tile,
+            )
         except PlanError as error:
+            self._refused = found.version
             warnings.warn(f"a plan from outside is passed over: {error}", RuntimeWarning, stacklevel=2)
             return None
-        return plan
+        return found
 
-    def _follow(self, proposed: Plan | None, versions: Sequence[int]) -> None:
+    def _follow(self, proposed: ProposedPlan | None, versions: Sequence[int]) -> None:
         """Take the plan from outside once every rank holds it."""
         version = min(versions)
         if version <= self.controller.version or max(versions) != version or proposed is None:
             return
-        self._switch(proposed.shares, version)
+        self._switch(proposed.shares, version, None)
 
-    def _switch(self, shares: Sequence[int], version: int) -> None:
+    def _switch(self, shares: Sequence[int], version: int, replan: Replan | None) -> None:
         """All ranks take ``shares`` from the first batch that none has handed out."""
         with self._handout.lock:
             code = zlib.crc32(repr((version, tuple(shares))).encode())
@@ -149,13 +175,5 @@ class Switching:
             plan = Plan(version, int(max(row[0] for row in rows)) + 1, tuple(shares))
             self._handout.install(plan)
         self.controller.adopt(plan)
-
-
-def lowered(share: int, tile: int) -> int:
-    """How many samples are tried after ``share`` were too many: an eighth less, in whole tiles.
-
-    >>> lowered(64, 1), lowered(64, 16), lowered(1, 1)
-    (56, 48, 0)
-    """
-    less = max(share - max(share // 8, 1), 0)
-    return less - less % tile
+        if self._link is not None:
+            self._link.followed(plan, replan)

@@ -58,11 +58,11 @@ class Wrapping:
         ddp = self.ddp
         if ddp is None:
             return []
-        ignored = getattr(ddp, "parameters_to_ignore", set())
+        ignored: set[str] = getattr(ddp, "parameters_to_ignore", set())
         return [p for name, p in ddp.module.named_parameters() if p.requires_grad and name not in ignored]
 
     def syncs(self) -> bool:
-        """Whether a backward pass exchanges gradients now: not under ``no_sync`` or ``set_requires_gradient_sync(False)``."""
+        """Whether a pass back exchanges gradients now: not under ``no_sync``, or what is as that in ``fully_shard``."""
         if self.ddp is not None:
             return bool(self.ddp.require_backward_grad_sync)
         if self.groups:
