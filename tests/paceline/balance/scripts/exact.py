@@ -1,4 +1,4 @@
-"""Trains 200 steps with a split that changes every 5, in many ways; tells how far the weights are from the reference."""
+"""Trains 200 steps with a split that changes every 5, in many ways; tells how far weights are from the reference."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,6 +7,7 @@ from functools import partial
 import torch
 import trained
 from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
@@ -44,8 +45,6 @@ def wrapped(case: Case) -> nn.Module:
                 fully_shard(layer, mesh=mesh)
         return fully_shard(made, mesh=mesh)
     if case.wrap == "fsdp1":
-        from torch.distributed.fsdp import FullyShardedDataParallel
-
         return FullyShardedDataParallel(made, device_id=torch.device("cpu"), use_orig_params=True)
     more = {"ddp": {}, "view": {"gradient_as_bucket_view": True}, "static": {"static_graph": True}}
     more["unused"] = {"find_unused_parameters": True}

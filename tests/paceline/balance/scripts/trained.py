@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import TensorDataset
 
@@ -68,10 +69,11 @@ def model(dtype: torch.dtype = torch.float64) -> nn.Module:
 def weights(of: nn.Module) -> torch.Tensor:
     """All of them in one row, whole where they are sharded."""
     found = []
-    for parameter in of.parameters():
-        whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
-        found.append(whole.detach().double().reshape(-1))
-    return torch.cat(found)
+    with FullyShardedDataParallel.summon_full_params(of):
+        for parameter in of.parameters():
+            whole = parameter.full_tensor() if hasattr(parameter, "full_tensor") else parameter
+            found.append(whole.detach().double().reshape(-1))
+        return torch.cat(found)
 
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> float:
@@ -99,7 +101,7 @@ def switch(sampler: BalancedSampler, turn: int) -> None:
 
 @contextlib.contextmanager
 def without_sync(wrapped: nn.Module) -> Iterator[None]:
-    if isinstance(wrapped, DistributedDataParallel):
+    if isinstance(wrapped, (DistributedDataParallel, FullyShardedDataParallel)):
         with wrapped.no_sync():
             yield
     elif hasattr(wrapped, "set_requires_gradient_sync"):
