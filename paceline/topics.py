@@ -101,6 +101,8 @@ PROFILE = Topic("paceline.profile.v1", events.JobProfile, "job", "compacted", No
 FORECAST = Topic("paceline.forecast.v1", events.Forecast, "series", "derived", 7 * 24 * HOUR_MS)
 SUGGESTION = Topic("paceline.suggestion.v1", events.Suggestion, "id", "compacted", None)
 THRESHOLD = Topic("paceline.threshold.v1", events.Thresholds, "job", "compacted", None)
+BALANCE = Topic("paceline.balance.v1", events.BalanceObserved, "job", "raw", 24 * HOUR_MS, retention_bytes=RAW_BYTES)
+PLAN = Topic("paceline.plan.v1", events.BalancePlan, "job", "compacted", None)
 COMMAND = Topic("paceline.command.v1", events.Command, "target", "raw", 24 * HOUR_MS)
 AUDIT = Topic("paceline.audit.v1", events.AuditEntry, "none", "raw", 30 * 24 * HOUR_MS, 1)
 DEADLETTER = Topic("paceline.deadletter.v1", events.DeadLetter, "none", "raw", 7 * 24 * HOUR_MS, 1)
@@ -120,6 +122,8 @@ TOPICS = (
     FORECAST,
     SUGGESTION,
     THRESHOLD,
+    BALANCE,
+    PLAN,
     COMMAND,
     AUDIT,
     DEADLETTER,

@@ -50,6 +50,7 @@ _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
     ),
     events.DeviceSamples: (tuple(name for name in sample_columns(events.DeviceSamples) if name not in LATER_COLUMNS),),
     events.HostSamples: (sample_columns(events.HostSamples),),
+    events.BalanceObserved: (("shares", "ready_s"),),
 }
 
 #: Per batch type, the columns that index a vocabulary, and that vocabulary.
@@ -63,6 +64,7 @@ _INDICES: dict[type, tuple[tuple[str, str], ...]] = {
 _OPTIONAL: dict[type, tuple[tuple[str, str], ...]] = {
     events.OpTimings: (("dp", "ranks"), ("tp", "ranks"), ("pp", "ranks")),
     events.DeviceSamples: tuple((name, "device") for name in LATER_COLUMNS),
+    events.BalanceObserved: (("most", "shares"),),
 }
 
 

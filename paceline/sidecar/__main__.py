@@ -54,9 +54,17 @@ def main(argv: list[str] | None = None) -> int:
     # Ranks can connect from here on; the clients that the sinks need take a while to import.
     from paceline.sidecar.assembly import build
 
-    batcher, sinks, commands = build(options, dict(os.environ), say)
-    nccl = None if files is None else NcclInspector(files, batcher, say)
-    sidecar = Sidecar(listener, batcher, sinks, commands, until_empty=options.until_empty, nccl=nccl)
+    parts = build(options, dict(os.environ), say)
+    sidecar = Sidecar(
+        listener,
+        parts.batcher,
+        parts.sinks,
+        parts.commands,
+        until_empty=options.until_empty,
+        nccl=None if files is None else NcclInspector(files, parts.batcher, say),
+        balance=parts.balance,
+        plans=parts.plans,
+    )
     signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
     if not options.until_empty:
         sidecar.follow(sys.stdin.fileno())
@@ -64,6 +72,9 @@ def main(argv: list[str] | None = None) -> int:
     options.socket.unlink(missing_ok=True)
     if sidecar.dropped_connections:
         say(f"{sidecar.dropped_connections} connections were dropped: what they sent was no timing")
+    unreadable = 0 if parts.plans is None else parts.plans.unreadable
+    if refused := parts.balance.told_refused(unreadable):
+        say(f"of the balancer's words and plans were refused: {refused}")
     return 0
 
 

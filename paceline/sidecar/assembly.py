@@ -24,7 +24,9 @@ from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.settings import BROKERS, CLUSTER, NO_COMMANDS, SPOOL_BYTES, SettingError
 from paceline.sidecar.actions import actions
+from paceline.sidecar.balance import Balance
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.plan_reader import PlanReader
 from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
 
 T = TypeVar("T")
@@ -70,11 +72,16 @@ class BusSink:
 
 
 class Parts(NamedTuple):
-    """What a sidecar is made of; ``commands`` where there is a bus to hear them from."""
+    """What a sidecar is made of; ``commands`` where there is a bus to hear them from.
+
+    ``plans`` where it may be obeyed, too: a plan that comes from there changes the training as a command may.
+    """
 
     batcher: Batcher
+    balance: Balance
     sinks: list[Sink]
-    commands: CommandReader | None
+    commands: CommandReader | None = None
+    plans: PlanReader | None = None
 
 
 def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -> Parts:
@@ -82,6 +89,7 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
     node = node_of(environ, socket.gethostname())
     producer = f"{node}-{os.getpid()}-{secrets.token_hex(3)}"
     batcher = Batcher(Origin(CLUSTER.read(environ), node, producer), options.job)
+    balance = Balance(batcher, CLUSTER.read(environ))
     makers: list[Callable[[], Sink | None]] = []
     if options.events_fd is not None:
         makers.append(lambda: PipeSink(options.events_fd, warn))
@@ -90,8 +98,11 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
     sinks = [sink for make in makers if (sink := _made(make, warn)) is not None]
     bus = _made(lambda: _bus(options, environ, node, warn), warn)
     if bus is None:
-        return Parts(batcher, sinks, None)
-    return Parts(batcher, [*sinks, bus], _made(lambda: _commands(options, environ, node, batcher, bus), warn))
+        return Parts(batcher, balance, sinks)
+    obeys = not (options.no_commands or NO_COMMANDS.read(environ))
+    commands = _made(lambda: _commands(obeys, environ, node, batcher, bus), warn)
+    plans = PlanReader(bus.settings, f"paceline-sidecar-{node}-plans") if obeys else None
+    return Parts(batcher, balance, [*sinks, bus], commands, plans)
 
 
 def _made(make: Callable[[], T | None], warn: Warn) -> T | None:
@@ -102,11 +113,8 @@ def _made(make: Callable[[], T | None], warn: Warn) -> T | None:
         return None
 
 
-def _commands(
-    options: argparse.Namespace, environ: Mapping[str, str], node: str, batcher: Batcher, bus: BusSink
-) -> CommandReader:
+def _commands(obeys: bool, environ: Mapping[str, str], node: str, batcher: Batcher, bus: BusSink) -> CommandReader:
     """A reader that answers through ``bus``. What it cannot read is not told here: the publisher tells of outages."""
-    obeys = not (options.no_commands or NO_COMMANDS.read(environ))
     reader = Reader("sidecar", node, CLUSTER.read(environ))
     rules = CommandRules(reader, actions(batcher, time.monotonic), obeys=obeys, since_s=time.time())
     return CommandReader(

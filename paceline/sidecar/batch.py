@@ -15,6 +15,7 @@ from paceline import columns, wire
 from paceline.events import (
     CollectiveCalls,
     Column,
+    Event,
     JobDescribed,
     OpenCollective,
     RankCondition,
@@ -184,6 +185,12 @@ class Batcher:
         if job.nccl.full():
             self._close_nccl(job)
         job.nccl.append(rank, row)
+
+    def tell(self, key: tuple[str, int], topic: Topic, kind: type[Event], **fields: Any) -> None:
+        """An event of a job that is no batch of rows: it goes out with what is due next."""
+        head = self._head(self._jobs[key], topic)
+        head = {name: value for name, value in head.items() if name in kind.__struct_fields__}
+        self._jobs[key].ready.append(Outgoing(topic, kind(**head, **fields)))
 
     def leave(self, key: tuple[str, int], rank: int, now_s: float) -> None:
         """``rank`` has gone; when it was the last one the job has ended on this node."""

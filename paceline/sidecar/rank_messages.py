@@ -10,6 +10,16 @@ import msgspec
 
 from paceline import events
 from paceline.events import Count, Whole
+from paceline.training.balance_messages import (
+    BALANCE,
+    HEARS,
+    HEARS_BALANCE,
+    PROPOSED,
+    BalanceObserved,
+    BalancePlan,
+    BalanceWord,
+    ProposedPlan,
+)
 from paceline.training.messages import (
     BYE,
     HELLO,
@@ -68,13 +78,13 @@ class _Spoken(msgspec.Struct):
 
 
 # What others hold comes first: msgspec looks at it when it makes their reader.
-for _held in (Peer, LinkReport, Place):
+for _held in (Peer, LinkReport, Place, BalanceObserved, BalancePlan):
     _reader(_held)
-_hello, _bye, _settled = _reader(Hello), _reader(Bye), _reader(Settled)
+_hello, _bye, _settled, _balance = _reader(Hello), _reader(Bye), _reader(Settled), _reader(BalanceWord)
 _rest, _spoken = msgspec.json.Decoder(_Rest), msgspec.json.Decoder(_Spoken)
 
 
-def decode(data: bytes) -> RankMessage:
+def decode(data: bytes) -> RankMessage | BalanceWord:
     """What a rank said.
 
     Raises:
@@ -91,6 +101,8 @@ def decode(data: bytes) -> RankMessage:
             return _hello.decode(body)
         if kind == BYE:
             return _bye.decode(body)
+        if kind == BALANCE:
+            return _balance.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotAMessageError(str(error)) from error
     raise NotAMessageError("a message of unknown kind")
@@ -99,6 +111,16 @@ def decode(data: bytes) -> RankMessage:
 def encode_settled(settled: Settled) -> bytes:
     """``settled`` as it travels."""
     return msgspec.json.encode(settled)
+
+
+def encode_hears() -> bytes:
+    """That this sidecar understands what balancers say: a rank says nothing of that before."""
+    return msgspec.json.encode({HEARS: [HEARS_BALANCE]})
+
+
+def encode_proposed(plan: ProposedPlan) -> bytes:
+    """``plan`` as it travels."""
+    return msgspec.json.encode({PROPOSED: plan._asdict()})
 
 
 def _decode_marks(body: bytes) -> Marks:

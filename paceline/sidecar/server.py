@@ -18,17 +18,26 @@ from pathlib import Path
 from typing import Protocol
 
 from paceline.command_rules import job_target
-from paceline.events import OpenCollective
+from paceline.events import BalancePlan, OpenCollective
+from paceline.sidecar.balance import Balance, Speaker
 from paceline.sidecar.batch import Batcher, Outgoing
 from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.interfaces import Interfaces
 from paceline.sidecar.nccl_inspector import NcclInspector
-from paceline.sidecar.rank_messages import NotAMessageError, OtherProtocolError, decode, encode_settled
+from paceline.sidecar.rank_messages import (
+    NotAMessageError,
+    OtherProtocolError,
+    decode,
+    encode_hears,
+    encode_proposed,
+    encode_settled,
+)
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
 from paceline.terminal import say
+from paceline.training.balance_messages import ProposedPlan
 from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks, Settled
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
@@ -61,6 +70,9 @@ class _Rank:
         #: What has left our hands, and what the rank knows of it.
         self.passed_on: Settled | None = None
         self.told: Settled | None = None
+        #: Whether it knows that it may speak of balancing; whether it waits for plans, and the newest it was told.
+        self.welcome = self.awaits = False
+        self.proposed: ProposedPlan | None = None
 
     def standing(self, before_s: float) -> list[OpenCollective]:
         """The collectives this rank has been in since ``before_s`` (Unix time)."""
@@ -87,10 +99,20 @@ class Commands(Protocol):
         """Hear no more."""
 
 
+class Plans(Protocol):
+    """What reads plans from the bus; ``paceline.sidecar.plan_reader`` has one."""
+
+    def turn(self, jobs: Collection[str]) -> list[BalancePlan]:
+        """What has come for ``jobs``; never waits."""
+
+    def close(self, timeout_s: float) -> None:
+        """Read no more."""
+
+
 class Sidecar:
     """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end.
 
-    It answers ``commands``, and lets ``nccl`` look into its files.
+    It answers ``commands``, lets ``nccl`` look into its files, and passes ``plans`` on to ``balance``'s ranks.
     """
 
     def __init__(
@@ -102,6 +124,8 @@ class Sidecar:
         *,
         until_empty: bool,
         nccl: NcclInspector | None = None,
+        balance: Balance | None = None,
+        plans: Plans | None = None,
     ) -> None:
         self._listener = listener
         self._batcher = batcher
@@ -109,6 +133,9 @@ class Sidecar:
         self._sinks = sinks
         self._commands = commands
         self._nccl = nccl
+        self._balance = balance
+        self._plans = plans
+        self._planless_told = False
         self._targets: frozenset[str] = frozenset()
         self._until_empty = until_empty
         self._conditions: dict[tuple[str, int], Conditions] = {}
@@ -145,12 +172,13 @@ class Sidecar:
         for conditions in self._conditions.values():
             conditions.close()
         deadline = time.monotonic() + CLOSE_S
-        if self._commands is not None:
-            self._commands.close(0.0)
+        readers = [one for one in (self._commands, self._plans) if one is not None]
+        for reader in readers:
+            reader.close(0.0)
         for sink in self._sinks:
             sink.close(max(deadline - time.monotonic(), 0.1))
-        if self._commands is not None:
-            self._commands.close(COMMANDS_CLOSE_S)
+        for reader in readers:
+            reader.close(COMMANDS_CLOSE_S)
 
     def _turn(self, timeout_s: float) -> bool:
         """One round over what is readable; whether anything was."""
@@ -164,7 +192,25 @@ class Sidecar:
         self._settle()
         if self._commands is not None:
             self._commands.turn(self._targets)
+        if self._balance is not None:
+            self._propose(self._balance)
         return bool(ready)
+
+    def _propose(self, balance: Balance) -> None:
+        """Tell ranks that their balancers are understood here, and those that wait for plans the newest one."""
+        jobs = balance.awaiting()
+        if self._plans is not None:
+            balance.propose(self._plans.turn(jobs))
+        elif jobs and not self._planless_told:
+            self._planless_told = True
+            say("a balancer waits for plans of Kafka, and none are read here: it keeps the plan that it has")
+        for connection, rank in self._ranks.items():
+            if rank.job is None:
+                continue
+            rank.welcome = rank.welcome or _sent(connection, encode_hears())
+            plan = balance.proposed(rank.job) if rank.awaits else None
+            if plan is not None and plan != rank.proposed and _sent(connection, encode_proposed(plan)):
+                rank.proposed = plan
 
     def _look(self, now_s: float) -> None:
         """Once a second, what the node does to the ranks; every few seconds, who stands in a collective, or, where
@@ -213,8 +259,7 @@ class Sidecar:
     def _tell(connection: socket.socket, rank: _Rank) -> None:
         if rank.passed_on is None or rank.passed_on == rank.told:
             return
-        with contextlib.suppress(OSError):  # It has gone, or does not listen: nobody waits for it.
-            connection.send(encode_settled(rank.passed_on))
+        if _sent(connection, encode_settled(rank.passed_on)):
             rank.told = rank.passed_on
 
     def _deserted(self) -> bool:
@@ -266,15 +311,24 @@ class Sidecar:
         if rank.job is None:
             return False
         if isinstance(message, Marks):
-            if fault_in(message) is not None:
-                return False
-            try:
-                self._update(rank, rank.decoder.decode(message))
-            except Exception as error:  # One rank's oddity must not end the timing of the others.
-                say(f"rank {rank.rank} is no longer timed: {type(error).__name__}: {error}; training goes on")
-                return False
-        elif isinstance(message, Bye):
+            return self._decode(rank, message)
+        if isinstance(message, Bye):
             self._leave(rank)
+        elif self._balance is not None and rank.hello is not None:
+            rank.awaits = rank.awaits or message.awaits
+            who = Speaker(rank.job, rank.rank, rank.hello.world_size)
+            self._balance.take(who, message, time.time())
+        return True
+
+    def _decode(self, rank: _Rank, message: Marks) -> bool:
+        """Take what a rank wrote down; whether it can be a rank's."""
+        if fault_in(message) is not None:
+            return False
+        try:
+            self._update(rank, rank.decoder.decode(message))
+        except Exception as error:  # One rank's oddity must not end the timing of the others.
+            say(f"rank {rank.rank} is no longer timed: {type(error).__name__}: {error}; training goes on")
+            return False
         return True
 
     def _pass_over(self, rank: _Rank, spoken: int) -> None:
@@ -334,6 +388,14 @@ class Sidecar:
         if not data:
             self._selector.unregister(parent_fd)
             self._ending = True
+
+
+def _sent(connection: socket.socket, data: bytes) -> bool:
+    """Whether a rank was told; one that has gone, or does not listen, is waited for by nobody."""
+    with contextlib.suppress(OSError):
+        connection.send(data)
+        return True
+    return False
 
 
 def listen(path: Path) -> socket.socket | None:

@@ -1,8 +1,8 @@
 """What a rank and the sidecar of its node tell each other over a local SEQPACKET socket.
 
 The rank tells what it wrote down; the sidecar answers how much of it is safe, so that what died with a sidecar can be
-sent to the next. It stands with ``marks`` on the user's side, for that process may import nothing of the node's; the
-two are all that the sidecar imports from here (import-linter holds it).
+sent to the next. It stands with ``marks`` and ``balance_messages`` on the user's side, for that process may import
+nothing of the node's; the three are all that the sidecar imports from here (import-linter holds it).
 
 Rule of this file: data and how a rank writes it, by the standard library alone, for the training process need not have
 anything else. What may be in it, the reader says (``paceline.sidecar.rank_messages``): names of bounded numbers in

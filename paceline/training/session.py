@@ -22,6 +22,7 @@ from paceline.settings import PROBE_BUDGET, SettingError
 from paceline.training import marks
 from paceline.training.accelerator import accelerator_of
 from paceline.training.alternation import Alternation, Plan
+from paceline.training.balance_link import BalanceLink
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
 from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE, Hello, Issued
@@ -43,6 +44,8 @@ class Session:
         self.groups: Any = None
         #: How long the end waits for a sidecar that the script itself has just started.
         self.patience_s = 0.0
+        #: What a balancer in this process and the sidecar tell each other.
+        self.balance = BalanceLink()
         self._shipping: Shipping | None = None
         self._ended = False
         self._exit_registered = False
@@ -69,7 +72,9 @@ class Session:
         self.probe.most, self.probe.idle = MOST, False
         ports = {int(port)} if (port := os.environ.get("MASTER_PORT", "")).isdigit() else set()
         links = TcpLinks(ports)
-        self._shipping = Shipping(self.probe, path, self._hello, links, self._known, patience_s=self.patience_s)
+        self._shipping = Shipping(
+            self.probe, path, self._hello, links, self._known, balance=self.balance, patience_s=self.patience_s
+        )
         self.probe.use_host()
         plans = self._plans(self._shipping, budget)
         self.probe.alternation = Alternation(self.probe, plans, self._standing) if plans else None

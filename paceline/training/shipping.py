@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from paceline.training import marks
+from paceline.training.balance_link import BalanceLink
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
 from paceline.training.messages import (
@@ -47,8 +48,9 @@ HELLO_AFTER_S = 15.0
 #: How long to look for the successor of a sidecar that died, and how long of that at the end of training.
 AGAIN_S = 60.0
 AGAIN_AT_END_S = 1.0
-#: The largest message of a sidecar.
+#: The largest message of a sidecar; and where plans are waited for, one of which has a number a rank.
 _MOST_BYTES = 4096
+_MOST_PLAN_BYTES = 131_072
 #: A wall clock that has moved this far was set; times follow it.
 CLOCK_SET_NS = 50_000_000
 
@@ -68,6 +70,7 @@ class Shipping:
         links: TcpLinks,
         known: Callable[[], object] = lambda: None,
         *,
+        balance: BalanceLink | None = None,
         patience_s: float = 0.0,
     ) -> None:
         self._probe = probe
@@ -78,6 +81,7 @@ class Shipping:
         self._known = known
         self._told: object = None
         self._hellos = 0
+        self._balance = balance or BalanceLink()
         #: How long the end waits for a sidecar that has only just been started.
         self._patience_s = patience_s
         self.clock: DeviceClock | None = None
@@ -160,6 +164,7 @@ class Shipping:
             self._queued()
             rests = self._probe.off and (alternation is None or alternation.rests)
             self._pass_on(None if rests else self._link())
+            self._balanced()
 
     def _last_turn(self) -> None:
         self._hello_at = 0.0
@@ -177,6 +182,7 @@ class Shipping:
         while self.clock is not None and self.clock.waiting and time.monotonic() < deadline:
             time.sleep(0.005)
             self._pass_on(None)
+        self._balanced()
         self._put(Bye(ended_s=time.time()))
 
     def _connected(self) -> bool:
@@ -206,6 +212,7 @@ class Shipping:
     def _greet(self) -> None:
         """Say who we are; to the successor of a sidecar that died, as before, and what that one may not have told."""
         self._hellos = 1
+        self._balance.connect()
         if self._said is None:
             self._told = self._known()
             self._said = self._hello()
@@ -233,7 +240,7 @@ class Shipping:
         """
         while self._socket is not None:
             try:
-                told = self._socket.recv(_MOST_BYTES)
+                told = self._socket.recv(_MOST_PLAN_BYTES if self._balance.awaits else _MOST_BYTES)
             except (BlockingIOError, TimeoutError):
                 return
             if not told:
@@ -241,6 +248,8 @@ class Shipping:
             settled = decode_settled(told)
             if settled is not None:
                 self._unsettled.settle(settled)
+            else:
+                self._balance.hear(told)
 
     def _disconnect(self) -> None:
         """The sidecar has gone: hear what it said last, and look for another from the next turn on."""
@@ -258,6 +267,11 @@ class Shipping:
         self._queue.follow(self._probe.task)
         waited = self._queue.read(on_device=self.clock is not None)
         self._probe.ring.append((time.perf_counter_ns(), marks.QUEUED, waited))
+
+    def _balanced(self) -> None:
+        """Send what a balancer in this process has to tell."""
+        self._unsent.extend(self._balance.due(time.monotonic()))
+        self._flush()
 
     def _pass_on(self, link: LinkReport | None) -> None:
         """Send what the ring holds, ``MOST`` marks at a time, until the sidecar has had enough."""

@@ -27,7 +27,6 @@ from paceline.training.messages import (
     Marks,
     Peer,
     Place,
-    decode_settled,
     encode,
 )
 
@@ -324,7 +323,7 @@ def test_what_is_safe_is_told_and_nobody_has_to_listen(sidecar: Sidecar) -> None
             one.say(rank.step(step))
     safe = 0
     while safe < 2:  # The sums of a step go out once the step after it is closed.
-        told = decode_settled(speaker.socket.recv(4096))
+        told = speaker.settled()
         safe = told.place.step
         assert {(0, step) for step in range(safe)} <= rank_steps(sidecar)
         assert (told.lost, told.open) == (0, 0)

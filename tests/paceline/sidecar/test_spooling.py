@@ -21,7 +21,6 @@ from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import Topic
-from paceline.training.messages import decode_settled
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -135,7 +134,7 @@ def test_it_is_on_the_disk_while_kafka_takes_its_time(start: Start, tmp_path: Pa
         speaker.say(rank.hello(job="j"))
         for number in range(4):
             speaker.say(rank.step(number))
-        while decode_settled(speaker.socket.recv(4096)).place.step < 3:
+        while speaker.settled().place.step < 3:
             pass
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -6,7 +6,17 @@ import sys
 import time
 
 from paceline.training import marks
-from paceline.training.messages import SOCKET_VARIABLE, Bye, Hello, Issued, Marks, RankMessage, encode
+from paceline.training.messages import (
+    SOCKET_VARIABLE,
+    Bye,
+    Hello,
+    Issued,
+    Marks,
+    RankMessage,
+    Settled,
+    decode_settled,
+    encode,
+)
 
 #: When this rank began, by its own clock, and what makes that Unix time.
 START_NS, STEP_NS = time.perf_counter_ns(), 100_000_000
@@ -59,6 +69,13 @@ class Speaker:
 
     def say(self, message: RankMessage | bytes) -> None:
         self.socket.send(message if isinstance(message, bytes) else encode(message))
+
+    def settled(self) -> Settled:
+        """What it is told next to be safe."""
+        while True:
+            told = decode_settled(self.socket.recv(4096))
+            if told is not None:
+                return told
 
     def close(self) -> None:
         self.socket.close()

@@ -1,0 +1,52 @@
+"""Exchange: what ranks tell one another beside gradients, over a gloo group of the balancer's own.
+
+Rule of this file: small numbers by the host alone; no device is waited for. A rank that has died ends the others with
+gloo's own error, at once where its connection is closed, and after ``TIMEOUT`` where it hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+TIMEOUT = timedelta(minutes=10)
+
+
+class Exchange:
+    """All ranks make one, at the same place of the script; in a world of one it answers with what it is told."""
+
+    def __init__(self, world: int) -> None:
+        self._world = world
+        self._group: Any = dist.new_group(backend="gloo", timeout=TIMEOUT) if world > 1 else None
+
+    def gather(self, numbers: Sequence[float]) -> list[list[float]]:
+        """What each rank tells, in order of rank; all tell as many numbers."""
+        if self._group is None:
+            return [list(numbers)]
+        own = torch.tensor(numbers, dtype=torch.float64)
+        found = [torch.empty_like(own) for _ in range(self._world)]
+        dist.all_gather(found, own, group=self._group)
+        return [row.tolist() for row in found]
+
+    def sum(self, number: float) -> Sum:
+        """The sum over all ranks, on its way."""
+        own = torch.tensor(number, dtype=torch.float64)
+        work = dist.all_reduce(own, group=self._group, async_op=True) if self._group is not None else None
+        return Sum(own, work)
+
+
+class Sum:
+    """A sum that other ranks still add to."""
+
+    def __init__(self, own: torch.Tensor, work: Any) -> None:
+        self._own, self._work = own, work
+
+    def wait(self) -> float:
+        """The sum, once all have told theirs."""
+        if self._work is not None:
+            self._work.wait()
+        return float(self._own)

@@ -1,0 +1,179 @@
+"""Switching: ranks tell one another how long they took, decide by the same rule, and change to a plan at one batch.
+
+Rule of this file: all ranks make the same calls in the same rounds, and decide by what was exchanged alone. A plan is
+for batches that no rank has handed out yet: while they agree on the first, none hands out another.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+import zlib
+from collections.abc import Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+from paceline.training.balance_messages import ProposedPlan
+
+from .cadence import Cadence
+from .caps import lowered
+from .controller import Controller, Replan
+from .errors import BalanceError
+from .exchange import Exchange
+from .handout import Handed, Handout
+from .link import Link
+from .plan import Plan, PlanError, check
+from .ready_time import Ready
+
+#: What is told beside a time: out of memory in this round, or in one since the last exchange, and a plan's version.
+_FAILED, _HAD_FAILED, _VERSIONS = 1, 2, 4
+
+
+class Outcome(NamedTuple):
+    """What an exchange came to: ranks that ran out of memory in this very round, and in any since the last one."""
+
+    failed: list[int]
+    capped: list[int]
+
+
+class Switching:
+    """One rank's side of it; ``link`` carries plans and times from and to outside, where there is one."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        handout: Handout,
+        controller: Controller,
+        most: Sequence[int | None],
+        link: Link | None = None,
+    ) -> None:
+        self.controller = controller
+        #: Samples that fit into each rank's memory, as far as that is known.
+        self.most = list(most)
+        self._exchange, self._handout, self._link = exchange, handout, link
+        self._refused = -1
+        self._cadence = Cadence()
+        self._heard: list[Ready] = []
+        self._had_failed = False
+        self._ended_s: float | None = None
+
+    def round(self, batch: Handed, heard: Sequence[Ready], *, failed: bool) -> Outcome:
+        """A round with an exchange of gradients is over; ``batch`` is its last one.
+
+        Raises:
+            BalanceError: a rank has no memory for its least share.
+            SplitError: the global batch does not fit into what all ranks' memory can hold.
+        """
+        self._heard += heard
+        began = perf_counter()
+        if self._ended_s is not None:
+            self._cadence.step(began - self._ended_s)
+        outcome = self._exchanged(batch, failed) if self._cadence.due() else self._later(failed)
+        self._ended_s = perf_counter()
+        return outcome
+
+    def _later(self, failed: bool) -> Outcome:
+        self._had_failed |= failed
+        return Outcome([], [])
+
+    def _exchanged(self, batch: Handed, failed: bool) -> Outcome:
+        seconds, version = self._told()
+        proposed = self._proposed()
+        flags = _FAILED * failed + _HAD_FAILED * self._had_failed + _VERSIONS * (proposed.version if proposed else 0)
+        self._had_failed = False
+        began = perf_counter()
+        rows = self._exchange.gather([seconds, version, flags])
+        self._cadence.cost(perf_counter() - began)
+        if self._cadence.settling():
+            self._settle()
+        told = [int(row[2]) for row in rows]
+        capped = [rank for rank, flag in enumerate(told) if flag & (_FAILED | _HAD_FAILED)]
+        self._cap(batch, capped)
+        self._observe(batch, rows)
+        self._follow(proposed, [flag // _VERSIONS for flag in told])
+        return Outcome([rank for rank, flag in enumerate(told) if flag & _FAILED], capped)
+
+    def _told(self) -> tuple[float, int]:
+        """The typical time since the last exchange under the newest plan that was measured, and that plan's version."""
+        heard, self._heard = self._heard, []
+        if not heard:
+            return math.nan, -1
+        version = max(ready.version for ready in heard)
+        return statistics.median(ready.seconds for ready in heard if ready.version == version), version
+
+    def _settle(self) -> None:
+        rows = self._exchange.gather(self._cadence.told())
+        self._cadence.settle([row[0] for row in rows], [row[1] for row in rows])
+
+    def _cap(self, batch: Handed, ranks: Sequence[int]) -> None:
+        for rank in ranks:
+            share = batch.plan.shares[rank]
+            most = lowered(share, self.controller.config.tile)
+            if not most:
+                raise BalanceError(
+                    f"rank {rank} has no memory for even {share} samples. Take a smaller model or shorter samples, "
+                    "activation checkpointing, or fully_shard"
+                )
+            held = self.most[rank]
+            self.most[rank] = most if held is None else min(most, held)
+            replan = self.controller.cap(rank, most)
+            if replan is not None:
+                self._switch(replan.shares, self.controller.version + 1, replan)
+
+    def _observe(self, batch: Handed, rows: Sequence[Sequence[float]]) -> None:
+        version = int(max(row[1] for row in rows))
+        if version < 0:
+            return
+        times_s = [row[0] if row[1] == version and math.isfinite(row[0]) else None for row in rows]
+        if self._link is not None and version == batch.plan.version:
+            self._link.observed(batch.plan, batch.number, times_s, self.most)
+        if self._link is not None and self._link.decides:
+            return
+        replan = self.controller.observe(version, times_s)
+        if replan is not None:
+            self._switch(replan.shares, self.controller.version + 1, replan)
+
+    def _proposed(self) -> ProposedPlan | None:
+        """A plan from outside that this rank could follow; one that is for another run is told of and passed over."""
+        found = self._link.proposed() if self._link is not None else None
+        if found is None or found.version <= max(self.controller.version, self._refused):
+            return None
+        config = self.controller.config
+        flex = 0.0 if config.conserve else config.flex
+        try:
+            check(
+                Plan(found.version, 0, found.shares),
+                len(self.controller.shares),
+                total=config.total,
+                flex=flex,
+                tile=config.tile,
+            )
+        except PlanError as error:
+            self._refused = found.version
+            warnings.warn(f"a plan from outside is passed over: {error}", RuntimeWarning, stacklevel=2)
+            return None
+        return found
+
+    def _follow(self, proposed: ProposedPlan | None, versions: Sequence[int]) -> None:
+        """Take the plan from outside once every rank holds it."""
+        version = min(versions)
+        if version <= self.controller.version or max(versions) != version or proposed is None:
+            return
+        self._switch(proposed.shares, version, None)
+
+    def _switch(self, shares: Sequence[int], version: int, replan: Replan | None) -> None:
+        """All ranks take ``shares`` from the first batch that none has handed out."""
+        with self._handout.lock:
+            code = zlib.crc32(repr((version, tuple(shares))).encode())
+            rows = self._exchange.gather([self._handout.highest, code])
+            if any(row[1] != code for row in rows):
+                raise BalanceError(
+                    f"ranks have come to different plans {version}. Their weights are still equal: start again from "
+                    "the last checkpoint, and please tell us how this came about"
+                )
+            plan = Plan(version, int(max(row[0] for row in rows)) + 1, tuple(shares))
+            self._handout.install(plan)
+        self.controller.adopt(plan)
+        if self._link is not None:
+            self._link.followed(plan, replan)

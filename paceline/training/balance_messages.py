@@ -1,0 +1,125 @@
+"""What the ranks of a balanced job and the sidecar of their node tell each other, beside timings, on the same socket.
+
+Rule of this file: as of ``messages``: data and how a rank writes it, by the standard library alone; the sidecar says
+how large a number may be. A sidecar of an earlier version would take such a message for garbage, so a rank sends none
+until its sidecar has said that it understands them (``Hears``); a rank of an earlier version passes that over.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from paceline.events import Caps, Count, Flex, Measured, Ready, Reason, Shares, Tile, Word
+
+#: The byte before such a message of a rank's.
+BALANCE = b"l"
+#: The word by which a sidecar says that it understands these messages, and what it is called there.
+HEARS, HEARS_BALANCE = "hears", "balance"
+#: ... and that under which it passes a plan on.
+PROPOSED = "proposed"
+#: A message that is larger may not fit the socket; one of 8,192 ranks does.
+MOST_BYTES = 160_000
+#: No step takes longer.
+LONGEST_S = 1e9
+
+
+@dataclass(frozen=True)
+class BalanceObserved:
+    """What all ranks measured in one exchange, told by rank 0.
+
+    ``shares`` are the samples a rank of batch ``batch``, which plan ``version`` gave; ``ready_s`` the seconds from the
+    start of a rank's forward to its last gradient, None where that was not measured. ``most`` has a cap a rank, None
+    where there is none; empty where no rank has one. ``source`` is who decides: "inband" or "kafka".
+    """
+
+    version: Count
+    batch: Count
+    shares: Shares
+    ready_s: Ready
+    source: Word
+    mode: Word
+    tile: Tile = 1
+    conserve: bool = True
+    flex: Flex = 0.0
+    most: Caps = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BalancePlan:
+    """A plan that all ranks follow from batch ``first_batch`` on, told by rank 0.
+
+    ``made_by`` is "inband" or "streams"; ``predicted_s`` and ``measured_s`` are seconds a step under the new and the
+    old shares, None where they are not known.
+    """
+
+    version: Count
+    first_batch: Count
+    shares: Shares
+    reason: Reason = ""
+    predicted_s: Measured = None
+    measured_s: Measured = None
+    made_by: Word = "inband"
+    mode: Word = "adaptive"
+
+
+@dataclass(frozen=True)
+class BalanceWord:
+    """One message of a rank's: what was observed, which plan is followed, and whether it waits for plans of others."""
+
+    observed: BalanceObserved | None = None
+    plan: BalancePlan | None = None
+    awaits: bool = False
+
+
+class ProposedPlan(NamedTuple):
+    """A plan that the stream processors made, as the sidecar passes it on: from which batch, the ranks agree."""
+
+    version: int
+    shares: tuple[int, ...]
+
+
+def encode(word: BalanceWord) -> bytes | None:
+    """``word`` as it travels; None where it would not fit.
+
+    What is no number of seconds is *not measured*; JSON knows no NaN.
+    """
+    told: dict[str, Any] = {name: value for name, value in asdict(word).items() if value}
+    if word.observed is not None:
+        told["observed"]["ready_s"] = [_seconds(value) for value in word.observed.ready_s]
+    if word.plan is not None:
+        for name in ("predicted_s", "measured_s"):
+            told["plan"][name] = _seconds(told["plan"][name])
+    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    data = BALANCE + text.encode("utf-8", "replace")
+    return data if len(data) <= MOST_BYTES else None
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None or not 0.0 <= value <= LONGEST_S else round(float(value), 6)
+
+
+def decode_told(data: bytes) -> tuple[bool, ProposedPlan | None]:
+    """What a sidecar told: whether it understands these messages, and the plan that it passes on, if it does either.
+
+    >>> decode_told(b'{"hears":["balance"]}'), decode_told(b'{"proposed":{"version":2,"shares":[3,5]}}')
+    ((True, None), (False, ProposedPlan(version=2, shares=(3, 5))))
+    >>> decode_told(b'{"proposed":{"version":2,"shares":[3,0]}}'), decode_told(b"[")
+    ((False, None), (False, None))
+    """
+    try:
+        told = json.loads(data)
+        hears = HEARS_BALANCE in told.get(HEARS, ())
+        proposed = told.get(PROPOSED)
+        plan = None if proposed is None else ProposedPlan(proposed["version"], tuple(proposed["shares"]))
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        return False, None
+    if plan is not None and not (_whole(plan.version) and plan.shares and all(map(_whole, plan.shares))):
+        return hears, None
+    return hears, plan
+
+
+def _whole(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= 2**53
