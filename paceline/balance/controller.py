@@ -109,7 +109,7 @@ class Controller:
             return None
         if version > self._measured_at:
             self._calibrate(version, shares, times_s)
-        noise = statistics.median(speed.noise for speed in self._speeds)
+        noise = self._noise()
         for rank, (speed, share, time_s) in enumerate(zip(self._speeds, shares, times_s)):
             if not _measured(time_s):
                 self._unheard[rank] += 1
@@ -202,13 +202,17 @@ class Controller:
         config = self.config
         return split(rows, config.total, tile=config.tile, flex=0.0 if config.conserve else config.flex)
 
+    def _noise(self) -> float:
+        return statistics.median(speed.noise for speed in self._speeds)
+
     def _doubt(self, slowest: int) -> float:
         """By what noise alone can make the slowest of n ranks look slower: sqrt(2 ln n) standard errors of it."""
         speed = self._speeds[slowest]
         n = len(self._speeds)
         whole = n.bit_length() - 1
         logarithm = 0.6931471805599453 * (whole + n / (1 << whole) - 1)
-        return max(speed.noise, 0.0) * math.sqrt(2 * logarithm / speed.count)
+        noise = max(speed.noise, self._noise())
+        return 1.8 * noise * math.sqrt(2 * logarithm / speed.count)
 
     def _reason(self) -> str:
         if not self._changed:
