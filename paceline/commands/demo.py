@@ -20,11 +20,14 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
 from paceline.terminal import say
 
+#: Where fewer samples take the time away.
+BALANCED = ("none", "compute", "cpu")
 FAULTS = ("none", "compute", "input", "cpu", "gc", "link")
 EXAMPLES = """examples:
   paceline demo                                             one rank computes too much; the page shows it
   paceline demo --fault input --rank 1                      one rank waits for its data
   paceline demo --headless --json --fault compute --rank 2  findings as JSON Lines on standard output
+  paceline demo --fault compute --balance                   work is taken off the slow rank: the lost time comes back
   paceline demo --brokers localhost:9092                    on an Apache Kafka that runs already"""
 
 
@@ -40,6 +43,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--rank", type=int, default=2, metavar="R", help="which rank (default: 2)")
     made.add_argument("--ranks", type=int, default=4, metavar="N", help="training processes (default: 4)")
     made.add_argument("--seconds", type=float, metavar="N", help="training time (default: 90; 120 without a fault)")
+    made.add_argument(
+        "--balance", action="store_true", help="give each rank as many samples as it is fast (docs/balancing.md)"
+    )
     made.add_argument("--headless", action="store_true", help="no page")
     made.add_argument(
         "--json",
@@ -60,6 +66,9 @@ def main(argv: list[str]) -> int:
         say(
             f"--rank {options.rank}, --ranks {options.ranks}: ranks count from 0 to {options.ranks - 1}, seconds from 1"
         )
+        return 2
+    if options.balance and options.fault not in BALANCED:
+        say(f"--balance gives a rank that computes longer fewer samples; --fault {options.fault} is no computing")
         return 2
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

@@ -84,7 +84,8 @@ class DemoRun:
         options = self._options
         python = [sys.executable, "-P", "-m"]
         example = ["--fault", options.fault, "--rank", str(options.rank), "--seconds", str(options.seconds)]
-        script = [*python, "paceline.training.example", *example]
+        module = "paceline.balance.example" if options.balance else "paceline.training.example"
+        script = [*python, module, *example]
         launch = [*python, "torch.distributed.run", "--nproc-per-node", str(options.ranks), "--no-python"]
         if self._link is None:
             launch = [*launch, "--standalone", *script]

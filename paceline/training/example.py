@@ -12,7 +12,9 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -27,6 +29,14 @@ CLASSES = 10
 TARGET_S = 0.05
 #: Steps between two questions whether the time is up.
 ASK_EVERY = 10
+
+
+class Feed(NamedTuple):
+    """Where batches come from, what an epoch's number is told to, and what goes back from a loss."""
+
+    loader: DataLoader[Any]
+    sampler: Any
+    backward: Callable[[torch.Tensor], Any]
 
 
 class Images(Dataset[tuple[torch.Tensor, torch.Tensor]]):
@@ -93,7 +103,13 @@ def time_is_up(deadline: float) -> bool:
     return bool(flag)
 
 
-def train(seconds: float, fault: Fault | None, warm_up: int) -> None:
+def evenly(model: Any, optimizer: Any, data: Images, batch: int) -> Feed:
+    """Every rank trains on as many samples."""
+    sampler: DistributedSampler[object] = DistributedSampler(data)
+    return Feed(DataLoader(data, batch_size=batch, sampler=sampler, drop_last=True), sampler, torch.Tensor.backward)
+
+
+def train(seconds: float, fault: Fault | None, warm_up: int, feed: Callable[..., Feed]) -> None:
     """Train until the time is up."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
@@ -103,15 +119,14 @@ def train(seconds: float, fault: Fault | None, warm_up: int) -> None:
         tell(f"{ranks} ranks, batches of {batch}, for {seconds:.0f} s")
     model = DistributedDataParallel(network)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-    sampler: DistributedSampler[object] = DistributedSampler(data, ranks, rank)
-    loader = DataLoader(data, batch_size=batch, sampler=sampler, drop_last=True)
+    loader, sampler, backward = feed(model, optimizer, data, batch)
     deadline, step, epoch = time.monotonic() + seconds, 0, 0
     while True:
         sampler.set_epoch(epoch)
         for images, labels in loader:
             loss = nn.functional.cross_entropy(model(images), labels)
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            backward(loss)
             optimizer.step()
             if fault is not None and step == warm_up:
                 tell(f"step {step}: rank {rank} turns slow ({fault.what})")
@@ -132,8 +147,8 @@ def tell(text: str) -> None:
     sys.stderr.flush()
 
 
-def main() -> None:
-    """One rank of the run."""
+def main(feed: Callable[..., Feed] = evenly) -> None:
+    """One rank of the run, whose batches are made by ``feed``."""
     parser = argparse.ArgumentParser(description="Paceline's demo training run.")
     parser.add_argument("--fault", choices=["none", *FAULTS], default="none")
     parser.add_argument("--rank", type=int, default=2, help="the rank that turns slow")
@@ -145,7 +160,7 @@ def main() -> None:
     slow = options.fault != "none" and int(os.environ["RANK"]) == options.rank
     fault = FAULTS[options.fault]() if slow else None
     try:
-        train(options.seconds, fault, options.warm_up)
+        train(options.seconds, fault, options.warm_up, feed)
     finally:
         if fault is not None:
             fault.end()

@@ -1,0 +1,189 @@
+"""Real runs: four gloo processes on parts of two processors, under one policy after the other.
+
+Rule of this file: what is compared runs in turn, the same steps of the same model; a ratio is of those in one go.
+"""
+
+import secrets
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+import torch.multiprocessing
+
+from paceline.balance.split import Worker, split
+from paceline.terminal import say
+
+from ..processes import free_ports
+from . import policies, worker
+from .job import Policy, Scenario
+from .models import KINDS
+from .quota import quotas
+from .worker import Measured, Task
+
+#: Parts of a processor, as 1:1:2:4, that two processors have room for.
+SPEEDS = (0.2, 0.2, 0.4, 0.8)
+#: The fastest turns three times slower in the middle third.
+SLOWED = (*SPEEDS[:3], SPEEDS[3] / 3)
+STEPS, BATCH = 300, 256
+#: Steps at the start of a stretch that are not yet its own.
+SETTLE = 20
+#: What is measured beside ours, by the name in the report.
+RULES: dict[str, Callable[[Scenario], Policy]] = {
+    "per epoch": lambda scenario: policies.PerEpoch(scenario, worker.DATA // BATCH),
+    "EWMA": policies.SmoothedSpeed,
+}
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of a whole processor: a step, and a sample more."""
+
+    fixed_s: float
+    sample_s: float
+
+    def shares(self, speeds: Sequence[float], total: int) -> tuple[int, ...]:
+        """The best for ranks with these parts of a processor."""
+        workers = [Worker(self.fixed_s / speed, self.sample_s / speed, least=1) for speed in speeds]
+        return tuple(split(workers, total))
+
+    def scenario(self, speeds: Sequence[float]) -> Scenario:
+        """What policies are told of a run beforehand: its size."""
+        slow = 1 / np.asarray(speeds)
+        ones = np.ones((STEPS, len(speeds)))
+        return Scenario("real", BATCH, self.fixed_s * slow, self.sample_s * slow, ones, ones)
+
+
+def costs(kind: str) -> Costs:
+    """By this process, alone: two sizes of a batch, forward and back."""
+    made = KINDS[kind]
+    torch.manual_seed(0)
+    model, data, taken = made.model(), made.data(128), {}
+    for size in (8, 64, 8, 64):
+        spent = []
+        for _ in range(8):
+            began = time.thread_time()
+            torch.autograd.backward(made.loss(model(data.inputs[:size]), data.targets[:size]))
+            spent.append(time.thread_time() - began)
+        taken[size] = statistics.median(spent)
+    sample_s = (taken[64] - taken[8]) / 56
+    return Costs(max(taken[8] - 8 * sample_s, 0.0), sample_s)
+
+
+def measured(task: Task, policy: Policy | None = None) -> list[Measured]:
+    """What each rank of ``task`` saw."""
+    name = f"paceline-bench-{secrets.token_hex(4)}"
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-balancing-") as folder,
+        quotas(name, task.world if task.speeds else 0),
+    ):
+        arguments = (task, free_ports(1)[0], name, Path(folder), policy)
+        torch.multiprocessing.spawn(worker.run, arguments, nprocs=task.world)  # type: ignore[no-untyped-call]
+        told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(task.world)]
+    return [msgspec.json.decode(one, type=Measured) for one in told]
+
+
+def figures(task: Task, seen: Sequence[Measured]) -> dict[str, Any]:
+    """Of a run: samples a second, steps, how far ranks' own times are apart, and how long a change takes."""
+    ended_s = np.array(seen[0].ended_s)
+    samples = np.sum([one.samples for one in seen], axis=0)
+    own_s = np.array([one.own_s for one in seen])
+    step_s = np.diff(ended_s)
+    apart = own_s.max(axis=0) / own_s.mean(axis=0)
+    return {
+        "samples_per_s": round(float(samples[1:].sum() / (ended_s[-1] - ended_s[0])), 1),
+        "step_ms": round(float(np.median(step_s)) * 1e3, 1),
+        "slowest_over_mean": round(float(np.median(apart)), 3),
+        "load_variation": round(float(np.median(own_s.std(axis=0) / own_s.mean(axis=0))), 3),
+        "epoch_s": round(worker.DATA / float(samples[1:].sum() / (ended_s[-1] - ended_s[0])), 2),
+        "adapts_in_steps": [_adapts(step_s, turn, end) for turn, end in _turns(task)],
+        "plans": seen[0].plans,
+        "final_loss": round(seen[0].final_loss, 4),
+    }
+
+
+def _turns(task: Task) -> list[tuple[int, int]]:
+    begins = [step for step, _ in task.speeds]
+    return list(zip(begins, [*begins[1:], task.steps], strict=True))
+
+
+def _adapts(step_s: np.ndarray[Any, np.dtype[np.float64]], begin: int, end: int) -> int:
+    """Steps from a change until three in a row are within 15 % of what the stretch settles to."""
+    settled = float(np.median(step_s[begin + SETTLE : end - 1]))
+    well = step_s[begin : end - 1] <= 1.15 * settled
+    return next((at for at in range(len(well) - 2) if well[at : at + 3].all()), end - begin)
+
+
+def compared(kind: str, *, slowed: bool, names: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Every policy on the same run: ranks of fixed speeds, or the fastest slowed down in the middle."""
+    cost = costs(kind)
+    third = STEPS // 3
+    speeds = ((0, SPEEDS), (third, SLOWED), (2 * third, SPEEDS)) if slowed else ((0, SPEEDS),)
+    base = Task(kind, "plain", STEPS, BATCH, speeds)
+    known = tuple((step, cost.shares(parts, BATCH)) for step, parts in speeds)
+    told: dict[str, dict[str, Any]] = {}
+    tasks: dict[str, tuple[Task, Policy | None]] = {
+        "uniform": (base, None),
+        "static proportional": (replace(base, policy="static"), None),
+        **{name: (replace(base, policy="rule"), make(cost.scenario(SPEEDS))) for name, make in RULES.items()},
+        "ours": (replace(base, policy="ours"), None),
+        "oracle": (replace(base, policy="oracle", plans=known), None),
+    }
+    for name, (task, policy) in tasks.items():
+        if names and name not in names:
+            continue
+        told[name] = figures(task, measured(task, policy))
+        say(f"{kind}{', slowed in the middle' if slowed else ''}: {name}: {told[name]}")
+    for against, ratio in (("uniform", "over_uniform"), ("oracle", "of_oracle")):
+        for one in told.values() if against in told else ():
+            one[ratio] = round(one["samples_per_s"] / told[against]["samples_per_s"], 3)
+    return told
+
+
+def ablations(kind: str = "resnet", steps: int = 150) -> dict[str, dict[str, Any]]:
+    """What ours brings over plain PyTorch where training is done otherwise."""
+    base = Task(kind, "plain", steps, BATCH, ((0, SPEEDS),))
+    ways = {
+        "as it is": base,
+        "bfloat16": replace(base, bfloat16=True),
+        "4 micro-batches": replace(base, accumulate=4, batch=BATCH // 4),
+        "PowerSGD": replace(base, hook="powersgd"),
+        "gradients in fp16": replace(base, hook="fp16"),
+    }
+    return {name: _over_plain(name, task) for name, task in ways.items()}
+
+
+def equal(kinds: Sequence[str] = ("resnet", "bert", "gpt"), steps: int = 300) -> dict[str, dict[str, Any]]:
+    """What the balancer costs where there is nothing to balance, each twice in turn."""
+    even = ((0, (0.45,) * 4),)
+    return {kind: _over_plain(f"{kind}, equal", Task(kind, "plain", steps, BATCH, even), rounds=2) for kind in kinds}
+
+
+def _over_plain(name: str, task: Task, rounds: int = 1) -> dict[str, Any]:
+    told: dict[str, list[float]] = {"plain": [], "ours": []}
+    for _ in range(rounds):
+        for policy, rates in told.items():
+            one = replace(task, policy=policy)
+            rates.append(figures(one, measured(one))["samples_per_s"])
+    ratio = statistics.median(told["ours"]) / statistics.median(told["plain"])
+    say(f"{name}: {told}, {ratio:.3f} times")
+    return {**told, "over_uniform": round(ratio, 3)}
+
+
+def convergence(kind: str = "bert", seeds: int = 5, steps: int = 300) -> dict[str, Any]:
+    """The last loss of both, over seeds: mean and standard deviation."""
+    last: dict[str, list[float]] = {"plain": [], "ours": []}
+    for seed in range(seeds):
+        for policy, losses in last.items():
+            losses.append(measured(Task(kind, policy, steps, BATCH, ((0, SPEEDS),), seed=seed))[0].final_loss)
+        say(f"{kind}, seed {seed}: last loss {last['plain'][-1]:.4f} plain, {last['ours'][-1]:.4f} ours")
+    return {
+        policy: {"mean": round(statistics.mean(losses), 4), "sd": round(statistics.stdev(losses), 4), "each": losses}
+        for policy, losses in last.items()
+    }
