@@ -52,7 +52,7 @@ class Scenario:
 
     def expected_s(self, step: int, shares: Shares) -> Floats:
         """Seconds of every worker without noise, shape (workers,)."""
-        return self.slowness[step] * (self.fixed_s + self.sample_s * np.asarray(shares, dtype=float))
+        return np.asarray(self.slowness[step] * (self.fixed_s + self.sample_s * np.asarray(shares, dtype=float)))
 
     def best(self, step: int) -> list[int]:
         """The shares with which ``step`` is shortest, by the true costs; every worker takes one sample at least."""

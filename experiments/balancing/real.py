@@ -84,7 +84,7 @@ def measured(task: Task, policy: Policy | None = None) -> list[Measured]:
         quotas(name, task.world if task.speeds else 0),
     ):
         arguments = (task, free_ports(1)[0], name, Path(folder), policy)
-        torch.multiprocessing.spawn(worker.run, arguments, nprocs=task.world)  # type: ignore[no-untyped-call]
+        torch.multiprocessing.spawn(worker.run, arguments, nprocs=task.world)  # type: ignore[attr-defined,no-untyped-call]
         told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(task.world)]
     return [msgspec.json.decode(one, type=Measured) for one in told]
 

@@ -48,7 +48,7 @@ def quiet(workers: int, sigma: float, seed: int, *, equal: bool, steps: int = 50
 def random(seed: int, most_workers: int = 1024, steps: int = 300) -> Scenario:
     """Workers, costs, drift, fail-slow, recovery, hiccups, noise, prefetching and slow first steps at random."""
     chance = np.random.default_rng(seed)
-    workers = int(round(2 * (most_workers / 2) ** chance.random()))
+    workers = round(2 * (most_workers / 2) ** chance.random())
     share = int(chance.integers(16, 257))
     slow = _speeds(chance, workers)
     sigma = chance.uniform(0.01, 0.15)

@@ -67,9 +67,9 @@ class Speed:
         self._down, self._down_run = _summed(self._down, self._down_run, -off)
         if max(self._up, self._down) > ALARM:
             return self._replace(self._up_run if self._up > ALARM else self._down_run)
-        self.count = min(self.count + 1, MEMORY)
+        self.count = min(self.count + 1, 2 * MEMORY)
         limit = 3 * unit * self.level
-        self.level += min(max(value - self.level, -limit), limit) / self.count
+        self.level += min(max(value - self.level, -limit), limit) / min(self.count, MEMORY)
         return None
 
     def doubt(self, count: int) -> None:
