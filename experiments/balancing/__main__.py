@@ -7,35 +7,69 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from experiments.balancing import report, simulated
+from experiments.balancing import plots, real, real_report, report, simulated
+from experiments.balancing.models import KINDS
+from experiments.balancing.quota import QuotaError
 from experiments.machine import headline, machine
+from paceline.terminal import say
 
 EXAMPLES = """\
 examples:
   python -m experiments.balancing --only simulated              three minutes on two cores
   python -m experiments.balancing --only simulated --quick      half a minute
   python -m experiments.balancing --only simulated --seed 3000  scenarios that no threshold was seen on
-  python -m experiments.balancing --json result.json --markdown result.md
+  python -m experiments.balancing --only resnet --plot resnet.png       real processes, root, 15 minutes
+  python -m experiments.balancing --json result.json --markdown all.md  all of it, an hour and a half
 """
-PARTS = ("simulated",)
+#: Parts on real processes: each takes less than half an hour.
+REAL: dict[str, Callable[[], Any]] = {
+    **{kind: partial(real.both, kind) for kind in KINDS},
+    "equal": real.equal,
+    "ablations": real.ablations,
+    "convergence": real.convergence,
+}
+PARTS = ("simulated", *REAL)
 
 
 def main() -> int:
     options = _options()
     began = time.monotonic()
     found = {"machine": machine(), "quick": options.quick, "seed": options.seed}
-    if "simulated" in (options.only or PARTS):
+    chosen = options.only or PARTS
+    if "simulated" in chosen:
         found["simulated"] = simulated.simulate(options.quick, options.seed, options.workers)
+    try:
+        found |= {part: measure() for part, measure in REAL.items() if part in chosen}
+    except QuotaError as error:
+        say(str(error))
+        return 2
     found["took_s"] = round(time.monotonic() - began, 1)
-    text = f"{headline(found)}.\n\n{report.text(found['simulated'])}"
+    text, met = _told(found)
     print(text)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if options.markdown:
         options.markdown.write_text(text + "\n", encoding="utf-8")
-    return 0 if all(aim.met for aim in report.aims(found["simulated"])) else 1
+    if options.plot:
+        plots.draw({kind: found[kind] for kind in KINDS if kind in found}, options.plot)
+    return 0 if met else 1
+
+
+def _told(found: dict[str, Any]) -> tuple[str, bool]:
+    """The report, and whether every aim is met."""
+    texts, aims = [f"{headline(found)}."], []
+    if "simulated" in found:
+        texts.append(report.text(found["simulated"]))
+        aims += report.aims(found["simulated"])
+    if any(part in found for part in REAL):
+        texts.append(real_report.text(found))
+        aims += real_report.aims(found)
+    return "\n\n".join(texts), all(aim.met for aim in aims)
 
 
 def _options() -> argparse.Namespace:
@@ -50,6 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first seed (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="processes to simulate in (default: 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers there, too")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the real runs there")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, too")
     return parser.parse_args()
 

@@ -24,6 +24,7 @@ from ..processes import free_ports
 from . import policies, worker
 from .job import Policy, Scenario
 from .models import KINDS
+from .papers import Cannikin, LbBsp, OmniLearn
 from .quota import quotas
 from .worker import Measured, Task
 
@@ -36,8 +37,11 @@ STEPS, BATCH = 300, 256
 SETTLE = 20
 #: What is measured beside ours, by the name in the report.
 RULES: dict[str, Callable[[Scenario], Policy]] = {
-    "per epoch": lambda scenario: policies.PerEpoch(scenario, worker.DATA // BATCH),
-    "EWMA": policies.SmoothedSpeed,
+    "per-epoch proportional": lambda scenario: policies.PerEpoch(scenario, worker.DATA // BATCH),
+    "EWMA speed": policies.SmoothedSpeed,
+    "LB-BSP's rule": LbBsp,
+    "Cannikin's rule": lambda scenario: Cannikin(scenario, worker.DATA // BATCH),
+    "OmniLearn's rule": lambda scenario: OmniLearn(scenario, worker.DATA // BATCH),
 }
 
 
@@ -105,6 +109,8 @@ def figures(task: Task, seen: Sequence[Measured]) -> dict[str, Any]:
         "adapts_in_steps": [_adapts(step_s, turn, end) for turn, end in _turns(task)],
         "plans": seen[0].plans,
         "final_loss": round(seen[0].final_loss, 4),
+        "at_s": [round(float(at), 3) for at in ended_s - ended_s[0]],
+        "loss": [round(float(loss), 4) for loss in np.sum([one.loss for one in seen], axis=0) / samples],
     }
 
 
@@ -139,11 +145,17 @@ def compared(kind: str, *, slowed: bool, names: Sequence[str] = ()) -> dict[str,
         if names and name not in names:
             continue
         told[name] = figures(task, measured(task, policy))
-        say(f"{kind}{', slowed in the middle' if slowed else ''}: {name}: {told[name]}")
+        rate, adapts = told[name]["samples_per_s"], told[name]["adapts_in_steps"]
+        say(f"{kind}{', slowed in the middle' if slowed else ''}: {name}: {rate} samples/s, adapts in {adapts} steps")
     for against, ratio in (("uniform", "over_uniform"), ("oracle", "of_oracle")):
         for one in told.values() if against in told else ():
             one[ratio] = round(one["samples_per_s"] / told[against]["samples_per_s"], 3)
     return told
+
+
+def both(kind: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Ranks of fixed speeds, and the fastest slowed down in the middle."""
+    return {"1:1:2:4": compared(kind, slowed=False), "slowed in the middle": compared(kind, slowed=True)}
 
 
 def ablations(kind: str = "resnet", steps: int = 150) -> dict[str, dict[str, Any]]:
