@@ -47,7 +47,7 @@ def main(argv: list[str]) -> int:
     made.add_argument("--steps", type=int, default=600)
     made.add_argument("--jobs", type=int, default=1)
     made.add_argument("--nodes", type=int, default=0)
-    made.add_argument("--path", default="job?span=all", help="the page, with what its link says")
+    made.add_argument("--path", default="job?job=llm-000&span=all", help="the page, with what its link says")
     made.add_argument("--pages", type=int, default=1, help="pages open at once, all but one drawn by nobody")
     made.add_argument("--seconds", type=float, default=20.0, help="how long to trace")
     made.add_argument("--port", type=int, default=8599)
