@@ -126,6 +126,8 @@ class Balancer:
         try:
             yield
         except OUT_OF_MEMORY as error:
+            if isinstance(error.__cause__, OUT_OF_MEMORY):  # ``backward`` has told it
+                raise
             if self._passes != before or not self._may_fail():
                 raise self._memory.fatal(error, self._share()) from error
             self._memory.release(error)
@@ -137,8 +139,12 @@ class Balancer:
             self._ready.forget()
         entered, syncs = self._syncs is not None, self._exchanges()
         self._failed, self._last = True, batch or self._last
-        if syncs:
-            self._finish_failed(entered)
+        if (
+            entered
+        ):  # else it cannot be told which pass this would have been: the round ends in a later one, or the step
+            self._memory.left_forward(syncs=syncs)
+        if entered and syncs:
+            self._finish_failed(entered=True)
 
     def _called(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The model is called; passes of evaluation are none of the balancer's."""
@@ -165,6 +171,8 @@ class Balancer:
         self._passes += 1
         self._batches += piece.whole
         self._versions.add(piece.batch.plan.version)
+        if self._switching is not None and piece.samples < piece.batch.samples:
+            self._switching.micro_batch = max(self._switching.micro_batch, piece.samples)
 
     def _pass_back(self, loss: torch.Tensor, weighted: torch.Tensor, syncs: bool) -> None:
         marked = self._memory.mark() if syncs and self._may_fail() else None
@@ -187,7 +195,7 @@ class Balancer:
     def _share(self) -> int:
         return self._handout.plan_at(self._handout.next).shares[self._memory.rank]
 
-    def _finish_failed(self, entered: bool) -> None:
+    def _finish_failed(self, *, entered: bool) -> None:
         if self._tokens.used:
             self._tokens.exchange()
         self._memory.finish_forward(entered=entered)
@@ -214,7 +222,7 @@ class Balancer:
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """A step that some rank had no memory for changes nothing: optimizers pass over weights without a gradient."""
-        if self._failed:
+        if self._failed and self._wrapping.syncs():
             self._finish_failed(entered=False)
         if self._skips:
             self._skips = False

@@ -48,6 +48,11 @@ class Memory:
         if ddp is not None:
             reducer_round.finish(ddp, reducer_round.missing(self._parameters, marked), forward=False)
 
+    def left_forward(self, *, syncs: bool) -> None:
+        """The wrapper's call ended early; of its own end it needs which exchange the next call begins with."""
+        if self._wrapping.ddp is not None:
+            self._wrapping.ddp.require_forward_param_sync = syncs
+
     def finish_forward(self, *, entered: bool) -> None:
         """Bring every gradient; ``entered``: the model was called."""
         ddp = self._wrapping.ddp
@@ -55,6 +60,7 @@ class Memory:
             return
         if not entered:
             reducer_round.begin(ddp)
+            self.left_forward(syncs=True)
         reducer_round.finish(ddp, self._parameters, forward=True)
 
     def keep(self, share: int) -> None:

@@ -16,8 +16,10 @@ from .exchange import Exchange
 from .link import Link
 from .plan import Plan
 from .sampler import BalancedSampler
+from .split import SplitError
 from .switching import Switching
-from .wrapping import COMPILED_TILE, Wrapping
+from .tiles import for_compiled
+from .wrapping import Wrapping
 
 MODES = ("adaptive", "static", "uniform")
 SOURCES = ("inband", "kafka")
@@ -61,12 +63,22 @@ def set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, excha
     """Give every rank its starting share; what switches plans, None where they stay as they are.
 
     Raises:
-        SplitError: the global batch does not fit into what all ranks can hold.
+        BalanceError: the global batch does not fit into what all ranks can hold.
     """
     if sampler.world == 1:
         return None
+    try:
+        return _set_up(options, sampler, wrapping, exchange)
+    except SplitError as error:
+        raise BalanceError(
+            f"{error}. What fits is what max_batch says, or else what earlier starts found out, which is kept in "
+            f"{folder(os.environ)}"
+        ) from error
+
+
+def _set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exchange: Exchange) -> Switching | None:
     adaptive = options.mode == "adaptive"
-    tile = _tile(sampler) if adaptive and wrapping.compiled else 1
+    tile = for_compiled(sampler.global_batch, sampler.world) if adaptive and wrapping.compiled else 1
     most = _caps(options, sampler, wrapping, exchange)
     _start(options, sampler, most, tile, exchange)
     if not adaptive:
@@ -78,18 +90,11 @@ def set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, excha
     return Switching(exchange, sampler.handout, controller, most, _link(options, sampler, config))
 
 
-def _tile(sampler: BalancedSampler) -> int:
-    """The largest tile up to the one for compiled models in which the global batch can be shared out."""
-    tiles = (COMPILED_TILE >> halved for halved in range(COMPILED_TILE.bit_length()))
-    batch, world = sampler.global_batch, sampler.world
-    return next(tile for tile in tiles if batch % tile == 0 and batch // tile >= world)
-
-
 def _caps(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exchange: Exchange) -> list[int | None]:
     """What fits into each rank's memory, as far as it was said or an earlier start found out."""
     kept = Caps(folder(os.environ) / name_of(wrapping.model, sampler.world, sampler.rank)).read()
-    own = [cap for cap in (options.max_batch, kept) if cap is not None]
-    rows = exchange.gather([float(min(own)) if own else math.inf])
+    own = options.max_batch if options.max_batch is not None else kept
+    rows = exchange.gather([math.inf if own is None else float(own)])
     return [None if math.isinf(row[0]) else int(row[0]) for row in rows]
 
 

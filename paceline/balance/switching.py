@@ -11,6 +11,7 @@ import statistics
 import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
@@ -25,6 +26,8 @@ from .handout import Handed, Handout
 from .link import Link
 from .plan import Plan, PlanError, check
 from .ready_time import Ready
+from .split import SplitError
+from .tiles import for_micro_batches, in_tiles
 
 #: What is told beside a time: out of memory in this round, or in one since the last exchange, and a plan's version.
 _FAILED, _HAD_FAILED, _VERSIONS = 1, 2, 4
@@ -52,6 +55,8 @@ class Switching:
         #: Samples that fit into each rank's memory, as far as that is known.
         self.most = list(most)
         self._exchange, self._handout, self._link = exchange, handout, link
+        #: Samples of a micro-batch, where this rank's script takes a batch in several; else 0.
+        self.micro_batch = 0
         self._refused = -1
         self._cadence = Cadence()
         self._heard: list[Ready] = []
@@ -103,8 +108,23 @@ class Switching:
         return statistics.median(ready.seconds for ready in heard if ready.version == version), version
 
     def _settle(self) -> None:
-        rows = self._exchange.gather(self._cadence.told())
+        rows = self._exchange.gather([*self._cadence.told(), self.micro_batch])
         self._cadence.settle([row[0] for row in rows], [row[1] for row in rows])
+        config = self.controller.config
+        tile = for_micro_batches([row[2] for row in rows], config.total)
+        if tile > config.tile:
+            self._retile(tile)
+
+    def _retile(self, tile: int) -> None:
+        """From now on shares are whole micro-batches."""
+        before = self.controller
+        try:
+            shares = in_tiles(before.shares, self.most, tile)
+        except SplitError:  # memory is too small for that: batches stay as they are
+            return
+        self.controller = Controller(replace(before.config, tile=tile), shares, self.most)
+        replan = Replan(tuple(shares), f"batches are taken in micro-batches of {tile}", math.nan, math.nan)
+        self._switch(shares, before.version + 1, replan)
 
     def _cap(self, batch: Handed, ranks: Sequence[int]) -> None:
         for rank in ranks:
