@@ -216,7 +216,7 @@ class Balancer:
             self._ready.forget()
         self._ready.close(self._last.plan.version, self._last.number, passes, batches)
         outcome = self._switching.round(self._last, self._ready.read(), failed=failed)
-        self._skips = bool(outcome.failed)
+        self._skips |= bool(outcome.failed)
         if self._memory.rank in outcome.capped:
             self._memory.tell(self._switching.most[self._memory.rank], self._last.plan.shares[self._memory.rank])
 
@@ -224,6 +224,7 @@ class Balancer:
         """A step that some rank had no memory for changes nothing: optimizers pass over weights without a gradient."""
         if self._failed and self._wrapping.syncs():
             self._finish_failed(entered=False)
+        self._tokens.step()
         if self._skips:
             self._skips = False
             for group in optimizer.param_groups:

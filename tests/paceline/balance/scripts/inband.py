@@ -133,6 +133,8 @@ def failing(how: str, rank: int, world: int) -> dict[str, Any]:
     optimizer, drawn = optimizer_of(model), batches(sampler, 2)
     balancer = balance(model, optimizer, sampler)
     balancer._ready.read = list  # no times: only memory changes shares here
+    if "seldom" in how:
+        balancer._switching._cadence.every = 3
     sizes, shares = [], []
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -149,7 +151,8 @@ def failing(how: str, rank: int, world: int) -> dict[str, Any]:
             shares.append(sampler.handout.plan.shares)
     mine = [str(each.message) for each in told if "ran out of memory" in str(each.message)]
     far = trained.apart(trained.weights(model), reference(30, accumulate, (3, 4)))
-    return {"sizes": sizes, "shares": shares, "told": mine, "far": far}
+    ends = [float(each).hex() for each in trained.weights(model)]
+    return {"sizes": sizes, "shares": shares, "told": mine, "far": far, "ends": ends}
 
 
 def one_pass(balancer: Any, model: Any, x: Any, y: Any, accumulate: int, *, last: bool, early: bool) -> None:
@@ -171,6 +174,9 @@ HOW = (
     "backward_kept",
     "forward_unused",
     "backward_unused",
+    "forward_seldom",
+    "backward_seldom",
+    "early_seldom",
     *(
         f"{how}_accumulated_{where}"
         for how in ("forward", "backward", "early")
