@@ -217,8 +217,10 @@ class Balancer:
         self._ready.close(self._last.plan.version, self._last.number, passes, batches)
         outcome = self._switching.round(self._last, self._ready.read(), failed=failed)
         self._skips |= bool(outcome.failed)
-        if self._memory.rank in outcome.capped:
-            self._memory.tell(self._switching.most[self._memory.rank], self._last.plan.shares[self._memory.rank])
+        rank = self._memory.rank
+        if rank in outcome.capped:
+            most, share = self._switching.most[rank], self._last.plan.shares[rank]
+            self._memory.tell(most, share, skipped=rank in outcome.failed)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """A step that some rank had no memory for changes nothing: optimizers pass over weights without a gradient."""

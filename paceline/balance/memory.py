@@ -69,11 +69,11 @@ class Memory:
         if most:
             self._caps.write(most)
 
-    def tell(self, most: int | None, share: int) -> None:
-        """This rank's cap is lower now."""
+    def tell(self, most: int | None, share: int, *, skipped: bool) -> None:
+        """This rank's cap is lower now; ``skipped``: all ranks skipped the step, for they exchanged in it."""
+        became = "all ranks skipped that step" if skipped else "they counted as zeros in that step"
         warnings.warn(
-            f"rank {self.rank} ran out of memory with {share} samples: all ranks skipped that step, and it takes "
-            f"{most} at most from now on",
+            f"rank {self.rank} ran out of memory with {share} samples: {became}, and it takes {most} at most from now on",
             RuntimeWarning,
             stacklevel=2,
         )
