@@ -25,6 +25,7 @@ PROPOSED = "proposed"
 MOST_BYTES = 160_000
 #: No step takes longer.
 LONGEST_S = 1e9
+LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,10 @@ def encode(word: BalanceWord) -> bytes | None:
     if word.observed is not None:
         told["observed"]["ready_s"] = [_seconds(value) for value in word.observed.ready_s]
     if word.plan is not None:
+        told["plan"]["reason"] = word.plan.reason[:LONGEST_REASON]
         for name in ("predicted_s", "measured_s"):
             told["plan"][name] = _seconds(told["plan"][name])
-    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     data = BALANCE + text.encode("utf-8", "replace")
     return data if len(data) <= MOST_BYTES else None
 

@@ -108,7 +108,7 @@ def _log(shown: Shown, balance: BalanceView) -> None:
     text, button = st.columns([6, 1], vertical_alignment="top")
     text.caption(f"and {len(lines) - LISTED} older plans" if len(lines) > LISTED else "")
     with button:
-        charts.csv_button(partial(_numbers, lines), "balance-plans")
+        charts.csv_button(partial(numbers, lines), "balance-plans")
 
 
 def _row(one: FollowedPlan) -> list[Cell]:
@@ -131,7 +131,8 @@ def _shares(one: FollowedPlan) -> str:
     return f"{one.shares[least]:,} (rank {least}) to {one.shares[most]:,} (rank {most})"
 
 
-def _numbers(lines: list[FollowedPlan]) -> bytes:
+def numbers(lines: list[FollowedPlan]) -> bytes:
+    """Every plan as CSV, with all of its shares."""
     head = ("time_s", "version", "first_batch", "reason", "measured_step_s", "predicted_step_s", "took_s", "made_by")
     rows = (
         [
