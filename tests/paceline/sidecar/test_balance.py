@@ -211,3 +211,16 @@ def test_ranks_that_are_more_or_fewer_by_now_wait_for_other_plans(balance: Balan
     assert balance.proposed(key) is None
     balance.propose([proposal(version=2, shares=[2, 3, 3])])
     assert balance.proposed(key) == ProposedPlan(2, (2, 3, 3))
+
+
+def test_a_plan_of_others_is_told_with_their_reason(balance: Balance, batcher: Batcher, key: tuple[str, int]) -> None:
+    """The ranks that follow it know the shares alone; a plan of their own keeps its words."""
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True), NOW_S)
+    balance.propose([proposal(reason="rank 1 became faster", predicted_step_s=0.25, measured_step_s=0.5)])
+    for plan in (BalancePlan(4, 80, [2, 6], made_by="streams"), BalancePlan(5, 90, [2, 6], "rank 0 ran out of memory")):
+        balance.take(Speaker(key, 0, 2), BalanceWord(plan=plan), NOW_S)
+    followed, own = out(batcher, topics.PLAN)
+    assert (followed.reason, followed.predicted_step_s, followed.measured_step_s, followed.first_batch) == (
+        "rank 1 became faster", 0.25, 0.5, 80,
+    )  # fmt: skip
+    assert (own.reason, own.predicted_step_s) == ("rank 0 ran out of memory", None)
