@@ -78,6 +78,8 @@ class Feed:
                 | events.JobDescribed()
                 | events.JobWindow()
                 | events.Finding()
+                | events.BalanceObserved()
+                | events.BalancePlan()
             ):
                 self._job(event, at_s)
             case events.DeviceSamples():
@@ -185,6 +187,10 @@ class Feed:
                 buffer.window(event)
             case events.Finding():
                 buffer.findings.upsert(event)
+            case events.BalanceObserved():
+                buffer.balance.observe(event)
+            case events.BalancePlan():
+                buffer.balance.plan(event)
         if buffer.cells != cells:
             self._make_room(buffer)
 

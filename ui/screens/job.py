@@ -1,4 +1,4 @@
-"""The job's page: headline, heatmap, phases, findings, health.
+"""The job's page: headline, heatmap, phases, findings, health, and its balancer where it has one.
 
 Rule of this file: it composes; every part draws itself.
 """
@@ -6,7 +6,7 @@ Rule of this file: it composes; every part draws itself.
 import streamlit as st
 
 from ..headline import headline
-from . import findings, frame, health, pictures, summary
+from . import balance, findings, frame, health, pictures, summary
 from .frame import Shown, Source
 
 
@@ -33,3 +33,5 @@ def _draw(shown: Shown) -> None:
         findings.draw(snapshot.job, snapshot.now_s)
         health.draw_machines(snapshot)
         health.draw(snapshot)
+    if snapshot.job.balance is not None:
+        balance.draw(shown, snapshot.job.balance)
