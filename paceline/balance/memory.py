@@ -73,7 +73,8 @@ class Memory:
         """This rank's cap is lower now; ``skipped``: all ranks skipped the step, for they exchanged in it."""
         became = "all ranks skipped that step" if skipped else "they counted as zeros in that step"
         warnings.warn(
-            f"rank {self.rank} ran out of memory with {share} samples: {became}, and it takes {most} at most from now on",
+            f"rank {self.rank} ran out of memory with {share} samples: {became}, and it takes {most} at most "
+            "from now on",
             RuntimeWarning,
             stacklevel=2,
         )
