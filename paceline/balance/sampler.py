@@ -20,7 +20,8 @@ from .errors import BalanceError
 from .handout import Handed, Handout
 from .parts import part_of
 from .plan import Plan
-from .split import Worker, split
+from .split import split
+from .worker import Worker
 
 
 def place() -> tuple[int, int]:

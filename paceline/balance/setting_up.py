@@ -10,15 +10,16 @@ import os
 from dataclasses import dataclass
 
 from .caps import Caps, folder, name_of
-from .controller import Controller, ControllerConfig
+from .controller import Controller
 from .errors import BalanceError
 from .exchange import Exchange
 from .link import Link
 from .plan import Plan
+from .replan import ControllerConfig
 from .sampler import BalancedSampler
-from .split import SplitError
 from .switching import Switching
 from .tiles import for_compiled
+from .worker import SplitError
 from .wrapping import Wrapping
 
 MODES = ("adaptive", "static", "uniform")

@@ -19,15 +19,16 @@ from paceline.training.balance_messages import ProposedPlan
 
 from .cadence import Cadence
 from .caps import lowered
-from .controller import Controller, Replan
+from .controller import Controller
 from .errors import BalanceError
 from .exchange import Exchange
 from .handout import Handed, Handout
 from .link import Link
 from .plan import Plan, PlanError, check
 from .ready_time import Ready
-from .split import SplitError
-from .tiles import for_micro_batches, in_tiles
+from .replan import Replan
+from .tiles import for_micro_batches, whole_tiles
+from .worker import SplitError
 
 #: What is told beside a time: out of memory in this round, or in one since the last exchange, and a plan's version.
 _FAILED, _HAD_FAILED, _VERSIONS = 1, 2, 4
@@ -119,7 +120,7 @@ class Switching:
         """From now on shares are whole micro-batches."""
         before = self.controller
         try:
-            shares = in_tiles(before.shares, self.most, tile)
+            shares = whole_tiles(before.shares, self.most, tile)
         except SplitError:  # memory is too small for that: batches stay as they are
             return
         self.controller = Controller(replace(before.config, tile=tile), shares, self.most)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .split import Worker, split
+from .split import split
+from .worker import Worker
 
 #: Samples that a compiled model's batches are multiples of, where the global batch is.
 COMPILED = 8
@@ -40,13 +41,13 @@ def for_micro_batches(sizes: Sequence[float], total: int) -> int:
     return size if size == max(sizes) and fitting(size, total, len(sizes)) else 1
 
 
-def in_tiles(shares: Sequence[int], most: Sequence[int | None], tile: int) -> list[int]:
+def whole_tiles(shares: Sequence[int], most: Sequence[int | None], tile: int) -> list[int]:
     """``shares`` in whole tiles, as near in proportion as these allow.
 
     Raises:
         SplitError: they do not fit into what ranks can hold.
 
-    >>> in_tiles([21, 22, 21], [None, None, None], 4)
+    >>> whole_tiles([21, 22, 21], [None, None, None], 4)
     [20, 24, 20]
     """
     rows = [Worker(0.0, 1 / share, tile, cap) for share, cap in zip(shares, most)]

@@ -4,13 +4,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from paceline.balance.controller import Controller, ControllerConfig
+from paceline.balance.controller import Controller
 from paceline.balance.errors import BalanceError
 from paceline.balance.handout import Handed, Handout
 from paceline.balance.link import Link
 from paceline.balance.parts import part_of
 from paceline.balance.plan import Plan
 from paceline.balance.ready_time import Ready
+from paceline.balance.replan import ControllerConfig
 from paceline.balance.switching import Switching
 from paceline.training.balance_messages import BalanceObserved, BalancePlan, ProposedPlan
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline.balance.errors import BalanceError
-from paceline.balance.split import SplitError
+from paceline.balance.worker import SplitError
 
 pytestmark = pytest.mark.e2e  # PyTorch
 
