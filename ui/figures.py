@@ -53,9 +53,9 @@ def heatmap(
         )
     )
     framed(figure, int(np.clip(100 + (44 if len(names) <= 6 else 23) * len(names), 200, 560)), palette)
-    figure.update_xaxes(title="training step", range=_range(firsts, width))
+    figure.update_xaxes(title={"text": "training step"}, range=_range(firsts, width))
     ticks = names if len(names) <= 32 else names[:: -(-len(names) // 24)]
-    figure.update_yaxes(title="rank", type="category", autorange="reversed", tickvals=ticks, showgrid=False)
+    figure.update_yaxes(title={"text": "rank"}, type="category", autorange="reversed", tickvals=ticks, showgrid=False)
     if steps.size:
         _mark(
             figure,
@@ -75,27 +75,28 @@ def phases(phase_s: dict[str, Floats], palette: Palette) -> go.Figure:
     shown = sorted(heard)
     largest = max((float(phase_s["step"][rank]) for rank in shown), default=0.0)
     scale, unit = (1.0, "s") if largest >= 2 else (1e3, "ms")
-    figure = go.Figure()
-    for name, colour in phase_colours(palette).items():
-        value = phase_s[name][shown] * scale
-        if not np.nan_to_num(value).any():
-            continue
-        figure.add_bar(
+    overlays = _overlays(phase_s, shown, scale, unit)
+    bars = [
+        go.Bar(
             y=[str(rank) for rank in shown],
-            x=value,
+            x=phase_s[name][shown] * scale,
             name="waiting for others" if name == "communication" else name,
             orientation="h",
             marker={"color": colour, "line": {"width": 0}},
-            customdata=_overlays(phase_s, shown, scale, unit),
+            customdata=overlays,
             hovertemplate="rank %{y}: <b>%{x:.2f}"
             + f" {unit}"
             + "</b> a step in %{fullData.name}%{customdata}<extra></extra>",
         )
+        for name, colour in phase_colours(palette).items()
+        if np.nan_to_num(phase_s[name][shown]).any()
+    ]
+    figure = go.Figure(bars)
     framed(figure, int(np.clip(110 + 25 * len(shown), 220, 620)), palette)
-    figure.update_layout(barmode="stack", bargap=0.32, showlegend=True)
-    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"})
-    figure.update_xaxes(title=f"{unit} a step, mean of each rank's last steps", rangemode="tozero")
-    figure.update_yaxes(title="rank", type="category", autorange="reversed")
+    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    figure.update_layout(barmode="stack", bargap=0.32, showlegend=True, legend=legend)
+    figure.update_xaxes(title={"text": f"{unit} a step, mean of each rank's last steps"}, rangemode="tozero")
+    figure.update_yaxes(title={"text": "rank"}, type="category", autorange="reversed")
     return figure
 
 

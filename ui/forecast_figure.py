@@ -70,7 +70,7 @@ def busy_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure
     )
     framed(figure, 150, palette)
     figure.update_layout(bargap=0.15, showlegend=False)
-    figure.update_yaxes(title="%", range=[0, 100])
+    figure.update_yaxes(title={"text": "%"}, range=[0, 100])
     return figure
 
 
@@ -123,8 +123,8 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
     figure.update_layout(hovermode="x unified", showlegend=True)
     figure.update_layout(legend={"orientation": "h", "y": 1.06, "yanchor": "bottom", "x": 0, "traceorder": "reversed"})
     name = FIELDS.get(one.field) or one.field.replace("_", " ")[:40]
-    figure.update_yaxes(title=safe(name if not unit or name.endswith(unit) else f"{name}, {unit}"))
-    figure.update_xaxes(title=safe(f"time, {zone}"), nticks=8)
+    figure.update_yaxes(title={"text": safe(name if not unit or name.endswith(unit) else f"{name}, {unit}")})
+    figure.update_xaxes(title={"text": safe(f"time, {zone}")}, nticks=8)
     if 0.0 <= float(np.nanmin(one.fan)) < 0.5 * drawn:
         figure.update_yaxes(rangemode="tozero")
 

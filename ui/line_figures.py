@@ -80,8 +80,8 @@ def bars(
         go.Bar(x=values, y=list(names), orientation="h", marker={"color": colours}, name=titles[1], hovertemplate=words)
     )
     framed(figure, int(np.clip(96 + 22 * len(names), 180, 620)), palette)
-    figure.update_xaxes(title=titles[1], rangemode="tozero")
-    figure.update_yaxes(title=titles[0], type="category", autorange="reversed")
+    figure.update_xaxes(title={"text": titles[1]}, rangemode="tozero")
+    figure.update_yaxes(title={"text": titles[0]}, type="category", autorange="reversed")
     return figure
 
 

@@ -63,6 +63,7 @@ def shed(stack: Stack, observer: Observer, folder: Path, seed: int, require: Req
     there = numbers(sent)
     settled(lambda: missing(there, observer.came) == lost)
     gone = missing(there, observer.came)
+    require(not account.spooled, f"what the publisher kept is delivered; {account.spooled} messages still wait")
     require(0 < lost == gone, f"the publisher says it lost {lost} messages; {gone} are missing")
     accused = [one for one in observer.findings if one["job"] == "starved-0" and one["kind"] == "straggler"]
     require(not accused, f"nobody healthy is accused in what is left of the job: {len(accused)} findings")

@@ -52,6 +52,12 @@ class Player:
         return self._publisher.stats()
 
     def finish(self, timeout_s: float) -> Stats:
-        """Wait until all was handed over and delivered, for so long at most; the final account."""
+        """Wait until all was handed over and delivered, for so long at most; the final account.
+
+        A publisher that is closed in an outage puts what is left on disk at once, though the brokers come back.
+        """
         self._thread.join()
-        return self._publisher.close(timeout_s)
+        end = time.monotonic() + timeout_s
+        while (left := self.stats()).pending + left.spooled and time.monotonic() < end:
+            time.sleep(0.2)
+        return self._publisher.close()

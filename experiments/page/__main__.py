@@ -22,6 +22,8 @@ from experiments.chromium import launched
 from paceline.terminal import say
 from ui.__main__ import options
 
+from .visitors import Visitor, visitors
+
 #: A task of a thread, as Chromium's trace names it: tasks do not nest.
 TASK = "ThreadControllerImpl::RunTask"
 SCRIPT = Path(__file__).with_name("served.py")
@@ -29,7 +31,7 @@ EXAMPLES = """\
 examples:
   python -m experiments.page                                1,024 ranks x 600 steps, the job's page
   python -m experiments.page --nodes 12500 --path fleet     100,000 GPUs, the fleet's page
-  python -m experiments.page --jobs 200 --ranks 64 --pages 20   memory of the server
+  python -m experiments.page --jobs 200 --ranks 64 --pages 20   one page drawn, 19 more that are open: the server
 """
 
 
@@ -45,15 +47,21 @@ def main(argv: list[str]) -> int:
     made.add_argument("--steps", type=int, default=600)
     made.add_argument("--jobs", type=int, default=1)
     made.add_argument("--nodes", type=int, default=0)
-    made.add_argument("--path", default="job?span=all", help="the page, with what its link says")
-    made.add_argument("--pages", type=int, default=1, help="pages open at once")
+    made.add_argument("--path", default="job?job=llm-000&span=all", help="the page, with what its link says")
+    made.add_argument("--pages", type=int, default=1, help="pages open at once, all but one drawn by nobody")
     made.add_argument("--seconds", type=float, default=20.0, help="how long to trace")
     made.add_argument("--port", type=int, default=8599)
     told = made.parse_args(argv)
     size = {name: getattr(told, name) for name in ("ranks", "steps", "jobs", "nodes")}
-    with _served(told.port, size) as server, launched() as browser:
-        seen = _measured(browser, f"http://127.0.0.1:{told.port}/{told.path}", told.pages, told.seconds)
-        seen["server_mib"] = round(psutil.Process(server.pid).memory_info().rss / 2**20)
+    others = [f"job?job=llm-{number % told.jobs:03d}&span=all" for number in range(1, told.pages)]
+    with (
+        _served(told.port, size) as server,
+        visitors(told.port, others) as there,
+        launched() as browser,
+    ):
+        say(f"{len(there)} pages open beside")
+        address, process = f"http://127.0.0.1:{told.port}/{told.path}", psutil.Process(server.pid)
+        seen = _measured(browser, address, told.seconds, process, there)
     print(json.dumps({**size, "path": told.path, "pages": told.pages, **seen}))
     return 0 if seen["browser_s_a_refresh"] <= 1.0 else 1
 
@@ -91,16 +99,19 @@ def _listening(port: int) -> None:
             time.sleep(0.5)
 
 
-def _measured(browser: Browser, url: str, pages: int, seconds: float) -> dict[str, Any]:
-    """Busy seconds of the renderer's main thread a refresh, over ``seconds`` of the last page that was opened."""
-    opened = [_opened(browser, url) for _ in range(pages)]
-    page, sizes = opened[-1]
+def _measured(
+    browser: Browser, url: str, seconds: float, server: psutil.Process, there: list[Visitor]
+) -> dict[str, Any]:
+    """Over ``seconds``: busy seconds of the renderer's main thread a refresh, and what all pages cost the server."""
+    page, sizes = _opened(browser, url)
     time.sleep(6)
     say(f"tracing {url}")
     sizes.clear()
+    before, cpu = [len(one.took_s) for one in there], server.cpu_times()
     browser.start_tracing(page=page, categories=["toplevel", "devtools.timeline"])
     time.sleep(seconds)
-    refreshes, sent = sum(size > 20_000 for size in sizes), sum(sizes)
+    refreshes, sent, after = sum(size > 20_000 for size in sizes), sum(sizes), server.cpu_times()
+    took_s = sorted(took for one, first in zip(there, before, strict=True) for took in one.took_s[first:])
     events = json.loads(browser.stop_tracing())["traceEvents"]
     busy_s = _busy_s(events)
     say(f"{refreshes} refreshes, {busy_s:.2f} s busy in {seconds:g} s")
@@ -108,6 +119,10 @@ def _measured(browser: Browser, url: str, pages: int, seconds: float) -> dict[st
         "refreshes": refreshes,
         "browser_s_a_refresh": round(busy_s / max(1, refreshes), 3),
         "sent_kib_a_refresh": round(sent / max(1, refreshes) / 1024),
+        "server_mib": round(server.memory_info().rss / 2**20),
+        "server_cores": round((after.user + after.system - cpu.user - cpu.system) / seconds, 2),
+        "others_refreshes": len(took_s),
+        "others_median_s": round(took_s[len(took_s) // 2], 2) if took_s else None,
     }
 
 

@@ -22,7 +22,7 @@ class MadeUp:
     def __init__(self, ranks: int, steps: int, jobs: int = 1, nodes: int = 0) -> None:
         self.ranks, self.jobs, self.nodes = ranks, jobs, max(nodes, jobs * -(-ranks // 8))
         self.feed = Feed()
-        self.steps = 0
+        self._steps = [0] * jobs
         self._random = np.random.default_rng(7)
         self._sequence: dict[tuple[str, str], int] = {}
         self._end = steps
@@ -31,21 +31,23 @@ class MadeUp:
         """All steps at once, the last of which ends at ``now_s``."""
         for job in range(self.jobs):
             self._tell(topics.JOB.short, self._described(job, now_s - self._end), now_s)
-        while self.steps < self._end:
-            self.go_on(now_s - self._end + self.steps + BATCH, min(BATCH, self._end - self.steps))
+        for done in range(0, self._end, BATCH):
+            self.go_on(now_s - self._end + done + BATCH, min(BATCH, self._end - done))
         for job in range(self.jobs):
             self._tell(topics.FINDING.short, self._finding(job), now_s)
 
-    def go_on(self, now_s: float, steps: int) -> None:
-        """``steps`` more steps of every job, of about a second each, and a sample of every machine."""
-        for job in range(self.jobs):
-            for event in self._timings(job, now_s - steps, steps):
+    def go_on(self, now_s: float, steps: int, job: int | None = None) -> None:
+        """``steps`` more steps of about a second each, and a sample of every machine; of one ``job``, or of all."""
+        each = -(-self.ranks // 8)
+        nodes = range(self.nodes) if job is None else range(job * each, (job + 1) * each)
+        for one in range(self.jobs) if job is None else (job,):
+            for event in self._timings(one, now_s - steps, steps):
                 self._tell(topics.OP.short, event, now_s)
-            self._tell(topics.WINDOW.short, self._window(job, now_s, steps), now_s)
-        for node in range(self.nodes):
+            self._tell(topics.WINDOW.short, self._window(one, now_s, steps), now_s)
+            self._steps[one] += steps
+        for node in nodes:
             self._tell(topics.DEVICE.short, self._devices(node, now_s), now_s)
             self._tell(topics.HOST.short, self._host(node, now_s), now_s)
-        self.steps += steps
 
     def _tell(self, short: str, event: Any, at_s: float) -> None:
         self.feed.update(short, event, at_s)
@@ -109,7 +111,7 @@ class MadeUp:
                     devices=[_uuid(node, int(one) % 8) for one in held],
                 ),
                 rank=columns.whole(rank.tolist()),
-                step=columns.whole((self.steps + at).tolist()),
+                step=columns.whole((self._steps[job] + at).tolist()),
                 start_s=columns.offsets(begins[at].tolist()),
                 step_s=columns.durations(whole[at].tolist()),
                 phases={name: columns.durations(seconds.tolist()) for name, seconds in phases.items()},
@@ -140,8 +142,8 @@ class MadeUp:
             length_s=10.0,
             ranks=self.ranks,
             steps=steps,
-            first_step=self.steps,
-            last_step=self.steps + steps - 1,
+            first_step=self._steps[job],
+            last_step=self._steps[job] + steps - 1,
             step_median_s=worst_s + WAIT_S,
             step_p95_s=worst_s * 1.04,
             own_median_s=own_s,
@@ -153,7 +155,7 @@ class MadeUp:
         )
 
     def _finding(self, job: int) -> events.Finding:
-        rank, lost_s = self._slow_rank(job), 0.5 * self.steps
+        rank, lost_s = self._slow_rank(job), 0.5 * self._steps[job]
         return events.Finding(
             **self._head(job),
             id=f"straggler-{job}",
@@ -167,7 +169,7 @@ class MadeUp:
             nodes=[_name(self._node(job, rank))],
             devices=[_uuid(self._node(job, rank), rank % 8)],
             first_step=5,
-            last_step=self.steps,
+            last_step=self._steps[job],
             severity="critical",
             confidence=0.97,
             cost=events.Cost(lost_s=lost_s, gpu_hours=lost_s * self.ranks / 3600, throughput_lost_ratio=0.35),

@@ -1,9 +1,12 @@
 """The frame of every page: style, title, job, time range, Live or Paused, the notice above the picture.
 
-Rule of this file: a page draws itself from one snapshot. Its body is a fragment that runs again every two seconds, or
-not at all while the page is paused: then it shows the snapshot taken when the pause began.
+Rule of this file: a page draws itself from one snapshot. Its body is a fragment that runs again every two seconds, less
+often while many pages are open, or not at all while the page is paused: then it shows the snapshot taken when the
+pause began.
 """
 
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,15 +14,44 @@ from typing import Protocol
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from .. import notices
 from ..link import SPANS, Link
+from ..refresh_rate import RefreshRate
 from ..snapshot import Snapshot
 from ..theme import Palette, palette, style
 from . import links, summary
 
-REFRESH_S = 2.0
 SPAN_WORDS = {"5m": "5 min", "15m": "15 min", "1h": "1 h", "6h": "6 h", "all": "All kept"}
+
+
+#: Pages drawn at once: more would wait for the interpreter in the midst of it, and the server that answers with them.
+_TURNS = threading.Semaphore(2)
+
+
+class Refreshing:
+    """How often this process draws its pages, whoever asks."""
+
+    def __init__(self) -> None:
+        self._lock, self._rate = threading.Lock(), RefreshRate()
+
+    def drawn(self, page: str, took_s: float) -> None:
+        """A page was drawn; ``took_s`` of its thread's own time."""
+        with self._lock:
+            self._rate.drawn(page, took_s, time.monotonic())
+
+    def told(self) -> tuple[float, int]:
+        """Seconds between two drawings, and how many pages are open."""
+        with self._lock:
+            now_s = time.monotonic()
+            return self._rate.interval_s(now_s), self._rate.pages(now_s)
+
+
+@st.cache_resource(show_spinner=False)
+def refreshing() -> Refreshing:
+    """The process's one."""
+    return Refreshing()
 
 
 class Source(Protocol):
@@ -44,23 +76,40 @@ def show(source: Source, draw: Callable[[Shown], None], title: str | None = None
     A page that is not ``ranged`` shows nothing that the time range chooses.
     """
     st.html(style(palette(_appearance())))
-    live = links.current()[0].live
-    st.fragment(_body, run_every=REFRESH_S if live else None)(source, draw, title, live, ranged)
+    live, every_s = links.current()[0].live, refreshing().told()[0]
+    st.fragment(_body, run_every=every_s if live else None)(source, draw, title, (live, every_s), ranged)
 
 
-def _body(source: Source, draw: Callable[[Shown], None], title: str | None, live: bool, ranged: bool) -> None:
+def _body(
+    source: Source, draw: Callable[[Shown], None], title: str | None, paced: tuple[bool, float], ranged: bool
+) -> None:
     link, problems = links.current()
-    if link.live != live:
+    every_s, pages = refreshing().told()
+    if (link.live, every_s) != paced:
         st.rerun()  # Only a whole run of the script changes how often the fragment runs.
-    shown = Shown(_taken(source, link), link, palette(_appearance()))
-    _bar(shown, title, ranged)
-    with st.container():  # Always there: a notice that comes or goes moves nothing below it, and no open card closes.
-        for problem in problems:
-            summary.draw_notice(notices.wrong_link(problem))
-        said = notices.notice(shown.snapshot, link.job) if title is None else notices.of_connection(shown.snapshot)
-        if said:
-            summary.draw_notice(said)
-    draw(shown)
+    with _TURNS:
+        began_s = time.thread_time()
+        shown = Shown(_taken(source, link), link, palette(_appearance()))
+        _bar(
+            shown,
+            title,
+            ranged,
+            f"Drawn anew every {every_s:g} s" + (f": {pages} pages are open." if pages > 1 else "."),
+        )
+        with st.container():  # Always there: a notice that comes or goes moves nothing below it, no open card closes.
+            for problem in problems:
+                summary.draw_notice(notices.wrong_link(problem))
+            said = notices.notice(shown.snapshot, link.job) if title is None else notices.of_connection(shown.snapshot)
+            if said:
+                summary.draw_notice(said)
+        draw(shown)
+        if link.live:
+            refreshing().drawn(_visitor(), time.thread_time() - began_s)
+
+
+def _visitor() -> str:
+    context = get_script_run_ctx()
+    return context.session_id if context is not None else ""
 
 
 def _appearance() -> str | None:
@@ -80,7 +129,7 @@ def _taken(source: Source, link: Link) -> Snapshot:
     return held
 
 
-def _bar(shown: Shown, title: str | None, ranged: bool) -> None:
+def _bar(shown: Shown, title: str | None, ranged: bool, pace: str) -> None:
     """The title on the left, then the job where the page is of one, the time range and the switch."""
     left, picker, span, mode = st.columns([1.6, 1, 1.5, 0.75], vertical_alignment="bottom")
     with left:
@@ -90,7 +139,7 @@ def _bar(shown: Shown, title: str | None, ranged: bool) -> None:
     if ranged:
         _range(span, shown.link)
     st.session_state["mode"] = "Live" if shown.link.live else "Paused"
-    mode.segmented_control("Refresh", ["Live", "Paused"], key="mode", required=True, on_change=_switch)
+    mode.segmented_control("Refresh", ["Live", "Paused"], key="mode", required=True, on_change=_switch, help=pace)
 
 
 def _picker(place: DeltaGenerator, shown: Shown) -> None:
