@@ -52,7 +52,7 @@ def stages(layers_s: Sequence[float], slowness: Sequence[float]) -> list[int]:
     ends = [0.0, *accumulate(layers_s)]
     best = [1] * (len(slowness) - 1) + [len(layers_s) - len(slowness) + 1]
     low, high = 0.0, max(stages_s(layers_s, slowness, best))
-    while True:
+    while high > 0:
         time = (low + high) / 2 if high - low > _OPEN * high else math.nextafter(high, 0.0)
         found = _probe(ends, slowness, time)
         if found is not None:
@@ -60,7 +60,8 @@ def stages(layers_s: Sequence[float], slowness: Sequence[float]) -> list[int]:
         elif high - low > _OPEN * high:
             low = time
         else:
-            return best
+            break
+    return best
 
 
 def stages_s(layers_s: Sequence[float], slowness: Sequence[float], counts: Sequence[int]) -> list[float]:
