@@ -1,7 +1,7 @@
 """Balancing: workers of a synchronous training run get as many samples as they are fast, with exact gradients.
 
 Rule of this package: it runs in the user's training process, so it needs the standard library, and PyTorch in the files
-that train; what decides (`split`, `stages`, `plan`, `speeds`, `fixed_cost`, `controller`) is pure and runs anywhere.
+that train; what decides (`controller`, and all that it imports; `stages`) is pure and runs anywhere.
 """
 
 from __future__ import annotations

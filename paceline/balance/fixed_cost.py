@@ -8,6 +8,7 @@ cannot tell its own apart from noise (a free fit of both diverged); all workers 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -49,10 +50,7 @@ class FixedCost:
         """Count by how much each candidate missed what came after, as a mean over workers."""
         for place in range(CANDIDATES):
             fixed = self._candidate(place)
-            missed = 0.0
-            for each in changes:
-                expected_s = each.before_s * (fixed + each.after) / (fixed + each.before)
-                missed += min(abs(each.after_s - expected_s) / expected_s, 1.0)
+            missed = math.fsum(_missed(each, fixed) for each in changes)
             self._misses[place] += missed / max(len(changes), 1)
 
     def _candidate(self, place: int) -> float:
@@ -65,3 +63,9 @@ class FixedCost:
     def restore(self, state: list[float]) -> None:
         """Continue from a snapshot."""
         self._misses = list(state)
+
+
+def _missed(change: Changed, fixed: float) -> float:
+    """By which part ``fixed`` misses; more than all counts as all, so that one worker cannot decide."""
+    expected_s = change.before_s * (fixed + change.after) / (fixed + change.before)
+    return min(abs(change.after_s - expected_s) / expected_s, 1.0)

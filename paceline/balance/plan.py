@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .split import MOST_SAMPLES
+from .worker import MOST_SAMPLES
 
 #: Versions and batch numbers that a run can come to; up to here floats, in which ranks tell them, are exact.
 MOST_NUMBER = 2**53

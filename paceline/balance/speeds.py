@@ -11,9 +11,9 @@ from typing import Any
 #: Noise is never taken to be less, so that a change must be above 6 % to replace a speed at once.
 LEAST_NOISE = 0.015
 #: What a worker's noise is taken to be before it is known, and how many values that stands for.
-FIRST_NOISE, FIRST_WEIGHT = 0.05, 3
+FIRST_NOISE, FIRST_WEIGHT = 0.1, 3
 #: A mean's and a noise's memory, in values; older ones fade.
-MEMORY = 16
+MEMORY = 64
 #: The CUSUM of Page (1954), in units of noise: what a value adds at most, what is normal, and where it is a change.
 #: Two values are needed however far off they are; with normal noise a worker that did not change gives an alarm once
 #: in some million values.
@@ -67,9 +67,9 @@ class Speed:
         self._down, self._down_run = _summed(self._down, self._down_run, -off)
         if max(self._up, self._down) > ALARM:
             return self._replace(self._up_run if self._up > ALARM else self._down_run)
-        self.count = min(self.count + 1, MEMORY)
+        self.count = min(self.count + 1, 2 * MEMORY)
         limit = 3 * unit * self.level
-        self.level += min(max(value - self.level, -limit), limit) / self.count
+        self.level += min(max(value - self.level, -limit), limit) / min(self.count, MEMORY)
         return None
 
     def doubt(self, count: int) -> None:

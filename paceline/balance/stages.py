@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from .split import MOST_S, SplitError
+from .worker import MOST_S, SplitError
 
 #: Bytes that move with a parameter under Adam in mixed precision; 18 where gradients are kept in full precision.
 PARAMETER_BYTES = 16

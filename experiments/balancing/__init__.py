@@ -1,0 +1,1 @@
+"""Balancing measured: what uneven shares are worth, beside uniform ones, other rules and an oracle."""

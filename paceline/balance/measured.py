@@ -1,0 +1,123 @@
+"""What is known of all ranks' speeds, and of the part of a step that no share changes.
+
+Rule of this file: pure, and only +, -, *, / and square roots on floats, whose bits are the same on every machine. A
+rank's step takes ``level * (fixed + share)`` seconds; ``fixed`` is one number for all, in samples.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from .fixed_cost import Changed, FixedCost
+from .speeds import Speed
+from .worker import LEAST_SAMPLE_S, MOST_S
+
+if TYPE_CHECKING:
+    from typing import TypeGuard  # newer than 3.9
+
+#: After a change of its share, a rank's speed stands for at most so many values: it comes from another share.
+_TRUSTED = 2
+_LN_2 = 0.6931471805599453
+
+
+class Measured:
+    """The ranks of a run.
+
+    Args:
+        ranks: how many there are.
+        mean_share: samples a rank.
+        stale: times that may be missing in a row before a rank counts as unknown.
+    """
+
+    def __init__(self, ranks: int, mean_share: float, stale: int) -> None:
+        self._stale = stale
+        self._speeds = [Speed() for _ in range(ranks)]
+        self._unheard = [0] * ranks
+        self._fixed_cost = FixedCost(mean_share)
+        self.fixed = self._fixed_cost.samples
+        #: Ranks whose speed was replaced since `forget_changes`, and by which factor.
+        self._changed: dict[int, float] = {}
+
+    def update(self, shares: Sequence[int], times_s: Sequence[float | None]) -> None:
+        """One time a rank under ``shares``; None, NaN, and what is not above 0 or is above 11 days: not measured."""
+        noise = self._noise()
+        for rank, (speed, share, time_s) in enumerate(zip(self._speeds, shares, times_s)):
+            if not _is_time(time_s):
+                self._unheard[rank] = min(self._unheard[rank] + 1, self._stale + 1)
+                continue
+            self._unheard[rank] = 0
+            factor = speed.update(max(time_s / (self.fixed + share), LEAST_SAMPLE_S), noise)
+            if factor is not None:
+                self._changed[rank] = self._changed.get(rank, 1.0) * factor
+
+    def calibrate(self, before: Sequence[int], shares: Sequence[int], times_s: Sequence[float | None]) -> None:
+        """The first times under other shares than ``before`` tell the fixed part; to be called ahead of `update`."""
+        changes = [
+            Changed(old, speed.level * (self.fixed + old), new, time_s)
+            for speed, old, new, time_s in zip(self._speeds, before, shares, times_s)
+            if _is_time(time_s) and speed.level is not None and old != new
+        ]
+        self._fixed_cost.update(changes)
+        fixed = self._fixed_cost.samples
+        for speed, old, new in zip(self._speeds, before, shares):
+            speed.rescale((self.fixed + old) / (fixed + old))
+            if old != new:
+                speed.doubt(_TRUSTED)
+        self.fixed = fixed
+
+    def levels(self) -> list[float | None]:
+        """Seconds a sample of each rank; None where it is not known, or not any more."""
+        return [None if gone > self._stale else s.level for s, gone in zip(self._speeds, self._unheard)]
+
+    def uncertainty(self, rank: int) -> float:
+        """By which part noise alone can make ``rank`` look the slowest of n: sqrt(2 ln n) standard errors.
+
+        The logarithm is interpolated between powers of two: a library's may differ in its last bit.
+        """
+        n, speed = len(self._speeds), self._speeds[rank]
+        whole = n.bit_length() - 1
+        logarithm = _LN_2 * (whole + n / (1 << whole) - 1)
+        return max(speed.noise, self._noise()) * math.sqrt(2 * logarithm / max(speed.count, 1))
+
+    def reason(self) -> str:
+        """Which rank changed most since `forget_changes`, as an English clause."""
+        if not self._changed:
+            return "speeds were measured"
+        rank, factor = max(self._changed.items(), key=lambda item: max(item[1], 1 / item[1]))
+        words = f"{factor:.2f} times slower" if factor > 1 else f"{1 / factor:.2f} times faster"
+        more = len(self._changed) - 1
+        return f"rank {rank} became {words}" + (f", and so did {more} more ranks change" if more else "")
+
+    def forget_changes(self) -> None:
+        """A plan answers what changed so far."""
+        self._changed = {}
+
+    def _noise(self) -> float:
+        """Of a typical rank: a rank's own can be too small by chance."""
+        return statistics.median(speed.noise for speed in self._speeds)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "speeds": [speed.snapshot() for speed in self._speeds],
+            "unheard": list(self._unheard),
+            "fixed_cost": self._fixed_cost.snapshot(),
+            "fixed": self.fixed,
+            "changed": [list(item) for item in self._changed.items()],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a snapshot of as many ranks."""
+        for speed, each in zip(self._speeds, state["speeds"]):
+            speed.restore(each)
+        self._unheard = list(state["unheard"])
+        self._fixed_cost.restore(state["fixed_cost"])
+        self.fixed = state["fixed"]
+        self._changed = dict(state["changed"])
+
+
+def _is_time(time_s: float | None) -> TypeGuard[float]:
+    return time_s is not None and 0 < time_s <= MOST_S
