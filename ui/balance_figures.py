@@ -14,12 +14,14 @@ from .balance_book import FollowedPlan
 from .figure_frame import framed, pickable
 from .line_figures import POINTS
 from .step_ring import Floats, Ints
-from .theme import PHASE_COLOURS, Palette
+from .theme import Palette
 
 #: Ranks whose shares are drawn, and ranks that have a line of their own.
 BARS, LINES = 24, 8
 #: Plans that are marked in the picture of times: the newest.
 MARKS = 40
+#: Colours of ranks beside each other, from Okabe and Ito's palette as phases are.
+_COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#cc79a7", "#d55e00", "#f0e442", "#2a7fc4", "#b9a9d9")
 #: What stands for many ranks: a name and its place from the fastest to the slowest.
 _PLACES = (("slowest rank", 1.0), ("90 % of ranks within", 0.9), ("median rank", 0.5), ("fastest rank", 0.0))
 
@@ -88,8 +90,7 @@ def _lines(ready_s: Floats, palette: Palette) -> list[tuple[str, Floats, str]]:
     if not ready_s.size:
         return []
     if ready_s.shape[0] <= LINES:
-        colours = list(PHASE_COLOURS.values())
-        return [(f"rank {rank}", values, colours[rank]) for rank, values in enumerate(ready_s)]
+        return [(f"rank {rank}", values, _COLOURS[rank]) for rank, values in enumerate(ready_s)]
     ordered, count = np.sort(ready_s, axis=0), np.isfinite(ready_s).sum(axis=0)  # Sorting puts NaN last.
     colours = [palette.slow, palette.caution, palette.ink, palette.accent]
     found = []

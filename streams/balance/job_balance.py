@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from paceline.balance.controller import Controller, ControllerConfig, Replan
 from paceline.balance.plan import Plan, PlanError
 from paceline.balance.split import SplitError
-from paceline.events import MOST_BALANCED, BalanceObserved, BalancePlan
+from paceline.events import BalanceObserved, BalancePlan
 from paceline.sequences import Sequences
 
 from ..snapshots import described, pack, unpack
@@ -103,6 +103,7 @@ class JobBalance:
             {
                 "sequences": self.sequences.snapshot(),
                 "run": held,
+                "shares": None if run is None else list(run.controller.shares),
                 "controller": None if run is None else run.controller.snapshot(),
             },
         )
@@ -127,7 +128,7 @@ class JobBalance:
             return
         *setup, batch, at_s, proposed, waited = held
         kept = _Setup(*setup)
-        controller = Controller(_config(kept), [kept.tile] * min(kept.ranks, MOST_BALANCED))
+        controller = Controller(_config(kept), state["shares"])
         controller.restore(inner)
         self.run = _Run(kept, controller, batch, at_s, proposed, waited)
 

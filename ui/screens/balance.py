@@ -1,5 +1,6 @@
 """A job's balancer, where it has one: the split, what it was to bring and what it brought, times, and every plan."""
 
+from datetime import tzinfo
 from functools import partial
 
 import numpy as np
@@ -10,7 +11,7 @@ from paceline import words
 from .. import balance_figures
 from ..balance_book import BalanceView, FollowedPlan
 from ..figure_frame import written
-from ..moments import clock, zone_of
+from ..moments import clock, local, zone_of
 from ..stretches import in_stretch, moment_of, newest, nothing_between
 from ..wording import Cell, ratio, table
 from . import charts, summary
@@ -51,7 +52,7 @@ def _tiles(balance: BalanceView) -> None:
         summary.tile("Plan", (version, ""), since),
         summary.tile("Slowest rank computes", words.seconds_parts(now_s), f"{balance.mode}, decided by {decides}"),
         summary.tile("Foretold by the plan", words.seconds_parts(predicted_s), off),
-        summary.tile("Before the first plan heard of", words.seconds_parts(first_s), gain),
+        summary.tile("Before it was balanced", words.seconds_parts(first_s), gain),
     ]
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
 
@@ -103,12 +104,19 @@ def _log(shown: Shown, balance: BalanceView) -> None:
     zone, now_s = zone_of(st.context.timezone), shown.snapshot.now_s
     head = [("time", ""), ("plan", "n"), ("from batch", "n"), ("why", ""), ("step before", "n"), ("foretold", "n")]
     head += [("took", "n"), ("samples", "")]
-    rows = [[(clock(one.event.time_s, now_s, zone), ""), *_row(one)] for one in lines[:LISTED]]
+    rows = [[(_time(one.event.time_s, now_s, zone), ""), *_row(one)] for one in lines[:LISTED]]
     st.html(table(head, rows))
     text, button = st.columns([6, 1], vertical_alignment="top")
     text.caption(f"and {len(lines) - LISTED} older plans" if len(lines) > LISTED else "")
     with button:
         charts.csv_button(partial(numbers, lines), "balance-plans")
+
+
+def _time(time_s: float, now_s: float, zone: tzinfo) -> str:
+    """To the second, for plans may follow each other within a minute; of another day with its date."""
+    there, here = local(time_s, zone), local(now_s, zone)
+    same_day = there is not None and here is not None and there.date() == here.date()
+    return f"{there:%H:%M:%S}" if same_day else clock(time_s, now_s, zone)
 
 
 def _row(one: FollowedPlan) -> list[Cell]:
