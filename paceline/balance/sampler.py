@@ -80,6 +80,11 @@ class BalancedSampler(Sampler[list[int]]):
         self._resume = (0, 0)
         self.handout = Handout(Plan(0, 0, tuple(self.starting_shares([None] * self.world))))
 
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What is the same on every rank."""
+        return (self.size, self.global_batch, self.seed, self.shuffle, self.drop_last, self.weights)
+
     def starting_shares(self, most: Sequence[int | None], tile: int = 1) -> list[int]:
         """Shares in proportion to ``weights``, as far as each rank can hold them.
 
@@ -160,7 +165,8 @@ class BalancedSampler(Sampler[list[int]]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind the batch that was trained on last; ``set_epoch`` with its epoch keeps that.
 
-        With as many ranks and the same global batch as before, shares go on as they were. Otherwise they start anew.
+        With as many ranks and the same global batch as before, shares go on as they were, where they follow the ranks'
+        speeds. Otherwise they start anew. All ranks load it at the same place of the script.
 
         Raises:
             BalanceError: the checkpoint is of other data.
@@ -174,8 +180,7 @@ class BalancedSampler(Sampler[list[int]]):
         self.epoch, samples = state["epoch"], state["samples"]
         self._resume = (self.epoch, samples)
         same = len(state["shares"]) == self.world and state["global_batch"] == self.global_batch
-        shares = tuple(state["shares"]) if same else self.handout.plan_at(self.handout.next).shares
-        self.handout.resume(state["batch"], Plan(state["version"], state["batch"], shares))
+        self.handout.resume(state["batch"], state["version"], tuple(state["shares"]) if same else None)
 
 
 def _size(dataset: Sized) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import zlib
 from dataclasses import dataclass
 
 from .caps import Caps, folder, name_of
@@ -39,6 +40,11 @@ class Options:
     flex: float
     max_batch: int | None
     source: str
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What is the same on every rank."""
+        return (self.mode, self.conserve, self.flex, self.source)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -100,16 +106,34 @@ def _caps(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exchan
 
 
 def _start(options: Options, sampler: BalancedSampler, most: list[int | None], tile: int, exchange: Exchange) -> None:
-    """Cut the first batches as ``options`` has it: by the sampler's own plan where that fits, else by another."""
+    """Cut the first batches as ``options`` has it: as a checkpoint did where that fits, else anew.
+
+    Raises:
+        BalanceError: ranks were given different things.
+    """
     handout = sampler.handout
+    rows = exchange.gather([handout.highest, zlib.crc32(repr((options.alike, sampler.alike)).encode())])
+    if any(row[1] != rows[0][1] for row in rows):
+        raise BalanceError(
+            "ranks were given different data or arguments. A dataset of one length, and the same global_batch, seed, "
+            "shuffle, drop_last, weights, mode, conserve, flex and source belong to all; max_batch alone is each rank's"
+        )
     shares = handout.plan.shares
     if options.mode == "uniform":
         shares = tuple(sampler.even_shares(most))
-    elif any((cap is not None and share > cap) or share % tile for share, cap in zip(shares, most)):
+    elif options.mode == "static" or not _kept(options, sampler, most, tile):
         shares = tuple(sampler.starting_shares(most, tile))
-    rows = exchange.gather([handout.highest])
+    handout.resumes = options.mode == "adaptive"
     if shares != handout.plan.shares:
         handout.install(Plan(handout.plan.version + 1, int(max(row[0] for row in rows)) + 1, shares))
+
+
+def _kept(options: Options, sampler: BalancedSampler, most: list[int | None], tile: int) -> bool:
+    """Whether the shares that the sampler has can stay."""
+    shares = sampler.handout.plan.shares
+    if options.conserve and sum(shares) != sampler.global_batch:
+        return False
+    return all((cap is None or share <= cap) and share % tile == 0 for share, cap in zip(shares, most))
 
 
 def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig) -> Link | None:

@@ -72,12 +72,24 @@ class Switching:
             SplitError: the global batch does not fit into what all ranks' memory can hold.
         """
         self._heard += heard
+        self._resumed()
         began = perf_counter()
         if self._ended_s is not None:
             self._cadence.step(began - self._ended_s)
         outcome = self._exchanged(batch, failed) if self._cadence.due() else self._later(failed)
         self._ended_s = perf_counter()
         return outcome
+
+    def _resumed(self) -> None:
+        """A checkpoint that was loaded has brought a plan of its own; one that cannot be kept is replaced."""
+        plan = self._handout.plan
+        if plan.version <= self.controller.version:
+            return
+        try:
+            self.controller.adopt(plan)
+        except PlanError:
+            replan = Replan(self.controller.shares, "the checkpoint's shares do not fit this run", math.nan, math.nan)
+            self._switch(replan.shares, plan.version + 1, replan)
 
     def _later(self, failed: bool) -> Outcome:
         self._had_failed |= failed

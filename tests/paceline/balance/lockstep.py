@@ -79,6 +79,11 @@ class Rank:
         self.handout.add(self._turn, Handed(self._number, 0, part, plan))
         self._number += 1
 
+    def resume(self, number: int, version: int, shares: tuple[int, ...]) -> None:
+        """A checkpoint is loaded."""
+        self.handout.resume(number, version, shares)
+        self._turn, self._number = self.handout.begin()
+
     def train(self, seconds: Callable[[Handed], float | None], *, failed: bool = False) -> Handed:
         """One round, whose time is ``seconds`` of its batch."""
         batch = self.handout.take().batch

@@ -12,7 +12,9 @@ COMPILED = ("compiled_inside", "compiled_in_place", "compiled_outside")
 @pytest.fixture(scope="module")
 def found(ranks: Callable[..., Any]) -> dict[str, list[Any]]:
     names = ("first_step", "first_step_static", "sharded", "skipped", "repeated", "sliced", "bare", "evaluated")
-    return ranks("mishaps.py", 2, *names, "normalised", "capped", "too_small", *COMPILED, "micro_batches").found  # type: ignore[no-any-return]
+    return ranks(
+        "mishaps.py", 2, *names, "normalised", "capped", "too_small", "unlike", "restarted", *COMPILED, "micro_batches"
+    ).found  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("case", ["first_step", "first_step_static"])
@@ -47,6 +49,22 @@ def test_a_wrong_use_is_told(found: dict[str, list[Any]], case: str, says: str) 
     for kind, sentence in found[case]:
         assert kind == "BalanceError"
         assert says in sentence
+
+
+def test_ranks_that_were_given_different_things_are_told(found: dict[str, list[Any]]) -> None:
+    for told in found["unlike"]:
+        for kind, sentence in told:
+            assert kind == "BalanceError"
+            assert "ranks were given different data or arguments" in sentence
+
+
+def test_training_goes_on_from_a_checkpoint(found: dict[str, list[Any]]) -> None:
+    """Loaded before or after ``balance``: shares go on where they follow speeds, and weights are as without a stop."""
+    for told in found["restarted"]:
+        assert [mode for mode, _, _ in told] == ["adaptive", "adaptive", "static", "static", "uniform", "uniform"]
+        assert [begins for _, begins, _ in told[:2]] == [told[0][1]] * 2
+        assert [begins for _, begins, _ in told[2:]] == [[32, 32]] * 4
+        assert all(far <= 1e-12 for _, _, far in told)
 
 
 def test_evaluation_changes_nothing(found: dict[str, list[Any]]) -> None:

@@ -151,3 +151,19 @@ def test_it_exchanges_less_often_where_steps_are_short(lockstep: Any) -> None:
     for _ in range(300):
         ranks.round(speeds(0.001, 0.001))
     assert ranks.meeting.exchanges < 60
+
+
+@pytest.mark.parametrize("version", [0, 7])
+def test_after_a_checkpoint_was_loaded_plans_go_on(lockstep: Any, version: int) -> None:
+    """Also one of an earlier plan than the one in force, and with shares that are not this run's."""
+    ranks = lockstep.Lockstep([16, 16])
+    for _ in range(20):
+        ranks.round(speeds(0.001, 0.003))
+    assert ranks.plans[0].shares == (24, 8)
+    for shares in ((16, 16), (5, 5)):
+        for rank in ranks.ranks:
+            rank.resume(4, version, shares)
+        while ranks.plans[0].shares != (8, 24):
+            ranks.round(speeds(0.003, 0.001))
+        assert len(set(ranks.plans)) == 1
+        assert ranks.plans[0].version > version

@@ -1,5 +1,6 @@
 """What goes wrong, and what is said then."""
 
+import copy
 import os
 import signal
 import warnings
@@ -145,6 +146,53 @@ def normalised(rank: int, world: int) -> dict[str, list[str]]:
     return found
 
 
+def unlike(rank: int, world: int) -> list[Any]:
+    """One rank has more data than the other, or another mode."""
+    model = DistributedDataParallel(trained.model())
+    sampler = BalancedSampler(range(640 + rank), BATCH)
+    other = BalancedSampler(range(640), BATCH)
+    mode = "static" if rank else "adaptive"
+    return [
+        said(lambda: balance(model, optimizer_of(model), sampler)),
+        said(lambda: balance(model, optimizer_of(model), other, mode=mode)),
+    ]
+
+
+def restarted(rank: int, world: int) -> list[Any]:
+    """A checkpoint after 7 steps, loaded before or after ``balance``, in each mode; the weights after 12 more."""
+    from inband import reference
+
+    def go(model: nn.Module, sampler: Any, optimizer: Any, balancer: Any, steps: int) -> None:
+        drawn = batches(sampler, 2)
+        for _ in range(steps):
+            x, y = next(drawn)
+            balancer.backward(cross_entropy(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+
+    first = DistributedDataParallel(trained.model())
+    sampler, optimizer, balancer = parts(first)
+    sampler.handout.install(Plan(1, 2, (50, 14)))
+    go(first, sampler, optimizer, balancer, 7)
+    states = copy.deepcopy((first.module.state_dict(), optimizer.state_dict(), sampler.state_dict()))
+    found = []
+    for mode in ("adaptive", "static", "uniform"):
+        for early in (True, False):
+            model = DistributedDataParallel(trained.model())
+            sampler, optimizer = BalancedSampler(trained.data(size=640), BATCH), optimizer_of(model)
+            if early:
+                sampler.load_state_dict(states[2])
+            balancer = balance(model, optimizer, sampler, mode=mode)
+            if not early:
+                sampler.load_state_dict(states[2])
+            model.module.load_state_dict(states[0])
+            optimizer.load_state_dict(copy.deepcopy(states[1]))
+            begins = list(sampler.handout.plan.shares)
+            go(model, sampler, optimizer, balancer, 12)
+            found.append([mode, begins, trained.apart(trained.weights(model), reference(19))])
+    return found
+
+
 def capped(rank: int, world: int) -> list[int]:
     """Rank 0 says that 7 samples fit."""
     sampler, _, _ = parts(DistributedDataParallel(trained.model()), max_batch=7 if rank == 0 else None)
@@ -227,6 +275,8 @@ CASES: dict[str, Callable[[int, int], Any]] = {
     "normalised": normalised,
     "capped": capped,
     "too_small": too_small,
+    "unlike": unlike,
+    "restarted": restarted,
     "compiled_inside": partial(compiled, "inside"),
     "compiled_in_place": partial(compiled, "in_place"),
     "compiled_outside": partial(compiled, "outside"),
