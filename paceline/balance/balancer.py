@@ -59,6 +59,20 @@ def balance(
     return Balancer(model, optimizer, sampler, options)
 
 
+class Round:
+    """From one exchange of gradients to the next: passes, batches that ended, and plans that these were cut by."""
+
+    def __init__(self) -> None:
+        self.passes, self.batches = 0, 0
+        self.versions: set[int] = set()
+
+    def count(self, piece: Piece) -> None:
+        """A pass of ``piece``."""
+        self.passes += 1
+        self.batches += piece.whole
+        self.versions.add(piece.batch.plan.version)
+
+
 class Balancer:
     """What ``balance`` returns: call ``backward`` in place of ``loss.backward()``, once for each batch, in order."""
 
@@ -74,9 +88,10 @@ class Balancer:
         self._memory = Memory(self._wrapping, sampler.rank, sampler.world)
         self._shape = InputShape()
         self._syncs: bool | None = None
-        #: Of the round, which ends with an exchange of gradients: passes, batches that ended, plans they were cut by.
-        self._passes, self._batches, self._versions = 0, 0, set[int]()
-        self._rounds = 0
+        self._round = Round()
+        self._rounds, self._passes = 0, 0
+        #: Whether some passes exchange no gradients.
+        self._accumulates = False
         self._failed, self._skips = False, False
         self._last: Handed | None = None
         self._handout.followed = True
@@ -108,7 +123,7 @@ class Balancer:
             self._tokens.exchange()
         if self._ready is not None:
             self._ready.backward(weighted)
-        self._count(piece)
+        self._count(piece, syncs)
         self._pass_back(loss, weighted, syncs)
         if self._ready is not None:
             self._ready.end()
@@ -121,6 +136,7 @@ class Balancer:
 
         The rank that ran out gets fewer samples from then on, and training goes on. What can be skipped is a step of
         a DDP model in ``adaptive`` mode, from the second on; else the error says so, and the next start begins lower.
+        Where a batch is taken in several passes, it goes around all of them.
         """
         before = self._passes
         try:
@@ -139,12 +155,14 @@ class Balancer:
             self._ready.forget()
         entered, syncs = self._syncs is not None, self._exchanges()
         self._failed, self._last = True, batch or self._last
-        if (
-            entered
-        ):  # else it cannot be told which pass this would have been: the round ends in a later one, or the step
+        if entered:
             self._memory.left_forward(syncs=syncs)
-        if entered and syncs:
-            self._finish_failed(entered=True)
+        elif (
+            self._accumulates
+        ):  # which pass this would have been cannot be told: a later one ends the round, or the step
+            return
+        if syncs:
+            self._finish_failed(entered=entered)
 
     def _called(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The model is called; passes of evaluation are none of the balancer's."""
@@ -167,10 +185,10 @@ class Balancer:
             weight = self._world * piece.counted / (piece.batch.part.end - piece.batch.part.start)
         return loss if weight == 1.0 else loss * weight
 
-    def _count(self, piece: Piece) -> None:
+    def _count(self, piece: Piece, syncs: bool) -> None:
         self._passes += 1
-        self._batches += piece.whole
-        self._versions.add(piece.batch.plan.version)
+        self._accumulates |= not syncs
+        self._round.count(piece)
         if self._switching is not None and piece.samples < piece.batch.samples:
             self._switching.micro_batch = max(self._switching.micro_batch, piece.samples)
 
@@ -204,17 +222,16 @@ class Balancer:
     def _close(self) -> None:
         """A round is over: gradients of all ranks are there."""
         self._tokens.scale(self._wrapping.model.parameters())
-        passes, batches, versions = self._passes, self._batches, self._versions
-        self._passes, self._batches, self._versions = 0, 0, set()
+        ended, self._round = self._round, Round()
         failed, self._failed = self._failed, False
         self._rounds += 1
         if self._switching is None or self._ready is None or self._last is None:
             return
         if failed:
             self._memory.keep(self._last.plan.shares[self._memory.rank])
-        if failed or len(versions) != 1:
+        if failed or len(ended.versions) != 1:
             self._ready.forget()
-        self._ready.close(self._last.plan.version, self._last.number, passes, batches)
+        self._ready.close(self._last.plan.version, self._last.number, ended.passes, ended.batches)
         outcome = self._switching.round(self._last, self._ready.read(), failed=failed)
         self._skips |= bool(outcome.failed)
         rank = self._memory.rank

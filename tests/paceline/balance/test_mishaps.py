@@ -13,7 +13,17 @@ COMPILED = ("compiled_inside", "compiled_in_place", "compiled_outside")
 def found(ranks: Callable[..., Any]) -> dict[str, list[Any]]:
     names = ("first_step", "first_step_static", "sharded", "skipped", "repeated", "sliced", "bare", "evaluated")
     return ranks(
-        "mishaps.py", 2, *names, "normalised", "capped", "too_small", "unlike", "restarted", *COMPILED, "micro_batches"
+        "mishaps.py",
+        2,
+        *names,
+        "normalised",
+        "capped",
+        "too_small",
+        "unlike",
+        "in_step",
+        "restarted",
+        *COMPILED,
+        "micro_batches",
     ).found  # type: ignore[no-any-return]
 
 
@@ -29,8 +39,9 @@ def test_where_no_step_can_be_skipped_the_next_start_begins_lower(found: dict[st
         assert overruled == [32, 32]
 
 
-def test_a_sharded_model_ends_with_the_sentence(found: dict[str, list[Any]]) -> None:
-    for kind, sentence in found["sharded"]:
+@pytest.mark.parametrize("case", ["sharded", "in_step"])
+def test_where_it_was_no_pass_of_ddp_it_ends_with_the_sentence(found: dict[str, list[Any]], case: str) -> None:
+    for kind, sentence in found[case]:
         assert kind == "OutOfMemoryError"
         assert sentence.count("that takes DDP, mode='adaptive' and a step before it") == 1
 
