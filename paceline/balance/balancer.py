@@ -157,10 +157,8 @@ class Balancer:
         self._failed, self._last = True, batch or self._last
         if entered:
             self._memory.left_forward(syncs=syncs)
-        elif (
-            self._accumulates
-        ):  # which pass this would have been cannot be told: a later one ends the round, or the step
-            return
+        elif self._accumulates:
+            return  # whether this pass would have exchanged gradients cannot be told: a later one does, or the step
         if syncs:
             self._finish_failed(entered=entered)
 
