@@ -195,7 +195,7 @@ class Balancer:
         try:
             weighted.backward()  # type: ignore[no-untyped-call]
         except OUT_OF_MEMORY as error:
-            if not self._may_fail():
+            if not self._may_fail() or (syncs and marked is None):
                 raise self._memory.fatal(error, self._share()) from error
             self._memory.release(error, loss)
         else:

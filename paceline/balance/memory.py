@@ -30,8 +30,8 @@ class Memory:
         self._parameters = wrapping.parameters()
         self._caps = Caps(folder(os.environ) / name_of(wrapping.model, world, rank))
 
-    def mark(self) -> list[Any]:
-        """To be taken before a pass back, for ``finish_backward``."""
+    def mark(self) -> list[Any] | None:
+        """To be taken before a pass back, for ``finish_backward``; None where that could not be finished."""
         return reducer_round.marks(self._parameters)
 
     def release(self, error: BaseException, loss: torch.Tensor | None = None) -> None:
@@ -88,5 +88,6 @@ class Memory:
         )
         return OUT_OF_MEMORY(
             f"rank {self.rank} ran out of memory with {share} samples, where a step cannot be skipped by all ranks "
-            f"together (that takes DDP, mode='adaptive' and a step before it). {then}. ({error})"
+            "together (that takes DDP, mode='adaptive', a step before it, and no gradient_as_bucket_view with "
+            f"set_to_none=False). {then}. ({error})"
         )

@@ -16,6 +16,9 @@ AT_ONCE = (
     "backward_kept",
     "forward_unused",
     "backward_unused",
+    "forward_static",
+    "backward_static",
+    "backward_view_accumulated_last",
 )
 SELDOM = ("forward_seldom", "backward_seldom", "early_seldom")
 ACCUMULATED = [

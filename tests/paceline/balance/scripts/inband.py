@@ -127,7 +127,10 @@ def failing(how: str, rank: int, world: int) -> dict[str, Any]:
     middle, accumulate = Failing(), 3 if "accumulated" in how else 1
     where = 0 if accumulate == 1 or "first" in how else 2 if "last" in how else 1
     model = DistributedDataParallel(
-        network(middle, buffers=True), gradient_as_bucket_view="view" in how, find_unused_parameters="unused" in how
+        network(middle, buffers=True),
+        gradient_as_bucket_view="view" in how,
+        find_unused_parameters="unused" in how,
+        static_graph="static" in how,
     )
     sampler = BalancedSampler(trained.data(size=640), BATCH)
     optimizer, drawn = optimizer_of(model), batches(sampler, 2)
@@ -174,6 +177,9 @@ HOW = (
     "backward_kept",
     "forward_unused",
     "backward_unused",
+    "forward_static",
+    "backward_static",
+    "backward_view_accumulated_last",
     "forward_seldom",
     "backward_seldom",
     "early_seldom",

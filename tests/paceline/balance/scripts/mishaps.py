@@ -209,6 +209,20 @@ def in_step(rank: int, world: int) -> list[str]:
     return said(step)
 
 
+def viewed(rank: int, world: int) -> list[Any]:
+    """Gradients that are kept as views of one bucket do not tell which of them have come."""
+    middle = Failing()
+    model = DistributedDataParallel(network(middle), gradient_as_bucket_view=True)
+    sampler, optimizer, balancer = parts(model)
+    drawn = batches(sampler)
+    for _ in range(3):
+        one_step(balancer, model, *next(drawn))
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+    middle.back = True
+    return said(partial(one_step, balancer, model, *next(drawn)))
+
+
 def capped(rank: int, world: int) -> list[int]:
     """Rank 0 says that 7 samples fit."""
     sampler, _, _ = parts(DistributedDataParallel(trained.model()), max_batch=7 if rank == 0 else None)
@@ -293,6 +307,7 @@ CASES: dict[str, Callable[[int, int], Any]] = {
     "too_small": too_small,
     "unlike": unlike,
     "in_step": in_step,
+    "viewed": viewed,
     "restarted": restarted,
     "compiled_inside": partial(compiled, "inside"),
     "compiled_in_place": partial(compiled, "in_place"),
