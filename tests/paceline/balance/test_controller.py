@@ -240,6 +240,12 @@ def test_first_shares_that_are_none_are_refused() -> None:
         Controller(ControllerConfig(total=256), [64] * 4, [None, None])
 
 
+def test_a_batch_that_is_no_multiple_of_the_tile_is_refused_at_once() -> None:
+    """Also where so many may be left out that shares in tiles exist."""
+    with pytest.raises(SplitError, match="250 is no multiple of the tile 8"):
+        Controller(ControllerConfig(total=250, tile=8, conserve=False, flex=0.05), [64, 64, 64, 56])
+
+
 def test_continued_from_a_snapshot_it_answers_as_if_never_stopped() -> None:
     """At every step of a run with a fail-slow, a cap and missing times, through JSON."""
 
