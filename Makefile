@@ -145,6 +145,10 @@ bench-overhead: env  ## what `paceline run` costs a training run
 bench-detection: bench-env  ## recall, causes and false accusations on real runs and simulated jobs (ARGS=--quick)
 	@$(BIN)/python -m experiments.detection --plot docs/images/detection.png $(ARGS)
 
+.PHONY: bench-balancing
+bench-balancing: env  ## uneven shares beside uniform ones, other rules and an oracle (ARGS='--only simulated --quick')
+	@$(BIN)/python -m experiments.balancing $(ARGS)
+
 .PHONY: tour
 tour: env system  ## the page over 20 simulated jobs on 512 GPUs and a real run, in a browser, 15 minutes (ARGS=--pictures)
 	@$(BIN)/python -m experiments.tour $(ARGS)

@@ -27,8 +27,8 @@ def changes(scenario: Scenario) -> list[int]:
 def adaptation(scenario: Scenario, run: Run, oracle: Run) -> list[int | None]:
     """Steps from the first batch not yet handed out at each change until the plan had adapted; None: not until the end.
 
-    The end is that of the run, or the next change. With 0 the first batch that could be changed was right. A change that reaches no batch before the next one, or the
-    end, is left out.
+    The end is that of the run, or the next change; a change that reaches no batch before it is left out. With 0 the
+    first batch that could be changed was right.
     """
     begins = changes(scenario)
     steps: list[int | None] = []

@@ -68,4 +68,4 @@ class FixedCost:
 def _missed(change: Changed, fixed: float) -> float:
     """By which part ``fixed`` misses; more than all counts as all, so that one worker cannot decide."""
     expected_s = change.before_s * (fixed + change.after) / (fixed + change.before)
-    return min(abs(change.after_s - expected_s) / expected_s, 1.0)
+    return min(max(change.after_s / expected_s, expected_s / change.after_s) - 1, 1.0)

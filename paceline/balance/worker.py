@@ -78,7 +78,7 @@ def tiled(rank: int, worker: Worker, tile: int, units: int) -> Row:
         )
     most = units if worker.most is None else min(worker.most // tile, units)
     least = -(-worker.least // tile)
-    if not 0 <= least <= most:
+    if worker.least < 0 or least > most:
         raise SplitError(
             f"worker {rank} must take {worker.least} and can take {worker.most} of {units * tile} samples "
             f"in tiles of {tile}: it takes a smaller least, a higher most or a smaller tile"
