@@ -43,7 +43,7 @@ from paceline.balance import BalancedSampler, balance
 
 sampler = BalancedSampler(dataset, global_batch=256)  # in place of DistributedSampler and batch_size: of all ranks
 loader = DataLoader(dataset, batch_sampler=sampler, num_workers=4)
-balancer = balance(model, optimizer, sampler)         # once the model is wrapped in DDP or sharded by FSDP
+balancer = balance(model, optimizer, sampler)  # once the model is wrapped in DDP or sharded by FSDP
 # in the loop, in place of loss.backward():
 balancer.backward(loss)
 """

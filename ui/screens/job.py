@@ -29,9 +29,9 @@ def _draw(shown: Shown) -> None:
     with left:
         pictures.draw_heatmap(shown, snapshot.job)
         pictures.draw_phases(shown, snapshot.job)
+        if snapshot.job.balance is not None:
+            balance.draw(shown, snapshot.job.balance)
     with right:
         findings.draw(snapshot.job, snapshot.now_s)
         health.draw_machines(snapshot)
         health.draw(snapshot)
-    if snapshot.job.balance is not None:
-        balance.draw(shown, snapshot.job.balance)
