@@ -38,7 +38,9 @@ examples:
 """
 #: What a finding may take from the topic to the eye; and what workers may take after the end of it all.
 SEEN_S, CATCH_UP_S = 5.0, 180.0
-CLUSTER, SERIES = "simulated", f"{OFFICE}/cluster/free_gpus"
+#: Messages that workers may still have before them when a picture is taken: some seconds of this cluster's.
+WAITING = 2_000
+CLUSTER, SERIES = "simulated", f"{OFFICE}/cluster/gpu_busy_ratio"
 FORECAST = f"forecast?series={SERIES}"
 #: Jobs whose pages are open before they begin; and the one whose fault ends by itself, whose suggestion is accepted.
 WATCHED = ("diffusion", "embedding")
@@ -107,6 +109,12 @@ class Tour:
         there = tab.locator(selector).filter(visible=True)
         self.heard.until(there.count, 60.0, f"{selector} on the page")
 
+    def caught_up(self) -> None:
+        """What pages show is of now."""
+        began_s = time.monotonic()
+        self.heard.until(lambda: self.heard.waiting() <= WAITING, CATCH_UP_S, "what workers still have to read")
+        self.figures["waited for workers, s"] = round(time.monotonic() - began_s, 1)
+
     def verified(self) -> None:
         """Once its fault is over, the page says what it brought."""
         one = self.heard.until(lambda: self.heard.suggested(MENDED, "verified"), 400.0, "verified")
@@ -130,8 +138,9 @@ class Tour:
         """Three days of a small cluster, and what comes next there."""
         with tempfile.TemporaryDirectory(prefix="paceline-tour-") as folder:
             history(self.there, Path(folder))
-        self.heard.until(lambda: SERIES in self.heard.forecasts, 400.0, f"a forecast of {SERIES}")
-        self.visitor.link_lasts(FORECAST, f"cluster {OFFICE}: free GPUs")
+        newest_s = time.time() - 900.0
+        self.heard.until(lambda: self.heard.forecasts.get(SERIES, 0.0) > newest_s, 400.0, f"a forecast of {SERIES}")
+        self.visitor.link_lasts(FORECAST, f"cluster {OFFICE}: GPUs busy")
         self.require(True, "a forecast is drawn")
 
 
@@ -180,6 +189,7 @@ def _cluster(tour: Tour, token: str, *, take: bool) -> None:
             tour.step(f"the link {path} lasts", partial(tour.visitor.link_lasts, path, words))
         tour.step("numbers leave", tour.exported)
         for name, (path, _) in PAGES.items() if take else ():
+            tour.step("workers have caught up", tour.caught_up)
             tour.step(f"pictures of {name}", partial(pictures.take, tour.visitor, name, path))
         tour.step("it is verified", tour.verified)
         say("waiting for the cluster's ten minutes to end")

@@ -9,9 +9,10 @@ from typing import TypeVar
 
 from paceline import wire
 from paceline.events import Finding, Forecast, Suggestion
+from paceline.kafka.backlog import group_lags
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings
-from paceline.topics import FINDING, FORECAST, SUGGESTION
+from paceline.topics import FINDING, FORECAST, STREAMS_GROUP, SUGGESTION
 
 from ..processes import RunError
 
@@ -19,14 +20,15 @@ Answer = TypeVar("Answer")
 
 
 class Heard:
-    """Findings and suggestions by id, newest revision; the names of forecasted series."""
+    """Findings and suggestions by id, newest revision; of each forecasted series the time of its newest value."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.findings: dict[str, Finding] = {}
         self.suggestions: dict[str, Suggestion] = {}
-        self.forecasts: set[str] = set()
+        self.forecasts: dict[str, float] = {}
         #: When the brokers took the first confirmed revision of a finding, Unix seconds.
         self.confirmed_s: dict[str, float] = {}
+        self._settings = settings
         self._follower = Follower(settings, dict.fromkeys((FINDING, SUGGESTION, FORECAST), BEGINNING), "paceline-tour")
 
     def listen(self) -> None:
@@ -41,7 +43,7 @@ class Heard:
                 elif isinstance(event, Suggestion):
                     self.suggestions[event.id] = event
                 elif isinstance(event, Forecast):
-                    self.forecasts.add(event.series)
+                    self.forecasts[event.series] = event.time_s
 
     def until(self, asked: Callable[[], Answer | None], within_s: float, what: str) -> Answer:
         """The first answer of ``asked`` that says something.
@@ -55,6 +57,10 @@ class Heard:
                 raise RunError(f"{what}: not within {within_s:g} s")
             self.listen()
         return answer
+
+    def waiting(self) -> int:
+        """Messages that the workers have not read yet."""
+        return sum(sum(group.lag.values()) for group in group_lags(self._settings, STREAMS_GROUP))
 
     def confirmed(self, job: str) -> Finding | None:
         """A finding of ``job`` that was confirmed, as it was told last."""
