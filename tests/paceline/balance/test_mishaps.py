@@ -21,6 +21,7 @@ def found(ranks: Callable[..., Any]) -> dict[str, list[Any]]:
         "too_small",
         "unlike",
         "in_step",
+        "viewed",
         "restarted",
         *COMPILED,
         "micro_batches",
