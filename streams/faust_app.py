@@ -33,7 +33,15 @@ from .store import Store, partition_of
 
 TABLE = "snapshots"
 SOURCES = (*(topics.BY_NAME[name] for name in ROUTES if name != ADVICE.name), *PASSED_ON, ADVICE)
-TARGETS = (topics.WINDOW, topics.FINDING, topics.SUGGESTION, topics.AUDIT, topics.DEADLETTER, ADVICE)
+TARGETS = (
+    topics.WINDOW,
+    topics.FINDING,
+    topics.SUGGESTION,
+    topics.PLAN,
+    topics.AUDIT,
+    topics.DEADLETTER,
+    ADVICE,
+)
 CHANGELOG = Topic(f"{topics.STREAMS_GROUP}-{TABLE}-changelog", bytes, "none", "compacted", None, topics.PARTITIONS)
 SOURCE_NAMES = frozenset(topic.name for topic in SOURCES)
 #: What must be there before the app starts.

@@ -6,9 +6,10 @@ Rule of this file: data only. A new verdict is a new decision in this table.
 from typing import Any, Protocol, Self, runtime_checkable
 
 from paceline import topics
-from paceline.events import AuditEntry, Event, Finding, JobDescribed, Suggestion, Window
+from paceline.events import AuditEntry, BalancePlan, Event, Finding, JobDescribed, Suggestion, Window
 from paceline.topics import Topic
 
+from .balance.job_balance import JobBalance
 from .cluster_advice import AdviceSettings, ClusterAdvice
 from .cluster_events import ADVICE
 from .jobs.job_diagnosis import JobDiagnosis
@@ -94,6 +95,7 @@ ROUTES: Routes = {
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),
     topics.NODE.name: (NodeDiagnosis,),
+    topics.BALANCE.name: (JobBalance,),
     ADVICE.name: (ClusterAdvice,),
 }
 
@@ -108,4 +110,6 @@ def topic_of(event: Event) -> Topic:
         return topics.SUGGESTION
     if isinstance(event, AuditEntry):
         return topics.AUDIT
+    if isinstance(event, BalancePlan):
+        return topics.PLAN
     raise TypeError(f"no topic for {type(event).__name__}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline import events
 from paceline.sequences import Sequences
-from paceline.topics import COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD, TOPICS
+from paceline.topics import BALANCE, COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, PLAN, THRESHOLD, TOPICS
 
 from .findings_book import FindingsBook, ordered
 from .forecast_book import ForecastBook, ProfileBook
@@ -22,9 +22,10 @@ from .suggestion_book import AnswerBook, SuggestionBook
 JOBS, DEAD_LETTERS, PRODUCERS, SENDERS = 200, 50, 40_000, 16_384
 #: Numbers that all jobs' steps and phases may take together: 512 MiB.
 CELLS = 128_000_000
-#: Topics that the page does not read, or shows elsewhere; and those it reads for producers of a release before.
+#: Topics that the page does not read, or shows elsewhere; and those on which mostly nothing comes: from producers of a
+#: release before, and from balancers.
 UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD)}
-SUPERSEDED = {topic.short for topic in TOPICS if topic.superseded}
+SELDOM = {topic.short for topic in TOPICS if topic.superseded or topic in (BALANCE, PLAN)}
 
 
 @dataclass
@@ -78,6 +79,8 @@ class Feed:
                 | events.JobDescribed()
                 | events.JobWindow()
                 | events.Finding()
+                | events.BalanceObserved()
+                | events.BalancePlan()
             ):
                 self._job(event, at_s)
             case events.DeviceSamples():
@@ -126,11 +129,11 @@ class Feed:
         return replace(seen, episodes=ordered([*seen.episodes, *of_nodes]))
 
     def topics(self) -> list[TopicLine]:
-        """The traffic of each topic the page reads, in the table's order; a superseded one only where it has any."""
+        """The traffic of each topic the page reads, in the table's order; of some only where there is any."""
         return [
             TopicLine(short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason, t.sequences.missing)
             for short, t in self.traffic.items()
-            if short not in UNREAD and (short not in SUPERSEDED or t.last_s is not None or t.unusable)
+            if short not in UNREAD and (short not in SELDOM or t.last_s is not None or t.unusable)
         ]
 
     def rank(self, cluster: str, job: str, rank: int) -> RankView | None:
@@ -185,6 +188,10 @@ class Feed:
                 buffer.window(event)
             case events.Finding():
                 buffer.findings.upsert(event)
+            case events.BalanceObserved():
+                buffer.balance.observe(event)
+            case events.BalancePlan():
+                buffer.balance.plan(event)
         if buffer.cells != cells:
             self._make_room(buffer)
 

@@ -1,4 +1,4 @@
-"""What the page holds of one job: its ranks' last steps, phases, windows and findings.
+"""What the page holds of one job: its ranks' last steps, phases, windows, findings and balancer.
 
 Rule of this file: pure and bounded. Each attempt of a job has a buffer of its own.
 """
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from paceline import events
 
+from .balance_book import BalanceBook
 from .findings_book import FindingsBook
 from .step_ring import RANKS_MAX, StepRing
 
@@ -37,6 +38,7 @@ class JobBuffer:
         #: Windows of each length that tell of collectives, the newest last.
         self.traffic: dict[float, deque[events.JobWindow]] = {}
         self.findings = FindingsBook()
+        self.balance = BalanceBook()
         self.matrix = StepRing((events.STEP, WAITING), STEPS)
         self.phases = StepRing(LAYERS, PHASE_STEPS)
         self.nodes: dict[int, str] = {}
@@ -68,12 +70,12 @@ class JobBuffer:
 
     @property
     def cells(self) -> int:
-        """Numbers that its steps and phases take."""
-        return self.matrix.cells + self.phases.cells
+        """Numbers that its steps and phases take, and the times of its balancer."""
+        return self.matrix.cells + self.phases.cells + self.balance.cells
 
     def shrink(self) -> int:
         """Keep half as many steps; how many numbers less that is, 0 where it goes no further."""
-        return self.matrix.shrink() + self.phases.shrink()
+        return self.matrix.shrink() + self.phases.shrink() + self.balance.shrink()
 
     def heard(self, at_s: float) -> None:
         """A message of the job was written at ``at_s``."""

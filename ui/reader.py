@@ -27,10 +27,17 @@ DERIVED: Mapping[Topic, int] = {
     topics.PROFILE: 2_000,
     topics.FORECAST: 500,
     topics.SUGGESTION: 5_000,
+    topics.PLAN: 2_000,
     topics.AUDIT: 500,
     topics.DEADLETTER: 50,
 }
-RAW: Mapping[Topic, int] = {topics.OP: 2_000, topics.OP_V1: 2_000, topics.DEVICE: 300, topics.HOST: 300}
+RAW: Mapping[Topic, int] = {
+    topics.OP: 2_000,
+    topics.OP_V1: 2_000,
+    topics.BALANCE: 2_000,
+    topics.DEVICE: 300,
+    topics.HOST: 300,
+}
 #: Messages of a partition the page may lag behind before it jumps to the newest.
 LAG_MAX: Mapping[Topic, int] = dict.fromkeys([*RAW, topics.FORECAST], 5_000)
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from paceline import events
 
+from .balance_book import BalanceView
 from .findings_book import Episode
 from .forecast_book import SeriesForecast
 from .job_buffer import LAYERS, PHASE_STEPS, STEPS, JobBuffer
@@ -93,6 +94,8 @@ class JobView:
     traffic: dict[float, tuple[events.JobWindow, ...]]
     episodes: list[Episode]
     refused: int
+    #: Its balancer, where one was heard of.
+    balance: BalanceView | None = None
 
     @property
     def name(self) -> str:
@@ -189,6 +192,7 @@ def view_of(buffer: JobBuffer) -> JobView:
         traffic={length_s: tuple(windows) for length_s, windows in buffer.traffic.items()},
         episodes=buffer.findings.episodes(),
         refused=buffer.matrix.refused,
+        balance=buffer.balance.view(),
     )
 
 

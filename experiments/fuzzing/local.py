@@ -7,7 +7,7 @@ import contextlib
 import socket
 import struct
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from unicodedata import category
 
@@ -15,14 +15,17 @@ import msgspec
 
 from collectors.processes import identity, read_environ
 from paceline import hosts, wire
+from paceline.events import BalancePlan
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SETTINGS, SettingError
+from paceline.sidecar.balance import Balance
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.nccl_files import NcclFiles
 from paceline.sidecar.nccl_inspector import NcclInspector
+from paceline.sidecar.rank_messages import encode_hears, encode_proposed
 from paceline.sidecar.rank_rows import PARTS, StepRow
 from paceline.sidecar.server import Sidecar
-from paceline.training import marks
+from paceline.training import balance_messages, marks
 from paceline.training.messages import Bye, Hello, LinkReport, Marks, encode
 from paceline.visible import visible
 
@@ -54,6 +57,18 @@ class _Read:
         """Nothing is open."""
 
 
+class _Plans:
+    """A bus on which there is always a plan for the rank."""
+
+    def turn(self, jobs: Collection[str]) -> list[BalancePlan]:
+        """What has come for ``jobs``."""
+        told = {"cluster": "c", "attempt": 0, "time_s": 1.0, "version": 3, "made_by": "streams"}
+        return [BalancePlan(job=job, shares=[3, 5], **told) for job in jobs]  # type: ignore[arg-type]
+
+    def close(self, timeout_s: float) -> None:
+        """Nothing is open."""
+
+
 def _frames(data: bytes) -> Iterator[bytes]:
     """Messages of one rank, each after its length."""
     at = 0
@@ -70,7 +85,9 @@ def _sidecar() -> Callable[[bytes], None]:
     listener.listen(1)
 
     def feed(data: bytes) -> None:
-        server = Sidecar(listener, Batcher(Origin("c", "n", "p"), "job"), [_Read()], until_empty=True)
+        batcher = Batcher(Origin("c", "n", "p"), "job")
+        balance = Balance(batcher, "c")
+        server = Sidecar(listener, batcher, [_Read()], until_empty=True, balance=balance, plans=_Plans())
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as rank:
                 rank.connect(listener.getsockname())
@@ -146,7 +163,24 @@ def _rank() -> list[bytes]:
     ]
     told = Marks(marks=found, offset_ns=10**18, link=LinkReport(2, 0.001, 3), lost=1)  # type: ignore[arg-type]
     messages = [encode(one) for one in (_HELLO, told, told, Bye(ended_s=2.0))]
-    return [b"".join(_LENGTH.pack(len(one)) + one for one in messages)]
+    balanced = [*messages[:2], *_balance_words(), messages[-1]]
+    return [b"".join(_LENGTH.pack(len(one)) + one for one in each) for each in (messages, balanced)]
+
+
+def _balance_words() -> list[bytes]:
+    observed = balance_messages.BalanceObserved(3, 41, [3, 5], [0.25, None], "kafka", "adaptive", most=[None, 6])
+    plan = balance_messages.BalancePlan(3, 40, [3, 5], "rank 0 turned slow", 0.25, 0.5)
+    words = [balance_messages.BalanceWord(awaits=True), balance_messages.BalanceWord(observed, plan)]
+    return [data for word in words if (data := balance_messages.encode(word)) is not None]
+
+
+def _told(data: bytes) -> None:
+    """What a sidecar says to a balancer, and the numbers that it may follow."""
+    _, plan = balance_messages.decode_told(data)
+    if plan is not None:
+        assert plan.version >= 1
+        assert min(plan.shares) >= 1
+        assert 0 <= plan.digest < 2**48
 
 
 def _environment(data: bytes) -> None:
@@ -182,6 +216,13 @@ def _shown(data: bytes) -> None:
 
 TARGETS = (
     Target("local.rank", _sidecar(), _rank, longest=4096, share=3.0),
+    Target(
+        "local.told",
+        _told,
+        lambda: [encode_hears(), encode_proposed(balance_messages.ProposedPlan(3, (3, 5)))],
+        form="json",
+        longest=512,
+    ),
     Target("local.nccl-inspector", _nccl_inspector, _inspected, longest=4096),
     Target(
         "local.settings",

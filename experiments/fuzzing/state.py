@@ -40,8 +40,9 @@ def _states() -> tuple[KeyedState, ...]:
             if isinstance(line, Line) and line.topic in ROUTES:
                 topic = topics.BY_NAME[line.topic]
                 processor.update(topic, wire.decode(topic, line.value))
-    for data in golden(topics.HOST):
-        processor.update(topics.HOST, wire.decode(topics.HOST, data))
+    for topic in (topics.HOST, topics.BALANCE):
+        for data in golden(topic):
+            processor.update(topic, wire.decode(topic, data))
     for topic in topics.TOPICS:
         for event in (wire.decode(topic, data) for data in golden(topic)):
             if concerns(event):

@@ -59,6 +59,20 @@ def balance(
     return Balancer(model, optimizer, sampler, options)
 
 
+class Round:
+    """From one exchange of gradients to the next: passes, batches that ended, and plans that these were cut by."""
+
+    def __init__(self) -> None:
+        self.passes, self.batches = 0, 0
+        self.versions: set[int] = set()
+
+    def count(self, piece: Piece) -> None:
+        """A pass of ``piece``."""
+        self.passes += 1
+        self.batches += piece.whole
+        self.versions.add(piece.batch.plan.version)
+
+
 class Balancer:
     """What ``balance`` returns: call ``backward`` in place of ``loss.backward()``, once for each batch, in order."""
 
@@ -74,9 +88,10 @@ class Balancer:
         self._memory = Memory(self._wrapping, sampler.rank, sampler.world)
         self._shape = InputShape()
         self._syncs: bool | None = None
-        #: Of the round, which ends with an exchange of gradients: passes, batches that ended, plans they were cut by.
-        self._passes, self._batches, self._versions = 0, 0, set[int]()
-        self._rounds = 0
+        self._round = Round()
+        self._rounds, self._passes = 0, 0
+        #: Whether some passes exchange no gradients.
+        self._accumulates = False
         self._failed, self._skips = False, False
         self._last: Handed | None = None
         self._handout.followed = True
@@ -108,7 +123,7 @@ class Balancer:
             self._tokens.exchange()
         if self._ready is not None:
             self._ready.backward(weighted)
-        self._count(piece)
+        self._count(piece, syncs)
         self._pass_back(loss, weighted, syncs)
         if self._ready is not None:
             self._ready.end()
@@ -121,11 +136,14 @@ class Balancer:
 
         The rank that ran out gets fewer samples from then on, and training goes on. What can be skipped is a step of
         a DDP model in ``adaptive`` mode, from the second on; else the error says so, and the next start begins lower.
+        Where a batch is taken in several passes, it goes around all of them.
         """
         before = self._passes
         try:
             yield
         except OUT_OF_MEMORY as error:
+            if isinstance(error.__cause__, OUT_OF_MEMORY):  # ``backward`` has told it
+                raise
             if self._passes != before or not self._may_fail():
                 raise self._memory.fatal(error, self._share()) from error
             self._memory.release(error)
@@ -137,8 +155,12 @@ class Balancer:
             self._ready.forget()
         entered, syncs = self._syncs is not None, self._exchanges()
         self._failed, self._last = True, batch or self._last
+        if entered:
+            self._memory.left_forward(syncs=syncs)
+        elif self._accumulates:
+            return  # whether this pass would have exchanged gradients cannot be told: a later one does, or the step
         if syncs:
-            self._finish_failed(entered)
+            self._finish_failed(entered=entered)
 
     def _called(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """The model is called; passes of evaluation are none of the balancer's."""
@@ -161,17 +183,19 @@ class Balancer:
             weight = self._world * piece.counted / (piece.batch.part.end - piece.batch.part.start)
         return loss if weight == 1.0 else loss * weight
 
-    def _count(self, piece: Piece) -> None:
+    def _count(self, piece: Piece, syncs: bool) -> None:
         self._passes += 1
-        self._batches += piece.whole
-        self._versions.add(piece.batch.plan.version)
+        self._accumulates |= not syncs
+        self._round.count(piece)
+        if self._switching is not None and piece.samples < piece.batch.samples:
+            self._switching.micro_batch = max(self._switching.micro_batch, piece.samples)
 
     def _pass_back(self, loss: torch.Tensor, weighted: torch.Tensor, syncs: bool) -> None:
         marked = self._memory.mark() if syncs and self._may_fail() else None
         try:
             weighted.backward()  # type: ignore[no-untyped-call]
         except OUT_OF_MEMORY as error:
-            if not self._may_fail():
+            if not self._may_fail() or (syncs and marked is None):
                 raise self._memory.fatal(error, self._share()) from error
             self._memory.release(error, loss)
         else:
@@ -187,7 +211,7 @@ class Balancer:
     def _share(self) -> int:
         return self._handout.plan_at(self._handout.next).shares[self._memory.rank]
 
-    def _finish_failed(self, entered: bool) -> None:
+    def _finish_failed(self, *, entered: bool) -> None:
         if self._tokens.used:
             self._tokens.exchange()
         self._memory.finish_forward(entered=entered)
@@ -196,26 +220,28 @@ class Balancer:
     def _close(self) -> None:
         """A round is over: gradients of all ranks are there."""
         self._tokens.scale(self._wrapping.model.parameters())
-        passes, batches, versions = self._passes, self._batches, self._versions
-        self._passes, self._batches, self._versions = 0, 0, set()
+        ended, self._round = self._round, Round()
         failed, self._failed = self._failed, False
         self._rounds += 1
         if self._switching is None or self._ready is None or self._last is None:
             return
         if failed:
             self._memory.keep(self._last.plan.shares[self._memory.rank])
-        if failed or len(versions) != 1:
+        if failed or len(ended.versions) != 1:
             self._ready.forget()
-        self._ready.close(self._last.plan.version, self._last.number, passes, batches)
+        self._ready.close(self._last.plan.version, self._last.number, ended.passes, ended.batches)
         outcome = self._switching.round(self._last, self._ready.read(), failed=failed)
-        self._skips = bool(outcome.failed)
-        if self._memory.rank in outcome.capped:
-            self._memory.tell(self._switching.most[self._memory.rank], self._last.plan.shares[self._memory.rank])
+        self._skips |= bool(outcome.failed)
+        rank = self._memory.rank
+        if rank in outcome.capped:
+            most, share = self._switching.most[rank], self._last.plan.shares[rank]
+            self._memory.tell(most, share, skipped=rank in outcome.failed)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         """A step that some rank had no memory for changes nothing: optimizers pass over weights without a gradient."""
-        if self._failed:
+        if self._failed and self._wrapping.syncs():
             self._finish_failed(entered=False)
+        self._tokens.step()
         if self._skips:
             self._skips = False
             for group in optimizer.param_groups:

@@ -12,7 +12,7 @@ from typing import Any
 from .measured import Measured
 from .plan import Plan, check
 from .replan import ControllerConfig, Replan, better, fitting
-from .worker import SplitError
+from .worker import SplitError, in_tiles
 
 __all__ = ["Controller", "ControllerConfig", "Replan"]
 
@@ -34,6 +34,7 @@ class Controller:
 
     Raises:
         PlanError: the shares are not those of such a batch.
+        SplitError: the batch is no multiple of the tile, or the limits are not one a rank.
 
     >>> controller = Controller(ControllerConfig(total=12, settle=0), [4, 4, 4])
     >>> controller.observe(0, [1.0, 1.0, 2.0])
@@ -46,6 +47,7 @@ class Controller:
         self.config = config
         self.version = 0
         self.shares = tuple(shares)
+        in_tiles(config.total, config.tile, config.shrinks)
         self._check(Plan(0, 0, self.shares))
         self._most = [None] * len(shares) if most is None else list(most)
         if len(self._most) != len(shares):

@@ -49,6 +49,8 @@ class Handout:
     def __init__(self, plan: Plan) -> None:
         self.lock = RLock()
         self.followed = False
+        #: Whether a checkpoint's shares are taken over.
+        self.resumes = True
         #: Number of the next batch to be trained on, and the highest number handed out.
         self.next = 0
         self.highest = -1
@@ -145,12 +147,18 @@ class Handout:
                 )
             self._plans.append(plan)
 
-    def resume(self, number: int, plan: Plan) -> None:
-        """Batches are numbered from ``number`` on, and cut by ``plan`` alone; what was handed out is forgotten."""
+    def resume(self, number: int, version: int, shares: tuple[int, ...] | None) -> None:
+        """Batches are numbered from ``number`` on; what was handed out is forgotten.
+
+        They are cut by a plan of its own, newer than ``version`` and all that were here, with ``shares``, or as before.
+        """
         with self.lock:
+            before = self.plan
+            taken = shares if shares is not None and self.resumes else before.shares
+            self._plans = [Plan(max(version, before.version) + 1, number, taken)]
             self._pass += 1
             self._pending.clear()
-            self._used, self._plans, self.trained = 0, [plan], None
+            self._used, self.trained = 0, None
             self.next, self.highest = number, number - 1
 
     def _train(self, batch: Handed) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from paceline.training.balance_link import BalanceLink
 from paceline.training.balance_messages import BalanceObserved, BalancePlan, ProposedPlan
 
-from .controller import ControllerConfig, Replan
 from .plan import Plan
+from .replan import ControllerConfig, Replan
 
 
 class Link:

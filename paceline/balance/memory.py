@@ -30,8 +30,8 @@ class Memory:
         self._parameters = wrapping.parameters()
         self._caps = Caps(folder(os.environ) / name_of(wrapping.model, world, rank))
 
-    def mark(self) -> list[Any]:
-        """To be taken before a pass back, for ``finish_backward``."""
+    def mark(self) -> list[Any] | None:
+        """To be taken before a pass back, for ``finish_backward``; None where that could not be finished."""
         return reducer_round.marks(self._parameters)
 
     def release(self, error: BaseException, loss: torch.Tensor | None = None) -> None:
@@ -48,6 +48,11 @@ class Memory:
         if ddp is not None:
             reducer_round.finish(ddp, reducer_round.missing(self._parameters, marked), forward=False)
 
+    def left_forward(self, *, syncs: bool) -> None:
+        """The wrapper's call ended early; of its own end it needs which exchange the next call begins with."""
+        if self._wrapping.ddp is not None:
+            self._wrapping.ddp.require_forward_param_sync = syncs
+
     def finish_forward(self, *, entered: bool) -> None:
         """Bring every gradient; ``entered``: the model was called."""
         ddp = self._wrapping.ddp
@@ -55,6 +60,7 @@ class Memory:
             return
         if not entered:
             reducer_round.begin(ddp)
+            self.left_forward(syncs=True)
         reducer_round.finish(ddp, self._parameters, forward=True)
 
     def keep(self, share: int) -> None:
@@ -63,11 +69,12 @@ class Memory:
         if most:
             self._caps.write(most)
 
-    def tell(self, most: int | None, share: int) -> None:
-        """This rank's cap is lower now."""
+    def tell(self, most: int | None, share: int, *, skipped: bool) -> None:
+        """This rank's cap is lower now; ``skipped``: all ranks skipped the step, for they exchanged in it."""
+        became = "all ranks skipped that step" if skipped else "they counted as zeros in that step"
         warnings.warn(
-            f"rank {self.rank} ran out of memory with {share} samples: all ranks skipped that step, and it takes "
-            f"{most} at most from now on",
+            f"rank {self.rank} ran out of memory with {share} samples: {became}, and it takes {most} at most "
+            "from now on",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -81,5 +88,6 @@ class Memory:
         )
         return OUT_OF_MEMORY(
             f"rank {self.rank} ran out of memory with {share} samples, where a step cannot be skipped by all ranks "
-            f"together (that takes DDP, mode='adaptive' and a step before it). {then}. ({error})"
+            "together (that takes DDP, mode='adaptive', a step before it, and no gradient_as_bucket_view with "
+            f"set_to_none=False). {then}. ({error})"
         )

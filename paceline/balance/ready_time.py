@@ -116,6 +116,8 @@ class ReadyTime:
     def _now(self) -> Any:
         if self._accelerator is None:
             return perf_counter()
+        if self._accelerator.capturing():  # an event in a graph may not be asked after
+            return None
         event = self._accelerator.new_event()
         event.record(self._accelerator.current_stream())
         return event

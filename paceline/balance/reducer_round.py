@@ -13,9 +13,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 
-def marks(parameters: list[nn.Parameter]) -> list[Any]:
-    """What tells later whether a gradient has been added to since: cheap enough to be taken before each pass."""
-    return [None if p.grad is None else (p.grad, p.grad._version) for p in parameters]
+def marks(parameters: list[nn.Parameter]) -> list[Any] | None:
+    """What tells later whether a gradient has been added to since: cheap enough to be taken before each pass.
+
+    None where that could not be told: gradients that are views of one bucket count their changes together.
+    """
+    found = [None if p.grad is None else (p.grad, p.grad._version) for p in parameters]
+    kept = [mark[0] for mark in found if mark is not None]
+    return None if any(grad.untyped_storage().nbytes() > grad.nbytes for grad in kept) else found
 
 
 def missing(parameters: list[nn.Parameter], before: list[Any]) -> list[nn.Parameter]:

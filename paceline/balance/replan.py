@@ -38,7 +38,7 @@ class ControllerConfig:
     conserve: bool = True
     flex: float = 0.0
     settle: int = 1
-    reach: int = 3
+    reach: int = 6
     least_gain: float = 0.03
     certainty: float = 1.8
     stale: int = 20

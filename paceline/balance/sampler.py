@@ -6,7 +6,6 @@ out of its number and the seed, and cut it at the same places, so that each samp
 
 from __future__ import annotations
 
-import math
 import os
 import random
 from collections.abc import Iterator, Sequence, Sized
@@ -14,13 +13,15 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import IterableDataset, Sampler
+from torch.utils.data import Sampler
 
 from .errors import BalanceError
 from .handout import Handed, Handout
 from .parts import part_of
 from .plan import Plan
-from .split import Worker, split
+from .sampler_input import refuse, size_of, weights_of, whole
+from .split import split
+from .worker import Worker
 
 
 def place() -> tuple[int, int]:
@@ -69,15 +70,20 @@ class BalancedSampler(Sampler[list[int]]):
         weights: Sequence[float] | None = None,
     ) -> None:
         self.rank, self.world = self._place()
-        self.size = _size(dataset)
-        self.global_batch = _whole("global_batch", global_batch)
+        self.size = size_of(dataset)
+        self.global_batch = whole("global_batch", global_batch)
         self.seed, self.shuffle, self.drop_last = seed, bool(shuffle), bool(drop_last)
-        _refuse(self.size, self.global_batch, self.world, self.drop_last)
-        self.weights = _weights(weights, self.world)
+        refuse(self.size, self.global_batch, self.world, drop_last=self.drop_last)
+        self.weights = weights_of(weights, self.world)
         self.epoch = 0
         #: Where a checkpoint left off, as an epoch and samples of it: it holds until a batch has been trained on.
         self._resume = (0, 0)
         self.handout = Handout(Plan(0, 0, tuple(self.starting_shares([None] * self.world))))
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What is the same on every rank."""
+        return (self.size, self.global_batch, self.seed, self.shuffle, self.drop_last, self.weights)
 
     def starting_shares(self, most: Sequence[int | None], tile: int = 1) -> list[int]:
         """Shares in proportion to ``weights``, as far as each rank can hold them.
@@ -101,7 +107,7 @@ class BalancedSampler(Sampler[list[int]]):
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass is over epoch ``epoch``; as in ``DistributedSampler``, call it before each."""
-        self.epoch = _whole("epoch", epoch, least=0)
+        self.epoch = whole("epoch", epoch, least=0)
 
     def __len__(self) -> int:
         """Batches of a whole epoch; where the global batch may shrink (``flex``), there can be some more."""
@@ -159,7 +165,8 @@ class BalancedSampler(Sampler[list[int]]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on behind the batch that was trained on last; ``set_epoch`` with its epoch keeps that.
 
-        With as many ranks and the same global batch as before, shares go on as they were. Otherwise they start anew.
+        With as many ranks and the same global batch as before, shares go on as they were, where they follow the ranks'
+        speeds. Otherwise they start anew. All ranks load it at the same place of the script.
 
         Raises:
             BalanceError: the checkpoint is of other data.
@@ -173,55 +180,4 @@ class BalancedSampler(Sampler[list[int]]):
         self.epoch, samples = state["epoch"], state["samples"]
         self._resume = (self.epoch, samples)
         same = len(state["shares"]) == self.world and state["global_batch"] == self.global_batch
-        shares = tuple(state["shares"]) if same else self.handout.plan_at(self.handout.next).shares
-        self.handout.resume(state["batch"], Plan(state["version"], state["batch"], shares))
-
-
-def _size(dataset: Sized) -> int:
-    if isinstance(dataset, IterableDataset):
-        raise BalanceError(
-            "an IterableDataset has no indices to share out. Give BalancedSampler a dataset with __len__ and "
-            "__getitem__; for a stream, let each rank read its own part and keep torch's DataLoader as it is"
-        )
-    try:
-        return len(dataset)
-    except TypeError as error:
-        raise BalanceError(
-            f"a {type(dataset).__name__} has no length. Give BalancedSampler a dataset with __len__ and __getitem__"
-        ) from error
-
-
-def _whole(name: str, value: int, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BalanceError(f"{name} is {value!r}: it takes a whole number from {least} on")
-    return value
-
-
-def _refuse(size: int, batch: int, world: int, drop_last: bool) -> None:
-    if batch < world:
-        raise BalanceError(
-            f"global_batch {batch} is smaller than the number of ranks, {world}, and each needs a sample: take "
-            f"{world} or more"
-        )
-    if size < world:
-        raise BalanceError(
-            f"the dataset has {size} samples for {world} ranks, and each needs one: take more data or fewer ranks"
-        )
-    if size < batch and drop_last:
-        raise BalanceError(
-            f"the dataset has {size} samples, fewer than one global_batch of {batch}, and drop_last=True leaves that "
-            f"out: no batch is left. Take a global_batch up to {size}, or drop_last=False"
-        )
-
-
-def _weights(weights: Sequence[float] | None, world: int) -> list[float]:
-    if weights is None:
-        return [1.0] * world
-    found = [float(weight) for weight in weights]
-    if len(found) != world:
-        raise BalanceError(f"{len(found)} weights for {world} ranks: give one for each, in order of rank")
-    for rank, weight in enumerate(found):
-        if not (math.isfinite(weight) and weight > 0):
-            raise BalanceError(f"rank {rank}'s weight is {weight!r}: a weight is a speed, above 0")
-    largest = max(found)
-    return [max(weight / largest, 1e-6) for weight in found]
+        self.handout.resume(state["batch"], state["version"], tuple(state["shares"]) if same else None)

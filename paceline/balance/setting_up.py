@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import math
 import os
+import zlib
 from dataclasses import dataclass
 
 from .caps import Caps, folder, name_of
-from .controller import Controller, ControllerConfig
+from .controller import Controller
 from .errors import BalanceError
 from .exchange import Exchange
 from .link import Link
 from .plan import Plan
+from .replan import ControllerConfig
 from .sampler import BalancedSampler
 from .switching import Switching
-from .wrapping import COMPILED_TILE, Wrapping
+from .tiles import for_compiled
+from .worker import SplitError
+from .wrapping import Wrapping
 
 MODES = ("adaptive", "static", "uniform")
 SOURCES = ("inband", "kafka")
@@ -36,6 +40,11 @@ class Options:
     flex: float
     max_batch: int | None
     source: str
+
+    @property
+    def alike(self) -> tuple[object, ...]:
+        """What is the same on every rank."""
+        return (self.mode, self.conserve, self.flex, self.source)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -61,12 +70,22 @@ def set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, excha
     """Give every rank its starting share; what switches plans, None where they stay as they are.
 
     Raises:
-        SplitError: the global batch does not fit into what all ranks can hold.
+        BalanceError: the global batch does not fit into what all ranks can hold.
     """
     if sampler.world == 1:
         return None
+    try:
+        return _set_up(options, sampler, wrapping, exchange)
+    except SplitError as error:
+        raise BalanceError(
+            f"{error}. What fits is what max_batch says, or else what earlier starts found out, which is kept in "
+            f"{folder(os.environ)}"
+        ) from error
+
+
+def _set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exchange: Exchange) -> Switching | None:
     adaptive = options.mode == "adaptive"
-    tile = _tile(sampler) if adaptive and wrapping.compiled else 1
+    tile = for_compiled(sampler.global_batch, sampler.world) if adaptive and wrapping.compiled else 1
     most = _caps(options, sampler, wrapping, exchange)
     _start(options, sampler, most, tile, exchange)
     if not adaptive:
@@ -78,32 +97,43 @@ def set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, excha
     return Switching(exchange, sampler.handout, controller, most, _link(options, sampler, config))
 
 
-def _tile(sampler: BalancedSampler) -> int:
-    """The largest tile up to the one for compiled models in which the global batch can be shared out."""
-    tiles = (COMPILED_TILE >> halved for halved in range(COMPILED_TILE.bit_length()))
-    batch, world = sampler.global_batch, sampler.world
-    return next(tile for tile in tiles if batch % tile == 0 and batch // tile >= world)
-
-
 def _caps(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exchange: Exchange) -> list[int | None]:
     """What fits into each rank's memory, as far as it was said or an earlier start found out."""
     kept = Caps(folder(os.environ) / name_of(wrapping.model, sampler.world, sampler.rank)).read()
-    own = [cap for cap in (options.max_batch, kept) if cap is not None]
-    rows = exchange.gather([float(min(own)) if own else math.inf])
+    own = options.max_batch if options.max_batch is not None else kept
+    rows = exchange.gather([math.inf if own is None else float(own)])
     return [None if math.isinf(row[0]) else int(row[0]) for row in rows]
 
 
 def _start(options: Options, sampler: BalancedSampler, most: list[int | None], tile: int, exchange: Exchange) -> None:
-    """Cut the first batches as ``options`` has it: by the sampler's own plan where that fits, else by another."""
+    """Cut the first batches as ``options`` has it: as a checkpoint did where that fits, else anew.
+
+    Raises:
+        BalanceError: ranks were given different things.
+    """
     handout = sampler.handout
+    rows = exchange.gather([handout.highest, zlib.crc32(repr((options.alike, sampler.alike)).encode())])
+    if any(row[1] != rows[0][1] for row in rows):
+        raise BalanceError(
+            "ranks were given different data or arguments. A dataset of one length, and the same global_batch, seed, "
+            "shuffle, drop_last, weights, mode, conserve, flex and source belong to all; max_batch alone is each rank's"
+        )
     shares = handout.plan.shares
     if options.mode == "uniform":
         shares = tuple(sampler.even_shares(most))
-    elif any((cap is not None and share > cap) or share % tile for share, cap in zip(shares, most)):
+    elif options.mode == "static" or not _kept(options, sampler, most, tile):
         shares = tuple(sampler.starting_shares(most, tile))
-    rows = exchange.gather([handout.highest])
+    handout.resumes = options.mode == "adaptive"
     if shares != handout.plan.shares:
         handout.install(Plan(handout.plan.version + 1, int(max(row[0] for row in rows)) + 1, shares))
+
+
+def _kept(options: Options, sampler: BalancedSampler, most: list[int | None], tile: int) -> bool:
+    """Whether the shares that the sampler has can stay."""
+    shares = sampler.handout.plan.shares
+    if options.conserve and sum(shares) != sampler.global_batch:
+        return False
+    return all((cap is None or share <= cap) and share % tile == 0 for share, cap in zip(shares, most))
 
 
 def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig) -> Link | None:

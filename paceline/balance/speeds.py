@@ -55,21 +55,24 @@ class Speed:
         Returns:
             by which factor the level changed, where it was replaced; None otherwise.
         """
-        self._recent = [*self._recent[1 - RECENT :], value]
+        self._recent.append(value)
+        if len(self._recent) > RECENT:
+            del self._recent[0]
         if self.level is None:
             self.level, self.count, self._last = value, 1, value
             return None
-        self._learn_noise(value)
+        self._learn_noise(value, self.level)
         unit = max(self.noise, noise, LEAST_NOISE)
-        off = (value / self.level - 1 if value > self.level else 1 - self.level / value) / unit
-        off = min(max(off, -CLIP), CLIP)
-        self._up, self._up_run = _summed(self._up, self._up_run, off)
-        self._down, self._down_run = _summed(self._down, self._down_run, -off)
-        if max(self._up, self._down) > ALARM:
-            return self._replace(self._up_run if self._up > ALARM else self._down_run)
-        self.count = min(self.count + 1, 2 * MEMORY)
-        limit = 3 * unit * self.level
-        self.level += min(max(value - self.level, -limit), limit) / min(self.count, MEMORY)
+        off = _clipped((value / self.level - 1 if value > self.level else 1 - self.level / value) / unit, CLIP)
+        self._up += off - SLACK
+        self._down -= off + SLACK
+        self._up, self._up_run = (self._up, self._up_run + 1) if self._up > 0 else (0.0, 0)
+        self._down, self._down_run = (self._down, self._down_run + 1) if self._down > 0 else (0.0, 0)
+        if self._up > ALARM or self._down > ALARM:
+            return self._replace(self._up_run if self._up > ALARM else self._down_run, self.level)
+        if self.count < 2 * MEMORY:
+            self.count += 1
+        self.level += _clipped(value - self.level, 3 * unit * self.level) / min(self.count, MEMORY)
         return None
 
     def doubt(self, count: int) -> None:
@@ -85,19 +88,18 @@ class Speed:
         self._up = self._down = 0.0
         self._up_run = self._down_run = 0
 
-    def _learn_noise(self, value: float) -> None:
+    def _learn_noise(self, value: float, level: float) -> None:
         """Differences between neighbours are sqrt(2) noise, whatever the level is; 0.886 turns their mean into it."""
-        assert self.level is not None
-        self._values = min(self._values + 1, MEMORY)
-        apart = min(0.886 * abs(value - self._last) / self.level, 4 * self.noise)
+        if self._values < MEMORY:
+            self._values += 1
+        apart = min(0.886 * abs(value - self._last) / level, 4 * self.noise)
         self.noise += (apart - self.noise) / min(self._values + FIRST_WEIGHT, MEMORY)
         self._last = value
 
-    def _replace(self, run: int) -> float:
+    def _replace(self, run: int, before: float) -> float:
         """The level is the median of the values since it changed."""
-        assert self.level is not None
         since = self._recent[-min(run, RECENT) :]
-        before, self.level, self.count = self.level, statistics.median(since), len(since)
+        self.level, self.count = statistics.median(since), len(since)
         self._up = self._down = 0.0
         self._up_run = self._down_run = 0
         return self.level / before
@@ -116,7 +118,8 @@ class Speed:
         self._recent = list(recent)
 
 
-def _summed(sum_: float, run: int, off: float) -> tuple[float, int]:
-    """One side of a CUSUM and how many values it reaches back."""
-    sum_ += off - SLACK
-    return (sum_, run + 1) if sum_ > 0 else (0.0, 0)
+def _clipped(value: float, limit: float) -> float:
+    """``value``, or the nearer end of what lies within ``limit`` of 0."""
+    if value > limit:
+        return limit
+    return -limit if value < -limit else value

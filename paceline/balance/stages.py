@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from .worker import MOST_S, SplitError
+from .worker import LEAST_SAMPLE_S, MOST_S, SplitError
 
 #: Bytes that move with a parameter under Adam in mixed precision; 18 where gradients are kept in full precision.
 PARAMETER_BYTES = 16
@@ -117,36 +117,40 @@ def _check(layers_s: Sequence[float], slowness: Sequence[float]) -> None:
         wrong = next((value for value in values if not 0 <= value <= MOST_S), None)
         if wrong is not None:
             raise SplitError(f"{name} {wrong!r}: it takes a number from 0 to {MOST_S}; measure it again")
-    if not min(slowness) > 0:
-        raise SplitError("a stage's slowness is 0: it takes a factor above 0, 1 for a device like the others")
+    if min(slowness) < LEAST_SAMPLE_S:
+        raise SplitError(f"a stage's slowness is {min(slowness)!r}: 1 is a device like the others, and 2 a slower one")
 
 
 def _probe(ends: Sequence[float], slowness: Sequence[float], time: float) -> list[int] | None:
     """Layers a stage with which every stage is done within ``time``; None where there are none.
 
-    Where stages may not be empty, filling each as far as it goes can leave a slow stage with a layer too large for it,
-    so all places where a stage can end are kept, each with where that stage began.
+    Filling each stage as far as it goes can leave a slow one with a layer too large for it, and it must hold one. So
+    from the last stage to the first it is found at which places a stage can begin with all behind it still fitting.
     """
-    starts: Sequence[int] = [0]
-    begun: list[dict[int, int]] = []
-    for slow in slowness:
-        begins: dict[int, int] = {}
-        reached = 0
-        for start in starts:
-            last = _last(ends, start, slow, time)
-            for end in range(max(start, reached) + 1, last + 1):
-                begins[end] = start
-            reached = max(reached, last)
-        begun.append(begins)
-        starts = list(begins)
-    end = len(ends) - 1
-    counts = []
-    for begins in reversed(begun):
-        if end not in begins:
-            return None
-        counts.append(end - begins[end])
-        end = begins[end]
-    return counts[::-1]
+    layers = len(ends) - 1
+    fits = [False] * layers + [True]
+    behind = []
+    for slow in reversed(slowness):
+        behind.append(fits)
+        begins, nearest = [False] * (layers + 1), layers + 1
+        for place in range(layers - 1, -1, -1):
+            nearest = place + 1 if fits[place + 1] else nearest
+            begins[place] = nearest <= _last(ends, place, slow, time)
+        fits = begins
+    return _even(ends, slowness, time, behind[::-1]) if fits[0] else None
+
+
+def _even(ends: Sequence[float], slowness: Sequence[float], time: float, fits: Sequence[Sequence[bool]]) -> list[int]:
+    """Of the cuts within ``time``, one in which each stage takes as nearly its part of what is left as can be."""
+    counts, start = [], 0
+    speeds = list(accumulate(1 / slow for slow in reversed(slowness)))[::-1]
+    for slow, speed, fit in zip(slowness, speeds, fits):
+        target = ends[start] + (ends[-1] - ends[start]) / (slow * speed)
+        places = range(start + 1, _last(ends, start, slow, time) + 1)
+        end = min((abs(ends[place] - target), place) for place in places if fit[place])[1]
+        counts.append(end - start)
+        start = end
+    return counts
 
 
 def _last(ends: Sequence[float], start: int, slow: float, time: float) -> int:

@@ -11,6 +11,7 @@ import statistics
 import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import NamedTuple
 
@@ -18,13 +19,16 @@ from paceline.training.balance_messages import ProposedPlan
 
 from .cadence import Cadence
 from .caps import lowered
-from .controller import Controller, Replan
+from .controller import Controller
 from .errors import BalanceError
 from .exchange import Exchange
 from .handout import Handed, Handout
 from .link import Link
 from .plan import Plan, PlanError, check
 from .ready_time import Ready
+from .replan import Replan
+from .tiles import for_micro_batches, whole_tiles
+from .worker import SplitError
 
 #: What is told beside a time: out of memory in this round, or in one since the last exchange, and a plan's version.
 _FAILED, _HAD_FAILED, _VERSIONS = 1, 2, 4
@@ -52,6 +56,8 @@ class Switching:
         #: Samples that fit into each rank's memory, as far as that is known.
         self.most = list(most)
         self._exchange, self._handout, self._link = exchange, handout, link
+        #: Samples of a micro-batch, where this rank's script takes a batch in several; else 0.
+        self.micro_batch = 0
         self._refused = -1
         self._cadence = Cadence()
         self._heard: list[Ready] = []
@@ -66,12 +72,24 @@ class Switching:
             SplitError: the global batch does not fit into what all ranks' memory can hold.
         """
         self._heard += heard
+        self._resumed()
         began = perf_counter()
         if self._ended_s is not None:
             self._cadence.step(began - self._ended_s)
         outcome = self._exchanged(batch, failed) if self._cadence.due() else self._later(failed)
         self._ended_s = perf_counter()
         return outcome
+
+    def _resumed(self) -> None:
+        """A checkpoint that was loaded has brought a plan of its own; one that cannot be kept is replaced."""
+        plan = self._handout.plan
+        if plan.version <= self.controller.version:
+            return
+        try:
+            self.controller.adopt(plan)
+        except PlanError:
+            replan = Replan(self.controller.shares, "the checkpoint's shares do not fit this run", math.nan, math.nan)
+            self._switch(replan.shares, plan.version + 1, replan)
 
     def _later(self, failed: bool) -> Outcome:
         self._had_failed |= failed
@@ -103,8 +121,23 @@ class Switching:
         return statistics.median(ready.seconds for ready in heard if ready.version == version), version
 
     def _settle(self) -> None:
-        rows = self._exchange.gather(self._cadence.told())
+        rows = self._exchange.gather([*self._cadence.told(), self.micro_batch])
         self._cadence.settle([row[0] for row in rows], [row[1] for row in rows])
+        config = self.controller.config
+        tile = for_micro_batches([row[2] for row in rows], config.total)
+        if tile > config.tile:
+            self._retile(tile)
+
+    def _retile(self, tile: int) -> None:
+        """From now on shares are whole micro-batches."""
+        before = self.controller
+        try:
+            shares = whole_tiles(before.shares, self.most, tile)
+        except SplitError:  # memory is too small for that: batches stay as they are
+            return
+        self.controller = Controller(replace(before.config, tile=tile), shares, self.most)
+        replan = Replan(tuple(shares), f"batches are taken in micro-batches of {tile}", math.nan, math.nan)
+        self._switch(shares, before.version + 1, replan)
 
     def _cap(self, batch: Handed, ranks: Sequence[int]) -> None:
         for rank in ranks:

@@ -1,9 +1,9 @@
-"""Tokens as weights: the mean over all tokens of a round, of all ranks and of every pass that was accumulated.
+"""Tokens as weights: the mean over all tokens of a step, of all ranks and of every pass that was accumulated.
 
 The total is known only when the last pass is counted, and the gradients of the passes before have their scale by then.
-So every pass of a round is weighted as if the total were the last round's, which all ranks know; while gradients are
-exchanged the true total is summed up beside them, and in the end they are scaled by last / true. Nobody waits for a
-count, and where two rounds have equally many tokens there is nothing to scale.
+So every pass is weighted as if the total were the last one, which all ranks know; while gradients are exchanged the
+true total is summed up beside them, and then all that has come since the last step is scaled by last / true. Nobody
+waits for a count, and where two steps have equally many tokens there is nothing to scale.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from .exchange import Exchange, Sum
 class TokenRound:
     """Counts tokens; ``used`` once there are any to count.
 
-    A rank makes the same calls in each round: ``weight`` for each pass, ``exchange`` before the one that exchanges
-    gradients, ``scale`` after it.
+    All ranks make the same calls: ``weight`` for each pass, ``exchange`` before one that exchanges gradients, ``scale``
+    after it, ``step`` when the optimizer takes them.
     """
 
     def __init__(self, exchange: Exchange, world: int) -> None:
         self.used = False
         self._exchange, self._world = exchange, world
         self._tokens = 0.0
+        #: The total that gradients have the scale of, and what was counted since the last step.
         self._supposed = 0.0
+        self._since_step = 0.0
         self._sum: Sum | None = None
 
     def weight(self, tokens: float | torch.Tensor) -> float:
@@ -48,7 +50,7 @@ class TokenRound:
         return self._world * count / self._supposed
 
     def exchange(self) -> None:
-        """The round's last pass is counted: its sum over all ranks is on its way."""
+        """The last pass before an exchange of gradients is counted: the sum over all ranks is on its way."""
         self._sum = self._exchange.sum(self._tokens)
         self._tokens = 0.0
 
@@ -56,11 +58,16 @@ class TokenRound:
         """Gradients get the scale of the true total; where there is no token in it they are all zero."""
         if self._sum is None:
             return
-        total, supposed = self._sum.wait(), self._supposed
+        self._since_step += self._sum.wait()
         self._sum = None
+        total, supposed = self._since_step, self._supposed
         if not total or total == supposed:
             return
         self._supposed = total
         gradients = [p.grad for p in parameters if p.grad is not None]
         if gradients:
             torch._foreach_mul_(gradients, supposed / total)
+
+    def step(self) -> None:
+        """The optimizer takes the gradients: what comes is of the next step."""
+        self._since_step = 0.0

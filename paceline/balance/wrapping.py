@@ -15,9 +15,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .errors import BalanceError
 
-#: Samples that a compiled model's batches are multiples of, so that few shapes come up.
-COMPILED_TILE = 8
-
 
 class Wrapping:
     """``model`` as it was wrapped for ``world`` ranks.

@@ -170,7 +170,8 @@ class DemoRun:
         for suggestion in ranked(self._suggested.values(), time.time()):
             if suggestion.state != "withdrawn":
                 say(f"what to do: {suggestion.title}")
-                for line in (*(f"- {step}" for step in suggestion.steps), *(f"$ {one}" for one in suggestion.apply)):
+                lines = [f"- {step}" for step in suggestion.steps] + [f"$ {one}" for one in suggestion.apply]
+                for line in lines + [f"| {one}".rstrip() for one in suggestion.manifest.splitlines()]:
                     say(f"  {line}")
 
     def _doing(self) -> str:

@@ -82,6 +82,7 @@ def lines(suggestion: Suggestion, now_s: float) -> list[str]:
     told += [f"    risk {one.risk}: {one.risk_reason}"] if one.risk_reason else []
     told += [f"    - {step}" for step in one.steps]
     told += [f"    $ {command}" for command in one.apply]
+    told += [f"    | {line}".rstrip() for line in one.manifest.splitlines()]
     told += [f"    by {one.by}: {one.because}"] if one.by else []
     told += [f"    {effect(one.effect)}"] if one.effect else []
     left_out = len(told) - MOST_LINES

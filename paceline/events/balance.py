@@ -18,6 +18,8 @@ Caps = Annotated[list[Share | None], msgspec.Meta(max_length=MOST_BALANCED)]
 Tile = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
 #: By which part the global batch may differ from what was asked for.
 Flex = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+#: Samples of a global batch; 0 stands for the sum of the shares.
+GlobalBatch = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 Reason = Annotated[str, msgspec.Meta(max_length=500)]
 
 #: Who decides on the split of a job: its ranks among themselves, or ``streams/balance``.
@@ -31,8 +33,9 @@ class BalanceObserved(Produced, frozen=True, kw_only=True):
     Batch ``batch`` was shared out by plan ``version``: ``shares`` are samples, ``ready_s`` the seconds from the start
     of a rank's forward to its last gradient, its wait for others left out; both have one entry a rank, None is *not
     measured*. ``most`` caps the samples of a rank, None where nothing does; empty where no rank has a cap. Shares are
-    multiples of ``tile``; ``conserve`` holds their sum, else it may differ by ``flex``. ``source`` says who decides:
-    "inband" the ranks, "kafka" the stream processors. ``t0_s`` is when the sidecar heard it.
+    multiples of ``tile``; ``conserve`` keeps their sum at ``global_batch`` (0: at what it is), else it may be less by
+    the part ``flex``. ``source`` says who decides: "inband" the ranks, "kafka" the stream processors. ``t0_s`` is when
+    the sidecar heard it.
     """
 
     job: str
@@ -45,6 +48,7 @@ class BalanceObserved(Produced, frozen=True, kw_only=True):
     ready_s: Ready
     source: BalanceSource | Word
     mode: Word = "adaptive"
+    global_batch: GlobalBatch = 0
     tile: Tile = 1
     conserve: bool = True
     flex: Flex = 0.0

@@ -7,7 +7,7 @@ counted. Whether they follow it, and from which batch, the ranks agree on among 
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from paceline.events import BalanceObserved as ObservedEvent
@@ -40,7 +40,7 @@ class _Job:
     told_version: int = -1
     #: The size of the world where ranks wait for plans, and the newest that was made for them.
     waiting_world: int | None = None
-    proposed: ProposedPlan | None = None
+    proposed: PlanEvent | None = None
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Balance:
             return
         if word.plan is not None and word.plan.version > job.told_version:
             job.told_version = word.plan.version
-            self._tell_plan(who.job, word.plan, now_s)
+            self._tell_plan(who.job, _reasoned(word.plan, job.proposed), now_s)
         if word.observed is not None and (
             job.observed_s is None or not 0.0 <= now_s - job.observed_s < LEAST_APART_S  # a clock may be set back
         ):
@@ -110,17 +110,27 @@ class Balance:
             elif job.proposed is not None and plan.version < job.proposed.version:
                 self.refused["of a version that goes back"] += 1
             elif job.proposed is None or plan.version > job.proposed.version:
-                job.proposed = ProposedPlan(plan.version, tuple(plan.shares))
+                job.proposed = plan
 
     def proposed(self, key: JobKey) -> ProposedPlan | None:
         """The newest plan that was made for the ranks of a job."""
         job = self._jobs.get(key)
-        return None if job is None else job.proposed
+        if job is None or job.proposed is None:
+            return None
+        return ProposedPlan(job.proposed.version, tuple(job.proposed.shares))
 
     def told_refused(self, unreadable: int) -> str:
         """What was refused, with ``unreadable`` messages, in words; "" where nothing was."""
         counts = self.refused + Counter({"that could not be read": unreadable})
         return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+
+
+def _reasoned(plan: BalancePlan, proposed: PlanEvent | None) -> BalancePlan:
+    """``plan`` with why it was made, which the ranks that follow a plan of others do not know."""
+    if plan.reason or proposed is None or (proposed.version, proposed.shares) != (plan.version, plan.shares):
+        return plan
+    predicted_s, measured_s = proposed.predicted_step_s, proposed.measured_step_s
+    return replace(plan, reason=proposed.reason, predicted_s=predicted_s, measured_s=measured_s)
 
 
 def _fits(told: BalanceObserved | BalancePlan, world_size: int) -> bool:

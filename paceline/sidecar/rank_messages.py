@@ -39,14 +39,23 @@ from paceline.training.messages import (
 
 T = TypeVar("T")
 
-#: What the annotations of messages name beside the bounded numbers of events.
-_BOUNDED = {**vars(events), "StepNumber": Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)]}
+#: What the annotations of messages name: the bounded numbers of events, and each other; two are called as events are.
+_BOUNDED = {
+    **vars(events),
+    "StepNumber": Annotated[int, msgspec.Meta(ge=0, le=MOST_STEPS)],
+    "BalanceObserved": BalanceObserved,
+    "BalancePlan": BalancePlan,
+}
 #: As ``messages.Issued``, with its bounds.
 _Issued = tuple[str, Count, Count, str, Count, Whole]
 
 
 class NotAMessageError(ValueError):
     """No rank says that."""
+
+
+class NotABalanceWordError(NotAMessageError):
+    """No balancer says that, though it is marked so: of no weight to the timings on the same connection."""
 
 
 class OtherProtocolError(ValueError):
@@ -88,7 +97,7 @@ def decode(data: bytes) -> RankMessage | BalanceWord:
     """What a rank said.
 
     Raises:
-        NotAMessageError: it is no message.
+        NotAMessageError: it is no message; NotABalanceWordError: though marked as a balancer's.
         OtherProtocolError: it is a hello of another version.
     """
     kind, body = data[:1], data[1:]
@@ -104,7 +113,7 @@ def decode(data: bytes) -> RankMessage | BalanceWord:
         if kind == BALANCE:
             return _balance.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NotAMessageError(str(error)) from error
+        raise (NotABalanceWordError if kind == BALANCE else NotAMessageError)(str(error)) from error
     raise NotAMessageError("a message of unknown kind")
 
 

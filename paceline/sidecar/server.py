@@ -27,6 +27,7 @@ from paceline.sidecar.decode import MarkDecoder, fault_in
 from paceline.sidecar.interfaces import Interfaces
 from paceline.sidecar.nccl_inspector import NcclInspector
 from paceline.sidecar.rank_messages import (
+    NotABalanceWordError,
     NotAMessageError,
     OtherProtocolError,
     decode,
@@ -304,6 +305,8 @@ class Sidecar:
         except OtherProtocolError as error:
             self._pass_over(rank, error.spoken)
             return True
+        except NotABalanceWordError:
+            return rank.job is not None and self._refuse_word()
         except NotAMessageError:
             return False
         if isinstance(message, Hello):
@@ -318,6 +321,12 @@ class Sidecar:
             rank.awaits = rank.awaits or message.awaits
             who = Speaker(rank.job, rank.rank, rank.hello.world_size)
             self._balance.take(who, message, time.time())
+        return True
+
+    def _refuse_word(self) -> bool:
+        """A balancer's word that is none costs its rank nothing but the word."""
+        if self._balance is not None:
+            self._balance.refused["that could not be read"] += 1
         return True
 
     def _decode(self, rank: _Rank, message: Marks) -> bool:

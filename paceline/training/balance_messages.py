@@ -8,11 +8,12 @@ until its sidecar has said that it understands them (``Hears``); a rank of an ea
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from paceline.events import Caps, Count, Flex, Measured, Ready, Reason, Shares, Tile, Word
+    from paceline.events import Caps, Count, Flex, GlobalBatch, Measured, Ready, Reason, Shares, Tile, Word
 
 #: The byte before such a message of a rank's.
 BALANCE = b"l"
@@ -24,6 +25,7 @@ PROPOSED = "proposed"
 MOST_BYTES = 160_000
 #: No step takes longer.
 LONGEST_S = 1e9
+LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class BalanceObserved:
 
     ``shares`` are the samples a rank of batch ``batch``, which plan ``version`` gave; ``ready_s`` the seconds from the
     start of a rank's forward to its last gradient, None where that was not measured. ``most`` has a cap a rank, None
-    where there is none; empty where no rank has one. ``source`` is who decides: "inband" or "kafka".
+    where there is none; empty where no rank has one. ``global_batch`` is what was asked for, 0 stands for the sum of
+    the shares. ``source`` is who decides: "inband" or "kafka".
     """
 
     version: Count
@@ -41,6 +44,7 @@ class BalanceObserved:
     ready_s: Ready
     source: Word
     mode: Word
+    global_batch: GlobalBatch = 0
     tile: Tile = 1
     conserve: bool = True
     flex: Flex = 0.0
@@ -80,6 +84,12 @@ class ProposedPlan(NamedTuple):
     version: int
     shares: tuple[int, ...]
 
+    @property
+    def digest(self) -> int:
+        """A number below 2**48 by which ranks tell that they hold the same plan, whatever the bus gave them."""
+        text = ",".join(map(str, self)).encode()
+        return (self.version % 2**16) * 2**32 + zlib.crc32(text)
+
 
 def encode(word: BalanceWord) -> bytes | None:
     """``word`` as it travels; None where it would not fit.
@@ -90,9 +100,10 @@ def encode(word: BalanceWord) -> bytes | None:
     if word.observed is not None:
         told["observed"]["ready_s"] = [_seconds(value) for value in word.observed.ready_s]
     if word.plan is not None:
+        told["plan"]["reason"] = word.plan.reason[:LONGEST_REASON]
         for name in ("predicted_s", "measured_s"):
             told["plan"][name] = _seconds(told["plan"][name])
-    text = json.dumps(told, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     data = BALANCE + text.encode("utf-8", "replace")
     return data if len(data) <= MOST_BYTES else None
 

@@ -115,6 +115,7 @@ def _content(best: Proposal, sources: list[Proposal]) -> dict[str, Any]:
         "risk_reason": best.risk_reason,
         "steps": list(best.steps),
         "apply": _all(line for one in sources for line in one.apply),
+        "manifest": best.manifest,
     }
 
 

@@ -65,6 +65,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         risk_reason=row.risk_reason,
         steps=row.steps,
         apply=tuple(commands(row.commands, finding, facts, jobs)),
+        manifest=row.manifest,
     )
 
 

@@ -32,8 +32,21 @@ class FindingRow:
     loss: Loss = "pace"
     #: Only of findings as grave as this.
     critical: bool = False
+    #: A text to put into a file.
+    manifest: str = ""
 
 
+#: What a script adds to be balanced: gradients stay those of equal shares, whoever takes how much.
+BALANCE_LINES = """\
+# in the training script; docs/balancing.md says what is exact and what is not
+from paceline.balance import BalancedSampler, balance
+
+sampler = BalancedSampler(dataset, global_batch=256)  # in place of DistributedSampler and batch_size: of all ranks
+loader = DataLoader(dataset, batch_sampler=sampler, num_workers=4)
+balancer = balance(model, optimizer, sampler)  # once the model is wrapped in DDP or sharded by FSDP
+# in the loop, in place of loss.backward():
+balancer.backward(loss)
+"""
 _RESTARTS = "the job starts again from its last checkpoint; what it did since then is done twice"
 
 #: (kind, cause) -> row; a cause of "" stands for all that have no row of their own.
@@ -44,12 +57,14 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "Give {where} less work, or its work to another device",
         (
             "Run the same step on that device alone: slow there too means the device, fast its code path or its data.",
-            "Until then give its rank a smaller share of the batch, by its speed, so that nobody waits for it.",
+            "Until then let ranks take as many samples as they are fast, measured as they go: a BalancedSampler, "
+            "balance(model, optimizer, sampler), and balancer.backward(loss) in the script (docs/balancing.md).",
             "If the next job is slow on it as well, the node is suggested to be drained.",
         ),
         "medium",
-        "uneven shares change what a step averages over: weight the gradients by the samples",
+        "gradients stay exact, but BatchNorm sees uneven batches: SyncBatchNorm; the script starts again",
         "gpu",
+        manifest=BALANCE_LINES,
     ),
     ("straggler", "throttling"): FindingRow(
         "fix_cooling",

@@ -6,7 +6,7 @@ Rule of this file: pure text. What the page says of a rule is what the code does
 from collections.abc import Iterable
 
 from .config import CHANGEABLE, AdviceConfig
-from .finding_table import FINDING_TABLE, POWER_CAP, FindingRow
+from .finding_table import BALANCE_LINES, FINDING_TABLE, POWER_CAP, FindingRow
 from .lifecycle import FINAL, TRANSITIONS
 from .precedence import PRECEDENCE
 from .trial import MEASURES
@@ -95,6 +95,7 @@ def page() -> str:
     """The whole page."""
     parts = [_HEAD, "## From findings\n", _table(("finding", "cause", "action", "of", "does", "risk"), _findings())]
     parts += [f"`device_fault`: {_repeated()}\n"]
+    parts += [f"With `rebalance` of a straggler comes what its script adds:\n\n```python\n{BALANCE_LINES}```\n"]
     parts += ["## From an hour of GPUs, and from forecasts\n", _table(("action", "when", "does", "risk"), _hours())]
     parts += [_GAIN, _STATES + "".join(_transitions()) + _SEEN]
     parts += ["## Contradictions\n", "The first stands for the others, which are held back or withdrawn.\n"]

@@ -49,6 +49,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     risk_reason: str = ""
     steps: tuple[str, ...] = ()
     apply: tuple[str, ...] = ()
+    manifest: str = ""
     #: Seconds after which nobody can follow it any more; None: as the config says.
     lasts_s: float | None = None
 

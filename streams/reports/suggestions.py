@@ -35,6 +35,7 @@ def _lines(one: Suggestion) -> Iterable[str]:
     yield f"  risk   {one.risk}{': ' + one.risk_reason if one.risk_reason else ''}"
     yield from (f"  {'do' if number == 0 else '':<5}  {step}" for number, step in enumerate(one.steps))
     yield from (f"  $ {command}" for command in one.apply)
+    yield from (f"  | {line}".rstrip() for line in one.manifest.splitlines())
 
 
 def gain_in_words(gain: Gain) -> str:

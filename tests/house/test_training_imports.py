@@ -12,18 +12,19 @@ ALLOWED = {"paceline", "paceline.identity", "paceline.phases", "paceline.setting
 SCRIPTS = {"paceline.training.example", "paceline.training.example_faults"}
 
 
-def imported(body: list[ast.stmt]) -> Iterator[str]:
-    """The modules that run when ``body`` runs, or what it defines: not those that only a type checker sees."""
+def imported(body: list[ast.stmt], package: str) -> Iterator[str]:
+    """The modules that run when ``body``, of ``package``, runs, or what it defines: not what a type checker sees."""
     for node in body:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
-            yield from imported(node.orelse)
+            yield from imported(node.orelse, package)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            module = f"{package}.{node.module or ''}".rstrip(".") if node.level else node.module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
         else:
             for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-                yield from imported(getattr(node, field, []))
+                yield from imported(getattr(node, field, []), package)
 
 
 def file_of(name: str) -> Path | None:
@@ -32,10 +33,10 @@ def file_of(name: str) -> Path | None:
     return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
 
 
-def reached() -> tuple[set[str], set[str]]:
-    """Modules of ours that the probe can come to, and the other packages that these import."""
-    training = (PACKAGE / "training").rglob("*.py")
-    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in training]
+def reached(folder: str) -> tuple[set[str], set[str]]:
+    """Modules of ours that those of ``folder`` can come to, and the other packages that these import."""
+    files = (PACKAGE / folder).rglob("*.py")
+    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files]
     waiting = [name for name in names if name not in SCRIPTS]
     ours: set[str] = set()
     others: set[str] = set()
@@ -46,7 +47,8 @@ def reached() -> tuple[set[str], set[str]]:
             others.add(name.partition(".")[0])
         elif file is not None and (found := _name(file)) not in ours:
             ours.add(found)
-            waiting += [found.rpartition(".")[0] or "paceline", *imported(ast.parse(file.read_text()).body)]
+            package = found if file.name == "__init__.py" else found.rpartition(".")[0]
+            waiting += [found.rpartition(".")[0] or "paceline", *imported(ast.parse(file.read_text()).body, package)]
     return ours, others
 
 
@@ -55,11 +57,19 @@ def _name(file: Path) -> str:
 
 
 def test_the_probe_reaches_its_own_few_files_alone() -> None:
-    ours, _ = reached()
+    ours, _ = reached("training")
     assert {name for name in ours if not name.startswith("paceline.training")} == ALLOWED
     assert "paceline.training.hooks.collectives" in ours
 
 
 def test_it_imports_the_standard_library_and_the_pytorch_that_is_there() -> None:
-    _, others = reached()
+    _, others = reached("training")
+    assert others - sys.stdlib_module_names == {"torch"}
+
+
+def test_the_balancer_needs_the_probe_and_pytorch_beside_itself() -> None:
+    """It is in the process of those who balance."""
+    ours, others = reached("balance")
+    assert {name for name in ours if not name.startswith(("paceline.balance", "paceline.training"))} <= ALLOWED
+    assert "paceline.balance.balancer" in ours
     assert others - sys.stdlib_module_names == {"torch"}

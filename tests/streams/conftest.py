@@ -12,6 +12,7 @@ from paceline.events import (
     OVERLAYS,
     PHASES,
     STEP,
+    BalanceObserved,
     CollectiveTimings,
     DeviceSamples,
     HostSamples,
@@ -23,9 +24,11 @@ from paceline.events import (
 )
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.wire import sample_columns
+from streams.balance.job_balance import JobBalance
 from streams.collective_batch import CollectiveBatch, collective_batch
 from streams.coverage import CoverageTracker
 from streams.step_rows import step_rows
+from tests.balanced_job import BalancedJob
 from tests.streams.real_workers import Workers
 
 PARTS = PHASES + OVERLAYS
@@ -238,6 +241,18 @@ def joined(*messages: CollectiveTimings) -> CollectiveBatch:
     return collective_batch(messages, CoverageTracker())
 
 
+def observations(seconds: int = 60, slow_from_s: int | None = 20) -> list[BalanceObserved]:
+    """What a balanced job tells, second by second; its ranks follow the plans that it is proposed."""
+    job, decision, made = BalancedJob(), JobBalance(), []
+    for second in range(seconds):
+        if second == slow_from_s:
+            job.speeds[3] /= 3
+        made.append(job.observed())
+        for plan in decision.update(made[-1]):
+            job.follow(plan)
+    return made
+
+
 @pytest.fixture(scope="session")
 def make_training() -> Callable[..., list[OpTimings]]:
     return training
@@ -256,6 +271,11 @@ def make_device_samples() -> Callable[..., list[DeviceSamples]]:
 @pytest.fixture
 def make_facts() -> Callable[..., list[StepTimings]]:
     return facts
+
+
+@pytest.fixture
+def make_observations() -> Callable[..., list[BalanceObserved]]:
+    return observations
 
 
 @pytest.fixture

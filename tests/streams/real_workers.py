@@ -31,7 +31,7 @@ class Workers:
         self.until = until
         self.processes: list[subprocess.Popen[bytes]] = []
         self.log = log_path.open("ab")
-        told = (topics.FINDING, topics.SUGGESTION, topics.AUDIT, topics.DEADLETTER)
+        told = (topics.FINDING, topics.SUGGESTION, topics.PLAN, topics.AUDIT, topics.DEADLETTER)
         self.reader = clients.consumer(settings, *told, from_beginning=True)
         self.seen: list[tuple[str, dict[str, object]]] = []
 
@@ -65,6 +65,11 @@ class Workers:
         """What was suggested to a cluster, in order, repetitions included."""
         self.read()
         return [value for topic, value in self.seen if topic == topics.SUGGESTION.name and value["cluster"] == cluster]
+
+    def plans(self, job: str) -> list[dict[str, object]]:
+        """What was proposed to a job's balancer, in order, repetitions included."""
+        self.read()
+        return [value for topic, value in self.seen if topic == topics.PLAN.name and value["job"] == job]
 
     def answers(self, command: Command) -> list[dict[str, object]]:
         """What came of a command."""

@@ -8,6 +8,7 @@ import pytest
 from paceline import topics, wire
 from paceline.events import (
     AuditEntry,
+    BalancePlan,
     DeviceWindow,
     Finding,
     HostWindow,
@@ -29,6 +30,7 @@ TOLD = {
     "DeviceWindows": {"device"},
     "HostWindows": {"host"},
     "NodeDiagnosis": {"device", "host", "node"},
+    "JobBalance": {"balance"},
     "ClusterAdvice": {"advice"},
 }
 
@@ -108,6 +110,11 @@ def test_a_finding_goes_to_the_findings():
 def test_what_advice_says_goes_where_it_is_looked_for(event, topic):
     """Suggestions, and what came of commands."""
     assert topic_of(golden(event)) is topic
+
+
+def test_a_proposed_plan_goes_to_the_plans():
+    """Where sidecars look for it."""
+    assert topic_of(golden(BalancePlan)) is topics.PLAN
 
 
 @pytest.mark.parametrize("event", [OpTimings, NodeDescribed])

@@ -6,6 +6,7 @@ import pytest
 
 from paceline import events, topics
 from paceline.columns import durations, encoded, rows, whole
+from tests.balanced_job import BalancedJob
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import JOBS, Feed
 
@@ -238,3 +239,11 @@ def test_phases_leave_the_warm_up_out(simulated_job, tell, first, version):
     assert view.phase_steps == 20
     assert float(np.nanmax(view.phase_s["step"])) < 10
     assert view.step_s.shape[1] == 25
+
+
+def test_topics_of_balancers_are_listed_once_one_was_heard(tell):
+    """Most have none."""
+    feed, job = Feed(), BalancedJob()
+    assert not {"balance", "plan"} & {line.topic for line in feed.topics()}
+    tell(feed, [(topics.PLAN, job.plan()), (topics.BALANCE, job.observed())])
+    assert {"balance", "plan"} <= {line.topic for line in feed.topics()}

@@ -29,6 +29,8 @@ WHAT = {
     "profile": "kinds of job, from paceline forecaster",
     "forecast": "what comes next, from paceline forecaster",
     "suggestion": "what to do, from paceline streams",
+    "balance": "how long ranks computed, from jobs with a balancer",
+    "plan": "who takes how much, from balancers and paceline streams",
     "audit": "what came of commands, from who was asked",
 }
 

@@ -1,4 +1,4 @@
-"""The job's page: headline, heatmap, phases, findings, health.
+"""The job's page: headline, heatmap, phases, findings, health, and its balancer where it has one.
 
 Rule of this file: it composes; every part draws itself.
 """
@@ -6,7 +6,7 @@ Rule of this file: it composes; every part draws itself.
 import streamlit as st
 
 from ..headline import headline
-from . import findings, frame, health, pictures, summary
+from . import balance, findings, frame, health, pictures, summary
 from .frame import Shown, Source
 
 
@@ -29,6 +29,8 @@ def _draw(shown: Shown) -> None:
     with left:
         pictures.draw_heatmap(shown, snapshot.job)
         pictures.draw_phases(shown, snapshot.job)
+        if snapshot.job.balance is not None:
+            balance.draw(shown, snapshot.job.balance)
     with right:
         findings.draw(snapshot.job, snapshot.now_s)
         health.draw_machines(snapshot)

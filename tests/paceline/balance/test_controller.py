@@ -145,7 +145,7 @@ def test_what_is_no_time_is_not_measured(nothing: float | None) -> None:
 def test_the_smallest_time_is_a_time() -> None:
     answer = four(settle=0).observe(0, [5e-324, 1.0, 1.0, 1.0])
     assert answer is not None
-    assert answer.shares[0] == 192
+    assert answer.shares == (226, 10, 10, 10)
 
 
 def test_a_rank_that_vanishes_keeps_its_share_and_comes_back() -> None:
@@ -238,6 +238,12 @@ def test_first_shares_that_are_none_are_refused() -> None:
             Controller(ControllerConfig(total=256), shares)
     with pytest.raises(SplitError, match="2 limits for 4 ranks"):
         Controller(ControllerConfig(total=256), [64] * 4, [None, None])
+
+
+def test_a_batch_that_is_no_multiple_of_the_tile_is_refused_at_once() -> None:
+    """Also where so many may be left out that shares in tiles exist."""
+    with pytest.raises(SplitError, match="250 is no multiple of the tile 8"):
+        Controller(ControllerConfig(total=250, tile=8, conserve=False, flex=0.05), [64, 64, 64, 56])
 
 
 def test_continued_from_a_snapshot_it_answers_as_if_never_stopped() -> None:

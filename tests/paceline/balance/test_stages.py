@@ -61,9 +61,15 @@ def test_what_is_no_number_is_refused(wrong: float) -> None:
         stages([1.0, 1.0], [1.0, wrong])
 
 
-def test_a_stage_of_no_slowness_is_refused() -> None:
-    with pytest.raises(SplitError, match="slowness is 0"):
-        stages([1.0], [0.0])
+@pytest.mark.parametrize("none", [0.0, 5e-324])
+def test_a_stage_of_no_slowness_is_refused(none: float) -> None:
+    with pytest.raises(SplitError, match=f"slowness is {none}: 1 is a device like the others"):
+        stages([1.0], [none])
+
+
+def test_of_the_best_cuts_an_even_one_is_taken() -> None:
+    """All stages wait for the one large layer; what is left is shared out, as memory is."""
+    assert stages([4.0] + [1.0] * 9, [1.0] * 4) == [1, 3, 3, 3]
 
 
 def test_moving_costs_what_moves_and_a_restart_and_pays_in_time() -> None:

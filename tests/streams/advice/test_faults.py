@@ -1,8 +1,12 @@
 """Every kind of fault that the simulator knows has the suggestion that is right for it, and no other."""
 
+import ast
+
 import pytest
 
+import paceline.balance
 from simulator.fault import EXPECTED
+from streams.reports.suggestions import page
 
 #: A fault -> the action, and its target.
 RIGHT = {
@@ -96,3 +100,19 @@ def test_what_recovers_by_itself_is_withdrawn(events_of, told):
         heard.tell(event)
     assert [state for _, state in heard.states()][-1] == "withdrawn"
     assert heard.open() == []
+
+
+def test_a_slow_rank_comes_with_the_lines_that_balance_its_job(events_of, told):
+    """They are Python, and the names that they import are those that users import."""
+    heard = told()
+    for event in events_of("compute:rank=3,from=40"):
+        heard.tell(event)
+    heard.conclude()
+    (one,) = (one for one in heard.last().values() if one.state == "new")
+    tree = ast.parse(one.manifest)
+    imported = {
+        (node.module, alias.name) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert imported == {("paceline.balance", name) for name in paceline.balance._LATER}
+    assert "balancer.backward(loss)" in one.manifest
+    assert "| balancer.backward(loss)" in page([one])

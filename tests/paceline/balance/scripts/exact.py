@@ -1,4 +1,4 @@
-"""Trains 200 steps with a split that changes every 5, in many ways; tells how far weights are from the reference."""
+"""Trains up to 200 steps with a split that changes every 5, in many ways; tells how far weights are from whole ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -31,6 +31,7 @@ class Case:
     drop_last: bool = True
     steps: int = STEPS
     workers: int = 0
+    always_sync: bool = False
 
 
 def wrapped(case: Case) -> nn.Module:
@@ -113,7 +114,7 @@ def one_pass(case: Case, network: nn.Module, balancer: object, x: torch.Tensor, 
         samples = len(a) if case.pieces else None
         tokens = int(tokens_of(a).sum()) if case.tokens else None
         divided = 1 if case.tokens else case.accumulate
-        if last and index == len(parts) - 1:
+        if case.always_sync or (last and index == len(parts) - 1):
             balancer.backward(loss_in() / divided, tokens=tokens, samples=samples)
         else:
             with trained.without_sync(network):
@@ -155,19 +156,21 @@ def far(case: Case, rank: int, world: int) -> float:
 BASE = {
     "sgd": Case(),
     "adamw": Case(optimizer="adamw"),
-    "view": Case(wrap="view", clip=0.5),
-    "static_graph": Case(wrap="static"),
+    "view": Case(wrap="view", clip=0.5, steps=60),
+    "static_graph": Case(wrap="static", steps=60),
     "unused": Case(wrap="unused", optimizer="adamw", steps=60),
     "accumulated": Case(accumulate=3),
-    "accumulated_view": Case(accumulate=2, wrap="view", optimizer="adamw"),
-    "pieces": Case(pieces=3, steps=100),
+    "accumulated_view": Case(accumulate=2, wrap="view", optimizer="adamw", steps=60),
+    "pieces": Case(pieces=3, steps=60),
     "tokens": Case(tokens=True),
-    "tokens_accumulated": Case(tokens=True, accumulate=3, optimizer="adamw", clip=0.5),
+    "tokens_accumulated": Case(tokens=True, accumulate=3, optimizer="adamw", clip=0.5, steps=60),
     "tokens_pieces": Case(tokens=True, pieces=2, steps=60),
-    "short": Case(drop_last=False, optimizer="adamw"),
-    "scaled": Case(scale=1024.0, clip=0.5),
+    "tokens_always_synced": Case(tokens=True, accumulate=3, always_sync=True, steps=60),
+    "always_synced": Case(accumulate=3, always_sync=True, steps=60),
+    "short": Case(drop_last=False, optimizer="adamw", steps=60),
+    "scaled": Case(scale=1024.0, clip=0.5, steps=60),
     "fsdp2": Case(wrap="fsdp2", optimizer="adamw"),
-    "fsdp2_accumulated": Case(wrap="fsdp2", accumulate=2, clip=0.5),
+    "fsdp2_accumulated": Case(wrap="fsdp2", accumulate=2, clip=0.5, steps=60),
     "fsdp2_tokens": Case(wrap="fsdp2", tokens=True, accumulate=2, steps=60),
     "fsdp1": Case(wrap="fsdp1", optimizer="adamw", steps=60),
     "fsdp1_accumulated": Case(wrap="fsdp1", accumulate=2, steps=60),

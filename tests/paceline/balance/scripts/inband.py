@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import trained
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
@@ -90,11 +92,20 @@ def reference(steps: int, accumulate: int = 1, without: tuple[int, ...] = ()) ->
     return trained.weights(made)
 
 
-def slow(workers: int, rank: int, world: int) -> dict[str, Any]:
+def sharded(made: nn.Module, world: int) -> nn.Module:
+    mesh = init_device_mesh("cpu", (world,))
+    for layer in made:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    return fully_shard(made, mesh=mesh)
+
+
+def slow(wrap: str, workers: int, rank: int, world: int) -> dict[str, Any]:
     """Rank 1 is much slower: until it has less than half of its share, and some steps more."""
     middle = Slow()
     middle.times = 12 if rank == 1 else 1
-    model = DistributedDataParallel(network(middle))
+    made = network(middle)
+    model = DistributedDataParallel(made) if wrap == "ddp" else sharded(made, world)
     sampler = BalancedSampler(trained.data(size=640), BATCH)
     optimizer = optimizer_of(model)
     balancer = balance(model, optimizer, sampler)
@@ -114,12 +125,19 @@ def slow(workers: int, rank: int, world: int) -> dict[str, Any]:
 def failing(how: str, rank: int, world: int) -> dict[str, Any]:
     """Rank 1 has no memory in steps 3 and 4; the reference skips both."""
     middle, accumulate = Failing(), 3 if "accumulated" in how else 1
+    where = 0 if accumulate == 1 or "first" in how else 2 if "last" in how else 1
     model = DistributedDataParallel(
-        network(middle, buffers=True), gradient_as_bucket_view="view" in how, find_unused_parameters="unused" in how
+        network(middle, buffers=True),
+        gradient_as_bucket_view="view" in how,
+        find_unused_parameters="unused" in how,
+        static_graph="static" in how,
     )
     sampler = BalancedSampler(trained.data(size=640), BATCH)
     optimizer, drawn = optimizer_of(model), batches(sampler, 2)
     balancer = balance(model, optimizer, sampler)
+    balancer._ready.read = list  # no times: only memory changes shares here
+    if "seldom" in how:
+        balancer._switching._cadence.every = 3
     sizes, shares = [], []
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -127,7 +145,7 @@ def failing(how: str, rank: int, world: int) -> dict[str, Any]:
             for index in range(accumulate):
                 x, y = next(drawn)
                 sizes.append(len(x))
-                fails = rank == 1 and step in (3, 4) and index == accumulate // 2
+                fails = rank == 1 and step in (3, 4) and index == where
                 middle.forth, middle.back = fails and "forward" in how, fails and "backward" in how
                 last = index == accumulate - 1
                 one_pass(balancer, model, x, y, accumulate, last=last, early=fails and "early" in how)
@@ -136,7 +154,8 @@ def failing(how: str, rank: int, world: int) -> dict[str, Any]:
             shares.append(sampler.handout.plan.shares)
     mine = [str(each.message) for each in told if "ran out of memory" in str(each.message)]
     far = trained.apart(trained.weights(model), reference(30, accumulate, (3, 4)))
-    return {"sizes": sizes, "shares": shares, "told": mine, "far": far}
+    ends = [float(each).hex() for each in trained.weights(model)]
+    return {"sizes": sizes, "shares": shares, "told": mine, "far": far, "ends": ends}
 
 
 def one_pass(balancer: Any, model: Any, x: Any, y: Any, accumulate: int, *, last: bool, early: bool) -> None:
@@ -158,13 +177,22 @@ HOW = (
     "backward_kept",
     "forward_unused",
     "backward_unused",
-    "forward_accumulated",
-    "backward_accumulated",
-    "early_accumulated",
+    "forward_static",
+    "backward_static",
+    "backward_view_accumulated_last",
+    "forward_seldom",
+    "backward_seldom",
+    "early_seldom",
+    *(
+        f"{how}_accumulated_{where}"
+        for how in ("forward", "backward", "early")
+        for where in ("first", "middle", "last")
+    ),
 )
 CASES: dict[str, Callable[[int, int], Any]] = {
-    "slow": partial(slow, 0),
-    "slow_workers": partial(slow, 2),
+    "slow": partial(slow, "ddp", 0),
+    "slow_workers": partial(slow, "ddp", 2),
+    "slow_sharded": partial(slow, "fsdp2", 0),
     **{how: partial(failing, how) for how in HOW},
 }
 

@@ -28,26 +28,31 @@ class Whole(BalancedSampler):
     _place = staticmethod(lambda: (0, 1))
 
 
-def meet() -> tuple[int, int, Path]:
-    """Join the others; the folder is where results go."""
+def folder() -> Path:
+    """Where results go."""
+    return Path(os.environ["TEST_FOLDER"])
+
+
+def meet() -> tuple[int, int]:
+    """Join the others."""
     torch.set_num_threads(1)
-    folder = Path(os.environ["TEST_FOLDER"])
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group(
-        "gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=world, timeout=timedelta(seconds=120)
+        "gloo", init_method=f"file://{folder()}/meet", rank=rank, world_size=world, timeout=timedelta(seconds=120)
     )
-    return rank, world, folder
+    return rank, world
 
 
-def tell(folder: Path, rank: int, name: str, told: Any) -> None:
-    (folder / f"{name}-{rank}.json").write_text(json.dumps(told))
+def tell(rank: int, name: str, told: Any) -> None:
+    (folder() / f"{name}-{rank}.json").write_text(json.dumps(told))
 
 
 def run_cases(cases: dict[str, Callable[[int, int], Any]]) -> None:
     """Run the cases that are named, or all, one after another on the same ranks."""
-    rank, world, folder = meet()
+    rank, world = meet()
     for name in sys.argv[1:] or cases:
-        tell(folder, rank, name, cases[name](rank, world))
+        os.environ["XDG_STATE_HOME"] = str(folder() / f"state-{name}")
+        tell(rank, name, cases[name](rank, world))
     dist.destroy_process_group()
 
 

@@ -1,0 +1,164 @@
+"""Proposes how the batches of one job are shared out, where its balancer asks for that (``source`` "kafka").
+
+Rule of this file: pure. A version is proposed once and never with other shares, for ranks may hold the one and the
+other. What the ranks follow is what they say that they follow: a plan of their own, made when one ran out of memory,
+comes before any of these.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from paceline.balance.controller import Controller, ControllerConfig, Replan
+from paceline.balance.plan import Plan, PlanError
+from paceline.balance.split import SplitError
+from paceline.events import BalanceObserved, BalancePlan
+from paceline.sequences import Sequences
+
+from ..snapshots import described, pack, unpack
+
+#: Layout of the snapshot; another version is not read.
+_LAYOUT = 1
+#: Sidecars that may follow each other; the one silent for longest is forgotten first.
+MOST_PRODUCERS = 64
+#: Observations after which a plan that no rank follows is proposed again, under another version.
+PATIENCE = 60
+
+
+class _Setup(NamedTuple):
+    """What holds for a run as long as it lives: another one is another run."""
+
+    ranks: int
+    total: int
+    tile: int
+    conserve: bool
+    flex: float
+
+
+@dataclass
+class _Run:
+    """A run of a job: its controller, the newest observation, and the newest version that was proposed."""
+
+    setup: _Setup
+    controller: Controller
+    batch: int = -1
+    at_s: float = 0.0
+    proposed: int = -1
+    waited: int = 0
+
+
+class JobBalance:
+    """Balances one attempt of one job; every event given to it must be of that one."""
+
+    def __init__(self) -> None:
+        self.sequences = Sequences(MOST_PRODUCERS)
+        self.run: _Run | None = None
+
+    def update(self, event: BalanceObserved) -> list[BalancePlan]:
+        """Take in one observation; the plan that it brings to light, if it does."""
+        if not self.sequences.admit(event.producer, event.sequence):
+            return []
+        if event.source != "kafka" or event.mode != "adaptive" or not event.shares:
+            return []
+        run = self.run
+        if run is not None and event.t0_s < run.at_s and event.batch < run.batch:
+            return []  # A spool held it back: newer ones have come.
+        try:
+            run = self.run = _followed(run, event)
+            _cap(run.controller, event)
+            replan = run.controller.observe(event.version, event.ready_s)
+        except (PlanError, SplitError):  # Shares that no planner makes, or caps that hold no batch: ranks keep theirs.
+            return []
+        run.batch, run.at_s = event.batch, event.t0_s
+        return [] if replan is None else self._propose(run, replan, event)
+
+    def _propose(self, run: _Run, replan: Replan, event: BalanceObserved) -> list[BalancePlan]:
+        """``replan`` under a version of its own; none while ranks may still come to follow the last."""
+        if run.proposed > run.controller.version:
+            run.waited += 1
+            if run.waited < PATIENCE:
+                return []
+        run.proposed, run.waited = max(run.proposed, run.controller.version) + 1, 0
+        plan = BalancePlan(
+            cluster=event.cluster,
+            job=event.job,
+            attempt=event.attempt,
+            time_s=event.t0_s,
+            version=run.proposed,
+            shares=list(replan.shares),
+            reason=replan.reason,
+            predicted_step_s=replan.predicted_s,
+            measured_step_s=replan.measured_s,
+            made_by="streams",
+            mode=event.mode,
+        )
+        return [plan]
+
+    def snapshot(self) -> bytes:
+        """The whole state, compressed."""
+        run = self.run
+        held = None if run is None else [*run.setup, run.batch, run.at_s, run.proposed, run.waited]
+        return pack(
+            _LAYOUT,
+            {
+                "sequences": self.sequences.snapshot(),
+                "run": held,
+                "shares": None if run is None else list(run.controller.shares),
+                "controller": None if run is None else run.controller.snapshot(),
+            },
+        )
+
+    @classmethod
+    def restore(cls, data: bytes) -> "JobBalance":
+        """The decision that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no snapshot of this version.
+        """
+        state = unpack(_LAYOUT, data)
+        made = cls()
+        with described():
+            made._load(state)
+        return made
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.sequences = Sequences.restore(state["sequences"])
+        held, inner = state["run"], state["controller"]
+        if held is None:
+            return
+        *setup, batch, at_s, proposed, waited = held
+        kept = _Setup(*setup)
+        controller = Controller(_config(kept), state["shares"])
+        controller.restore(inner)
+        self.run = _Run(kept, controller, batch, at_s, proposed, waited)
+
+
+def _followed(run: _Run | None, event: BalanceObserved) -> _Run:
+    """The run that ``event`` tells of, under the plan that its ranks follow: ``run``, or a new one.
+
+    Raises:
+        PlanError: its shares are none that can be planned with.
+    """
+    shares = tuple(event.shares)
+    setup = _Setup(len(shares), event.global_batch or sum(shares), event.tile, event.conserve, event.flex)
+    plan = Plan(event.version, event.batch, shares)
+    if run is not None and run.setup == setup:
+        if event.version > run.controller.version:
+            run.controller.adopt(plan)
+        if run.controller.version == event.version and run.controller.shares == shares:
+            return run
+    made = _Run(setup, Controller(_config(setup), shares))
+    made.controller.adopt(plan)
+    return made
+
+
+def _config(setup: _Setup) -> ControllerConfig:
+    return ControllerConfig(total=setup.total, tile=setup.tile, conserve=setup.conserve, flex=setup.flex)
+
+
+def _cap(controller: Controller, event: BalanceObserved) -> None:
+    """Hold what ranks have room for; a rank whose share is beyond that is planned for by the ranks, at once."""
+    for rank, most in enumerate(event.most):
+        if most is not None:
+            with suppress(SplitError):
+                controller.cap(rank, most)
