@@ -91,10 +91,11 @@ def _random(ours: list[dict[str, Any]]) -> str:
         steps = [each for part in parts for each in part]
         known = sorted(each for each in steps if each is not None)
         within = sum(each <= 3 for each in known)
+        half = f"half in {known[len(steps) // 2]}" if len(steps) // 2 < len(known) else "fewer than half at all"
         rows.append(
             [
                 f"{name}: within 10 % of the oracle's step, from the first batch not yet handed out",
-                f"{within} of {len(steps)} in at most 3 steps, half in {known[len(known) // 2]}; "
+                f"{within} of {len(steps)} in at most 3 steps, {half}; "
                 f"{steps.count(None)} not before the next change or the end",
             ]
         )
