@@ -87,6 +87,7 @@ def _quiet_one(case: tuple[int, float, int, bool]) -> dict[str, Any]:
     ours = run(scenario, Ours(scenario, scenario.uniform()), scenario.uniform())
     return {
         "workers": size,
+        "equal": equal,
         "plans": len(ours.plans) - 1,
         "late_plans": sum(plan.first_batch > START for plan in ours.plans),
         "of_oracle": oracle(scenario).total_s / ours.total_s,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: After a change of its share, a rank's speed stands for at most so many values: it comes from another share.
 _TRUSTED = 2
+#: By which part a standard error of one value is taken to be larger.
+_FEW = 0.5
 _LN_2 = 0.6931471805599453
 
 
@@ -75,12 +77,14 @@ class Measured:
     def uncertainty(self, rank: int) -> float:
         """By which part noise alone can make ``rank`` look the slowest of n: sqrt(2 ln n) standard errors.
 
-        The logarithm is interpolated between powers of two: a library's may differ in its last bit.
+        They are half as large again for a single value and less so for more, as noise is not known better then. The
+        logarithm is interpolated between powers of two: a library's may differ in its last bit.
         """
         n, speed = len(self._speeds), self._speeds[rank]
+        count = max(speed.count, 1)
         whole = n.bit_length() - 1
         logarithm = _LN_2 * (whole + n / (1 << whole) - 1)
-        return max(speed.noise, self._noise()) * math.sqrt(2 * logarithm / max(speed.count, 1))
+        return max(speed.noise, self._noise()) * math.sqrt(2 * logarithm / count) * (1 + _FEW / count)
 
     def reason(self) -> str:
         """Which rank changed most since `forget_changes`, as an English clause."""

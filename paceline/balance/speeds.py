@@ -11,7 +11,7 @@ from typing import Any
 #: Noise is never taken to be less, so that a change must be above 6 % to replace a speed at once.
 LEAST_NOISE = 0.015
 #: What a worker's noise is taken to be before it is known, and how many values that stands for.
-FIRST_NOISE, FIRST_WEIGHT = 0.1, 3
+FIRST_NOISE, FIRST_WEIGHT = 0.1, 1
 #: A mean's and a noise's memory, in values; older ones fade.
 MEMORY = 64
 #: The CUSUM of Page (1954), in units of noise: what a value adds at most, what is normal, and where it is a change.

@@ -128,11 +128,11 @@ def test_adaptation_is_counted_from_the_first_batch_that_could_be_changed() -> N
 
 
 def test_an_aim_that_is_missed_is_said_to_be() -> None:
-    one = {"of_oracle": 0.97, "of_uniform_time": 0.7, "adaptation_steps": [1, 1, 1], "plans": 4, "late_plans": 0}
+    one = {"of_oracle": 0.97, "of_uniform_time": 0.7, "adaptation_steps": [9, 1, 1], "plans": 4, "late_plans": 0}
 
     def found(**other: object) -> dict:
         ours = {"Paceline": [{**one, **other}]}
-        quiet = [{**one, **other}]
+        quiet = [{**one, "equal": False, **other}]
         return {
             "fail_slow": {"noise 0%, prefetch 0": ours, "noise 5%, prefetch 0": ours},
             "quiet": {"equal workers, noise 5%": quiet, "unequal workers, noise 5%": quiet},
@@ -141,7 +141,8 @@ def test_an_aim_that_is_missed_is_said_to_be() -> None:
 
     assert [aim.met for aim in aims(found())] == [True] * 4
     assert [aim.met for aim in aims(found(of_oracle=0.94))] == [False, True, True, True]
-    assert [aim.met for aim in aims(found(adaptation_steps=[1, 4]))] == [True, False, True, True]
-    assert [aim.met for aim in aims(found(adaptation_steps=[1, None]))] == [True, False, True, True]
+    assert [aim.met for aim in aims(found(adaptation_steps=[1, 1, 4]))] == [True, False, True, True]
+    assert [aim.met for aim in aims(found(adaptation_steps=[1, 1, None]))] == [True, False, True, True]
     assert [aim.met for aim in aims(found(late_plans=2))] == [True, True, False, True]
-    assert [aim.met for aim in aims(found(of_uniform_time=1.01))] == [True, True, False, False]
+    assert [aim.met for aim in aims(found(of_uniform_time=1.01))] == [True, True, True, False]
+    assert [aim.met for aim in aims(found(equal=True))] == [True, True, False, True]
