@@ -35,8 +35,13 @@ def aims(found: dict[str, Any]) -> list[Aim]:
         ),
         Aim(
             "adapts there within 3 steps of the first batch not yet handed out",
-            f"at most {slowest} in {len(late)} changes, {late.count(None)} not at all; {first} at the start",
+            f"at most {slowest} in {len(late)} changes, {late.count(None)} not at all",
             slowest <= 3 and None not in late,
+        ),
+        Aim(
+            "as soon at the start, where nothing is known of any rank",
+            f"at most {first} in {len(begins)} runs, {begins.count(None)} not at all",
+            first <= 3 and None not in begins,
         ),
         Aim(
             "at most 1 plan in 500 quiet steps at 5 % noise; of unequal workers, after the first 50",
