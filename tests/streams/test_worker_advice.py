@@ -130,6 +130,8 @@ def test_brokers_that_come_back_find_what_was_advised(new_apache_kafka, make_clu
         kafka.kill()
         kafka.start()
         assert answer(workers, workers.ask(cluster, id_, "accept"))["outcome"] == "accepted"
+        # The answer is on another topic, and may be read first.
+        workers.until(lambda: len(upserted(workers.suggestions(cluster))) > 1)
         told = upserted(workers.suggestions(cluster))
         assert [(one["revision"], one["state"]) for one in told] == [(1, "new"), (2, "accepted")]
     finally:
