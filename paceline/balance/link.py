@@ -41,6 +41,7 @@ class Link:
                 ready_s=list(times_s),
                 source=self._source,
                 mode=self._mode,
+                global_batch=config.total,
                 tile=config.tile,
                 conserve=config.conserve,
                 flex=config.flex,

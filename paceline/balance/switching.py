@@ -30,8 +30,8 @@ from .replan import Replan
 from .tiles import for_micro_batches, whole_tiles
 from .worker import SplitError
 
-#: What is told beside a time: out of memory in this round, or in one since the last exchange, and a plan's version.
-_FAILED, _HAD_FAILED, _VERSIONS = 1, 2, 4
+#: What is told beside a time: out of memory in this round, or in one since the last exchange, and a plan's digest.
+_FAILED, _HAD_FAILED, _DIGESTS = 1, 2, 4
 
 
 class Outcome(NamedTuple):
@@ -98,7 +98,7 @@ class Switching:
     def _exchanged(self, batch: Handed, failed: bool) -> Outcome:
         seconds, version = self._told()
         proposed = self._proposed()
-        flags = _FAILED * failed + _HAD_FAILED * self._had_failed + _VERSIONS * (proposed.version if proposed else 0)
+        flags = _FAILED * failed + _HAD_FAILED * self._had_failed + _DIGESTS * (proposed.digest if proposed else 0)
         self._had_failed = False
         began = perf_counter()
         rows = self._exchange.gather([seconds, version, flags])
@@ -109,7 +109,7 @@ class Switching:
         capped = [rank for rank, flag in enumerate(told) if flag & (_FAILED | _HAD_FAILED)]
         self._cap(batch, capped)
         self._observe(batch, rows)
-        self._follow(proposed, [flag // _VERSIONS for flag in told])
+        self._follow(proposed, [flag // _DIGESTS for flag in told])
         return Outcome([rank for rank, flag in enumerate(told) if flag & _FAILED], capped)
 
     def _told(self) -> tuple[float, int]:
@@ -188,12 +188,12 @@ class Switching:
             return None
         return found
 
-    def _follow(self, proposed: ProposedPlan | None, versions: Sequence[int]) -> None:
-        """Take the plan from outside once every rank holds it."""
-        version = min(versions)
-        if version <= self.controller.version or max(versions) != version or proposed is None:
+    def _follow(self, proposed: ProposedPlan | None, digests: Sequence[int]) -> None:
+        """Take the plan from outside once every rank holds the very same one."""
+        if proposed is None or any(digest != proposed.digest for digest in digests):
             return
-        self._switch(proposed.shares, version, None)
+        if proposed.version > self.controller.version:  # memory may have asked for a newer one in this exchange
+            self._switch(proposed.shares, proposed.version, None)
 
     def _switch(self, shares: Sequence[int], version: int, replan: Replan | None) -> None:
         """All ranks take ``shares`` from the first batch that none has handed out."""

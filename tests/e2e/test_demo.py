@@ -34,5 +34,8 @@ def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, ca
     assert {suggestion["action"] for suggestion in suggestions} == {action}, told.stderr[-3000:]
     assert {id_ for suggestion in suggestions for id_ in suggestion["findings"]} <= {one["id"] for one in findings}
     assert f"suggested: {suggestions[0]['title']}" in told.stderr
-    last = told.stderr.splitlines()[-1 - len(suggestions[0]["steps"]) - len(suggestions[0]["apply"]) :]
-    assert last[0] == f"paceline: what to do: {suggestions[0]['title']}"
+    last = told.stderr.splitlines()
+    _, *how = last[last.index(f"paceline: what to do: {suggestions[0]['title']}") :]
+    told_of = [suggestions[0][name] for name in ("steps", "apply")] + [suggestions[0]["manifest"].splitlines()]
+    assert len(how) == sum(map(len, told_of))
+    assert all(line.startswith("paceline:   ") for line in how)
