@@ -1,0 +1,84 @@
+"""What is read off real runs of the balancing benchmark, and what stands in for the balancer's own controller there."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from experiments.balancing import real, real_report  # noqa: E402 - they import PyTorch
+from experiments.balancing.quota import Quota, QuotaError  # noqa: E402
+from experiments.balancing.worker import Measured, Rule, Task  # noqa: E402
+from paceline.balance.controller import Controller, ControllerConfig  # noqa: E402
+from paceline.balance.plan import Plan  # noqa: E402
+
+pytestmark = pytest.mark.e2e
+
+
+def steps(*lengths: float) -> Measured:
+    """A rank whose steps take so long, half of them its own."""
+    ended = np.cumsum([0.0, *lengths]).tolist()
+    own = [length / 2 for length in (lengths[0], *lengths)]
+    return Measured(ended, own, [8] * len(ended), [1.0] * len(ended), plans=3, final_loss=0.5)
+
+
+def test_a_runs_figures_are_over_all_ranks_samples() -> None:
+    """Two ranks with eight samples a step of half a second: 32 a second."""
+    task = Task("resnet", "plain", 61, 16, ((0, (0.5, 0.5)),))
+    found = real.figures(task, [steps(*[0.5] * 60), steps(*[0.5] * 60)])
+    assert (found["samples_per_s"], found["step_ms"], found["epoch_s"]) == (32.0, 500.0, 128.0)
+    assert (found["slowest_over_mean"], found["load_variation"], found["plans"]) == (1.0, 0.0, 3)
+    assert len(found["at_s"]) == len(found["loss"]) == 61
+
+
+def test_adaptation_ends_where_three_steps_are_near_what_comes_later() -> None:
+    """One good step by chance does not count."""
+    lengths = [0.3, 0.1, 0.3, 0.3, *[0.1] * 56]
+    task = Task("resnet", "ours", 61, 16, ((0, (0.5, 0.5)),))
+    assert real.figures(task, [steps(*lengths)])["adapts_in_steps"] == [4]
+
+
+def test_a_rule_is_told_what_our_controller_is() -> None:
+    """Times under a plan with its shares; what it wants becomes a plan, and a rank without a time is waited for."""
+
+    class Swap:
+        def __init__(self) -> None:
+            self.seen: list[object] = []
+
+        def observe(self, seen):
+            self.seen.append((seen.step, seen.version, tuple(seen.shares), seen.times_s.tolist()))
+            return tuple(reversed(seen.shares))
+
+        def adopted(self, version, first_batch, shares):
+            self.seen.append((version, first_batch, tuple(shares)))
+
+    policy = Swap()
+    rule = Rule(policy, Controller(ControllerConfig(total=8), [2, 6]))
+    assert rule.observe(0, [1.0, None]) is None
+    assert rule.observe(0, [1.0, 2.0]).shares == (6, 2)
+    rule.adopt(Plan(1, 4, (6, 2)))
+    assert rule.observe(1, [1.0, 2.0]).shares == (2, 6)
+    assert policy.seen == [(0, 0, (2, 6), [1.0, 2.0]), (1, 4, (6, 2)), (1, 1, (6, 2), [1.0, 2.0])]
+
+
+def test_the_oracle_shares_out_by_cost() -> None:
+    """Twice the processor, twice the samples, where a step costs nothing beside them."""
+    assert real.Costs(0.0, 0.001).shares((0.2, 0.2, 0.4, 0.8), 256) == (32, 32, 64, 128)
+
+
+def test_an_aim_that_is_missed_is_said_to_be() -> None:
+    """Of the parts that were run, and of no other."""
+    run = {"over_uniform": 1.8, "of_oracle": 0.95}
+    found = {
+        "bert": {"1:1:2:4": {"ours": run, "oracle": run}, "slowed in the middle": {"ours": run, "oracle": run}},
+        "equal": {"bert": {"over_uniform": 0.985}},
+        "convergence": {"plain": {"mean": 1.0, "sd": 0.1}, "ours": {"mean": 1.05, "sd": 0.1}},
+    }
+    assert [aim.met for aim in real_report.aims(found)] == [False, True, False, True]
+    assert real_report.aims({}) == []
+
+
+def test_without_the_right_to_set_quotas_it_says_what_it_takes(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr("experiments.balancing.quota._V1", tmp_path / "none")
+    monkeypatch.setattr("experiments.balancing.quota._V2", tmp_path / "nowhere")
+    with pytest.raises(QuotaError, match="run as root"):
+        Quota("paceline-test").make()
