@@ -46,10 +46,10 @@ def test_a_suggestion_is_accepted_by_who_knows_the_token(tab, own_broker, serve,
     title = current(tab, CARD).get_by_text("Cordon node gpu-02: its GPU 5 held back three jobs", exact=True)
     expect(title).to_have_count(1, timeout=SEEN_MS)
 
-    unlock(tab, "guess")
+    unlock(tab, "guess", "ada")
     expect(tab.get_by_text("This is not the token.")).to_be_visible()
     expect(tab.get_by_role("button", name="Accept", exact=True)).to_have_count(0)
-    unlock(tab, TOKEN)
+    unlock(tab, TOKEN, "ada")
     shows(tab, "You accept and dismiss as ada.")
 
     tab.locator(CARD).get_by_role("button", name="Accept", exact=True).click()

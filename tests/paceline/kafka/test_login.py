@@ -192,8 +192,8 @@ def allow(right: str, kind: ResourceType, name: str, pattern: ACLResourcePattern
 
 #: What docs/deploy.md grants the workers, by the short names of the topics.
 READ = ("op", "collective", "op-v1", "collective-v1", "device", "host")
-READ += ("node", "job", "threshold", "profile", "forecast", "command")
-WRITTEN = ("window", "finding", "suggestion", "audit", "deadletter", "command")
+READ += ("node", "job", "threshold", "profile", "forecast", "command", "balance")
+WRITTEN = ("window", "finding", "suggestion", "audit", "deadletter", "command", "plan")
 
 
 @pytest.mark.e2e

@@ -13,6 +13,9 @@ from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.snapshots import pack, unpack
 from streams.step_rows import SharedRows
 
+#: Of the state, as it is stored now.
+LAYOUT = 12
+
 SLOW = {2: {"forward": 0.03, "backward": 0.06}}
 ROWS = ("rank", "step", "op", "microbatch", "start_s", "duration_s")
 RANKS = ("ranks", "world_sizes", "devices", "dp", "tp", "pp", "conditions")
@@ -369,7 +372,7 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(slow, collective_batches
 
 def test_that_a_job_reads_through_a_loader_is_kept_once():
     """Of a fact with two homes, a state could say both."""
-    assert str(unpack(11, JobDiagnosis().snapshot())).count("has_loader") == 1
+    assert str(unpack(LAYOUT, JobDiagnosis().snapshot())).count("has_loader") == 1
 
 
 def test_every_part_of_the_state_is_read_back(job, collective_batches, make_facts):
@@ -377,12 +380,12 @@ def test_every_part_of_the_state_is_read_back(job, collective_batches, make_fact
     events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())
     events = placed(events, pp=[0, 0, 1, 1], dp=[0, 1, 0, 1], tp=[0, 0, 0, 0])
     events = [replace(event, conditions=heated(event)) for event in events]
-    diagnosis, empty = JobDiagnosis(), unpack(11, JobDiagnosis().snapshot())
+    diagnosis, empty = JobDiagnosis(), unpack(LAYOUT, JobDiagnosis().snapshot())
     calls = collective_batches(4, 150, {1: 0.04})
     judged([*events[:-1], *calls[:-1], *crowd(events[0], 26), *crowd(calls[0], 26), events[-1], calls[-1]], diagnosis)
     judged([replace(event, producer=f"told-{event.producer}") for event in make_facts(seconds=6, odd=5)], diagnosis)
     data = diagnosis.snapshot()
-    state = unpack(11, data)
+    state = unpack(LAYOUT, data)
     blank = {name for line in ("phases", "collectives") for name in empty[line] if alike(state, empty, line, name)}
     assert blank <= {"links", "hang", "left_out"}
     assert JobDiagnosis.restore(data).snapshot() == data
@@ -393,12 +396,12 @@ def alike(state, empty, line, name):
     return pack(0, {"part": state[line][name]}) == pack(0, {"part": empty[line][name]})
 
 
-@pytest.mark.parametrize("layout", [0, 10, 12, None, "11"])
+@pytest.mark.parametrize("layout", [0, LAYOUT - 1, LAYOUT + 1, None, str(LAYOUT)])
 def test_the_state_of_another_version_is_refused(layout):
     """Older, newer, none, or a word: by its layout, before anything of it is read."""
-    state = unpack(11, JobDiagnosis().snapshot())
+    state = unpack(LAYOUT, JobDiagnosis().snapshot())
     del state["layout"]
-    with pytest.raises(ValueError, match=f"layout {layout!r}, this version reads 11"):
+    with pytest.raises(ValueError, match=f"layout {layout!r}, this version reads {LAYOUT}"):
         JobDiagnosis.restore(pack(layout, state))
 
 
