@@ -36,6 +36,7 @@ done
 for job in "${jobs[@]}"; do wait "$job"; done
 
 cp -r tests pyproject.toml "$work/"
+mkdir "$work/beside" && cp -r experiments "$work/beside/" # the page's tests open a browser as experiments do
 cd "$work"
 echo "wheel-test.sh: testing the installed wheel in $work" >&2
 venv/bin/python -P - "$checkout" <<'PYTHON'
@@ -67,7 +68,7 @@ done
 # The same bytes and the same lock decide the same as on the checkout. What may differ where they are installed is how
 # commands, entry points and files beside the code are found: these tests start commands or read such files. Those
 # with brokers, browsers and training runs ran on the checkout.
-PYTHONPATH=tests/plugins venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
+PYTHONPATH=tests/plugins:beside venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
   -m 'not (bus or browser or e2e or training or network or gpu)' \
   --numprocesses 2 --dist loadfile --deselect tests/forecaster/test_service.py::test_the_interface_keeps_its_word \
   tests/forecaster/job_kinds tests/forecaster/test_models.py tests/forecaster/test_service.py \
