@@ -18,7 +18,7 @@ from torch import nn
 from .exchange import Exchange
 from .handout import Handed, Piece
 from .input_shape import InputShape
-from .memory import OUT_OF_MEMORY, Memory
+from .out_of_memory import OUT_OF_MEMORY, Memory
 from .preserved import unpreserved
 from .ready_time import ReadyTime
 from .sampler import BalancedSampler

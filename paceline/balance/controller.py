@@ -48,7 +48,7 @@ class Controller:
         self.version = 0
         self.shares = tuple(shares)
         in_tiles(config.total, config.tile, config.shrinks)
-        self._check(Plan(0, 0, self.shares))
+        self.check(Plan(0, 0, self.shares))
         self._most = [None] * len(shares) if most is None else list(most)
         if len(self._most) != len(shares):
             raise SplitError(f"{len(self._most)} limits for {len(shares)} ranks: it takes one a rank, or none at all")
@@ -102,7 +102,7 @@ class Controller:
         Raises:
             PlanError: it is no plan for this run.
         """
-        self._check(plan)
+        self.check(plan)
         if plan.version <= self.version:
             return
         self.version, self.shares = plan.version, plan.shares
@@ -114,7 +114,12 @@ class Controller:
     def _answer(self, caps: Sequence[int | None]) -> Replan | None:
         return fitting(self.config, self._measured, self.shares, caps)
 
-    def _check(self, plan: Plan) -> None:
+    def check(self, plan: Plan) -> None:
+        """Refuses what this run's ranks cannot follow.
+
+        Raises:
+            PlanError: the message says why.
+        """
         config = self.config
         check(plan, len(self.shares), total=config.total, flex=config.shrinks, tile=config.tile)
 

@@ -93,7 +93,7 @@ class Measured:
         rank, factor = max(self._changed.items(), key=lambda item: max(item[1], 1 / item[1]))
         words = f"{factor:.2f} times slower" if factor > 1 else f"{1 / factor:.2f} times faster"
         more = len(self._changed) - 1
-        return f"rank {rank} became {words}" + (f", and so did {more} more ranks change" if more else "")
+        return f"rank {rank} became {words}" + (f", and {more} more changed" if more else "")
 
     def forget_changes(self) -> None:
         """A plan answers what changed so far."""

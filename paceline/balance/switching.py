@@ -24,7 +24,7 @@ from .errors import BalanceError
 from .exchange import Exchange
 from .handout import Handed, Handout
 from .link import Link
-from .plan import Plan, PlanError, check
+from .plan import Plan, PlanError
 from .ready_time import Ready
 from .replan import Replan
 from .tiles import for_micro_batches, whole_tiles
@@ -172,16 +172,8 @@ class Switching:
         found = self._link.proposed() if self._link is not None else None
         if found is None or found.version <= max(self.controller.version, self._refused):
             return None
-        config = self.controller.config
-        flex = 0.0 if config.conserve else config.flex
         try:
-            check(
-                Plan(found.version, 0, found.shares),
-                len(self.controller.shares),
-                total=config.total,
-                flex=flex,
-                tile=config.tile,
-            )
+            self.controller.check(Plan(found.version, 0, found.shares))
         except PlanError as error:
             self._refused = found.version
             warnings.warn(f"a plan from outside is passed over: {error}", RuntimeWarning, stacklevel=2)
