@@ -11,7 +11,7 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 
 from .balance_book import FollowedPlan
-from .figure_frame import framed, pickable
+from .figure_frame import LEGEND_ABOVE, framed, pickable
 from .line_figures import POINTS
 from .step_ring import Floats, Ints
 from .theme import Palette
@@ -42,11 +42,10 @@ def split(shares: Ints, proposed: Ints | None, palette: Palette) -> go.Figure:
             hovertemplate="rank %{y}, %{fullData.name}: <b>%{x:,}</b> samples<extra></extra>",
         )
     framed(figure, int(np.clip(110 + 22 * len(names) * len(series), 200, 620)), palette)
-    figure.update_layout(barmode="group", bargap=0.3, showlegend=len(series) > 1)
-    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"})
+    figure.update_layout(barmode="group", bargap=0.3, showlegend=len(series) > 1, legend=LEGEND_ABOVE)
     figure.add_vline(x=float(shares.mean()), line={"color": palette.muted, "width": 1, "dash": "dot"})
-    figure.update_xaxes(title="samples of a batch, dotted: equal shares", rangemode="tozero")
-    figure.update_yaxes(title="rank", type="category", autorange="reversed")
+    figure.update_xaxes(title={"text": "samples of a batch, dotted: equal shares"}, rangemode="tozero")
+    figure.update_yaxes(title={"text": "rank"}, type="category", autorange="reversed")
     return figure
 
 
@@ -75,10 +74,9 @@ def times(batch: Ints, ready_s: Floats, plans: Sequence[FollowedPlan], palette: 
             hovertemplate=f"batch %{{x:,}}, %{{fullData.name}}: <b>%{{y:,.4~g}} {unit}</b><extra></extra>",
         )
     framed(figure, 330, palette)
-    figure.update_layout(showlegend=True)
-    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"})
-    figure.update_xaxes(title="training batch")
-    figure.update_yaxes(title=f"compute-ready time, {unit}", rangemode="tozero")
+    figure.update_layout(showlegend=True, legend=LEGEND_ABOVE)
+    figure.update_xaxes(title={"text": "training batch"})
+    figure.update_yaxes(title={"text": f"compute-ready time, {unit}"}, rangemode="tozero")
     within = (int(at[0]), int(at[-1])) if at.size else (0, -1)
     for plan in [one for one in plans if within[0] <= (one.event.first_batch or 0) <= within[1]][-MARKS:]:
         figure.add_vline(x=plan.event.first_batch, line={"color": palette.muted, "width": 1, "dash": "dash"})

@@ -16,6 +16,8 @@ from .theme import Palette
 
 # Plotly's own look, which ``framed`` says otherwise, is 7 KB in every picture that is sent, and copied to make each.
 plotly.io.templates.default = "none"
+#: A legend in one line above a picture, in the order of what is drawn.
+LEGEND_ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
 #: Points of the overlay: a box as high as the picture meets one of a row. Each is a node in the browser's document.
 _ACROSS = 120
 

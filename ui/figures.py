@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from paceline.events import Finding
 from paceline.words import LONGEST_NAME, cause
 
-from .figure_frame import framed, pickable
+from .figure_frame import LEGEND_ABOVE, framed, pickable
 from .ratios import slowest_first, thin
 from .step_ring import Floats, Ints
 from .theme import PHASE_COLOURS, Palette, phase_colours
@@ -93,8 +93,7 @@ def phases(phase_s: dict[str, Floats], palette: Palette) -> go.Figure:
     ]
     figure = go.Figure(bars)
     framed(figure, int(np.clip(110 + 25 * len(shown), 220, 620)), palette)
-    legend = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
-    figure.update_layout(barmode="stack", bargap=0.32, showlegend=True, legend=legend)
+    figure.update_layout(barmode="stack", bargap=0.32, showlegend=True, legend=LEGEND_ABOVE)
     figure.update_xaxes(title={"text": f"{unit} a step, mean of each rank's last steps"}, rangemode="tozero")
     figure.update_yaxes(title={"text": "rank"}, type="category", autorange="reversed")
     return figure
