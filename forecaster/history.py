@@ -107,7 +107,11 @@ class History:
         self.forgotten = 0
 
     def put(self, subject: SeriesSubject, time_s: float, value: float) -> bool:
-        """Keep a value that was measured over the interval that began at ``time_s``; False where it is too old."""
+        """Keep a value that was measured over the interval that began at ``time_s``; False where it is too old.
+
+        What is known of the series is as of its newest value: of a late one, bounds may be those of fewer GPUs.
+        """
+        place = int(time_s // subject.interval_s)
         track = self._tracks.get(subject.key)
         if track is None:
             if len(self._tracks) >= self._most:
@@ -116,8 +120,9 @@ class History:
             track = self._tracks[subject.key] = Track(subject)
         else:
             self._tracks.move_to_end(subject.key)
-            track.subject = subject
-        return track.put(int(time_s // subject.interval_s), value)
+            if place >= track.newest or subject.interval_s != track.subject.interval_s:
+                track.subject = subject
+        return track.put(place, value)
 
     def find(self, key: str) -> Track | None:
         """The series called ``key``."""

@@ -73,3 +73,13 @@ def test_ten_thousand_series_of_a_day_fit() -> None:
         for place in range(1440):
             held.put(subject(str(number)), place * 60.0, 1.0)
     assert held.bytes * 100 < 2**30
+
+
+def test_a_series_is_what_its_newest_value_says() -> None:
+    """A late minute of half of the nodes does not halve what there can be."""
+    held = History()
+    for minute, most in ((2, 16.0), (1, 8.0)):
+        held.put(SeriesSubject("free", "GPUs", 60.0, "c", high=most), minute * 60.0, 1.0)
+    track = held.find("free")
+    assert track is not None
+    assert track.subject.high == 16.0
