@@ -15,6 +15,9 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, codec
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer import fetcher
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import RebalanceInProgressError
+from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 from faust.transport.consumer import Consumer, ThreadDelegateConsumer
 from mode.services import WaitResults
@@ -34,6 +37,7 @@ _COMMIT: Any = AIOKafkaConsumer.commit
 _CONSUMER: Any = AIOKafkaConsumer.__init__
 _GETMANY: Any = ThreadDelegateConsumer._getmany
 _WAIT_FIRST: Any = Consumer.wait_first
+_ASK: Any = GroupCoordinator._send_req
 POLL_S = 0.02
 #: How long a broker may keep a fetch that it has nothing for.
 FETCH_WAIT_MS = 100
@@ -208,3 +212,30 @@ def commit_nothing() -> None:
             await _COMMIT(consumer, offsets)
 
     AIOKafkaConsumer.commit = commit
+
+
+def replace_lost_leader() -> None:
+    """From now on a consumer of this process leads a group whose leader is no longer among its members.
+
+    The embedded broker (Tansu 0.6.0) keeps a leader that leaves while the group is forming: whoever joins after that
+    waits, for ever, for a partition assignment that nobody makes. It takes who joins under the name of that leader for
+    the leader. Apache Kafka chooses another leader itself, and would tell an unknown name to join anew.
+    """
+
+    async def ask(coordinator: Any, request: Any) -> Any:
+        answer = await _ASK(coordinator, request)
+        said = type(answer).__name__
+        if said.startswith("JoinGroupResponse"):
+            coordinator.__dict__["led_by"] = answer.leader_id
+        elif said.startswith("SyncGroupResponse") and answer.error_code == RebalanceInProgressError.errno:
+            leader, members = coordinator.__dict__["led_by"], await _members(coordinator)
+            if coordinator.member_id in members and leader not in members:
+                coordinator.member_id = leader
+        return answer
+
+    GroupCoordinator._send_req = ask
+
+
+async def _members(coordinator: Any) -> set[str]:
+    answer = await _ASK(coordinator, DescribeGroupsRequest([coordinator.group_id]))
+    return {member[0] for group in answer.groups for member in group[-1]}

@@ -23,7 +23,16 @@ from paceline.topics import Topic
 
 from .cluster_advice import AdviceSettings
 from .cluster_events import ADVICE, PASSED_ON
-from .compat import bound, commit_nothing, deliver_at_once, fetch_soon, poll_soon, seek_whole, tell_answers
+from .compat import (
+    bound,
+    commit_nothing,
+    deliver_at_once,
+    fetch_soon,
+    poll_soon,
+    replace_lost_leader,
+    seek_whole,
+    tell_answers,
+)
 from .door import Door
 from .joined_topics import JoinedTopics
 from .offsets import Partition
@@ -207,6 +216,7 @@ def build(
     commit_nothing()
     fetch_soon()
     poll_soon()
+    replace_lost_leader()
     deliver_at_once()
     _agents(made, door, failed)
     _rebalances(made, door, consumer, JoinedTopics(store, ids), failed)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.transport.consumer import Consumer, ThreadDelegateConsumer
 from mode import Service
 
@@ -48,6 +49,43 @@ def test_seeking_to_what_is_committed_reads_again_what_was_fetched_and_dropped(b
 
     dropped, again = asyncio.run(run())
     assert [record.offset for record in again] == [record.offset for record in dropped] != []
+
+
+@pytest.mark.bus
+def test_who_joins_after_a_leader_left_a_group_that_was_forming_leads_it(broker, monkeypatch):
+    """The embedded broker keeps the leader that is gone; without help nobody can join such a group again."""
+    monkeypatch.setattr(GroupCoordinator, "_send_req", GroupCoordinator._send_req)  # put back afterwards
+    compat.replace_lost_leader()
+    topic = Topic(f"led-{uuid.uuid4().hex}", bytes, "none", "raw", HOUR_MS, 2)
+    ensure_topics(broker, [topic])
+
+    async def joined():
+        consumer = AIOKafkaConsumer(
+            topic.name,
+            bootstrap_servers=broker.address,
+            group_id=topic.name,
+            session_timeout_ms=8000,
+            heartbeat_interval_ms=1500,
+            rebalance_timeout_ms=3000,
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        return consumer
+
+    async def run():
+        async with asyncio.timeout(200):
+            leader = await joined()
+            follower = await joined()
+            while not (leader.assignment() and follower.assignment()):
+                await asyncio.sleep(0.05)
+            await follower.stop()
+            await leader.stop()  # Its heart has not beaten since, so it does not know that the group is forming anew.
+            alone = await joined()
+            while len(alone.assignment()) < topic.partitions:
+                await asyncio.sleep(0.05)
+            await alone.stop()
+
+    asyncio.run(run())
 
 
 def test_committing_nothing_does_nothing(monkeypatch):
