@@ -24,6 +24,8 @@ KINDS = {
     "slowdown": "The job has become slower",
     "idle_device": "Idle GPU",
     "out_of_memory_risk": "Memory is filling up",
+    "out_of_memory": "Out of memory",
+    "balanced_straggler": "Slow, and balanced",
     "configuration_mismatch": "Ranks set up differently",
     "node_silent": "A node has fallen silent",
     "insufficient_data": "Not enough data for a verdict",

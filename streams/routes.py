@@ -10,6 +10,7 @@ from paceline.events import AuditEntry, BalancePlan, Event, Finding, JobDescribe
 from paceline.topics import Topic
 
 from .balance.job_balance import JobBalance
+from .balance.rank_findings import RankFindings
 from .cluster_advice import AdviceSettings, ClusterAdvice
 from .cluster_events import ADVICE
 from .jobs.job_diagnosis import JobDiagnosis
@@ -95,7 +96,7 @@ ROUTES: Routes = {
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),
     topics.NODE.name: (NodeDiagnosis,),
-    topics.BALANCE.name: (JobBalance,),
+    topics.BALANCE.name: (JobBalance, RankFindings),
     ADVICE.name: (ClusterAdvice,),
 }
 

@@ -23,8 +23,8 @@ examples:
   python -m experiments.balancing --only simulated              three minutes on two cores
   python -m experiments.balancing --only simulated --quick      half a minute
   python -m experiments.balancing --only simulated --seed 3000  scenarios that no threshold was seen on
-  python -m experiments.balancing --only resnet --plot resnet.png       real processes, root, 15 minutes
-  python -m experiments.balancing --json result.json --markdown all.md  all of it, an hour and a half
+  python -m experiments.balancing --only resnet --plot resnet.png       real processes, root, half an hour
+  python -m experiments.balancing --json result.json --markdown all.md  all of it, two hours and a half
 """
 #: Parts on real processes: each takes less than half an hour.
 REAL: dict[str, Callable[[], Any]] = {

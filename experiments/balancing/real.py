@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,31 +127,53 @@ def _adapts(step_s: np.ndarray[Any, np.dtype[np.float64]], begin: int, end: int)
     return next((at for at in range(len(well) - 2) if well[at : at + 3].all()), end - begin)
 
 
-def compared(kind: str, *, slowed: bool, names: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+def compared(kind: str, *, slowed: bool) -> dict[str, dict[str, Any]]:
     """Every policy on the same run: ranks of fixed speeds, or the fastest slowed down in the middle."""
     cost = costs(kind)
     third = STEPS // 3
     speeds = ((0, SPEEDS), (third, SLOWED), (2 * third, SPEEDS)) if slowed else ((0, SPEEDS),)
     base = Task(kind, "plain", STEPS, BATCH, speeds)
     known = tuple((step, cost.shares(parts, BATCH)) for step, parts in speeds)
-    told: dict[str, dict[str, Any]] = {}
-    tasks: dict[str, tuple[Task, Policy | None]] = {
+    tasks: dict[str, tuple[Task, Callable[[], Policy] | None]] = {
         "uniform": (base, None),
         "static proportional": (replace(base, policy="static"), None),
-        **{name: (replace(base, policy="rule"), make(cost.scenario(SPEEDS))) for name, make in RULES.items()},
+        **{name: (replace(base, policy="rule"), partial(make, cost.scenario(SPEEDS))) for name, make in RULES.items()},
         "ours": (replace(base, policy="ours"), None),
         "oracle": (replace(base, policy="oracle", plans=known), None),
     }
-    for name, (task, policy) in tasks.items():
-        if names and name not in names:
-            continue
-        told[name] = figures(task, measured(task, policy))
+    run = f"{kind}, slowed in the middle" if slowed else kind
+    # There and back: where a machine becomes slower or faster meanwhile, it does so for each policy alike.
+    rounds = [_round(run, tasks, order) for order in (list(tasks), list(tasks)[::-1])]
+    return {name: _together([told[name] for told in rounds]) for name in tasks}
+
+
+def _round(
+    run: str, tasks: dict[str, tuple[Task, Callable[[], Policy] | None]], order: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """The figures of each task, one after the other, and beside those of equal shares and of the oracle."""
+    told: dict[str, dict[str, Any]] = {}
+    for name in order:
+        task, make = tasks[name]
+        told[name] = figures(task, measured(task, make() if make else None))
         rate, adapts = told[name]["samples_per_s"], told[name]["adapts_in_steps"]
-        say(f"{kind}{', slowed in the middle' if slowed else ''}: {name}: {rate} samples/s, adapts in {adapts} steps")
+        say(f"{run}: {name}: {rate} samples/s, adapts in {adapts} steps")
     for against, ratio in (("uniform", "over_uniform"), ("oracle", "of_oracle")):
-        for one in told.values() if against in told else ():
+        for one in told.values():
             one[ratio] = round(one["samples_per_s"] / told[against]["samples_per_s"], 3)
     return told
+
+
+def _together(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The mean of each number over rounds; lists are those of the first, ``adapts_in_steps`` of each."""
+    first = rounds[0]
+    means = {
+        name: round(statistics.mean(one[name] for one in rounds), 3)
+        for name, value in first.items()
+        if isinstance(value, float)
+    }
+    adapts = [steps for one in rounds for steps in one["adapts_in_steps"]]
+    ratios = {name: [one[name] for one in rounds] for name in ("samples_per_s", "over_uniform", "of_oracle")}
+    return {**first, **means, "adapts_in_steps": adapts, "rounds": ratios}
 
 
 def both(kind: str) -> dict[str, dict[str, dict[str, Any]]]:

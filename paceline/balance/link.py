@@ -27,8 +27,15 @@ class Link:
         """Whether plans come from outside."""
         return self._source == "kafka"
 
-    def observed(self, plan: Plan, batch: int, times_s: Sequence[float | None], most: Sequence[int | None]) -> None:
-        """What all ranks measured under ``plan``, up to batch ``batch``."""
+    def observed(
+        self,
+        plan: Plan,
+        batch: int,
+        times_s: Sequence[float | None],
+        most: Sequence[int | None],
+        ran_out: Sequence[int],
+    ) -> None:
+        """What all ranks measured under ``plan``, up to batch ``batch``; how often each has run out of memory."""
         if not self._tells:
             return
         config = self._config
@@ -46,6 +53,7 @@ class Link:
                 conserve=config.conserve,
                 flex=config.flex,
                 most=caps,
+                ran_out=list(ran_out) if any(ran_out) else [],
             )
         )
 

@@ -55,6 +55,8 @@ class Switching:
         self.controller = controller
         #: Samples that fit into each rank's memory, as far as that is known.
         self.most = list(most)
+        #: How often each rank has run out of memory.
+        self.ran_out = [0 for _ in most]
         self._exchange, self._handout, self._link = exchange, handout, link
         #: Samples of a micro-batch, where this rank's script takes a batch in several; else 0.
         self.micro_batch = 0
@@ -141,6 +143,7 @@ class Switching:
 
     def _cap(self, batch: Handed, ranks: Sequence[int]) -> None:
         for rank in ranks:
+            self.ran_out[rank] += 1
             share = batch.plan.shares[rank]
             most = lowered(share, self.controller.config.tile)
             if not most:
@@ -160,7 +163,7 @@ class Switching:
             return
         times_s = [row[0] if row[1] == version and math.isfinite(row[0]) else None for row in rows]
         if self._link is not None and version == batch.plan.version:
-            self._link.observed(batch.plan, batch.number, times_s, self.most)
+            self._link.observed(batch.plan, batch.number, times_s, self.most, self.ran_out)
         if self._link is not None and self._link.decides:
             return
         replan = self.controller.observe(version, times_s)

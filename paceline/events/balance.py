@@ -15,6 +15,8 @@ Measured = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)] | None
 Ready = Annotated[list[Measured], msgspec.Meta(min_length=1, max_length=MOST_BALANCED)]
 #: A cap a rank, None where there is none.
 Caps = Annotated[list[Share | None], msgspec.Meta(max_length=MOST_BALANCED)]
+#: How often, a rank.
+Counts = Annotated[list[Count], msgspec.Meta(max_length=MOST_BALANCED)]
 Tile = Annotated[int, msgspec.Meta(ge=1, le=2**20)]
 #: By which part the global batch may differ from what was asked for.
 Flex = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -32,10 +34,11 @@ class BalanceObserved(Produced, frozen=True, kw_only=True):
 
     Batch ``batch`` was shared out by plan ``version``: ``shares`` are samples, ``ready_s`` the seconds from the start
     of a rank's forward to its last gradient, its wait for others left out; both have one entry a rank, None is *not
-    measured*. ``most`` caps the samples of a rank, None where nothing does; empty where no rank has a cap. Shares are
-    multiples of ``tile``; ``conserve`` keeps their sum at ``global_batch`` (0: at what it is), else it may be less by
-    the part ``flex``. ``source`` says who decides: "inband" the ranks, "kafka" the stream processors. ``t0_s`` is when
-    the sidecar heard it.
+    measured*. ``most`` caps the samples of a rank, None where nothing does; empty where no rank has a cap. ``ran_out``
+    is how often each rank has run out of memory so far in this run; empty where none has. Shares are multiples of
+    ``tile``; ``conserve`` keeps their sum at ``global_batch`` (0: at what it is), else it may be less by the part
+    ``flex``. ``source`` says who decides: "inband" the ranks, "kafka" the stream processors. ``t0_s`` is when the
+    sidecar heard it.
     """
 
     job: str
@@ -53,6 +56,7 @@ class BalanceObserved(Produced, frozen=True, kw_only=True):
     conserve: bool = True
     flex: Flex = 0.0
     most: Caps = []
+    ran_out: Counts = []
 
 
 class BalancePlan(Event, frozen=True, kw_only=True):

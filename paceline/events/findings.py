@@ -22,6 +22,8 @@ FindingKind = Literal[
     "slowdown",
     "idle_device",
     "out_of_memory_risk",
+    "out_of_memory",
+    "balanced_straggler",
     "configuration_mismatch",
     "node_silent",
     "insufficient_data",

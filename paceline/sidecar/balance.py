@@ -139,4 +139,4 @@ def _fits(told: BalanceObserved | BalancePlan, world_size: int) -> bool:
         return False
     if isinstance(told, BalancePlan):
         return True
-    return len(told.ready_s) == world_size and len(told.most) in (0, world_size)
+    return len(told.ready_s) == world_size and {len(told.most), len(told.ran_out)} <= {0, world_size}

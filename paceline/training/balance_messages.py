@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from paceline.events import Caps, Count, Flex, GlobalBatch, Measured, Ready, Reason, Shares, Tile, Word
+    from paceline.events import Caps, Count, Counts, Flex, GlobalBatch, Measured, Ready, Reason, Shares, Tile, Word
 
 #: The byte before such a message of a rank's.
 BALANCE = b"l"
@@ -34,7 +34,8 @@ class BalanceObserved:
 
     ``shares`` are the samples a rank of batch ``batch``, which plan ``version`` gave; ``ready_s`` the seconds from the
     start of a rank's forward to its last gradient, None where that was not measured. ``most`` has a cap a rank, None
-    where there is none; empty where no rank has one. ``global_batch`` is what was asked for, 0 stands for the sum of
+    where there is none; empty where no rank has one; ``ran_out`` is how often each has run out of memory so far, empty
+    where none has. ``global_batch`` is what was asked for, 0 stands for the sum of
     the shares. ``source`` is who decides: "inband" or "kafka".
     """
 
@@ -49,6 +50,7 @@ class BalanceObserved:
     conserve: bool = True
     flex: Flex = 0.0
     most: Caps = field(default_factory=list)
+    ran_out: Counts = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class Advice:
             return self.ledger.retract(event.id)
         if event.state != "confirmed":
             return []
-        said: list[Suggestion] = []
+        said = self.follow_up.balanced(event.job) if event.kind == "balanced_straggler" else []
         proposal = propose(event, self.jobs, self.config)
         if proposal is not None:
             said += self.ledger.propose(proposal)

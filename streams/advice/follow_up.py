@@ -64,6 +64,11 @@ class FollowUp:
                 said += self.ledger.move(entry, "seen")
         return said
 
+    def balanced(self, job: str) -> list[Suggestion]:
+        """The ranks of ``job`` take as much work as they are fast, whether anybody had accepted that or not."""
+        asked = [entry for entry in self._of(job) if entry.action == "rebalance"]
+        return [said for entry in asked for said in self.ledger.move(entry, "seen")]
+
     def _is_done(self, entry: Entry, facts: JobFacts) -> bool:
         if facts.attempt <= self._attempt(entry) or not facts.complete:
             return False

@@ -15,6 +15,7 @@ TRANSITIONS: dict[tuple[State | None, Signal], State] = {
     ("new", "accept"): "accepted",
     ("new", "dismiss"): "dismissed",
     ("new", "gone"): "withdrawn",
+    ("new", "seen"): "applied",
     ("new", "late"): "expired",
     ("accepted", "dismiss"): "dismissed",
     ("accepted", "seen"): "applied",

@@ -62,7 +62,8 @@ _SEEN = """
 **Seen in the data** are: the finding recovers after somebody accepted; a new attempt of the job runs without the
 node (draining, moving, replacing), with a larger or smaller batch, with fewer ranks (consolidating, freeing), or at
 all (what else a job is asked for: the measurement decides); no job uses the node's GPUs for three minutes
-(draining); the job has fewer GPUs; an hour of its GPUs is on the other side of the bar.
+(draining); the job has fewer GPUs; an hour of its GPUs is on the other side of the bar; a balancer tells that slow
+ranks take less work (balancing), accepted or not.
 
 **Before and after** stand in `effect`: the median step time of so many windows of ten seconds as `pace_windows`
 says, the first one after left out (samples a second, where the batch changed); how busy its GPUs are, over `use_s`;

@@ -74,9 +74,10 @@ def test_every_kind_of_finding_is_on_the_page():
     """Of the job as a whole in the table, of a node in its section, of a rank where the verdict is reached."""
     coded = {
         title: set(re.findall(r"`(\w+)`", section(title))) & set(get_args(FindingKind))
-        for title in ("From rows to a verdict", "Findings of a node")
+        for title in ("From rows to a verdict", "Ranks of a balanced job", "Findings of a node")
     }
     assert coded["From rows to a verdict"] == {"straggler"}
+    assert coded["Ranks of a balanced job"] == {"out_of_memory", "balanced_straggler", "straggler"}
     assert coded["Findings of a node"] == {"device_fault", "idle_device", "out_of_memory_risk", "load_imbalance"}
     assert set().union(KIND_CELLS, *coded.values()) == set(get_args(FindingKind))
     assert len(KIND_CELLS) == len(table("The job as a whole"))

@@ -82,6 +82,9 @@ def test_memory_lowers_a_share_at_once(lockstep: Any) -> None:
         ranks.round(speeds(0.004, 0.001, 0.004, 0.001))
     assert max(ranks.plans[0].shares[1], ranks.plans[0].shares[3]) <= 14
     assert sum(ranks.plans[0].shares) == 64
+    told = ranks.ranks[0].channel.observed
+    assert (told[0].ran_out, told[0].most) == ([], [])
+    assert (told[-1].ran_out, told[-1].most) == ([0, 1, 0, 1], [None, 14, None, 14])
 
 
 def test_no_memory_for_one_sample_ends_all(lockstep: Any) -> None:

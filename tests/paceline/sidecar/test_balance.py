@@ -126,6 +126,11 @@ def test_a_plan_goes_out_once_and_versions_only_rise(balance: Balance, batcher: 
             BalanceWord(observed=BalanceObserved(0, 0, [1, 1], [0.5, 0.5], "kafka", "adaptive", most=[3])),
             "told of another number of ranks",
         ),
+        (
+            (0, 2),
+            BalanceWord(observed=BalanceObserved(0, 0, [1, 1], [0.5, 0.5], "kafka", "adaptive", ran_out=[1, 0, 0])),
+            "told of another number of ranks",
+        ),
     ],
 )
 def test_what_a_rank_cannot_know_is_refused_and_counted(

@@ -120,6 +120,22 @@ def test_what_does_not_help_says_so(heard, make_finding, make_pace):
     assert last.effect.before == last.effect.after == 0.6
 
 
+@pytest.mark.parametrize("accepts", [True, False])
+def test_a_balancer_that_tells_of_slow_ranks_has_done_what_was_suggested(heard, make_finding, make_pace, accepts):
+    """Accepted or not: it is applied, and measured; that the straggler recovers withdraws nothing."""
+    (one,) = heard.tell(make_finding(cause="worker_compute"))
+    assert one.action == "rebalance"
+    if accepts:
+        heard.command(one, "accept")
+    run(heard, make_pace, 4, 4, 0.6)
+    (applied,) = heard.tell(make_finding("balanced_straggler", "worker_compute", id="b", first_step=-1, last_step=-1))
+    assert (applied.id, applied.state) == (one.id, "applied")
+    assert heard.tell(make_finding(cause="worker_compute", state="recovered", revision=2)) == []
+    run(heard, make_pace, 8, 5, 0.4)
+    assert heard.said[-1].state == "verified"
+    assert (heard.said[-1].effect.before, heard.said[-1].effect.after) == (0.6, 0.4)
+
+
 def test_a_new_attempt_without_the_node_is_seen(heard, make_finding, make_pace):
     (one,) = heard.tell(make_finding(cause="link"))
     assert one.action == "move_job"

@@ -1,0 +1,139 @@
+"""What a balancer tells of single ranks becomes findings: out of memory, and slow though nobody waits for it."""
+
+import msgspec
+import numpy as np
+import pytest
+
+from paceline.events import BalanceObserved
+from streams.balance.job_balance import JobBalance
+from streams.balance.rank_findings import CALM_S, RankFindings, median_of_others
+from tests.balanced_job import BalancedJob
+
+
+def told(job, decision, seconds, **changed):
+    """What ``seconds`` more of a job bring to light."""
+    return [found for _ in range(seconds) for found in decision.update(job.observed(**changed))]
+
+
+def balanced(job, seconds=40):
+    """The job, after its balancer has had so many seconds."""
+    balancer = JobBalance()
+    for _ in range(seconds):
+        for plan in balancer.update(job.observed(source="kafka")):
+            job.follow(plan)
+    return job
+
+
+def states(found):
+    return [(one.kind, one.ranks, one.state) for one in found]
+
+
+def test_a_slow_rank_that_takes_less_work_stays_named_while_it_does():
+    """Nobody waits for it, so no straggler is found; it is over when it takes as many samples as the others."""
+    job, decision = BalancedJob((400.0, 400.0, 100.0, 400.0)), RankFindings()
+    assert told(job, decision, 5) == []
+    found = told(balanced(job), decision, 5)
+    assert states(found) == [("balanced_straggler", [2], state) for state in ("suspected", "confirmed")]
+    latest = found[-1]
+    (share,) = latest.evidence
+    assert (share.value, share.peers) == (job.shares[2], float(np.median(np.delete(job.shares, 2))))
+    assert (latest.cause, latest.severity, latest.cost.lost_s, latest.first_step) == ("worker_compute", "info", 0.0, -1)
+    assert f"takes {job.shares[2]} samples" in latest.summary
+    job.speeds[2] = 400.0
+    over = told(balanced(job), decision, 5)
+    assert states(over) == [("balanced_straggler", [2], "recovered")]
+    assert over[0].id == latest.id
+
+
+@pytest.mark.parametrize(
+    "speeds", [(100.0,) * 8, (100.0,) * 7 + (300.0,), (100.0, 98.0, 103.0, 95.0)], ids=["equal", "one fast", "nearly"]
+)
+def test_nobody_is_named_where_no_rank_is_much_slower_than_most(speeds):
+    """One that is faster than all others makes none of these slow."""
+    job = balanced(BalancedJob(speeds, noise=0.05))
+    assert told(job, RankFindings(), 30) == []
+
+
+@pytest.mark.parametrize("changed", [{"mode": "static"}, {"mode": "uniform"}, {"version": 0}])
+def test_shares_that_nobody_measured_name_nobody(changed):
+    """Somebody wrote them down, or they are what training began with."""
+    job = balanced(BalancedJob())
+    assert told(job, RankFindings(), 5, **changed) == []
+
+
+def test_a_rank_at_the_cap_of_its_memory_is_not_called_slow():
+    """It takes less because more does not fit."""
+    job = BalancedJob((100.0,) * 4)
+    job.version, job.shares = 3, [40, 72, 72, 72]
+    assert told(job, RankFindings(), 5, most=[40, None, None, None]) == []
+
+
+def test_each_time_that_a_rank_runs_out_of_memory_is_told_at_once():
+    """With how often, and what it takes from now on; over when it has not happened for a while."""
+    job, decision = BalancedJob((100.0,) * 4), RankFindings()
+    assert told(job, decision, 10) == []
+    (first,) = told(job, decision, 1, ran_out=[0, 1, 0, 0], most=[None, 56, None, None])
+    assert (first.kind, first.state, first.ranks, first.cause) == ("out_of_memory", "confirmed", [1], "memory_pressure")
+    assert [one.value for one in first.evidence] == [1.0, 56.0]
+    assert "1 time so far" in first.summary
+    assert "56 samples at most" in first.summary
+    assert first.cost.lost_s == pytest.approx(0.65, rel=0.1)  # one step of all ranks
+    (second,) = told(job, decision, 10, ran_out=[0, 3, 0, 0], most=[None, 42, None, None])
+    assert (second.id, second.revision) == (first.id, 2)
+    assert "3 times so far" in second.summary
+    over = told(job, decision, int(CALM_S) + 2, ran_out=[0, 3, 0, 0], most=[None, 42, None, None])
+    assert states(over) == [("out_of_memory", [1], "recovered")]
+
+
+def test_another_run_under_the_same_name_counts_from_its_own_beginning():
+    """Less than was known of is news; none at all is not."""
+    job, decision = BalancedJob((100.0,) * 4), RankFindings()
+    told(job, decision, 1, ran_out=[0, 3, 0, 0])
+    assert told(job, decision, 1, ran_out=[]) == []
+    (again,) = told(job, decision, 1, ran_out=[0, 1, 0, 0])
+    assert again.evidence[0].value == 1.0
+
+
+def test_what_comes_twice_or_late_or_is_garbage_changes_nothing():
+    """A spool sends the past; a sender gives lists of any length."""
+    job, decision = balanced(BalancedJob()), RankFindings()
+    early, late = job.observed(ran_out=[1, 0, 0, 0], producer="spool"), job.observed()
+    decision.update(late)
+    assert decision.update(late) == []
+    assert decision.update(early) == []
+    for shares in ([5], [1, 2**31], [7] * 9):
+        told(job, decision, 3, shares=shares, ran_out=[1] * 3, most=[None, 3], ready_s=[None])
+    assert len(decision.shares.open()) <= 9
+
+
+def test_a_restored_decision_goes_on_as_if_nothing_had_happened():
+    """At any point, the same findings."""
+    job = balanced(BalancedJob((400.0, 400.0, 100.0, 400.0)))
+    events = [job.observed(ran_out=[0, at // 3, 0, 0]) for at in range(12)]
+    whole, pieces = RankFindings(), RankFindings()
+    for event in events:
+        expected = whole.update(event)
+        pieces = RankFindings.restore(pieces.snapshot())
+        assert pieces.update(event) == expected
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 40, RankFindings().snapshot()[:-3]])
+def test_what_is_no_snapshot_is_refused(data):
+    """With a ValueError, whatever is wrong."""
+    with pytest.raises(ValueError, match="not a snapshot"):
+        RankFindings.restore(data)
+
+
+def test_the_median_of_the_others_leaves_each_out():
+    """As numpy has it, one after the other; ties and both parities."""
+    for size in range(2, 9):
+        values = np.random.default_rng(size).integers(1, 6, size).astype(float)
+        expected = [np.median(np.delete(values, at)) for at in range(size)]
+        assert median_of_others(values).tolist() == expected
+
+
+def test_an_event_of_before_has_no_counts():
+    """The column is new: who does not send it has told nothing."""
+    data = msgspec.json.encode(BalancedJob().observed())
+    plain = {name: value for name, value in msgspec.json.decode(data).items() if name != "ran_out"}
+    assert msgspec.convert(plain, BalanceObserved).ran_out == []
