@@ -1,6 +1,7 @@
 """Rules from papers, in the place of ours: told the same times, and what they say takes effect as early.
 
-Each docstring says what the paper states and what it leaves open. None of their code is here.
+Each docstring says what the paper states and what it leaves open; LB-BSP and Cannikin are known by their abstracts
+alone, so details may differ from the papers. None of their code is here.
 """
 
 import numpy as np
