@@ -34,8 +34,8 @@ SPEEDS = (0.2, 0.2, 0.4, 0.8)
 #: The fastest turns three times slower in the middle third.
 SLOWED = (*SPEEDS[:3], SPEEDS[3] / 3)
 STEPS, BATCH = 300, 256
-#: Steps at the start of a stretch that are not yet its own.
-SETTLE = 20
+#: Steps at the start of a stretch that are not yet its own, and steps of a run that tells how fast ranks are.
+SETTLE, CALIBRATION = 20, 60
 #: What is measured beside ours, by the name in the report.
 RULES: dict[str, Callable[[Scenario], Policy]] = {
     "per-epoch proportional": lambda scenario: policies.PerEpoch(scenario, worker.DATA // BATCH),
@@ -68,6 +68,7 @@ class Costs:
 def costs(kind: str) -> Costs:
     """By this process, alone: two sizes of a batch, forward and back."""
     made = KINDS[kind]
+    torch.set_num_threads(1)  # as the ranks have it
     torch.manual_seed(0)
     model, data, taken = made.model(), made.data(128), {}
     for size in (8, 64, 8, 64):
@@ -92,6 +93,22 @@ def measured(task: Task, policy: Policy | None = None) -> list[Measured]:
         torch.multiprocessing.spawn(worker.run, arguments, nprocs=task.world)  # type: ignore[attr-defined,no-untyped-call]
         told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(task.world)]
     return [msgspec.json.decode(one, type=Measured) for one in told]
+
+
+def true_speeds(kind: str, cost: Costs, quota: Sequence[float]) -> tuple[float, ...]:
+    """The parts of a processor that ranks with these quotas come to while they train beside each other.
+
+    They share caches and memory, and perhaps a core, so that is not what the quotas say; an oracle knows it.
+    """
+    found = tuple(quota)
+    for _ in range(2):  # The second time under shares that are nearly right: who waits leaves room to others.
+        plans = ((0, cost.shares(found, BATCH)),)
+        seen = measured(Task(kind, "oracle", CALIBRATION, BATCH, ((0, tuple(quota)),), plans))
+        own_s = [statistics.median(one.own_s[SETTLE:]) for one in seen]
+        found = tuple(
+            (cost.fixed_s + cost.sample_s * one.samples[-1]) / mine_s for one, mine_s in zip(seen, own_s, strict=True)
+        )
+    return found
 
 
 def figures(task: Task, seen: Sequence[Measured]) -> dict[str, Any]:
@@ -133,7 +150,8 @@ def compared(kind: str, *, slowed: bool) -> dict[str, dict[str, Any]]:
     third = STEPS // 3
     speeds = ((0, SPEEDS), (third, SLOWED), (2 * third, SPEEDS)) if slowed else ((0, SPEEDS),)
     base = Task(kind, "plain", STEPS, BATCH, speeds)
-    known = tuple((step, cost.shares(parts, BATCH)) for step, parts in speeds)
+    true = {parts: true_speeds(kind, cost, parts) for _, parts in speeds}
+    known = tuple((step, cost.shares(true[parts], BATCH)) for step, parts in speeds)
     tasks: dict[str, tuple[Task, Callable[[], Policy] | None]] = {
         "uniform": (base, None),
         "static proportional": (replace(base, policy="static"), None),
