@@ -1,8 +1,9 @@
-"""``make tour``: the page over a whole stack, as its users see it: 20 jobs on 512 GPUs with faults, and a real run.
+"""``make tour``: the page over a whole stack, as its users see it: 20 jobs on 512 GPUs with faults, and two real runs.
 
 Nothing is mocked: `paceline up` is broker, workers, collector, forecaster and page; a real Chromium looks. Checked:
 findings are on the page within five seconds, links last, numbers leave as CSV, a suggestion is accepted and verified,
-each fault has its finding and its suggestion and no healthy job has any, no script complains, no other host is asked.
+each fault has its finding and its suggestion and no healthy job has any, a balanced run still names its slow rank, no
+script complains, no other host is asked.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from ..machine import machine
 from . import pictures
 from .expected import unlike
 from .heard import Heard
-from .stack import OFFICE, REAL_JOB, REAL_RANK, Stack, cluster, history, real_run, stack
+from .stack import BALANCED, OFFICE, REAL, REAL_RANK, Stack, cluster, history, real_run, stack
 from .visitor import Visitor, card, stamp, stamped_s, unlock
 
 EXAMPLES = """\
@@ -125,8 +126,15 @@ class Tour:
 
     def advised(self) -> None:
         """The real run's finding has become a suggestion."""
-        one = self.heard.until(lambda: self.heard.suggested(REAL_JOB), 30.0, f"a suggestion for {REAL_JOB}")
+        one = self.heard.until(lambda: self.heard.suggested(REAL.job), 30.0, f"a suggestion for {REAL.job}")
         self.require(one.action == "feed_input", f"suggested for the real run: {one.title}")
+
+    def balanced(self) -> None:
+        """Nobody waits for the slow rank any more, and it is still told which one that is."""
+        found = self.heard.until(
+            lambda: self.heard.confirmed(BALANCED.job, "balanced_straggler"), 150.0, "its slow rank"
+        )
+        self.require(found.ranks == [REAL_RANK], f"the balanced run: {found.summary}")
 
     def exported(self) -> None:
         """Numbers leave every page that has a picture."""
@@ -166,6 +174,7 @@ def main(argv: list[str]) -> int:
         tour = Tour(there, Visitor(browser, there.page), heard)
         _cluster(tour, token, take=options.pictures)
         _real(tour)
+        _balanced(tour, take=options.pictures)
         tour.step("three days of an office's GPUs", tour.forecast)
         if options.pictures:
             tour.step("pictures of forecast", partial(pictures.take, tour.visitor, "forecast", FORECAST))
@@ -211,16 +220,30 @@ def _unlike(tour: Tour) -> list[str]:
 
 def _real(tour: Tour) -> None:
     """Four processes that really train."""
-    with real_run(tour.there) as running:
-        tour.step("a real run is judged", lambda: tour.findings_appear((REAL_JOB,), 150.0))
-        try:
-            tour.require(running.wait(150) == 0, "the real run ended well")
-        except subprocess.TimeoutExpired:
-            tour.require(False, "the real run ends")
-    found = tour.heard.confirmed(REAL_JOB)
+    with real_run(tour.there, REAL) as running:
+        tour.step("a real run is judged", lambda: tour.findings_appear((REAL.job,), 150.0))
+        _ends_well(tour, running)
+    found = tour.heard.confirmed(REAL.job)
     right = found is not None and (found.ranks, found.cause) == ([REAL_RANK], "input_pipeline")
     tour.require(right, f"the real run: {found.summary if found else 'nobody is accused'}")
     tour.step("the real run has its suggestion", tour.advised)
+
+
+def _balanced(tour: Tour, *, take: bool) -> None:
+    """Four processes of which a slow one gets less to do."""
+    with real_run(tour.there, BALANCED) as running:
+        tour.step("a balanced run names its slow rank", tour.balanced)
+        if take:
+            looks = partial(pictures.take, tour.visitor, "balance", f"job?job={BALANCED.job}", "Balance")
+            tour.step("pictures of balance", looks)
+        _ends_well(tour, running)
+
+
+def _ends_well(tour: Tour, running: "subprocess.Popen[bytes]") -> None:
+    try:
+        tour.require(running.wait(150) == 0, "the run ended well")
+    except subprocess.TimeoutExpired:
+        tour.require(False, "the run ends")
 
 
 if __name__ == "__main__":

@@ -62,9 +62,10 @@ class Heard:
         """Messages that the workers have not read yet."""
         return sum(sum(group.lag.values()) for group in group_lags(self._settings, STREAMS_GROUP))
 
-    def confirmed(self, job: str) -> Finding | None:
-        """A finding of ``job`` that was confirmed, as it was told last."""
-        return next((one for one in self.findings.values() if one.job == job and one.id in self.confirmed_s), None)
+    def confirmed(self, job: str, kind: str = "") -> Finding | None:
+        """A finding of ``job`` that was confirmed, as it was told last; of one kind if that is named."""
+        told = (one for one in self.findings.values() if one.job == job and one.id in self.confirmed_s)
+        return next((one for one in told if kind in ("", one.kind)), None)
 
     def suggested(self, job: str, state: str = "") -> Suggestion | None:
         """What was suggested for ``job``, in that state if one is named."""

@@ -31,12 +31,16 @@ class Look(NamedTuple):
 LOOKS = {"dark": Look(1440, 1200, True), "light": Look(1440, 1200, False), "phone": Look(390, 1200, False)}
 
 
-def take(visitor: Visitor, name: str, path: str) -> None:
-    """All looks of one page into ``FOLDER``."""
+def take(visitor: Visitor, name: str, path: str, section: str = "") -> None:
+    """All looks of one page into ``FOLDER``, from the heading ``section`` on where one is named."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     for word, look in LOOKS.items():
         tab = visitor.tab(path, width=look.width, height=look.height, dark=look.dark)
         tab.locator(OTHER if name in WITHOUT_PICTURES else PICTURE).filter(visible=True).first.wait_for()
+        if section:
+            heading = tab.locator("h2").get_by_text(section, exact=True)
+            # Below the bar that stays at the top.
+            heading.evaluate("heading => { heading.style.scrollMarginTop = '80px'; heading.scrollIntoView(); }")
         tab.wait_for_timeout(SETTLE_MS)
         _save(tab.screenshot(), FOLDER / f"{name}-{word}.webp")
         tab.close()

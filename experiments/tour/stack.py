@@ -17,9 +17,21 @@ from ..processes import ROOT, answers, free_ports, started, until
 
 PACELINE = (sys.executable, "-m", "paceline")
 CLUSTER = ROOT / "simulator" / "examples" / "cluster.yaml"
-REAL_JOB, REAL_RANK, REAL_S = "real-run", 2, 60
+REAL_RANK, REAL_S = 2, 60
 #: What the forecast page is shown with: three days until now, of a cluster of its own.
 OFFICE = "office"
+
+
+class Run(NamedTuple):
+    """A real run: what it is called, the script that trains, and what is wrong with ``REAL_RANK`` in it."""
+
+    job: str
+    script: str
+    fault: str
+
+
+REAL = Run("real-run", "paceline.training.example", "input")
+BALANCED = Run("balanced-run", "paceline.balance.example", "compute")
 
 
 class Stack(NamedTuple):
@@ -50,14 +62,14 @@ def cluster(there: Stack) -> Iterator["subprocess.Popen[bytes]"]:
 
 
 @contextlib.contextmanager
-def real_run(there: Stack) -> Iterator["subprocess.Popen[bytes]"]:
-    """Four processes that train, one of which waits for its data."""
+def real_run(there: Stack, run: Run) -> Iterator["subprocess.Popen[bytes]"]:
+    """Four processes that train."""
     python = [sys.executable, "-P", "-m"]
     launch = [*python, "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--no-python"]
-    script = [*python, "paceline.training.example", "--fault", "input", "--rank", str(REAL_RANK)]
-    options = ["--quiet", "--job", REAL_JOB, "--brokers", there.settings.address, "--"]
+    script = [*python, run.script, "--fault", run.fault, "--rank", str(REAL_RANK)]
+    options = ["--quiet", "--job", run.job, "--brokers", there.settings.address, "--"]
     command = [*PACELINE, "run", *options, *launch, *script, "--seconds", str(REAL_S)]
-    with started(command, there.folder / "real-run.log", {**os.environ, "OMP_NUM_THREADS": "1"}) as running:
+    with started(command, there.folder / f"{run.job}.log", {**os.environ, "OMP_NUM_THREADS": "1"}) as running:
         yield running
 
 

@@ -189,8 +189,8 @@ def _share_said(episode: ShareEpisode) -> Said:
     since = f"from batch {episode.first_step}"
     summary = (
         f"Rank {rank} is slower than its peers, and balanced: it takes {seen.share} samples of a batch where they take "
-        f"{seen.peers:g}, {since} on. Its steps end with theirs, so nothing else names it; its node and device are the "
-        "place to look."
+        f"{seen.peers:g}, {since} on. Its steps end with theirs, so comparing them does not name it; its node and "
+        "device are the place to look."
     )
     rule = f"samples of a batch, by what the balancer measured; told from {LESS:.0%} less than the median of the others"
     over = f"Rank {rank} takes as many samples as its peers again; it was slow {since} to {episode.last_step}."
