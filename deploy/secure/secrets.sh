@@ -5,12 +5,13 @@
 #   kafka.pem           Kafka's key and certificate, made anew when it has less than 30 days left
 #   NAME.password       of the users in Kafka: paceline (the services), jobs (training jobs); of Grafana's admin
 #   NAME.token          what page and forecaster ask of who wants to change something
+# KAFKA_NAMES: further names by which Kafka is reached, as OpenSSL writes them: DNS:kafka.example,IP:192.0.2.7
 set -euo pipefail
 umask 077
 
 folder=${1:?the folder}
-names=DNS:kafka,DNS:localhost,IP:127.0.0.1
-#: Users of the images that read a file: paceline/*, apache/kafka, grafana/grafana.
+names=DNS:kafka,DNS:localhost,IP:127.0.0.1${KAFKA_NAMES:+,$KAFKA_NAMES}
+# Users of the images that read a file: paceline/*, apache/kafka, grafana/grafana.
 paceline=10001 kafka=1000 grafana=472
 
 die() {
@@ -60,5 +61,6 @@ fi
 
 # What users.sh hands to Kafka's own tool: on a command line everyone would see the passwords.
 for user in paceline jobs; do
-  printf 'SCRAM-SHA-512=iterations=8192,password=%s\n' "$(cat "$user.password")" | put "$user.scram" "$kafka" 0400
+  [ "$user.scram" -nt "$user.password" ] ||
+    printf 'SCRAM-SHA-512=iterations=8192,password=%s\n' "$(cat "$user.password")" | put "$user.scram" "$kafka" 0400
 done
