@@ -61,7 +61,7 @@ def test_a_profile_adds_what_it_is_for(way: str) -> None:
 
 
 def test_own_services_are_folders_or_commands(services: dict[str, Any]) -> None:
-    """Folder, compose service and image bear one name; what is a command of `paceline` alone runs in that of streams."""
+    """Folder, compose service and image bear one name; what is a command alone runs in that of streams."""
     own = {name for name in services if (ROOT / name / "__main__.py").exists()}
     assert set(services) - own - OTHERS == {"secrets", "topics", "alerts", "demo"}
     for name in own | {"demo"}:
@@ -172,7 +172,7 @@ def test_with_secure_nothing_starts_before_the_secrets_are_there(secured: dict[s
 
 
 def test_half_of_secure_is_refused(tmp_path: Path) -> None:
-    """The profile without its variables makes no secrets, and so starts no Kafka: nothing runs in the clear unnoticed."""
+    """The profile without its variables makes no secrets, and so starts no Kafka."""
     environ = read("--profile", "secure")["services"]["secrets"]["environment"]
     script = ROOT / "deploy" / "secure" / "secrets.sh"
     done = subprocess.run(
