@@ -116,5 +116,5 @@ def test_hostile_names_are_values_and_break_nothing(alertmanager: str) -> None:
     told = Told(alertmanager)
     told.tell(finding(job=HOSTILE, cluster=HOSTILE, kind=HOSTILE, summary=HOSTILE * 100, nodes=[HOSTILE] * 500))
     (alert,) = alerts(alertmanager, told.book.alerts["finding:f1"].job)
-    assert set(alert["labels"]) == {"alertname", "severity", "source", "cluster", "job", "id"}
+    assert set(alert["labels"]) == {"alertname", "severity", "source", "cluster", "job", "kind", "id"}
     assert all(value.isprintable() for value in alert["labels"].values())
