@@ -96,7 +96,10 @@ class Twin:
         series = 'paceline_findings{training_job=~"demo-.*",state="confirmed"}'
         found = checks.until(lambda: checks.values(prometheus, series), TOLD_S, f"{series} in Prometheus", check)
         self.require(found, f"Prometheus has the finding: {found[0]['metric']}")
-        silent = [job for job, up in checks.targets(prometheus).items() if not up and job in self._stack.processes]
+        running = self._stack.processes
+        silent = [
+            job for job, up in checks.targets(prometheus).items() if not up and job.removeprefix("paceline-") in running
+        ]
         self.require(not silent, f"Prometheus reaches every service; not: {', '.join(silent) or 'none'}")
 
     def _names(self) -> None:

@@ -56,7 +56,10 @@ def services(*options: str) -> dict[str, Service]:
     if done.returncode:
         raise RunError(done.stderr.strip())
     stages = dockerfile(DOCKERFILE.read_text())
-    found = {name: service(name, said, stages) for name, said in json.loads(done.stdout)["services"].items()}
+    file = json.loads(done.stdout)["services"]
+    for said in file.values():  # Whom a profile would bring is waited for only with it.
+        said["depends_on"] = {name: how for name, how in said.get("depends_on", {}).items() if name in file}
+    found = {name: service(name, said, stages) for name, said in file.items()}
     return {name: found[name] for name in in_order(found)}
 
 
