@@ -6,6 +6,7 @@ forecaster, page, alerts, Prometheus and Alertmanager. What has no program here 
 """
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -15,10 +16,10 @@ from pathlib import Path
 from paceline.kafka.settings import BrokerSettings
 from paceline.terminal import say
 
-from ..processes import ROOT, RunError
+from ..processes import RunError
 from . import checks
-from .addresses import Addresses
-from .compose import Service, services
+from .addresses import Addresses, own_network
+from .compose import PROFILES, Service, gateway, services
 from .natively import Natively
 from .stack import Stack
 
@@ -29,10 +30,6 @@ examples:
   python -m experiments.twin --browser   and the culprit's name on the page, in Chromium
   python -m experiments.twin --keep DIR  keep what the processes said
 """
-PROFILES = {
-    False: ("--profile", "demo"),
-    True: ("--env-file", "deploy/secure.env", "--profile", "secure", "--profile", "demo"),
-}
 #: The demo trains for two minutes; a busy machine starts slowly.
 FOUND_S, TOLD_S = 240.0, 90.0
 #: Ports at which a service tells its health and metrics, as the file has them.
@@ -134,8 +131,8 @@ def main() -> int:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            found = services(*PROFILES[options.secure])
-            addresses = Addresses(found, _gateway(), "93.1")
+            found = services(*PROFILES["secure" if options.secure else "demo"])
+            addresses = Addresses(found, gateway(), own_network(os.getpid()))
             if options.secure and "secrets" in found:
                 found["secrets"].environ["KAFKA_NAMES"] = f"IP:{addresses['kafka']}"
             with Stack(Natively(addresses, folder), folder) as stack:
@@ -146,15 +143,6 @@ def main() -> int:
             return 1
     say("all held" if not twin.broken else f"{len(twin.broken)} did not hold")
     return 1 if twin.broken else 0
-
-
-def _gateway() -> str:
-    """The address by which containers reach their machine, as the compose file has it."""
-    import yaml
-
-    said = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    (config,) = said["networks"]["default"]["ipam"]["config"]
-    return str(config["gateway"]).partition(":-")[2].rstrip("}")
 
 
 if __name__ == "__main__":

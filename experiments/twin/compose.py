@@ -15,6 +15,11 @@ from ..processes import ROOT, RunError
 
 COMPOSE = Path(sys.executable).with_name("docker-compose")
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+#: How the stack with the demo is asked for, in the clear and secured.
+PROFILES = {
+    "demo": ("--profile", "demo"),
+    "secure": ("--env-file", "deploy/secure.env", "--profile", "secure", "--profile", "demo"),
+}
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,26 @@ def services(*options: str) -> dict[str, Service]:
     Raises:
         RunError: Compose refuses the file.
     """
-    command = [str(COMPOSE), *options, "config", "--format", "json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RunError(done.stderr.strip())
     stages = dockerfile(DOCKERFILE.read_text())
-    file = json.loads(done.stdout)["services"]
+    file = _file(*options)["services"]
     for said in file.values():  # Whom a profile would bring is waited for only with it.
         said["depends_on"] = {name: how for name, how in said.get("depends_on", {}).items() if name in file}
     found = {name: service(name, said, stages) for name, said in file.items()}
     return {name: found[name] for name in in_order(found)}
+
+
+def gateway() -> str:
+    """The address by which containers reach their machine."""
+    (config,) = _file()["networks"]["default"]["ipam"]["config"]
+    return str(config["gateway"])
+
+
+def _file(*options: str) -> dict[str, Any]:
+    command = [str(COMPOSE), *options, "config", "--format", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RunError(done.stderr.strip())
+    return dict(json.loads(done.stdout))
 
 
 def in_order(found: dict[str, Service]) -> list[str]:
