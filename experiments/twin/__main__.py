@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from paceline.kafka.settings import BrokerSettings
@@ -87,7 +87,7 @@ class Twin:
             self._page(one.job)
         check()
 
-    def _metrics(self, check: "checks.Callable[[], None]") -> None:
+    def _metrics(self, check: Callable[[], None]) -> None:
         """Prometheus reaches every service that runs, and knows of the finding."""
         prometheus = self.url("prometheus")
         series = 'paceline_findings{training_job=~"demo-.*",state="confirmed"}'
