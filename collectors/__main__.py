@@ -21,7 +21,7 @@ from paceline.command_rules import CommandRules, Reader, node_target
 from paceline.gpu import amd, nvml
 from paceline.gpu.driver import Load
 from paceline.identity import node_of
-from paceline.settings import ALLOWED_HOSTS, CLUSTER, NO_COMMANDS, SettingError
+from paceline.settings import ALLOWED_HOSTS, CLUSTER, NO_COMMANDS
 
 from .agent import Agent, Identity
 from .buffers import DeviceBuffer, GpuBuffer, HostBuffer
@@ -89,19 +89,14 @@ def _metered(
     """
     from paceline import hosts
     from paceline.exposition import text
-    from paceline.health import Health, HealthServer
+    from paceline.health import Health, serve
 
     from .meters import MeteredPublisher, NewestSamples
 
     samples = NewestSamples(identity.node, options.interval, time.monotonic)
     names = hosts.answered(options.web_address, ALLOWED_HOSTS.read(environ))
     health = Health(samples.waits, lambda: text(samples.families()), names)
-    try:
-        server = HealthServer(options.web_address, options.web_port, health)
-    except OSError as error:
-        raise SettingError(
-            f"--web-port={options.web_port} on {options.web_address}: {error.strerror}; allowed: a free port"
-        ) from error
+    server = serve(options.web_address, options.web_port, health)
     return MeteredPublisher(publisher, samples), server
 
 

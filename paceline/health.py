@@ -14,6 +14,7 @@ from socketserver import ThreadingMixIn
 from typing import Any, NamedTuple
 
 from . import hosts
+from .settings import SettingError
 
 log = logging.getLogger(__name__)
 PLAIN = "text/plain; charset=utf-8"
@@ -74,6 +75,18 @@ class HealthServer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+def serve(address: str, port: int, health: Health) -> HealthServer:
+    """Serve ``health`` on ``--web-port`` of a command.
+
+    Raises:
+        SettingError: the port is taken, or no such address.
+    """
+    try:
+        return HealthServer(address, port, health)
+    except OSError as error:
+        raise SettingError(f"--web-port={port} on {address}: {error.strerror}; allowed: a free port") from error
 
 
 class _Server(ThreadingMixIn, HTTPServer):
