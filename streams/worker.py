@@ -15,6 +15,7 @@ import faust
 from aiohttp import web
 
 from paceline import hosts
+from paceline.health import Health
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription, describe_topics
@@ -25,6 +26,7 @@ from .cluster_advice import DEFAULTS, AdviceSettings
 from .command_door import CommandDoor
 from .door import Door
 from .faust_app import build
+from .meters import WorkerState
 from .topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
@@ -125,17 +127,20 @@ class Worker:
 
     async def _serve(self, door: Door) -> web.AppRunner:
         def text() -> str:
-            state = health.WorkerState(
+            state = WorkerState(
                 in_hand=door.offsets.in_hand(),
                 units=len(door.processor.states),
                 ready=self.waits() is None,
                 restarts=self.restarts,
                 lag=door.lag() if self.ready else {},
+                now_s=door.clock(),
+                wall_s=door.wall(),
+                waiting=door.stores_wait(),
             )
             return health.metrics(door.counts, state)
 
         try:
-            return await health.serve(self.web_address, self.web_port, self.waits, text, self.names)
+            return await health.serve(self.web_address, self.web_port, Health(self.waits, text, self.names))
         except OSError as error:
             raise SettingError(
                 f"--web-port={self.web_port} on {self.web_address}: {error.strerror}; allowed: a free port"

@@ -331,3 +331,18 @@ def until() -> Callable[[Callable[[], T]], T]:
         return said
 
     return wait
+
+
+@pytest.fixture
+def promtool() -> Callable[[str], None]:
+    """Has the real ``promtool`` read the text of ``/metrics``: it fails at what it cannot read or finds odd."""
+    if which("promtool") is None:
+        pytest.skip("needs promtool; make system")
+
+    def check(told: str) -> None:
+        ended = subprocess.run(
+            ["promtool", "check", "metrics"], input=told.encode(), capture_output=True, timeout=60, check=False
+        )
+        assert (ended.returncode, ended.stdout + ended.stderr) == (0, b"")
+
+    return check
