@@ -1,23 +1,6 @@
-"""Writes the dashboards that Grafana is provisioned with: ``python -m deploy.grafana.boards``.
+"""Writes the dashboards: ``python -m deploy.grafana.boards``."""
 
-A new panel goes into the file of its dashboard here; the JSON is never edited by hand.
-"""
+from . import BOARDS, FOLDER, text
 
-import json
-from pathlib import Path
-
-from . import cluster, job, pipeline, training
-from .panels import Dashboard, written
-
-FOLDER = Path(__file__).parents[1] / "dashboards"
-BOARDS = {"cluster": cluster.BOARD, "training": training.BOARD, "job": job.BOARD, "pipeline": pipeline.BOARD}
-
-
-def text(board: Dashboard) -> str:
-    """What stands in its file."""
-    return json.dumps(written(board), indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    for name, board in BOARDS.items():
-        (FOLDER / f"{name}.json").write_text(text(board), encoding="utf-8")
+for name, board in BOARDS.items():
+    (FOLDER / f"{name}.json").write_text(text(board), encoding="utf-8")

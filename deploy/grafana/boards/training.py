@@ -13,7 +13,7 @@ NOW = Row(
         stat("Findings confirmed", f'sum(paceline_findings{{{JOB}, state="confirmed"}})', bad=(1, 5)),
         stat("Suspected", f'sum(paceline_findings{{{JOB}, state="suspected"}})'),
         stat("Time lost", f"sum(paceline_lost_seconds{{{JOB}}})", "s", about="Of findings that are open or just over."),
-        stat("GPU-hours lost", f"sum(paceline_lost_gpu_hours{{{JOB}}})", bad=(1, 24)),
+        stat("GPU-hours lost", f"sum(paceline_lost_gpu_seconds{{{JOB}}}) / 3600", bad=(1, 24)),
         Panel(
             "Findings confirmed",
             (
@@ -99,7 +99,7 @@ NEXT = Row(
     (
         Panel(
             "Forecasts, the middle",
-            (('paceline_forecast_value{quantile="0.5"}', "{{subject}} {{metric}}, in {{horizon_minutes}} min"),),
+            (('paceline_forecast_value{level="0.5"}', "{{subject}} {{metric}}, in {{horizon_minutes}} min"),),
             "short",
             width=24,
         ),
