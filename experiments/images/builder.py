@@ -39,7 +39,7 @@ def needed(text: str, target: str) -> str:
         if name in stages and name not in wanted:
             wanted.add(name)
             want(stages[name].split()[1])
-            for other in re.findall(r"--from=(\S+)", stages[name]):
+            for other in re.findall(r"\bfrom=(\w+)", stages[name]):
                 want(other)
 
     want(target)

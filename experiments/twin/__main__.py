@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from paceline.events import Finding
 from paceline.kafka.settings import BrokerSettings
 from paceline.terminal import say
 
@@ -84,7 +85,7 @@ class Twin:
         self.require(held, f"Alertmanager holds {len(held)} alert(s) of {one.job}")
         self._names()
         if browser:
-            self._page(one.job)
+            self._page(one)
         check()
 
     def _metrics(self, check: Callable[[], None]) -> None:
@@ -106,16 +107,16 @@ class Twin:
             own, foreign = checks.status(url, f"{name}:{port}"), checks.status(url, "evil.example")
             self.require((own, foreign) == (200, 403), f"{name}: {own} to its name, {foreign} to a foreign one")
 
-    def _page(self, job: str) -> None:
+    def _page(self, one: Finding) -> None:
         """The page names the culprit to who looks."""
-        from ..chromium import current, launched
+        from ..chromium import launched
 
         with launched() as chromium:
             tab = chromium.new_page()
-            tab.goto(f"{self.url('ui')}/job?job={job}")
-            said = current(tab).get_by_text("Rank 2").first
-            said.wait_for(timeout=60_000)
-            self.require(True, f"on the page: {said.inner_text().splitlines()[0]}")
+            tab.goto(f"{self.url('ui')}/job?job={one.job}")
+            card = tab.locator("[class*=st-key-finding-]", has_text="ank 2").filter(visible=True).first
+            card.wait_for(timeout=120_000)
+            self.require(True, f"on the page: {' '.join(card.inner_text().split())[:120]}")
 
 
 def main() -> int:
