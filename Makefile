@@ -84,7 +84,7 @@ regression: env  ## write anew what the analysis says of each recording in tests
 	@$(BIN)/python tests/regression/rewrite.py
 
 .PHONY: docs
-docs: env  ## write events.md, gpu-rules.md, suggestions.md, schemas and asyncapi.json in docs from the code
+docs: env  ## write events.md, gpu-rules.md, metrics.md, suggestions.md, schemas and asyncapi.json in docs from the code
 	@$(BIN)/python docs/generate.py
 
 .PHONY: dashboards
