@@ -241,6 +241,7 @@ class Door:
             data = self.store.read(source.number, key.text())
             if data is not None:
                 self.processor.restore(key, data)
+                self.counts.jobs.restore(key, self.processor.open_answers(key), self.clock(), self.wall())
         except Exception as error:
             # Whatever is wrong with it, it would be wrong again after a restart of the worker.
             log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)

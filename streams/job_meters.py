@@ -6,6 +6,7 @@ holds belongs to the key that said it: when that key has ended or has been silen
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from paceline.job_life import JobLife
 
 from .episodes.lifecycle import FINAL
 from .keyed_state import Key
+from .open_answers import OPEN_SUGGESTIONS
 
 #: Windows that are counted step by step, and those that gauges show.
 COUNTED_S, SHOWN_S = 1.0, 10.0
@@ -27,9 +29,6 @@ MOST_JOBS, MOST_RANKS_TOLD, MOST_PHASES, MOST_FINDINGS, MOST_SUGGESTIONS = 1000,
 #: Upper bounds of buckets, in seconds.
 STEP_BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.35, 0.6, 1.0, 2.0, 4.0, 10.0, 30.0, 100.0, 300.0)
 LATE_BOUNDS_S = (0.0003, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0, 300.0)
-#: A suggestion is open in these states: somebody may still do or watch something.
-OPEN_SUGGESTIONS = frozenset({"new", "accepted", "applied"})
-
 Labels = tuple[str, ...]
 
 
@@ -130,6 +129,14 @@ class JobMeters:
             self._finding(self._owner(key, now_s), answer, now_s)
         elif isinstance(answer, Suggestion):
             _suggestion(self._owner(key, now_s), answer, wall_s)
+
+    def restore(self, key: Key, answers: Iterable[Event], now_s: float, wall_s: float) -> None:
+        """The state of ``key`` is back; these ``answers`` were told before and are open."""
+        for answer in answers:
+            if isinstance(answer, Finding):
+                self._finding(self._owner(key, now_s), answer, now_s)
+            elif isinstance(answer, Suggestion):
+                _suggestion(self._owner(key, now_s), answer, wall_s)
 
     def clear(self) -> None:
         """The partitions are somebody else's now; what was counted of all keys together stays."""
