@@ -44,8 +44,8 @@ def stack(folder: Path) -> Iterator[Stack]:
     """All of it, running."""
     alertmanager = program("prometheus-alertmanager", "alertmanager")
     prometheus = program("prometheus")
-    ports = free_ports(6 + COLLECTORS)
-    streams, forecaster, alerts, manager, server, other, *collectors = ports
+    ports = free_ports(7 + COLLECTORS)
+    streams, forecaster, alerts, page, manager, server, other, *collectors = ports
     with contextlib.ExitStack() as held:
         broker = held.enter_context(embedded.start())
         settings = BrokerSettings().with_brokers(broker.address)
@@ -76,10 +76,11 @@ def stack(folder: Path) -> Iterator[Stack]:
             *PYTHON, "paceline", "alerts", "--to", f"alertmanager+http://127.0.0.1:{manager}",
             "--state", str(folder / "alerts.json"), "--web-port", str(alerts),
         ], f"http://127.0.0.1:{alerts}/healthz")  # fmt: skip
+        start("page", [*PYTHON, "ui", "--port", str(page)], f"http://127.0.0.1:{page}/_stcore/health")
         config = folder / "prometheus.yml"
         places = {
             "paceline-streams": [streams, other], "paceline-forecaster": [forecaster],
-            "paceline-collectors": collectors, "paceline-alerts": [alerts],
+            "paceline-collectors": collectors, "paceline-alerts": [alerts], "paceline-ui": [page],
             "prometheus": [server], "alertmanager": [manager],
         }  # fmt: skip
         config.write_text(yaml.safe_dump(here(places, manager)))

@@ -108,7 +108,7 @@ SENDERS = Row(
     ),
 )
 OTHERS = Row(
-    "Forecaster and alerts",
+    "Forecaster, alerts and page",
     (
         Panel("Forecaster: messages behind", (("sum by (topic) (paceline_forecaster_lag_messages)", "{{topic}}"),)),
         Panel(
@@ -130,6 +130,11 @@ OTHERS = Row(
         Panel(
             "Alerts sent",
             (("sum by (destination, outcome) (paceline_alerts_sent_total)", "{{destination}}: {{outcome}}"),),
+        ),
+        Panel(
+            "Page: visitors",
+            (('active_sessions{job="paceline-ui"}', "{{instance}}"),),
+            help="Open tabs, as Streamlit counts them.",
         ),
     ),
 )
