@@ -34,6 +34,8 @@ FOREIGN = {
     "ui": ("torch",),
     "forecaster": ("torch",),
 }
+#: What else the compose file runs in an image, and must end well.
+COMMANDS = {"streams": (["paceline", "topics", "create"], ["paceline", "alerts", "--help"])}
 HEALTHY_S, TRAINED_S = 120.0, 180.0
 #: What the demo's image does here, in the place of its two minutes.
 SHORT = [
@@ -89,6 +91,9 @@ class Check:
     def _starts(self, name: str, container: str, configuration: dict[str, list[str]]) -> None:
         """Its own command, until its own health check says that it is well."""
         environ = {"PACELINE_BROKERS": self._brokers}
+        for other in COMMANDS.get(name, ()):
+            done = subprocess.run(self._builder.running(container, other, environ), capture_output=True, check=False)
+            self.require(done.returncode == 0, f"{name}: `{' '.join(other)}` ends with status {done.returncode}")
         command = [*configuration["Entrypoint"], *configuration["Cmd"]]
         check = configuration["Healthcheck"]["Test"][1:]  # type: ignore[call-overload]
         log = self._folder / f"{name}.log"

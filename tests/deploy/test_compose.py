@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from paceline.gpu.dcgm import FIELDS
 
@@ -114,8 +115,19 @@ def test_what_is_kept_lies_in_volumes_that_are_declared(services: dict[str, Any]
             if mount["type"] == "bind":
                 assert mount["read_only"], name
                 assert Path(mount["source"]).is_relative_to(ROOT / "deploy"), name
+                assert Path(mount["source"]).is_dir(), name
             else:
                 assert mount["source"] in declared, name
+
+
+def test_prometheus_asks_services_that_are_there(services: dict[str, Any]) -> None:
+    """Every target is a service of the file, or Prometheus itself; every one of ours that tells metrics is asked."""
+    jobs = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    static = {target for job in jobs for group in job.get("static_configs", ()) for target in group["targets"]}
+    asked = {target.partition(":")[0] for target in static}
+    asked |= {name for job in jobs for found in job.get("dns_sd_configs", ()) for name in found["names"]}
+    assert asked - {"localhost"} <= set(services)
+    assert {"streams", "collectors", "forecaster", "alerts", "dcgm-exporter"} <= asked
 
 
 def test_services_start_in_order(services: dict[str, Any]) -> None:
