@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from experiments.twin.stack import Stack
 pytestmark = [
     pytest.mark.bus,
     pytest.mark.e2e,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8"),
     pytest.mark.skipif(not shutil.which("java") or not shutil.which("mvn"), reason="java and mvn are missing"),
 ]
 #: The training run has its own place: `make twin`. Prometheus and Alertmanager are tried where they are installed.
