@@ -87,6 +87,17 @@ regression: env  ## write anew what the analysis says of each recording in tests
 docs: env  ## write events.md, gpu-rules.md, metrics.md, suggestions.md, schemas and asyncapi.json in docs from the code
 	@$(BIN)/python docs/generate.py
 
+.PHONY: dashboards
+dashboards: env  ## write Grafana's dashboards in deploy/grafana/dashboards from deploy/grafana/boards
+	@$(BIN)/python -m deploy.grafana.boards
+
+# Every panel's expression must answer on a Prometheus that scraped the running stack; five minutes.
+.PHONY: panels-check
+panels-check: env system  ## rules, runbooks, dashboards by Grafana's types, and every panel on a real Prometheus (ARGS='--keep DIR')
+	@PYTHONPATH=tests/plugins $(PYTEST) -q -p no_skips tests/deploy/test_prometheus.py tests/deploy/test_alertmanager.py tests/deploy/test_dashboards.py
+	@cd deploy/grafana/check && npm ci --silent --no-audit --no-fund --ignore-scripts && npm run --silent check
+	@$(BIN)/python -m experiments.panels $(ARGS)
+
 .PHONY: lock
 lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) pyproject.toml --all-extras --group dev -o requirements.lock

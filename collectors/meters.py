@@ -13,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 from paceline.events import DeviceSamples, HostSamples, NodeDescribed
 from paceline.exposition import family
 from paceline.gpu.sample_rows import DEVICE_COLUMNS
+from paceline.gpu.throttle import REASONS
 from paceline.meters import Meter
 from paceline.topics import Topic
 
@@ -23,6 +24,7 @@ from .sample_columns import HOST_COLUMNS
 MOST_DEVICES, MOST_COUNTERS = 256, 256
 #: Seconds that samples are told for when no newer ones come, at least.
 FRESH_S = 30.0
+_MASK = "throttle_reasons"
 _DEVICE_LABELS, _HOST_LABELS = ("gpu", "UUID", "node", "model_name"), ("node",)
 #: Ending of a column -> that of the metric, and what its values are multiplied by.
 _BASE = {
@@ -124,8 +126,15 @@ def _column(what: str, name: str, help_: str, labels: tuple[str, ...]) -> _Colum
 
 DEVICE = tuple(_column("device", name, _DEVICE_HELP[name], _DEVICE_LABELS) for name in DEVICE_COLUMNS)
 HOST = tuple(_column("host", name, _HOST_HELP[name], _HOST_LABELS) for name in HOST_COLUMNS if name not in _LEFT_OUT)
+#: The bit mask by reason, for PromQL reads no bits.
+THROTTLED = Meter(
+    "paceline_device_throttled",
+    "gauge",
+    "1 while this reason holds the clock below the one asked for, else 0.",
+    (*_DEVICE_LABELS, "reason"),
+)
 #: All of them, for the documentation.
-METERS = (*(one.meter for one in (*DEVICE, *HOST)), NETWORK_ERRORS, SAMPLE_AGE)
+METERS = (*(one.meter for one in (*DEVICE, *HOST)), THROTTLED, NETWORK_ERRORS, SAMPLE_AGE)
 
 
 class NewestSamples:
@@ -206,6 +215,8 @@ class NewestSamples:
         for one in DEVICE:
             values = ((uuid, columns.get(one.name)) for uuid, (_, columns) in devices.items())
             yield family(one.meter, {labels[uuid]: one.scale * value for uuid, value in values if value is not None})
+        masks = {labels[uuid]: held[_MASK] for uuid, (_, held) in devices.items() if _MASK in held}
+        yield family(THROTTLED, _throttled(masks))
         fresh = host is not None and now_s - host[0] <= self.fresh_s
         columns: Mapping[str, float] = host[1] if host is not None and fresh else {}
         for one in HOST:
@@ -217,6 +228,16 @@ class NewestSamples:
     def _labels(self, place: int, uuid: str, named: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
         gpu, model = named.get(uuid, (str(place), ""))
         return (gpu, uuid, self._node, model)
+
+
+def _throttled(masks: Mapping[tuple[str, ...], float]) -> dict[tuple[str, ...], float]:
+    """By device and reason, of the reasons that slow, whether it is in the device's mask."""
+    slowing = [reason for reason in REASONS if reason.slows]
+    return {
+        (*labels, reason.word): float(bool(int(mask) & reason.bit))
+        for labels, mask in masks.items()
+        for reason in slowing
+    }
 
 
 def _newest(column: list[Any], rows: list[int]) -> float | None:

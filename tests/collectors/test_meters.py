@@ -63,7 +63,7 @@ def told(samples):
 def test_every_column_is_declared():
     """A column that is added to the contract without words for it fails at once; the rest are metrics."""
     assert [one.name for one in DEVICE] == list(DEVICE_COLUMNS)
-    assert len({meter.name for meter in METERS}) == len(METERS) == len(DEVICE) + len(HOST) + 2
+    assert len({meter.name for meter in METERS}) == len(METERS) == len(DEVICE) + len(HOST) + 3
 
 
 def test_the_newest_sample_in_base_units(samples):
@@ -148,7 +148,7 @@ def test_what_is_told_is_clean(samples, promtool):
     samples.hear(structs.replace(full, **{name: [1] for name in DEVICE_COLUMNS}))
     samples.hear(host_samples(**{one.name: [1, 1] for one in HOST}))
     promtool(text(samples.families()))
-    assert len(told(samples)) == len(DEVICE) + len(HOST) + 2
+    assert len(told(samples)) == len(DEVICE) + len(HOST) + 5 + 2  # reasons that slow, and two ages
 
 
 def test_a_metered_publisher_publishes(samples):
@@ -201,3 +201,14 @@ def test_a_port_that_is_taken_is_said(free_port):
     assert ended.returncode != 0
     assert f"--web-port={port}" in ended.stderr.decode()
     assert b"Traceback" not in ended.stderr
+
+
+def test_reasons_that_slow_a_gpu_are_told_one_by_one(samples):
+    """A bit each: what holds now is 1, what does not is 0, and idleness slows nobody."""
+    samples.hear(device_samples(["GPU-a", "GPU-b"], [(0, 0.0), (0, 1.0), (1, 1.0)], throttle_reasons=[0x4, 0x41, None]))
+    reasons = {line: value for line, value in told(samples).items() if line.startswith("paceline_device_throttled{")}
+    assert {line.split('reason="')[1].rstrip('"}') for line, value in reasons.items() if value} == {
+        "hardware thermal slowdown"
+    }
+    assert len(reasons) == 5
+    assert all('UUID="GPU-a"' in line for line in reasons)
