@@ -220,8 +220,7 @@ class NewestSamples:
         fresh = host is not None and now_s - host[0] <= self.fresh_s
         columns: Mapping[str, float] = host[1] if host is not None and fresh else {}
         for one in HOST:
-            told = {(self._node,): one.scale * columns[one.name]} if one.name in columns else {}
-            yield family(one.meter, told)
+            yield family(one.meter, {(self._node,): one.scale * columns[one.name]} if one.name in columns else {})
         yield family(NETWORK_ERRORS, errors if fresh else {})
         heard = {"gpu": max((at_s for at_s, _ in devices.values()), default=None), "host": host and host[0]}
         yield family(SAMPLE_AGE, {(self._node, what): now_s - at_s for what, at_s in heard.items() if at_s is not None})

@@ -16,7 +16,8 @@ LEVELS = (0.1, 0.5, 0.9)
 #: What is told of first.
 FIRST = ("cluster", "job", "node", "device")
 
-Labels = tuple[str, str, str, str]
+#: Subject, metric, minutes ahead, level.
+Labels = tuple[str, ...]
 
 
 class PublishedForecasts:

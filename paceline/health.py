@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 PLAIN = "text/plain; charset=utf-8"
 #: The text form that every Prometheus reads.
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
-#: Requests that are answered at a time, and how long a client may take for one.
-MOST_REQUESTS, PATIENCE_S = 8, 5.0
+#: Requests that are answered at a time; how long a client may pause, and take for all of one.
+MOST_REQUESTS, PATIENCE_S, LONGEST_S = 8, 5.0, 20.0
 
 
 class Answer(NamedTuple):
@@ -114,15 +114,24 @@ class _Server(ThreadingMixIn, HTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and make room."""
+        """Answer, and make room; who sends a letter now and then is not waited for either."""
+        end = threading.Timer(LONGEST_S, _cut, (request,))
+        end.daemon = True
+        end.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            end.cancel()
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news; what broke here is."""
         log.debug("a request for health or metrics was not answered", exc_info=True)
+
+
+def _cut(request: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -6,6 +6,7 @@ here beside their messages, with the name of theirs; those of the jobs it watche
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from prometheus_client.metrics_core import Metric
@@ -234,16 +235,16 @@ METERS = (
 )
 
 
-def families(counts: DoorCounts, worker: WorkerState) -> Iterator[Metric]:
-    """Every metric, with its values now."""
-    for meter, read in _WORKER:
-        yield family(meter, _by_labels(read(counts, worker)))
-    yield from _producers(counts.producers, worker.now_s)
+def read(counts: DoorCounts, worker: WorkerState) -> list[Callable[[], Metric]]:
+    """What makes every metric of its values now; it may be called later, whatever is counted meanwhile."""
     values: JobValues = counts.jobs.values(worker.now_s, worker.wall_s)
-    yield histogram(STEP_TIME, STEP_BOUNDS_S, values.step_times)
-    yield histogram(LATENESS, LATE_BOUNDS_S, values.lateness)
-    for meter, name in _JOBS:
-        yield family(meter, getattr(values, name))
+    return [
+        *(partial(family, meter, _by_labels(told(counts, worker))) for meter, told in _WORKER),
+        *_producers(counts.producers, worker.now_s),
+        partial(histogram, STEP_TIME, STEP_BOUNDS_S, values.step_times),
+        partial(histogram, LATENESS, LATE_BOUNDS_S, values.lateness),
+        *(partial(family, meter, getattr(values, name)) for meter, name in _JOBS),
+    ]
 
 
 def _by_labels(read: Any) -> dict[tuple[str, ...], float]:
@@ -252,15 +253,16 @@ def _by_labels(read: Any) -> dict[tuple[str, ...], float]:
     return {(labels,) if isinstance(labels, str) else labels: value for labels, value in read.items()}
 
 
-def _producers(producers: Producers, now_s: float) -> Iterator[Metric]:
+def _producers(producers: Producers, now_s: float) -> Iterator[Callable[[], Metric]]:
     """What those say of themselves who have no port of their own, or are told of all in one place."""
     senders = producers.speaking(now_s)
-    for service, meter, read in _OF_PRODUCERS:
+    for service, meter, told in _OF_PRODUCERS:
         width = len(meter.labels)
-        yield family(meter, {who[1 : width + 1]: read(sender) for who, sender in senders if who[0] == service})
+        yield partial(family, meter, {who[1 : width + 1]: told(one) for who, one in senders if who[0] == service})
     for service, meter in _SHED.items():
         width = len(meter.labels) - 1
-        yield family(
+        yield partial(
+            family,
             meter,
             {
                 (*who[1 : width + 1], BY_NAME[topic].short): count

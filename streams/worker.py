@@ -8,14 +8,13 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import faust
 from aiohttp import web
 
 from paceline import hosts
-from paceline.health import Health
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription, describe_topics
@@ -126,7 +125,7 @@ class Worker:
             raise WorkerError(_cause(failure, starting, watching, attending))
 
     async def _serve(self, door: Door) -> web.AppRunner:
-        def text() -> str:
+        def numbers() -> Callable[[], str]:
             state = WorkerState(
                 in_hand=door.offsets.in_hand(),
                 units=len(door.processor.states),
@@ -140,7 +139,7 @@ class Worker:
             return health.metrics(door.counts, state)
 
         try:
-            return await health.serve(self.web_address, self.web_port, Health(self.waits, text, self.names))
+            return await health.serve(self.web_address, self.web_port, self.waits, numbers, self.names)
         except OSError as error:
             raise SettingError(
                 f"--web-port={self.web_port} on {self.web_address}: {error.strerror}; allowed: a free port"

@@ -107,6 +107,7 @@ def _until_all_answer(there: Stack, server: Prometheus, wanted: list[Asked]) -> 
     while time.monotonic() < end_s and not all(counts.values()):
         troubles.send(there.settings, sequence)
         sequence += 3
+        # Somebody asks the forecaster, so that its answers take some time.
         with urllib.request.urlopen(f"{there.forecaster}/healthz", timeout=30.0) as answer:
             answer.read()
         time.sleep(2 * SCRAPE_S)

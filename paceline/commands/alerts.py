@@ -132,7 +132,7 @@ def _served(alerting: Alerting, args: argparse.Namespace) -> Iterator[Callable[[
         from paceline.alerts.meters import AlertMeters
         from paceline.exposition import text
     except ImportError as error:
-        raise SettingError(f"--web-port needs {error.name}; pip install 'paceline[alerts]'") from error
+        raise SettingError("--web-port needs prometheus-client; pip install 'paceline[alerts]'") from error
     meters = AlertMeters(alerting)
     names = hosts.answered(args.web_address, ALLOWED_HOSTS.read(os.environ))
     health = Health(meters.waits, lambda: text(meters.families()), names)

@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from paceline import health
 from paceline.health import MOST_REQUESTS, Answer, Health, HealthServer, serve
 from paceline.settings import SettingError
 
@@ -16,8 +17,8 @@ def start():
     with contextlib.ExitStack() as stack:
 
         def begin(waits=lambda: None, text=lambda: "numbers 1\n", address="127.0.0.1"):
-            health = Health(waits, text, ("127.0.0.1", "::1", "node.example"))
-            return stack.enter_context(contextlib.closing(HealthServer(address, 0, health)))
+            answers = Health(waits, text, ("127.0.0.1", "::1", "node.example"))
+            return stack.enter_context(contextlib.closing(HealthServer(address, 0, answers)))
 
         yield begin
 
@@ -110,6 +111,24 @@ def test_a_port_that_is_taken(start):
 
 def test_what_is_answered_needs_no_server():
     """The decision alone, for services that have a server of their own."""
-    health = Health(lambda: "a broker", lambda: "", ("localhost",))
-    assert health.answer("/readyz", "localhost", None) == Answer(503, "a broker\n")
-    assert health.answer("/readyz", None, None).status == 403
+    told = Health(lambda: "a broker", lambda: "", ("localhost",))
+    assert told.answer("/readyz", "localhost", None) == Answer(503, "a broker\n")
+    assert told.answer("/readyz", None, None).status == 403
+
+
+def test_a_client_that_sends_a_letter_now_and_then_is_let_go(start, monkeypatch, until):
+    """Though it never pauses for long."""
+    monkeypatch.setattr(health, "LONGEST_S", 0.3)
+    server = start()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=0.02) as slow:
+
+        def cut():
+            try:
+                slow.sendall(b"G")
+                return slow.recv(1) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+
+        until(cut)

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from paceline import hosts
 from paceline.events import CollectiveLine, DeliveryAccount
-from paceline.health import Health
 from paceline.topics import HOST, OP_V1
 from streams.door_counts import DoorCounts
 from streams.health import metrics, serve
@@ -240,7 +239,7 @@ def test_a_metric_without_values_is_still_declared():
 
 
 def _lines(counts, state):
-    return metrics(counts, state).splitlines()
+    return metrics(counts, state)().splitlines()
 
 
 @pytest.mark.parametrize(
@@ -260,7 +259,7 @@ def test_only_own_names_are_answered(path, headers, status, free_port):
 
     async def asked():
         names = hosts.answered("0.0.0.0", ("streams.example",))
-        runner = await serve("0.0.0.0", port, Health(lambda: None, lambda: "numbers\n", names))
+        runner = await serve("0.0.0.0", port, lambda: None, lambda: lambda: "numbers\n", names)
         try:
             url = f"http://127.0.0.1:{port}{path}"
             async with ClientSession() as session, session.get(url, headers=headers) as response:

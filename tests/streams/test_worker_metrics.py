@@ -19,7 +19,7 @@ def written(name):
 
 
 def test_a_job_in_numbers(workers, make_training, until, free_port, promtool):
-    """Steps, slow ranks and the open finding of a job whose name is hostile; a worker that takes over tells them too."""
+    """Steps, slow ranks and the open finding of a job with a hostile name; a worker that takes over tells them too."""
     job = f"{HOSTILE}{'x' * 300}{uuid.uuid4().hex}"
     events = make_training(job=job, slow=2, seconds=40)
     early, late = events[: len(events) * 3 // 4], events[len(events) * 3 // 4 :]
@@ -30,7 +30,7 @@ def test_a_job_in_numbers(workers, make_training, until, free_port, promtool):
             return answer.read().decode()
 
     def shown(port, name):
-        return [line for line in told(port).splitlines() if line.startswith(f"{name}{{") and of_job in line]
+        return [line for line in told(port).split("\n") if line.startswith(f"{name}{{") and of_job in line]
 
     first, second = free_port(), free_port()
     worker = workers.start("--web-port", str(first))

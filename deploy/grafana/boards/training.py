@@ -11,7 +11,7 @@ NOW = Row(
         stat("Jobs", f"count(paceline_step_seconds{{{JOB}}})"),
         stat("Ranks", f"sum(paceline_ranks{{{JOB}}})"),
         stat("Findings confirmed", f'sum(paceline_findings{{{JOB}, state="confirmed"}})', bad=(1, 5)),
-        stat("Suspected", f'sum(paceline_findings{{{JOB}, state="suspected"}})'),
+        stat("Suspicions in an hour", 'sum(increase(paceline_findings_told_total{state="suspected"}[1h]))'),
         stat("Time lost", f"sum(paceline_lost_seconds{{{JOB}}})", "s", about="Of findings that are open or just over."),
         stat("GPU-hours lost", f"sum(paceline_lost_gpu_seconds{{{JOB}}}) / 3600", bad=(1, 24)),
         Panel(

@@ -50,6 +50,14 @@ def test_alertmanagers_api_gets_labels_that_last_and_an_end() -> None:
     assert alert["generatorURL"] == "https://page.example/?theme=dark&job=train"
 
 
+def test_what_belongs_to_no_job_belongs_to_a_node() -> None:
+    """So that Prometheus' rule on the same finding is known to be the same."""
+    events = (finding(job="", kind="device_fault", nodes=["node-1", "node-2"]),)
+    (alert,) = decoded(payloads.alertmanager(message(*events, profile=REPEATED), PAGE))
+    assert "job" not in alert["labels"]
+    assert (alert["labels"]["node"], alert["labels"]["kind"]) == ("node-1", "device_fault")
+
+
 def test_what_is_over_ends_under_the_labels_that_it_began_with() -> None:
     """Recovered findings are of severity info; Alertmanager would take that for another alert."""
     (alert,) = decoded(payloads.alertmanager(message(OVER, told=(finding(),), profile=REPEATED), PAGE))

@@ -194,3 +194,25 @@ def test_it_serves_how_telling_goes(
     until(
         lambda: any(line.startswith(counted) and not line.endswith(" 0.0") for line in asked("/metrics").splitlines())
     )
+
+
+def test_metrics_need_what_tells_them() -> None:
+    """Without prometheus-client there are alerts all the same; a port for metrics is refused with what to install."""
+    argv = ["alerts", "--to", "http://127.0.0.1:9/", "--web-port", "9402", "--brokers", "127.0.0.1:9"]
+    without = "import sys; sys.modules['prometheus_client'] = None; from paceline.__main__ import main"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{without}; sys.exit(main({argv}))"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "--web-port needs prometheus-client; pip install 'paceline[alerts]'" in ended.stderr
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        alerts.main(["--to", "http://127.0.0.1:9/", "--web-port", port])
+    assert port in capsys.readouterr().err
