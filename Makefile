@@ -84,8 +84,19 @@ regression: env  ## write anew what the analysis says of each recording in tests
 	@$(BIN)/python tests/regression/rewrite.py
 
 .PHONY: docs
-docs: env  ## write events.md, gpu-rules.md, suggestions.md, schemas and asyncapi.json in docs from the code
+docs: env  ## write events.md, gpu-rules.md, metrics.md, suggestions.md, schemas and asyncapi.json in docs from the code
 	@$(BIN)/python docs/generate.py
+
+.PHONY: dashboards
+dashboards: env  ## write Grafana's dashboards in deploy/grafana/dashboards from deploy/grafana/boards
+	@$(BIN)/python -m deploy.grafana.boards
+
+# Every panel's expression must answer on a Prometheus that scraped the running stack; five minutes.
+.PHONY: panels-check
+panels-check: env system  ## rules, runbooks, dashboards by Grafana's types, and every panel on a real Prometheus (ARGS='--keep DIR')
+	@PYTHONPATH=tests/plugins $(PYTEST) -q -p no_skips tests/deploy/test_prometheus.py tests/deploy/test_alertmanager.py tests/deploy/test_dashboards.py
+	@cd deploy/grafana/check && npm ci --silent --no-audit --no-fund --ignore-scripts && npm run --silent check
+	@$(BIN)/python -m experiments.panels $(ARGS)
 
 .PHONY: lock
 lock:  ## pin what pyproject.toml asks for, with hashes and no index address
@@ -98,8 +109,33 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@for image in $(IMAGES); do \
 	  $(COMPILE) pyproject.toml --extra $$image -c requirements.lock -o deploy/requirements/$$image.lock; \
 	done
+	@$(COMPILE) pyproject.toml --extra training --extra streams -c requirements.lock -o deploy/requirements/demo.lock
 	@sed -nE 's/^requires = \["(.*)"\]/\1/p' pyproject.toml | \
 	  $(COMPILE) - -c requirements.lock -o deploy/requirements/build.lock
+
+.PHONY: compose-check
+compose-check: env  ## docker-compose.yml by the real Compose, its published schema and dclint; the Dockerfile by hadolint
+	@npm ci --silent --prefix deploy/lint
+	@deploy/lint/node_modules/.bin/dclint --config deploy/lint/dclint.json --max-warnings 0 docker-compose.yml
+	@$(PYTEST) -q tests/deploy/test_compose.py tests/deploy/test_images.py
+
+.PHONY: images-check
+images-check: env  ## every image of ours built, weighed and started without an engine; needs root (ARGS='collectors ui')
+	@deploy/system-packages.sh images
+	@$(BIN)/python -m experiments.images $(ARGS)
+
+.PHONY: twin
+twin: env system  ## the services of docker-compose.yml without containers, until the demo's slow rank is named (ARGS=--secure)
+	@$(BIN)/python -m experiments.twin $(ARGS)
+
+# One after the other: each judges processes that need the machine for themselves.
+.PHONY: cluster-check
+cluster-check:  ## the whole stack: compose file, images, native twin in the clear and secured, rules, every panel; 30 minutes
+	@$(MAKE) --no-print-directory compose-check
+	@$(MAKE) --no-print-directory twin ARGS=--browser
+	@$(MAKE) --no-print-directory twin ARGS=--secure
+	@$(MAKE) --no-print-directory panels-check
+	@$(MAKE) --no-print-directory images-check
 
 .PHONY: kafka
 kafka:  ## Apache Kafka in the foreground, one node on 127.0.0.1 (PORT=9092 DATA=deploy/kafka/data)

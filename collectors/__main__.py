@@ -21,7 +21,7 @@ from paceline.command_rules import CommandRules, Reader, node_target
 from paceline.gpu import amd, nvml
 from paceline.gpu.driver import Load
 from paceline.identity import node_of
-from paceline.settings import CLUSTER, NO_COMMANDS
+from paceline.settings import ALLOWED_HOSTS, CLUSTER, NO_COMMANDS
 
 from .agent import Agent, Identity
 from .buffers import DeviceBuffer, GpuBuffer, HostBuffer
@@ -34,6 +34,7 @@ from .publishers import EventPublisher, RecordingPublisher
 
 if TYPE_CHECKING:  # It imports the Kafka client, which takes a while; a recording needs none.
     from paceline.command_reader import CommandReader
+    from paceline.health import HealthServer
 
 log = logging.getLogger("paceline.collect")
 #: Seconds that messages still held get to reach the brokers when the agent ends.
@@ -54,7 +55,9 @@ def main(argv: list[str] | None = None) -> int:
         producer=f"collect-{os.getpid()}-{secrets.token_hex(4)}",
     )
     obeys = not (options.no_commands or NO_COMMANDS.read(environ))
-    publisher = _publisher(options, environ, identity, stop)
+    publisher, web = _publisher(options, environ, identity, stop), None
+    if options.web_port:
+        publisher, web = _metered(publisher, options, environ, identity)
     commands = None if options.stdout or options.once else _commands(options, environ, identity, publisher, obeys)
     agent = Agent(
         identity,
@@ -70,8 +73,31 @@ def main(argv: list[str] | None = None) -> int:
         agent.run(stop, options.seconds)
     if commands is not None:
         commands.close()
+    if web is not None:
+        web.close()
     publisher.close(FLUSH_S)
     return 0
+
+
+def _metered(
+    publisher: EventPublisher, options: Namespace, environ: Mapping[str, str], identity: Identity
+) -> "tuple[EventPublisher, HealthServer]":
+    """What is published through, now also heard by what ``/metrics`` tells.
+
+    Raises:
+        SettingError: the port is taken.
+    """
+    from paceline import hosts
+    from paceline.exposition import text
+    from paceline.health import Health, serve
+
+    from .meters import MeteredPublisher, NewestSamples
+
+    samples = NewestSamples(identity.node, options.interval, time.monotonic)
+    names = hosts.answered(options.web_address, ALLOWED_HOSTS.read(environ))
+    health = Health(samples.waits, lambda: text(samples.families()), names)
+    server = serve(options.web_address, options.web_port, health)
+    return MeteredPublisher(publisher, samples), server
 
 
 def _commands(

@@ -18,6 +18,7 @@ examples:
   paceline collect --stdout --once                  one sample of everything, with no broker
   paceline collect --stdout --seconds 60 >node.jsonl    a recording, with no broker
   paceline collect --dcgm http://localhost:9400     GPUs as this node's dcgm-exporter tells them, not by NVML
+  paceline collect --web-port 9401                  with /healthz, /readyz and /metrics on 127.0.0.1:9401
   paceline collect --simulate 8 --interval 0.1      eight simulated GPUs at 10 Hz, to try a dashboard out
 
 It needs no root. docs/collectors.md lists every column, where it comes from and what it needs.
@@ -96,5 +97,13 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
     source.add_argument(
         "--simulate", metavar="N", type=_kind(whole(1, 64), "1 to 64"), help="N simulated GPUs instead of real ones"
     )
+    parser.add_argument(
+        "--web-port",
+        metavar="N",
+        type=_kind(whole(0, 65535), "0 (none) to 65535"),
+        default=0,
+        help="serve health and metrics on port N (default: none)",
+    )
+    parser.add_argument("--web-address", metavar="IP", default="127.0.0.1", help="on this address (default: loopback)")
     parser.add_argument("--verbose", action="store_true", help="log more on standard error")
     return parser.parse_args(argv)

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus, Alertmanager. Installs only what is missing,
 # where apt is allowed; elsewhere says which tests are skipped and what brings them. In CI a missing one is a failure.
+# `system-packages.sh images`: what `make images-check` needs as well.
 set -euo pipefail
+images=${1:-}
 
 have_java() {
   command -v java >/dev/null && [ "$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -1)" -ge 17 ]
@@ -32,6 +34,10 @@ check() {
   need iproute2 "network tests" command -v ip
   need prometheus "tests on a real Prometheus" have_prometheus
   need prometheus-alertmanager "tests on a real Alertmanager" have_alertmanager
+  if [ "$images" = images ]; then
+    need buildah "images" command -v buildah
+    need debootstrap "images" command -v debootstrap
+  fi
 }
 
 as_root() {

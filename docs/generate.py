@@ -2,13 +2,75 @@
 
 from pathlib import Path
 
+from collectors import meters as collectors
 from collectors.column_sources import SOURCES
+from forecaster.api import meters as forecaster
+from paceline.alerts import meters as alerts
+from paceline.meters_page import Service
+from paceline.meters_page import page as metrics
 from paceline.schema import documents
+from streams import meters as streams
 from streams.advice import page as suggestions
 from streams.nodes.rules_page import page
 
 HERE = Path(__file__).parent
-PAGES = documents() | {"gpu-rules.md": page(SOURCES), "suggestions.md": suggestions.page()}
+SERVICES = (
+    Service(
+        "Workers: `paceline streams --web-port 6066`",
+        "Of the worker itself, of collectors and sidecars whose messages it reads, and of the jobs that are its share.",
+        streams.METERS,
+    ),
+    Service(
+        "Collectors: `paceline collect --web-port 9401`",
+        "The newest sample of this node's GPUs and host. [collectors.md](collectors.md) says where each comes from.",
+        collectors.METERS,
+    ),
+    Service(
+        "Forecaster: `paceline forecaster`, port 8000",
+        "Its own work, and of at most 200 forecasts a quarter and the end of the horizon, with the 80 % interval.",
+        forecaster.METERS,
+    ),
+    Service(
+        "Alerts: `paceline alerts --web-port 9402`",
+        "What is to be told, and what became of each message. [alerts.md](alerts.md) says who is told.",
+        alerts.METERS,
+    ),
+)
+LABELS = {
+    "UUID": "the GPU's UUID, or that of its MIG instance",
+    "action": "what a suggestion asks for ([suggestions.md](suggestions.md))",
+    "cause": "cause of a finding ([findings.md](findings.md))",
+    "counter": "which error counter of the interface",
+    "destination": "kind of destination: alertmanager, slack, webhook, mail or command",
+    "gpu": "the GPU's number on its node",
+    "horizon_minutes": "how many minutes after the newest value",
+    "interface": "network interface",
+    "kind": "kind of a finding ([findings.md](findings.md))",
+    "level": "probability that the value is no higher: 0.1, 0.5 or 0.9",
+    "metric": "the field of the series that is forecast, with its unit",
+    "model_name": "the GPU's model",
+    "node": "name of the node; of a finding empty where it has several or none",
+    "operation": "collective operation, as all_reduce",
+    "outcome": "arrived, failed or refused",
+    "phase": "phase of the step, as forward",
+    "rank": "rank of the job; at most 8 of a job, the slowest",
+    "reason": "why a message is a dead letter: undecodable, unjudgeable, unstorable",
+    "route": "route's template",
+    "severity": "info, warning or critical",
+    "source": "gpu or host",
+    "state": "state of a finding or suggestion",
+    "status": "status of the answer",
+    "subject": "what is forecast: cluster, job/NAME, node/NAME, device/NODE/UUID",
+    "thread": "which thread of the service",
+    "topic": "topic, by its short name",
+    "training_job": "the job's name; empty for a finding of a node alone",
+    "what": "events, late, undecodable, published or failed",
+}
+PAGES = documents() | {
+    "gpu-rules.md": page(SOURCES),
+    "metrics.md": metrics(SERVICES, LABELS),
+    "suggestions.md": suggestions.page(),
+}
 
 if __name__ == "__main__":
     for name, text in PAGES.items():

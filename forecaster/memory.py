@@ -12,6 +12,7 @@ from paceline.events import DeviceSamples, JobDescribed, JobProfile, JobWindow
 
 from .history import History, SeriesSubject
 from .job_profiles import JobProfiles, JobState
+from .published import PublishedForecasts
 from .series import Array
 from .subjects import Subjects
 
@@ -57,6 +58,7 @@ class Memory:
         self._lock = threading.Lock()
         self._history, self._subjects, self._jobs = History(), Subjects(), JobProfiles()
         self.counts = ServiceCounts()
+        self.published = PublishedForecasts()
 
     def update(self, event: object) -> None:
         """Learn from an event of the bus."""

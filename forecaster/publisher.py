@@ -24,22 +24,16 @@ from .job_profiles import JobState
 from .memory import Memory
 from .models.model import UnsuitedError
 from .models.registry import Registry
+from .published import place
 
 logger = logging.getLogger("paceline.forecaster")
 
 EVERY_S, SHARE, RETRY_S = 15.0, 0.25, 2.0
-#: What is forecast first: the whole before its parts.
-FIRST = ("cluster", "job", "node", "device")
 
 
 def order(series: Iterable[tuple[str, float]], done: dict[str, float]) -> list[str]:
     """The keys of series with samples newer than those forecast last, the whole before its parts."""
     grown = [key for key, time_s in series if time_s > done.get(key, float("-inf"))]
-
-    def place(key: str) -> int:
-        what = key.split("/")[1] if key.count("/") > 1 else ""
-        return FIRST.index(what) if what in FIRST else len(FIRST)
-
     return sorted(grown, key=lambda key: (place(key), done.get(key, float("-inf")), key))
 
 
@@ -94,7 +88,9 @@ class ForecastPublisher:
         times_s = dict(series)
         self._done = {key: self._done[key] for key in times_s if key in self._done}
         self._profiles(client)
-        for key in order(series, self._done):
+        grown = order(series, self._done)
+        self._memory.published.grow(grown, time.monotonic())
+        for key in grown:
             if self._stop.is_set():
                 return
             began_s = time.monotonic()
@@ -124,7 +120,9 @@ class ForecastPublisher:
         if len(held.values) < held_forecast.FEWEST:
             return None
         question = held_forecast.question(held)
-        return wire.encode(held_forecast.event(held, question, forecast(question, self._models)))
+        made = held_forecast.event(held, question, forecast(question, self._models))
+        self._memory.published.hear(made, time.monotonic())
+        return wire.encode(made)
 
     def _alone(self, subject: str, work: Callable[[], bytes | None]) -> bytes | None:
         """What ``work`` makes; what breaks on one series or job is counted and breaks none of the others."""

@@ -25,3 +25,15 @@ def turns_of(operation: str) -> Callable[[Any], Any] | None:
     (1.5, None)
     """
     return next((TURNS[name] for name in TURNS if operation.startswith(name)), None)
+
+
+def bus_bytes_per_s(operation: str, moved: int, took_s: float, ranks: int) -> float | None:
+    """The bus bandwidth of ``ranks`` that each put in ``moved`` bytes in ``took_s`` seconds; None without a meaning.
+
+    >>> bus_bytes_per_s("all_reduce", 4_000, 2.0, 4), bus_bytes_per_s("barrier", 0, 1.0, 4)
+    (3000.0, None)
+    """
+    turns = turns_of(operation)
+    if turns is None or ranks <= 1 or took_s <= 0 or moved <= 0:
+        return None
+    return moved / took_s * float(turns(ranks))

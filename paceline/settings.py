@@ -285,7 +285,7 @@ ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
     (),
     hosts,
     "name[,name…], without ports; *.name for all below it, * for any",
-    "further names by which page, forecaster and health of streams may be asked",
+    "further names by which page, forecaster and the health of other services may be asked",
 )
 
 ADVICE: Setting[dict[str, float]] = Setting(

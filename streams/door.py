@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from paceline import wire
-from paceline.events import Event, JobWindow
+from paceline.events import Event, JobDescribed
 from paceline.topics import Topic
 
 from .cluster_events import ADVICE, PASSED_ON, concerns, enclosed, read, short
 from .dead_letters import DeadLetters, Publish
 from .deliveries import Deliveries
-from .door_counts import WINDOW_S, DoorCounts
+from .door_counts import DoorCounts
 from .keyed_state import Key, state_key
 from .offsets import Offsets, Partition
 from .positions import PositionCheck, Positions
@@ -103,7 +103,7 @@ class Door:
         self.hear = hear
         self.offsets = Offsets()
         self.positions = Positions()
-        self.counts = DoorCounts()
+        self.counts = DoorCounts(stored_s=clock())
         self.wall = wall
         self.deliveries = Deliveries(self.offsets.release)
         self.letters = DeadLetters(publish, wall, self.deliveries)
@@ -136,8 +136,9 @@ class Door:
         if topic in PASSED_ON:
             await self._pass_on(topic, event, source, offset, data)
             return
-        self.counts.producers.hear(topic, event)
-        key, epoch = state_key(topic, event), self.epoch
+        key, epoch, now_s = state_key(topic, event), self.epoch, self.clock()
+        self.counts.producers.hear(topic, event, now_s)
+        self.counts.jobs.touch(key, now_s)
         while epoch == self.epoch:
             opened = self._opened(key, source, offset)
             async with opened.telling:
@@ -147,6 +148,8 @@ class Door:
 
     async def _pass_on(self, topic: Topic, event: Event, source: Partition, offset: int, data: bytes) -> None:
         """A message that only those who advise its cluster are told of; it is safe once they can read it."""
+        if isinstance(event, JobDescribed):
+            self.counts.jobs.describe(event, self.clock())
         serial = self.offsets.received(source, offset, None)
         if not concerns(event):
             self.offsets.release(serial)
@@ -183,7 +186,7 @@ class Door:
             return
         self.counts.newest_event_s = getattr(event, "t0_s", None)
         for (target, answer), value in zip(said, values, strict=True):
-            await self._say(target, answer, value, opened)
+            await self._say(key, target, answer, value, opened)
             if epoch != self.epoch:
                 return
 
@@ -216,15 +219,14 @@ class Door:
             await self.source.seek(source, wanted)
         return verdict is PositionCheck.TAKE
 
-    async def _say(self, target: Topic, answer: Event, value: bytes, opened: _Open) -> None:
+    async def _say(self, key: Key, target: Topic, answer: Event, value: bytes, opened: _Open) -> None:
         sent = await self.publish(target, wire.key_of(target, answer), value)
         opened.waiting.append(sent)
         self.counts.published[target.short] += 1
         self.hear(answer)
         if concerns(answer):
             opened.waiting.append(await self._advise(target, answer, value))
-        if isinstance(answer, JobWindow) and answer.length_s == WINDOW_S:
-            self.counts.see(answer)
+        self.counts.jobs.hear(key, answer, self.clock(), self.wall())
 
     def _opened(self, key: Key, source: Partition, offset: int) -> _Open:
         """The entry of a key; a state not in memory is restored from what is stored of it."""
@@ -239,6 +241,7 @@ class Door:
             data = self.store.read(source.number, key.text())
             if data is not None:
                 self.processor.restore(key, data)
+                self.counts.jobs.restore(key, self.processor.open_answers(key), self.clock(), self.wall())
         except Exception as error:
             # Whatever is wrong with it, it would be wrong again after a restart of the worker.
             log.error("%s restarts: its stored state is not readable (%s)", key.text(), error)
@@ -278,6 +281,8 @@ class Door:
         for key in dict.fromkeys(gone + due):
             lanes[self._open[key].partition].append(key)
         await asyncio.gather(*(self._store_in_turn(keys) for keys in lanes.values()))
+        if not self.stores_wait():
+            self.counts.stored_s = self.clock()
         await self.deliveries.settle()
         await self._commit()
 
@@ -323,6 +328,7 @@ class Door:
             await self.store.write(opened.partition, key.text(), data)
             self.counts.checkpoint_bytes += len(data)
         self.counts.checkpoints += 1
+        self.counts.stored_s = self.clock()
         if epoch == self.epoch:
             self.offsets.stored(key, mark)
             if data is None and key not in self.processor:
@@ -351,7 +357,7 @@ class Door:
             await self._note_loss(key, opened, "unjudgeable", reason)
             return
         for target, answer, value in said:
-            await self._say(target, answer, value, opened)
+            await self._say(key, target, answer, value, opened)
             if epoch != self.epoch:
                 return
 
@@ -379,6 +385,10 @@ class Door:
         if epoch == self.epoch:
             self.offsets.committed(safe)
 
+    def stores_wait(self) -> bool:
+        """Whether any state has changed since it was stored."""
+        return bool(self._dirty())
+
     def lag(self) -> dict[str, int]:
         """Messages on the broker that were not taken yet, by topic."""
         lag: dict[str, int] = {}
@@ -397,4 +407,6 @@ class Door:
         self.deliveries.clear()
         self.positions.clear()
         self.counts.producers.forget_positions()
+        self.counts.jobs.clear()
+        self.counts.stored_s = self.clock()
         self._open.clear()

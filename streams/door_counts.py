@@ -6,13 +6,8 @@ Rule of this file: counts only, of a bounded number of jobs; who counts is the d
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from paceline.events import JobWindow
-
+from .job_meters import JobMeters
 from .producers import Producers
-
-#: The windows that ``/metrics`` tells of, and for how many jobs at most.
-WINDOW_S = 10.0
-MOST_JOBS = 1000
 
 
 @dataclass
@@ -33,12 +28,6 @@ class DoorCounts:
     checkpoint_bytes: int = 0
     commits: int = 0
     newest_event_s: float | None = None
-    #: The latest window of each job: median step in seconds, and steps a second.
-    jobs: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def see(self, window: JobWindow) -> None:
-        """Keep what a window tells of its job; of many jobs the newest."""
-        self.jobs.pop(window.job, None)
-        self.jobs[window.job] = (window.step_median_s, window.steps / window.length_s)
-        while len(self.jobs) > MOST_JOBS:
-            del self.jobs[next(iter(self.jobs))]
+    #: When a snapshot was stored last, or nothing was left to store, by the door's clock.
+    stored_s: float = 0.0
+    jobs: JobMeters = field(default_factory=JobMeters)

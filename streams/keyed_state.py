@@ -14,6 +14,7 @@ from paceline.topics import Topic
 
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .cluster_events import Heard
+from .open_answers import OpenAnswers
 from .routes import (
     ROUTES,
     BoundsRanks,
@@ -28,6 +29,8 @@ from .routes import (
 from .step_rows import SharedRows
 
 log = logging.getLogger(__name__)
+#: Under which name what is open is stored, beside the decisions.
+_OPEN = OpenAnswers.__name__
 
 
 class Key(NamedTuple):
@@ -75,6 +78,7 @@ class KeyedState:
         self.advice_settings = advice
         self.decisions: dict[str, Decision] = {}
         self.rows = SharedRows()
+        self.open = OpenAnswers()
 
     def update(self, topic: Topic, event: Event | Heard, *, backlog: bool = False) -> list[Event]:
         """Tell every decision that wants it; what they answer. ``backlog``: more events are at hand."""
@@ -86,6 +90,7 @@ class KeyedState:
                 decision = self._keep(kind.__name__, kind())
             answers += decision.update(event)
         self.rows.clear()
+        self.open.hear(answers)
         return answers
 
     def _keep(self, name: str, decision: Decision) -> Decision:
@@ -101,12 +106,16 @@ class KeyedState:
     def leave(self, described: JobDescribed) -> list[Event]:
         """A node has said that its ranks have left; what the decisions answer."""
         hear = [decision for decision in self.decisions.values() if isinstance(decision, HearsGoodbye)]
-        return [event for decision in hear for event in decision.leave(described)]
+        answers = [event for decision in hear for event in decision.leave(described)]
+        self.open.hear(answers)
+        return answers
 
     def finish(self) -> list[Event]:
         """What the decisions have still to say, now that nothing more comes."""
         patient = [decision for decision in self.decisions.values() if isinstance(decision, Patient)]
-        return [event for decision in patient for event in decision.finish()]
+        answers = [event for decision in patient for event in decision.finish()]
+        self.open.hear(answers)
+        return answers
 
     def conclude(self) -> list[Event]:
         """The last word of the decisions, at the end of all events."""
@@ -115,7 +124,10 @@ class KeyedState:
 
     def snapshot(self) -> bytes:
         """The state of every decision."""
-        return msgspec.msgpack.encode({name: decision.snapshot() for name, decision in self.decisions.items()})
+        parts = {name: decision.snapshot() for name, decision in self.decisions.items()}
+        if self.open.all():
+            parts[_OPEN] = self.open.snapshot()
+        return msgspec.msgpack.encode(parts)
 
     @classmethod
     def restore(
@@ -136,6 +148,7 @@ class KeyedState:
             parts = msgspec.msgpack.decode(data, type=dict[str, bytes])
         except msgspec.DecodeError as error:
             raise ValueError(f"not a snapshot: {error}") from error
+        opened = parts.pop(_OPEN, None)
         for name, part in parts.items():
             if name not in kinds:
                 log.warning("%s is no decision of this version: its stored state is not read", name)
@@ -144,4 +157,8 @@ class KeyedState:
                 state._keep(name, kinds[name].restore(part))
             except ValueError as error:
                 log.warning("%s restarts: its stored state is not readable (%s)", name, error)
+        try:
+            state.open = OpenAnswers() if opened is None else OpenAnswers.restore(opened)
+        except ValueError as error:
+            log.warning("what is open is counted anew: %s", error)
         return state

@@ -8,7 +8,7 @@ whose clock is a year ahead must not make all others look idle.
 
 from collections import OrderedDict
 
-from paceline.events import Event, JobDescribed
+from paceline.events import Event, Finding, JobDescribed, Suggestion
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 
@@ -118,6 +118,10 @@ class Processor:
         """
         state = KeyedState.restore(data, self.routes, self.most_ranks, self.advice_settings)
         self.states[key] = (state, self.now_s or 0.0)
+
+    def open_answers(self, key: Key) -> list[Finding | Suggestion]:
+        """The findings and suggestions of one key that are open."""
+        return self.states[key][0].open.all()
 
     def clear(self) -> None:
         """Drop every state: their partitions are somebody else's now."""

@@ -11,6 +11,8 @@ from paceline.topics import Topic
 
 #: Senders that are told of, those heard last; and the processes of one that are told apart.
 MOST_SENDERS = 1000
+#: Who is silent for so long is told of no more.
+SILENT_S = 300.0
 MOST_PROCESSES = 100
 #: Producers of a topic whose numbers are remembered.
 MOST_PRODUCERS = 10_000
@@ -22,6 +24,8 @@ class Sender:
 
     account: DeliveryAccount
     account_s: float
+    #: When it was heard last, by the worker's clock.
+    heard_s: float = 0.0
     processes: dict[str, None] = field(default_factory=dict)
 
     @property
@@ -49,8 +53,8 @@ class Producers:
         """Messages that never came, or could not be read, by topic."""
         return {topic: sequences.missing for topic, sequences in self._sequences.items()}
 
-    def hear(self, topic: Topic, event: Event) -> None:
-        """Take down what ``event`` tells; one that comes again tells nothing."""
+    def hear(self, topic: Topic, event: Event, now_s: float = 0.0) -> None:
+        """Take down what ``event``, heard at ``now_s``, tells; one that comes again tells nothing."""
         if not isinstance(event, Produced):
             return
         sequences = self._sequences.get(topic.short)
@@ -60,20 +64,28 @@ class Producers:
             return
         if isinstance(event, StepTimings | OpTimings):
             self.lost_rows += event.lost
-            self._account(("sidecar", event.node, event.job), event)
+            self._account(("sidecar", event.node, event.job), event, now_s)
         elif isinstance(event, HostSamples):
-            self._account(("collectors", event.node, ""), event)
+            self._account(("collectors", event.node, ""), event, now_s)
 
     def forget_positions(self) -> None:
         """What comes next was heard before, or by another worker: no jump in the numbers is a gap."""
         for sequences in self._sequences.values():
             sequences.forget_gaps()
 
-    def _account(self, who: tuple[str, str, str], event: StepTimings | OpTimings | HostSamples) -> None:
+    def speaking(self, now_s: float) -> list[tuple[tuple[str, str, str], Sender]]:
+        """The senders that were heard in the last five minutes, in order."""
+        return sorted(
+            ((who, one) for who, one in self.senders.items() if now_s < one.heard_s + SILENT_S),
+            key=lambda each: each[0],
+        )
+
+    def _account(self, who: tuple[str, str, str], event: StepTimings | OpTimings | HostSamples, now_s: float) -> None:
         if not isinstance(event.account, DeliveryAccount):
             return
         sender = self.senders.pop(who, None) or Sender(event.account, event.t0_s)
         self.senders[who] = sender
+        sender.heard_s = now_s
         if len(sender.processes) < MOST_PROCESSES:
             sender.processes[event.producer] = None
         if event.t0_s >= sender.account_s:  # What a spool held back comes later than what is newer.

@@ -8,7 +8,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import faust
@@ -25,6 +25,7 @@ from .cluster_advice import DEFAULTS, AdviceSettings
 from .command_door import CommandDoor
 from .door import Door
 from .faust_app import build
+from .meters import WorkerState
 from .topic_watch import TopicWatch
 
 log = logging.getLogger(__name__)
@@ -124,18 +125,21 @@ class Worker:
             raise WorkerError(_cause(failure, starting, watching, attending))
 
     async def _serve(self, door: Door) -> web.AppRunner:
-        def text() -> str:
-            state = health.WorkerState(
+        def numbers() -> Callable[[], str]:
+            state = WorkerState(
                 in_hand=door.offsets.in_hand(),
                 units=len(door.processor.states),
                 ready=self.waits() is None,
                 restarts=self.restarts,
                 lag=door.lag() if self.ready else {},
+                now_s=door.clock(),
+                wall_s=door.wall(),
+                waiting=door.stores_wait(),
             )
             return health.metrics(door.counts, state)
 
         try:
-            return await health.serve(self.web_address, self.web_port, self.waits, text, self.names)
+            return await health.serve(self.web_address, self.web_port, self.waits, numbers, self.names)
         except OSError as error:
             raise SettingError(
                 f"--web-port={self.web_port} on {self.web_address}: {error.strerror}; allowed: a free port"

@@ -301,6 +301,34 @@ def new_prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callabl
         yield make
 
 
+@pytest.fixture(scope="module")
+def new_alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Starts an Alertmanager with that configuration, and gives its address without the scheme."""
+    program = which("prometheus-alertmanager") or which("alertmanager")
+    if program is None:
+        pytest.skip("no alertmanager here; mend: sudo apt-get install prometheus-alertmanager")
+    with contextlib.ExitStack() as stack:
+
+        def make(config: str) -> str:
+            folder, at = tmp_path_factory.mktemp("alertmanager"), f"127.0.0.1:{_free_port()}"
+            (folder / "config.yml").write_text(config)
+            command = [
+                program, f"--config.file={folder / 'config.yml'}", f"--storage.path={folder / 'data'}",
+                f"--web.listen-address={at}", "--cluster.listen-address=",
+            ]  # fmt: skip
+            log = stack.enter_context((folder / "log").open("wb"))
+            process = stack.enter_context(subprocess.Popen(command, stdout=log, stderr=log))
+            stack.callback(process.terminate)
+            end = time.monotonic() + PATIENCE_S
+            while not _answers(f"http://{at}/-/ready"):
+                assert process.poll() is None, (folder / "log").read_text()[-2000:]
+                assert time.monotonic() < end, "Alertmanager is not ready in time"
+                time.sleep(0.05)
+            return at
+
+        yield make
+
+
 def _answers(url: str) -> bool:
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5) as reply:
         return reply.status == 200
@@ -331,3 +359,18 @@ def until() -> Callable[[Callable[[], T]], T]:
         return said
 
     return wait
+
+
+@pytest.fixture
+def promtool() -> Callable[[str], None]:
+    """Has the real ``promtool`` read the text of ``/metrics``: it fails at what it cannot read or finds odd."""
+    if which("promtool") is None:
+        pytest.skip("needs promtool; make system")
+
+    def check(told: str) -> None:
+        ended = subprocess.run(
+            ["promtool", "check", "metrics"], input=told.encode(), capture_output=True, timeout=60, check=False
+        )
+        assert (ended.returncode, ended.stdout + ended.stderr) == (0, b"")
+
+    return check

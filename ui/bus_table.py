@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.bus_turns import turns_of
+from paceline.bus_turns import bus_bytes_per_s
 from paceline.events import CollectiveLine, JobWindow
 
 from .ratios import quiet_median
@@ -59,8 +59,6 @@ def bus_lines(windows: Iterable[JobWindow], ranks: int) -> list[BusLine]:
 
 def _line(operation: str, least_bytes: int, held: Sequence[CollectiveLine], ranks: int) -> BusLine:
     moved, took_s = sum(line.bytes for line in held), sum(line.duration_s for line in held)
-    turns = turns_of(operation)
-    known = turns is not None and ranks > 1 and took_s > 0 and moved > 0
     return BusLine(
         operation=operation,
         least_bytes=least_bytes,
@@ -68,7 +66,7 @@ def _line(operation: str, least_bytes: int, held: Sequence[CollectiveLine], rank
         bytes=moved,
         wait_s=sum(line.wait_s for line in held),
         duration_s=took_s,
-        bus_bytes_per_s=moved / took_s * float(turns(ranks)) if known and turns is not None else None,
+        bus_bytes_per_s=bus_bytes_per_s(operation, moved, took_s, ranks),
     )
 
 

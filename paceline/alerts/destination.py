@@ -98,6 +98,10 @@ class Destination:
         """Whether something is on its way or still to be told."""
         return self._flying or bool(self._due(book, now_s))
 
+    def waiting(self, book: AlertBook, now_s: float) -> int:
+        """How many alerts are still to be told, those on their way included."""
+        return len(self._due(book, now_s))
+
     def snapshot(self) -> dict[str, Any]:
         """What was told, as plain data."""
         return {"told": {key: list(told) for key, told in self._told.items()}}

@@ -124,6 +124,8 @@ def labels(entry: Entry) -> dict[str, str]:
         "source": alert.source,
         "cluster": alert.cluster,
         "job": alert.job,
+        "node": "" if alert.job else alert.group[1],
+        "kind": alert.kind,
         "id": alert.id,
     }
     return {name: value for name, value in held.items() if value}

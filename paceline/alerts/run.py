@@ -24,7 +24,10 @@ TURN_S, WRITE_S, ONCE_S = 0.25, 2.0, 120.0
 
 
 class Loop:
-    """Follows the topics of ``settings`` and lets ``alerting`` tell; ``write`` keeps its state."""
+    """Follows the topics of ``settings`` and lets ``alerting`` tell; ``write`` keeps its state.
+
+    ``watch`` is told again and again why nobody is told now, None where all are, and the time.
+    """
 
     def __init__(
         self,
@@ -33,7 +36,9 @@ class Loop:
         write: Callable[[dict[str, Any]], None],
         say: Callable[[str], None],
         stop: threading.Event,
+        watch: Callable[[str | None, float], None] = lambda waits, now_s: None,
     ) -> None:
+        self._watch = watch
         self._settings, self._alerting, self._write, self._say, self._stop = settings, alerting, write, say, stop
         self._unwritten, self._written_s = False, 0.0
 
@@ -57,6 +62,7 @@ class Loop:
                 if read:
                     self._tell(gather=not once)
                     told = once and not self._alerting.waits(time.time())
+                self._watch(_waits(follower, read), time.time())
                 if once and time.monotonic() > end:
                     break
         self._keep(now=True)
@@ -81,6 +87,12 @@ class Loop:
         if self._unwritten and (now or time.monotonic() - self._written_s >= WRITE_S):
             self._write(self._alerting.snapshot())
             self._unwritten, self._written_s = False, time.monotonic()
+
+
+def _waits(follower: Follower, read: bool) -> str | None:
+    if follower.state != "connected":
+        return "no answer from Kafka"
+    return None if read else "reading what there is"
 
 
 def nothing_there(follower: Follower, topics: dict[Topic, Start]) -> bool:

@@ -4,17 +4,19 @@ Rule of this file: options to what runs, nothing more; no address is printed but
 """
 
 import argparse
+import contextlib
 import os
 import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
+from paceline import hosts
 from paceline.alerts.alert import SEVERITIES, Alert
 from paceline.alerts.alerting import Alerting, Channel
 from paceline.alerts.destination import Destination
@@ -24,9 +26,10 @@ from paceline.alerts.run import Loop
 from paceline.alerts.sender import Deliver, Sender, body, deliverer
 from paceline.alerts.state_file import StateFile, StateFileError, default_path
 from paceline.alerts.target import FORMS, Target, TargetError, of_command, of_url
+from paceline.health import Health, serve
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
-from paceline.settings import ALERTS_TO, CLUSTER, SMTP_PASSWORD, SMTP_USERNAME
+from paceline.settings import ALERTS_TO, ALLOWED_HOSTS, CLUSTER, SMTP_PASSWORD, SMTP_USERNAME, SettingError
 from paceline.terminal import say
 from paceline.visible import visible
 
@@ -63,6 +66,8 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--page", metavar="URL", type=_page, help="address of the page, for links to a job")
     made.add_argument("--state", metavar="FILE", type=Path, help=f"what was told ({default_path({'HOME': '~'})})")
+    made.add_argument("--web-port", type=_port, default=0, metavar="N", help="serve health and metrics on port N")
+    made.add_argument("--web-address", default="127.0.0.1", metavar="IP", help="on this address (default: loopback)")
     made.add_argument("--dry-run", action="store_true", help="print what would be sent, and send nothing")
     what = made.add_mutually_exclusive_group()
     what.add_argument("--once", action="store_true", help="tell all that holds now and was not told yet, and end")
@@ -105,14 +110,34 @@ def _run(settings: BrokerSettings, alerting: Alerting, args: argparse.Namespace)
         signal.signal(number, lambda *_: stop.set())
     shown = ", ".join(channel.target.shown for channel in alerting.channels)
     _say(f"telling {shown} of {args.severity} and worse, from {settings.address}")
-    if args.dry_run:
-        return 0 if Loop(settings, alerting, lambda state: None, _say, stop).run(args.once) else 1
-    file = StateFile(args.state or default_path(dict(os.environ)))
+    with _served(alerting, args) as watch:
+        if args.dry_run:
+            return 0 if Loop(settings, alerting, lambda state: None, _say, stop, watch).run(args.once) else 1
+        with contextlib.closing(StateFile(args.state or default_path(dict(os.environ)))) as file:
+            _restore(alerting, file)
+            return 0 if Loop(settings, alerting, _writer(file), _say, stop, watch).run(args.once) else 1
+
+
+@contextlib.contextmanager
+def _served(alerting: Alerting, args: argparse.Namespace) -> Iterator[Callable[[str | None, float], None]]:
+    """Serve how telling goes, where a port is named; what is to be told about it.
+
+    Raises:
+        SettingError: the port is taken, or what tells metrics is not installed.
+    """
+    if not args.web_port:
+        yield lambda waits, now_s: None
+        return
     try:
-        _restore(alerting, file)
-        return 0 if Loop(settings, alerting, _writer(file), _say, stop).run(args.once) else 1
-    finally:
-        file.close()
+        from paceline.alerts.meters import AlertMeters
+        from paceline.exposition import text
+    except ImportError as error:
+        raise SettingError("--web-port needs prometheus-client; pip install 'paceline[alerts]'") from error
+    meters = AlertMeters(alerting)
+    names = hosts.answered(args.web_address, ALLOWED_HOSTS.read(os.environ))
+    health = Health(meters.waits, lambda: text(meters.families()), names)
+    with contextlib.closing(serve(args.web_address, args.web_port, health)):
+        yield meters.update
 
 
 def _restore(alerting: Alerting, file: StateFile) -> None:
@@ -201,6 +226,13 @@ def _printer(target: Target, page: str) -> Deliver:
 def _rate(raw: str) -> int:
     value = int(raw)
     if not 1 <= value <= 600:
+        raise ValueError
+    return value
+
+
+def _port(raw: str) -> int:
+    value = int(raw)
+    if not 0 <= value <= 65535:
         raise ValueError
     return value
 

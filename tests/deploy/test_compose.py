@@ -1,72 +1,229 @@
-"""docker-compose.yml, read by the real Compose (which needs no engine for that)."""
+"""docker-compose.yml, read by the real Compose (which needs no engine for that), with each of its profiles."""
 
+import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+
+from paceline.gpu.dcgm import FIELDS
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-GPU = ["-f", "docker-compose.yml", "-f", "deploy/compose.gpu.yml"]
+GPU, SECURE = ("--env-file", "deploy/gpu.env"), ("--env-file", "deploy/secure.env")
+WAYS = {"default": (), "demo": ("--profile", "demo"), "gpu": GPU, "secure": SECURE}
+#: Services that end: they have no health.
+ONCE = {"secrets", "users", "topics", "demo"}
+#: Images of others: no folder of ours has their name.
+OTHERS = {"kafka", "users", "prometheus", "alertmanager", "grafana", "dcgm-exporter"}
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+def read(*options: str) -> dict[str, Any]:
+    """The file as Compose understands it."""
+    done = run(BIN / "docker-compose", *options, "config", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
-    """The services as Compose understands them."""
-    done = run(BIN / "docker-compose", "config", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout)["services"])
+    """Every service of every profile, as without a file of variables."""
+    return dict(read("--profile", "*")["services"])
 
 
-def test_compose_files_fit_the_specification() -> None:
-    """The published schema of the Compose specification accepts both files."""
-    schema = ("--builtin-schema", "vendor.compose-spec")
-    done = run(BIN / "check-jsonschema", *schema, "docker-compose.yml", "deploy/compose.gpu.yml")
+@pytest.fixture(scope="module")
+def secured() -> dict[str, Any]:
+    """The services of profile secure."""
+    return dict(read(*SECURE)["services"])
+
+
+def test_it_fits_the_specification() -> None:
+    """The published schema of the Compose specification accepts it."""
+    done = run(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "docker-compose.yml")
     assert done.returncode == 0, done.stdout
 
 
-def test_the_gpu_file_gives_the_collectors_a_gpu() -> None:
-    """Laid over the main file it changes the collectors alone."""
-    done = run(BIN / "docker-compose", *GPU, "config", "--format", "json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["services"]
-    assert [name for name in found if "deploy" in found[name]] == ["collectors"]
+@pytest.mark.parametrize("way", WAYS)
+def test_a_profile_adds_what_it_is_for(way: str) -> None:
+    """The stack that always runs, and what the profile adds to it."""
+    always = {"kafka", "topics", "streams", "collectors", "forecaster", "ui", "alerts"}
+    always |= {"prometheus", "alertmanager", "grafana"}
+    more = {"default": set(), "demo": {"demo"}, "gpu": {"dcgm-exporter"}, "secure": {"secrets", "users"}}
+    assert set(read(*WAYS[way])["services"]) == always | more[way]
 
 
-def test_every_service_is_a_folder_or_infrastructure(services: dict[str, Any]) -> None:
-    """Folder, compose service and image bear one name."""
+def test_own_services_are_folders_or_commands(services: dict[str, Any]) -> None:
+    """Folder, compose service and image bear one name; what is a command alone runs in that of streams."""
     own = {name for name in services if (ROOT / name / "__main__.py").exists()}
-    assert set(services) - own == {"kafka", "topics"}
-    for name in own:
+    assert set(services) - own - OTHERS == {"secrets", "topics", "alerts", "demo"}
+    for name in own | {"demo"}:
         assert services[name]["build"]["target"] == name
         assert services[name]["image"].startswith(f"paceline/{name}:")
+    for name in ("secrets", "topics", "alerts"):
+        assert services[name]["build"]["target"] == "streams"
+
+
+def test_images_are_pinned(services: dict[str, Any]) -> None:
+    """Each by a whole version, or by digest."""
+    for name, service in services.items():
+        tag = service["image"].rpartition(":")[2]
+        assert tag.count(".") >= 2, f"{name}: {service['image']}"
 
 
 def test_ports_are_published_on_loopback_only(services: dict[str, Any]) -> None:
     """Nothing is reachable from another machine unless its operator says so."""
     ports = [port for service in services.values() for port in service.get("ports", [])]
-    assert ports
+    assert len(ports) == 6
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
+    assert len({port["published"] for port in ports}) == len(ports)
 
 
 def test_services_have_no_more_rights_than_they_need(services: dict[str, Any]) -> None:
-    """No capability, no way to gain one; our own file systems cannot be written."""
+    """No capability but those that are reasoned, no way to gain one; file systems cannot be written."""
+    reasoned = {"secrets": {"CHOWN", "DAC_OVERRIDE", "FOWNER"}, "dcgm-exporter": {"SYS_ADMIN"}}
     for name, service in services.items():
         assert service["cap_drop"] == ["ALL"], name
+        assert set(service.get("cap_add", [])) == reasoned.get(name, set()), name
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert service.get("read_only") or name == "kafka", name
+        assert not service.get("privileged"), name
+        assert name == "secrets" or not str(service.get("user", "1")).startswith(("0", "root")), name
+
+
+def test_services_are_bounded(services: dict[str, Any]) -> None:
+    """Memory, processes and what a service logs have an end."""
+    for name, service in services.items():
+        assert 2**27 < int(service["mem_limit"]) <= 6 * 2**30, name
+        assert 0 < service["pids_limit"] <= 1024, name
+        assert service["logging"]["options"]["max-size"], name
+
+
+def test_what_is_kept_lies_in_volumes_that_are_declared(services: dict[str, Any]) -> None:
+    """A folder of ours is read only, there, and in the repository; all else is a named volume."""
+    declared = set(read("--profile", "*")["volumes"])
+    for name, service in services.items():
+        for mount in service.get("volumes", []):
+            if mount["type"] == "bind":
+                assert mount["read_only"], name
+                assert Path(mount["source"]).is_relative_to(ROOT / "deploy"), name
+                assert Path(mount["source"]).is_dir(), name
+            else:
+                assert mount["source"] in declared, name
+
+
+def test_prometheus_asks_services_that_are_there(services: dict[str, Any]) -> None:
+    """Every target is a service of the file, or Prometheus itself; every one of ours that tells metrics is asked."""
+    jobs = yaml.safe_load((ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    static = {target for job in jobs for group in job.get("static_configs", ()) for target in group["targets"]}
+    asked = {target.partition(":")[0] for target in static}
+    asked |= {name for job in jobs for found in job.get("dns_sd_configs", ()) for name in found["names"]}
+    assert asked - {"localhost"} <= set(services)
+    assert {"streams", "collectors", "forecaster", "alerts", "dcgm-exporter"} <= asked
 
 
 def test_services_start_in_order(services: dict[str, Any]) -> None:
-    """Kafka answers, then the topics are made, then everything else starts."""
+    """Kafka answers, then the topics are made, then everything that reads or writes them starts."""
     assert services["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
-    assert "healthcheck" in services["kafka"]
-    for name in set(services) - {"kafka", "topics"}:
+    for name in ("streams", "collectors", "forecaster", "ui", "alerts"):
         assert services[name]["depends_on"]["topics"]["condition"] == "service_completed_successfully", name
+    assert services["grafana"]["depends_on"]["prometheus"]["condition"] == "service_healthy"
+    for name in ("streams", "ui", "alerts"):  # What shall be seen of the run needs those who see.
+        assert services["demo"]["depends_on"][name]["condition"] == "service_healthy", name
+
+
+def test_what_is_waited_for_can_be_told(services: dict[str, Any]) -> None:
+    """A service has a health check, of its own or of its image, and one that ends has none that is meaningless."""
+    stages = (ROOT / "deploy" / "Dockerfile").read_text().split("\nFROM ")
+    with_health = {stage.split()[2] for stage in stages if "\nHEALTHCHECK --" in stage}
+    for name, service in services.items():
+        check = service.get("healthcheck", {})
+        own = "test" in check or service.get("build", {}).get("target") in with_health
+        assert name in ONCE or own, name
+        if name in ONCE - {"users"}:  # Its image has none.
+            assert check.get("disable"), name
+
+
+def test_with_secure_every_listener_that_leaves_kafka_asks_for_a_login(secured: dict[str, Any]) -> None:
+    """TLS and SCRAM on both; what is in the clear listens on the container's own loopback."""
+    environ = secured["kafka"]["environment"]
+    listeners = dict(one.split("://") for one in environ["KAFKA_LISTENERS"].split(","))
+    protocols = dict(one.split(":") for one in environ["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(","))
+    assert protocols.keys() == listeners.keys()
+    for name, address in listeners.items():
+        assert protocols[name] == "SASL_SSL" or address.startswith("localhost:"), name
+    assert {name for name, protocol in protocols.items() if protocol == "SASL_SSL"} == {"SERVICES", "HOST"}
+
+
+def test_with_secure_secrets_come_by_file(secured: dict[str, Any]) -> None:
+    """Every client of Kafka logs in with a password that no environment shows."""
+    for name, service in secured.items():
+        environ = {key: value for key, value in (service.get("environment") or {}).items() if value}
+        if "PACELINE_BROKERS" in environ:
+            assert environ["PACELINE_SECURITY_PROTOCOL"] == "SASL_SSL", name
+            assert environ["PACELINE_SASL_PASSWORD_FILE"].startswith("/run/paceline/"), name
+            assert any(mount["target"] == "/run/paceline" for mount in service["volumes"]), name
+        secret = [key for key in environ if key.endswith(("PASSWORD", "TOKEN"))]
+        assert secret == [], name
+    assert secured["grafana"]["environment"]["GF_AUTH_ANONYMOUS_ENABLED"] == "false"
+
+
+def test_with_secure_nothing_starts_before_the_secrets_are_there(secured: dict[str, Any]) -> None:
+    """Kafka waits for its certificate, and the topics for the users."""
+    done = "service_completed_successfully"
+    assert secured["kafka"]["depends_on"]["secrets"]["condition"] == done
+    assert secured["topics"]["depends_on"]["users"]["condition"] == done
+
+
+def test_half_of_secure_is_refused(tmp_path: Path) -> None:
+    """The profile without its variables makes no secrets, and so starts no Kafka."""
+    environ = read("--profile", "secure")["services"]["secrets"]["environment"]
+    script = ROOT / "deploy" / "secure" / "secrets.sh"
+    done = subprocess.run(
+        ["bash", str(script), str(tmp_path)], env={**os.environ, **environ}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "--env-file deploy/secure.env" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_secrets_are_made_once(tmp_path: Path) -> None:
+    """What is there stays; Kafka's certificate is the authority's, for the names by which it is reached."""
+    script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path))
+    environ = {**os.environ, "KAFKA_PROTOCOL": "SASL_SSL", "KAFKA_NAMES": "IP:192.0.2.7"}
+    subprocess.run(script, env=environ, check=True, capture_output=True)
+    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    subprocess.run(script, env=environ, check=True, capture_output=True)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == made
+    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir() if path.name != "ca.pem")
+    for name in (("-verify_hostname", "kafka"), ("-verify_ip", "127.0.0.1"), ("-verify_ip", "192.0.2.7")):
+        check = ("openssl", "verify", "-CAfile", str(tmp_path / "ca.pem"), *name, str(tmp_path / "kafka.pem"))
+        assert run(*check).returncode == 0, name
+
+
+def test_with_gpu_the_collector_and_the_exporter_have_the_gpus() -> None:
+    """And nobody else."""
+    found = read(*GPU)["services"]
+    assert [name for name in found if "deploy" in found[name]] == ["dcgm-exporter"]
+    assert [name for name in found if found[name].get("runtime")] == ["collectors"]
+    assert found["collectors"]["environment"]["NVIDIA_VISIBLE_DEVICES"] == "all"
+
+
+def test_the_exporters_counters_are_known_fields() -> None:
+    """Every counter that we turn on is a field that we can read, under its own name, once."""
+    lines = (ROOT / "deploy" / "dcgm-exporter" / "counters.csv").read_text().splitlines()
+    rows = list(csv.reader(line for line in lines if not line.startswith("#")))
+    names = [row[0] for row in rows]
+    known = {field.name for field in FIELDS}
+    assert all(len(row) == 3 and row[1].strip() in ("gauge", "counter") for row in rows)
+    assert len(set(names)) == len(names)
+    assert set(names) <= known
+    assert {field.name for field in FIELDS if field.listed == "by default"} <= set(names)

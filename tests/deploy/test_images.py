@@ -66,6 +66,17 @@ def test_a_lock_holds_what_the_extra_asks_for(service: str) -> None:
     assert names <= set(pins(ROOT / "deploy" / "requirements" / f"{service}.lock"))
 
 
+def test_the_demos_image_trains_with_what_the_tests_trained_with() -> None:
+    """Its lock is a part of the main one, PyTorch included; it drops root, and ends with its run."""
+    main, own = pins(ROOT / "requirements.lock"), pins(ROOT / "deploy" / "requirements" / "demo.lock")
+    assert {name: pin for name, pin in own.items() if main.get(name) != pin} == {}
+    assert {"torch", "faust-streaming"} <= set(own)
+    stage = DOCKERFILE.read_text().partition(" AS demo\n")[2]
+    assert "\nUSER 10001\n" in stage
+    assert "\nHEALTHCHECK NONE\n" in stage
+    assert "deploy/requirements/demo.lock" in stage
+
+
 def test_the_build_environment_is_pinned_as_declared() -> None:
     """The wheel in an image is built by the pinned build backend."""
     (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]

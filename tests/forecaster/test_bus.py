@@ -88,7 +88,10 @@ def test_it_learns_publishes_and_recovers(
         finally:
             publisher.stop()
         published = events[key]
+        told = memory.published.values(time.monotonic())
         assert isinstance(published, Forecast)
+        middle = published.values[-1][published.levels.index(0.5)]
+        assert told["device/n/g", "fb_used_bytes", "60", "0.5"] == pytest.approx(middle)
         assert published.values[0] == sorted(published.values[0])
         assert published.node == "n"
         assert isinstance(events["learned-job"], JobProfile)

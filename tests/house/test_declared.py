@@ -4,14 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
-from forecaster.api.meters import Meters
-from forecaster.memory import Memory
+from collectors import meters as collectors
+from forecaster.api import meters as forecaster
 from paceline import topics
+from paceline.alerts import meters as alerts
 from paceline.settings import SETTINGS
-from streams.door_counts import DoorCounts
-from streams.health import WorkerState, metrics
+from streams import meters as streams
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -70,12 +69,17 @@ def test_topics_are_declared() -> None:
 
 
 def test_metrics_are_exported() -> None:
-    """Pages name only metrics that a service exports."""
-    parsed = text_string_to_metric_families(
-        metrics(DoorCounts(), WorkerState()) + Meters().text(Memory(), 0, True, {"consumer": 0})
-    )
-    exported = {family.name + ("_total" if family.type == "counter" else "") for family in parsed}
-    used = words(r"\bpaceline_(?:streams|forecaster|collectors|sidecar|step|steps)_[a-z_]+", PAGES)
+    """Pages, rules and dashboards name only metrics that a service exports."""
+    endings = {"counter": ("_total",), "gauge": ("",), "histogram": ("", "_bucket", "_sum", "_count")}
+    exported = {
+        meter.name + ending
+        for service in (streams, collectors, forecaster, alerts)
+        for meter in service.METERS
+        for ending in endings[meter.kind]
+    }
+    of_jobs = r"step|steps|lateness|ranks|wait|phase|rank|bus_bandwidth|findings|lost|suggestions|forecast|device|host"
+    deployed = [*DEPLOYED, *ROOT.glob("deploy/prometheus/**/*.yml"), *ROOT.glob("deploy/grafana/**/*.json")]
+    used = words(rf"\bpaceline_(?:streams|forecaster|collectors|sidecar|alerts|{of_jobs})_[a-z0-9_]+\b(?!\*)", deployed)
     assert {name: files for name, files in used.items() if name not in exported} == {}
 
 

@@ -1,13 +1,10 @@
 """A real Alertmanager takes our alerts, keeps one alert one alert, and forgets those that are over."""
 
-import contextlib
 import json
-import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import Random
-from shutil import which
 from typing import Any
 
 import pytest
@@ -23,32 +20,8 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def alertmanager(
-    tmp_path_factory: pytest.TempPathFactory, free_port: Callable[[], int], until: Callable[..., None]
-) -> Iterator[str]:
-    program = which("prometheus-alertmanager") or which("alertmanager")
-    if program is None:
-        pytest.skip("no alertmanager here; mend: sudo apt-get install prometheus-alertmanager")
-    folder = tmp_path_factory.mktemp("alertmanager")
-    (folder / "config.yml").write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
-    at = f"127.0.0.1:{free_port()}"
-    command = [
-        program, f"--config.file={folder / 'config.yml'}", f"--storage.path={folder / 'data'}",
-        f"--web.listen-address={at}", "--cluster.listen-address=",
-    ]  # fmt: skip
-    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-
-        def ready() -> bool:
-            assert process.poll() is None, (folder / "log").read_text()[-2000:]
-            with contextlib.suppress(OSError):
-                return asked(at, "/-/ready") is not None
-            return False
-
-        try:
-            until(ready)
-            yield at
-        finally:
-            process.terminate()
+def alertmanager(new_alertmanager: Callable[[str], str]) -> str:
+    return new_alertmanager("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
 
 
 def asked(at: str, path: str) -> bytes:
@@ -116,5 +89,5 @@ def test_hostile_names_are_values_and_break_nothing(alertmanager: str) -> None:
     told = Told(alertmanager)
     told.tell(finding(job=HOSTILE, cluster=HOSTILE, kind=HOSTILE, summary=HOSTILE * 100, nodes=[HOSTILE] * 500))
     (alert,) = alerts(alertmanager, told.book.alerts["finding:f1"].job)
-    assert set(alert["labels"]) == {"alertname", "severity", "source", "cluster", "job", "id"}
+    assert set(alert["labels"]) == {"alertname", "severity", "source", "cluster", "job", "kind", "id"}
     assert all(value.isprintable() for value in alert["labels"].values())

@@ -43,11 +43,19 @@ def test_alertmanagers_api_gets_labels_that_last_and_an_end() -> None:
     (alert,) = decoded(payloads.alertmanager(message(finding(), profile=REPEATED), PAGE))
     assert alert["labels"] == {
         "alertname": "PacelineStraggler", "severity": "warning", "source": "finding", "cluster": "c", "job": "train",
-        "id": "finding:f1",
+        "kind": "straggler", "id": "finding:f1",
     }  # fmt: skip
     assert (alert["startsAt"], alert["endsAt"]) == ("1970-01-01T00:18:20.000Z", "1970-01-01T00:25:00.000Z")
     assert alert["annotations"]["nodes"] == "node-1"
     assert alert["generatorURL"] == "https://page.example/?theme=dark&job=train"
+
+
+def test_what_belongs_to_no_job_belongs_to_a_node() -> None:
+    """So that Prometheus' rule on the same finding is known to be the same."""
+    events = (finding(job="", kind="device_fault", nodes=["node-1", "node-2"]),)
+    (alert,) = decoded(payloads.alertmanager(message(*events, profile=REPEATED), PAGE))
+    assert "job" not in alert["labels"]
+    assert (alert["labels"]["node"], alert["labels"]["kind"]) == ("node-1", "device_fault")
 
 
 def test_what_is_over_ends_under_the_labels_that_it_began_with() -> None:
@@ -134,4 +142,4 @@ def test_a_letter_says_what_where_and_what_to_do() -> None:
 def test_names_of_labels_are_ours_and_alerts_of_unknown_kinds_have_one() -> None:
     (alert,) = decoded(payloads.alertmanager(message(finding(kind="new-kind {x}", job=HOSTILE)), ""))
     assert alert["labels"]["alertname"] == "PacelineNewKindX"
-    assert set(alert["labels"]) == {"alertname", "severity", "source", "cluster", "job", "id"}
+    assert set(alert["labels"]) == {"alertname", "severity", "source", "cluster", "job", "kind", "id"}

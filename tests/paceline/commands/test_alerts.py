@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -170,3 +171,48 @@ def test_without_a_broker_once_ends_and_says_why(
         for number, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(number, handler)
     assert "Connection refused" in capsys.readouterr().err
+
+
+@pytest.mark.bus
+def test_it_serves_how_telling_goes(
+    broker: BrokerSettings, start: Start, receiver: Receiver, job: str, until: Until, free_port: Callable[[], int]
+) -> None:
+    """With --web-port: ready when all has been read, and a message that arrived is counted."""
+    port = free_port()
+    start("--brokers", broker.address, "--to", f"http://{receiver.at}/", "--web-port", str(port))
+    publish(broker, finding(id=job, job=job))
+
+    def asked(path: str) -> str:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    until(lambda: asked("/readyz") == "ready\n")
+    counted = 'paceline_alerts_sent_total{destination="webhook",outcome="arrived"}'
+    until(
+        lambda: any(line.startswith(counted) and not line.endswith(" 0.0") for line in asked("/metrics").splitlines())
+    )
+
+
+def test_metrics_need_what_tells_them() -> None:
+    """Without prometheus-client there are alerts all the same; a port for metrics is refused with what to install."""
+    argv = ["alerts", "--to", "http://127.0.0.1:9/", "--web-port", "9402", "--brokers", "127.0.0.1:9"]
+    without = "import sys; sys.modules['prometheus_client'] = None; from paceline.__main__ import main"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{without}; sys.exit(main({argv}))"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "--web-port needs prometheus-client; pip install 'paceline[alerts]'" in ended.stderr
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        alerts.main(["--to", "http://127.0.0.1:9/", "--web-port", port])
+    assert port in capsys.readouterr().err

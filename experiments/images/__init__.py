@@ -1,0 +1,1 @@
+"""Our images, built and started without a container engine."""

@@ -1,0 +1,1 @@
+"""Every panel and every recording rule, asked on a real Prometheus that scraped the running stack."""

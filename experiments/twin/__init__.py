@@ -1,0 +1,1 @@
+"""The services of docker-compose.yml, started natively."""
