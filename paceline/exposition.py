@@ -5,6 +5,7 @@ service tells one series twice. Whoever imports it has ``prometheus-client`` in 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -12,6 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from .meters import Meter, label
 
+Value = TypeVar("Value")
 #: Values by their labels, in the order in which the meter names these.
 Values = Mapping[tuple[str, ...], float]
 
@@ -25,9 +27,8 @@ def family(meter: Meter, values: Values) -> Metric:
     """
     kind = CounterMetricFamily if meter.kind == "counter" else GaugeMetricFamily
     made = kind(meter.name, meter.help, labels=meter.labels)
-    told = {tuple(label(each) for each in labels): value for labels, value in sorted(values.items())}
-    for labels, value in told.items():
-        made.add_metric(list(labels), value)
+    for labels, value in _labelled(values):
+        made.add_metric(labels, value)
     return made
 
 
@@ -36,13 +37,19 @@ def histogram(
 ) -> Metric:
     """``meter`` with counts by bucket, the last one of what is above all ``bounds``, and the sum of all values."""
     made = HistogramMetricFamily(meter.name, meter.help, labels=meter.labels)
-    for labels, (counts, total) in sorted(values.items()):
+    for labels, (counts, total) in _labelled(values):
         seen, buckets = 0, []
         for bound, count in zip((*map(_written, bounds), "+Inf"), counts, strict=True):
             seen += count
             buckets.append((bound, float(seen)))
-        made.add_metric([label(each) for each in labels], buckets, total)
+        made.add_metric(labels, buckets, total)
     return made
+
+
+def _labelled(values: Mapping[tuple[str, ...], Value]) -> list[tuple[list[str], Value]]:
+    """``values`` by labels as they are sent, in order. Of two names that are sent as one the last counts."""
+    told = {tuple(label(each) for each in labels): values[labels] for labels in sorted(values)}
+    return [(list(labels), value) for labels, value in told.items()]
 
 
 def text(families: Iterable[Metric]) -> str:

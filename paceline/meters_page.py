@@ -19,7 +19,8 @@ joules, celsius, hertz; what ends with `_total` only counts up until the process
 never 0. Histograms are classic ones, with `_bucket`, `_sum` and `_count`.
 
 **Labels are bounded.** A label has at most {MOST_LETTERS} letters; a longer name is cut, and ends with a hash of the
-whole. No label holds a step, a process number or a message. `training_job` is what the job calls itself; `gpu` and
+whole. No label holds a step, a process number or a message. A worker tells of the 1,000 jobs that it heard last, of 8
+ranks and 16 phases of each, and of 200 findings. `training_job` is what the job calls itself; `gpu` and
 `UUID` are as in DCGM's metrics, so `on (UUID)` joins them.
 
 **Series vanish.** What is told of a job is gone a minute after its end, or five minutes after its last message; of a
@@ -27,8 +28,8 @@ GPU or host 30 seconds after its last sample (three intervals, where that is lon
 tells of it no more. A histogram of a job begins at 0 again when another worker has taken it over.
 
 **The page** has what Streamlit's own server offers, in OpenMetrics' form at port 8501, `/_stcore/metrics`:
-`active_sessions`, `session_events_total{type}` and `session_duration_seconds_total`; `/_stcore/health` says that it is
-alive. What the page shows is told by the services above. Sidecars have no port: workers tell what their messages say.
+`active_sessions`, `session_events_total{{type}}` and `session_duration_seconds_total`; `/_stcore/health` says that it
+is alive. What the page shows is told by the services above. Sidecars have no port: workers tell what their messages say.
 """
 
 

@@ -161,7 +161,7 @@ class JobMeters:
             owner.late.add(max(0.0, window.own_worst_s - window.own_median_s), steps)
         if window.length_s == SHOWN_S and (owner.window is None or window.start_s >= owner.window.start_s):
             owner.window = window
-            owner.ranks = owner.gathered
+            owner.ranks = owner.gathered if owner.gathered_s == window.start_s else {}
 
     @staticmethod
     def _finding(owner: Owner, finding: Finding, now_s: float) -> None:

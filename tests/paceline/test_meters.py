@@ -38,6 +38,14 @@ def test_prometheus_reads_what_anybody_calls_a_job(promtool):
     assert '_bucket{le="1.0",training_job="日本"} 3.0' in told
 
 
+def test_no_series_is_told_twice(promtool):
+    """Though two names are sent as one, as a NUL and what stands for it."""
+    steps = Meter("paceline_step_time_seconds", "histogram", "Steps.", ("training_job",))
+    told = text([histogram(steps, (1.0,), {("\0",): ([1, 0], 1.0), (r"\0",): ([2, 0], 2.0)})])
+    promtool(told)
+    assert told.count("_count{") == 1
+
+
 @pytest.mark.parametrize(
     ("name", "unit"),
     [
