@@ -29,7 +29,7 @@ tells of it no more. A histogram of a job begins at 0 again when another worker 
 
 **The page** has what Streamlit's own server offers, in OpenMetrics' form at port 8501, `/_stcore/metrics`:
 `active_sessions`, `session_events_total{{type}}` and `session_duration_seconds_total`; `/_stcore/health` says that it
-is alive. What the page shows is told by the services above. Sidecars have no port: workers tell what their messages say.
+is alive. What the page shows is told by the services above. Sidecars have no port: workers tell what they send.
 """
 
 
