@@ -91,7 +91,7 @@ docs: env  ## write events.md, gpu-rules.md, metrics.md, suggestions.md, schemas
 dashboards: env  ## write Grafana's dashboards in deploy/grafana/dashboards from deploy/grafana/boards
 	@$(BIN)/python -m deploy.grafana.boards
 
-# Every panel's expression must answer on a Prometheus that scraped the running stack; five minutes.
+# Every panel's expression must answer on a Prometheus that scraped the running stack; four minutes.
 .PHONY: panels-check
 panels-check: env system  ## rules, runbooks, dashboards by Grafana's types, and every panel on a real Prometheus (ARGS='--keep DIR')
 	@PYTHONPATH=tests/plugins $(PYTEST) -q -p no_skips tests/deploy/test_prometheus.py tests/deploy/test_alertmanager.py tests/deploy/test_dashboards.py

@@ -25,7 +25,7 @@ from .asked import Asked
 from .stack import SCRAPE_S, Stack, stack
 
 EXAMPLES = """examples:
-  python -m experiments.panels               all of it, about five minutes
+  python -m experiments.panels               all of it, about four minutes
   python -m experiments.panels --keep DIR    keep what the processes said
 """
 #: The job whose panels are asked: the one with a slow rank.
