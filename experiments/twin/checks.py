@@ -97,6 +97,6 @@ def values(prometheus: str, expression: str) -> list[dict[str, Any]]:
 
 
 def alerts(alertmanager: str) -> list[dict[str, str]]:
-    """The labels of the alerts of the demo's run that Alertmanager holds."""
-    held = (alert["labels"] for alert in answer(f"{alertmanager}/api/v2/alerts"))
-    return [labels for labels in held if any(value.startswith(JOB) for value in labels.values())]
+    """The labels of the alerts of the demo's run that Alertmanager tells, less those that it keeps back."""
+    held = answer(f"{alertmanager}/api/v2/alerts?inhibited=false&silenced=false")
+    return [alert["labels"] for alert in held if any(value.startswith(JOB) for value in alert["labels"].values())]
