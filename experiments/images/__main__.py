@@ -77,8 +77,9 @@ class Check:
             bound = MOST_MB.get(name)
             words = f"{name}: built in {took_s:.0f} s, {mb:.0f} MB above its base"
             self.require(bound is None or mb <= bound, words + (f", {bound} allowed" if bound else ""))
-            held = [one for one in FOREIGN.get(name, ()) if any(files.glob(f"opt/paceline/lib/*/site-packages/{one}"))]
-            self.require(not held, f"{name}: holds none of {', '.join(FOREIGN.get(name, ('-',)))}; it holds {held}")
+            if foreign := FOREIGN.get(name):
+                held = [one for one in foreign if any(files.glob(f"opt/paceline/lib/*/site-packages/{one}"))]
+                self.require(not held, f"{name}: holds none of {', '.join(foreign)}; it holds {held or 'none'}")
             configuration = self._builder.configuration(name)
             self.require(configuration["User"] == "10001", f"{name}: runs as user {configuration['User']}")
             if name == "demo":
