@@ -18,6 +18,7 @@ from aiokafka.consumer import fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import RebalanceInProgressError
 from aiokafka.protocol.admin import DescribeGroupsRequest
+from aiokafka.protocol.group import LeaveGroupRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 from faust.transport.consumer import Consumer, ThreadDelegateConsumer
 from mode.services import WaitResults
@@ -229,7 +230,10 @@ def replace_lost_leader() -> None:
             coordinator.__dict__["led_by"] = answer.leader_id
         elif said.startswith("SyncGroupResponse") and answer.error_code == RebalanceInProgressError.errno:
             leader, members = coordinator.__dict__["led_by"], await _members(coordinator)
-            if coordinator.member_id in members and leader not in members:
+            # Of several that wait one does so: two under one name would read the same partitions.
+            if leader not in members and coordinator.member_id == min(members, default=""):
+                # Else its own name would be a member beside the other one, and hold partitions that nobody reads.
+                await _ASK(coordinator, LeaveGroupRequest(coordinator.group_id, coordinator.member_id))
                 coordinator.member_id = leader
         return answer
 
