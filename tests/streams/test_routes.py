@@ -31,6 +31,7 @@ TOLD = {
     "HostWindows": {"host"},
     "NodeDiagnosis": {"device", "host", "node"},
     "JobBalance": {"balance"},
+    "RankFindings": {"balance"},
     "ClusterAdvice": {"advice"},
 }
 
