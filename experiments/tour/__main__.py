@@ -233,10 +233,10 @@ def _balanced(tour: Tour, *, take: bool) -> None:
     """Four processes of which a slow one gets less to do."""
     with real_run(tour.there, BALANCED) as running:
         tour.step("a balanced run names its slow rank", tour.balanced)
-        if take:
-            looks = partial(pictures.take, tour.visitor, "balance", f"job?job={BALANCED.job}", "Balance")
-            tour.step("pictures of balance", looks)
         _ends_well(tour, running)
+    if take:  # A browser that draws meanwhile takes processors from the ranks that are compared.
+        looks = partial(pictures.take, tour.visitor, "balance", f"job?job={BALANCED.job}&span=all", "Balance")
+        tour.step("pictures of balance", looks)
 
 
 def _ends_well(tour: Tour, running: "subprocess.Popen[bytes]") -> None:

@@ -106,13 +106,15 @@ class Advice:
     def _judge(self, event: Finding) -> list[Suggestion]:
         if event.first_step >= 0 and event.job:
             self.jobs.steps(event.job, event.attempt)
+        if event.kind == "balanced_straggler":
+            self.book.note_balanced(event)
         if event.state == "recovered":
             return self.ledger.retract(event.id)
         if event.state != "confirmed":
             return []
         said = self.follow_up.balanced(event.job) if event.kind == "balanced_straggler" else []
         proposal = propose(event, self.jobs, self.config)
-        if proposal is not None:
+        if proposal is not None and not (proposal.action == "rebalance" and self.book.is_balanced(event.job)):
             said += self.ledger.propose(proposal)
         replacing = replaces(event, self.book.faults_of(event), self.jobs, self.config)
         if replacing is not None:

@@ -25,6 +25,8 @@ class FindingBook:
         self.slow: OrderedDict[str, dict[str, Finding]] = OrderedDict()
         #: Device -> ids of findings of critical faults.
         self.faults: OrderedDict[str, list[str]] = OrderedDict()
+        #: Ids of findings that last, of ranks that take less work as they are slow -> their job.
+        self.balanced: OrderedDict[str, str] = OrderedDict()
 
     def admit(self, finding: Finding) -> bool:
         """Whether this revision is new."""
@@ -36,6 +38,18 @@ class FindingBook:
         if len(self.revisions) > MOST_FINDINGS:
             self.revisions.popitem(last=False)
         return True
+
+    def note_balanced(self, finding: Finding) -> None:
+        """A rank is balanced, or no longer."""
+        self.balanced.pop(finding.id, None)
+        if finding.state == "confirmed":
+            self.balanced[finding.id] = finding.job
+            if len(self.balanced) > MOST_FINDINGS:
+                self.balanced.popitem(last=False)
+
+    def is_balanced(self, job: str) -> bool:
+        """Whether slow ranks of ``job`` take less work already."""
+        return job in self.balanced.values()
 
     def slow_on(self, finding: Finding) -> tuple[str, dict[str, Finding]] | None:
         """The node that a straggler accuses, and the jobs in which it was slow; None where it accuses no hardware."""
@@ -72,7 +86,12 @@ class FindingBook:
         slow = [
             [node, [[job, msgspec.to_builtins(one)] for job, one in jobs.items()]] for node, jobs in self.slow.items()
         ]
-        return {"revisions": list(self.revisions.items()), "slow": slow, "faults": list(self.faults.items())}
+        return {
+            "revisions": list(self.revisions.items()),
+            "slow": slow,
+            "faults": list(self.faults.items()),
+            "balanced": list(self.balanced.items()),
+        }
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
@@ -81,3 +100,4 @@ class FindingBook:
             (node, {job: msgspec.convert(one, Finding) for job, one in jobs}) for node, jobs in data["slow"]
         )
         self.faults = OrderedDict((device, list(ids)) for device, ids in data["faults"])
+        self.balanced = OrderedDict((one, str(job)) for one, job in data.get("balanced", ()))

@@ -136,6 +136,16 @@ def test_a_balancer_that_tells_of_slow_ranks_has_done_what_was_suggested(heard, 
     assert (heard.said[-1].effect.before, heard.said[-1].effect.after) == (0.6, 0.4)
 
 
+def test_what_a_balancer_does_already_is_not_suggested(heard, make_finding):
+    """The slow rank takes less work before the straggler is certain; once it no longer does, it is suggested."""
+    balanced = {"id": "b", "first_step": -1, "last_step": -1}
+    heard.tell(make_finding("balanced_straggler", "worker_compute", **balanced))
+    assert heard.tell(make_finding(cause="worker_compute")) == []
+    heard.tell(make_finding("balanced_straggler", "worker_compute", **balanced, state="recovered", revision=2))
+    (one,) = heard.tell(make_finding(cause="worker_compute", revision=2))
+    assert one.action == "rebalance"
+
+
 def test_a_new_attempt_without_the_node_is_seen(heard, make_finding, make_pace):
     (one,) = heard.tell(make_finding(cause="link"))
     assert one.action == "move_job"
