@@ -79,18 +79,21 @@ class RankFindings:
         """The ranks that ran out of memory since the last observation, and those that have not for a while."""
         counts = {rank: times for rank, times in enumerate(event.ran_out[: len(event.shares)]) if times}
         known, self.ran_out = self.ran_out, counts
-        fresh = [rank for rank, times in counts.items() if times != known.get(rank)]
         step_s = max((seconds for seconds in event.ready_s if seconds is not None), default=0.0)
+        spent_s = max(event.t0_s - self.began_s, step_s)
         told = []
-        for rank in fresh:
+        for rank, times in counts.items():
+            before = known.get(rank, 0)
+            if times == before:
+                continue
             # Fewer than were known of are those of another run under the same name.
-            more = counts[rank] - known.get(rank, 0) if counts[rank] > known.get(rank, 0) else counts[rank]
+            more = times - before if times > before else times
             episode = self.memory.get(rank) or self.memory.begin(rank, event.batch, "memory_pressure")
             episode.last = float(event.batch)
-            episode.lost_s += more * step_s
-            episode.span_s = max(event.t0_s - self.began_s, episode.lost_s)
+            episode.lost_s = min(episode.lost_s + more * step_s, spent_s)  # Whatever somebody counts.
+            episode.span_s = spent_s
             most = event.most[rank] if rank < len(event.most) else None
-            episode.evidence = MemoryEvidence(times=counts[rank], most=most)
+            episode.evidence = MemoryEvidence(times=times, most=most)
             self.ran_out_s[rank] = event.t0_s
             told.append(self.memory.revise(rank, "persistent", event.t0_s, news=True))
         over = [rank for rank, at_s in self.ran_out_s.items() if event.t0_s - at_s > CALM_S]

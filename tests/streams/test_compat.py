@@ -52,7 +52,8 @@ def test_seeking_to_what_is_committed_reads_again_what_was_fetched_and_dropped(b
 
 
 @pytest.mark.bus
-def test_who_joins_after_a_leader_left_a_group_that_was_forming_leads_it(broker, monkeypatch):
+@pytest.mark.parametrize("joining", [1, 2])
+def test_who_joins_after_a_leader_left_a_group_that_was_forming_leads_it(broker, monkeypatch, joining):
     """The embedded broker keeps the leader that is gone; without help nobody can join such a group again."""
     monkeypatch.setattr(GroupCoordinator, "_send_req", GroupCoordinator._send_req)  # put back afterwards
     compat.replace_lost_leader()
@@ -80,14 +81,15 @@ def test_who_joins_after_a_leader_left_a_group_that_was_forming_leads_it(broker,
                 await asyncio.sleep(0.05)
             await follower.stop()
             await leader.stop()  # Its heart has not beaten since, so it does not know that the group is forming anew.
-            alone = await joined()
-            while not alone.assignment():
+            later = await asyncio.gather(*(joined() for _ in range(joining)))
+            while not all(one.assignment() for one in later):
                 await asyncio.sleep(0.05)
-            given = len(alone.assignment())
-            await alone.stop()
+            given = sorted(at.partition for one in later for at in one.assignment())
+            await asyncio.gather(*(one.stop() for one in later))
             return given
 
-    assert asyncio.run(run()) == topic.partitions  # none is left to a name that nobody answers to
+    # Each is given to one, and none to a name that nobody answers to.
+    assert asyncio.run(run()) == list(range(topic.partitions))
 
 
 def test_committing_nothing_does_nothing(monkeypatch):

@@ -85,6 +85,15 @@ def test_each_time_that_a_rank_runs_out_of_memory_is_told_at_once():
     assert states(over) == [("out_of_memory", [1], "recovered")]
 
 
+def test_no_more_time_is_lost_than_has_passed():
+    """A count is anybody's word."""
+    job, decision = BalancedJob((100.0,) * 4), RankFindings()
+    told(job, decision, 10)
+    (found,) = told(job, decision, 1, ran_out=[2**53, 0, 0, 0])
+    assert found.cost.lost_s == pytest.approx(10.0)
+    assert found.cost.throughput_lost_ratio <= 1.0
+
+
 def test_another_run_under_the_same_name_counts_from_its_own_beginning():
     """Less than was known of is news; none at all is not."""
     job, decision = BalancedJob((100.0,) * 4), RankFindings()
