@@ -114,7 +114,9 @@ class Advice:
             return []
         said = self.follow_up.balanced(event.job) if event.kind == "balanced_straggler" else []
         proposal = propose(event, self.jobs, self.config)
-        if proposal is not None and not (proposal.action == "rebalance" and self.book.is_balanced(event.job)):
+        if proposal is not None and not (
+            proposal.action == "rebalance" and self.book.is_balanced(event.job, event.attempt)
+        ):
             said += self.ledger.propose(proposal)
         replacing = replaces(event, self.book.faults_of(event), self.jobs, self.config)
         if replacing is not None:

@@ -25,8 +25,8 @@ class FindingBook:
         self.slow: OrderedDict[str, dict[str, Finding]] = OrderedDict()
         #: Device -> ids of findings of critical faults.
         self.faults: OrderedDict[str, list[str]] = OrderedDict()
-        #: Ids of findings that last, of ranks that take less work as they are slow -> their job.
-        self.balanced: OrderedDict[str, str] = OrderedDict()
+        #: Ids of findings that last, of ranks that take less work as they are slow -> their job and its attempt.
+        self.balanced: OrderedDict[str, tuple[str, int]] = OrderedDict()
 
     def admit(self, finding: Finding) -> bool:
         """Whether this revision is new."""
@@ -43,13 +43,13 @@ class FindingBook:
         """A rank is balanced, or no longer."""
         self.balanced.pop(finding.id, None)
         if finding.state == "confirmed":
-            self.balanced[finding.id] = finding.job
+            self.balanced[finding.id] = (finding.job, finding.attempt)
             if len(self.balanced) > MOST_FINDINGS:
                 self.balanced.popitem(last=False)
 
-    def is_balanced(self, job: str) -> bool:
-        """Whether slow ranks of ``job`` take less work already."""
-        return job in self.balanced.values()
+    def is_balanced(self, job: str, attempt: int) -> bool:
+        """Whether slow ranks of this attempt take less work already."""
+        return (job, attempt) in self.balanced.values()
 
     def slow_on(self, finding: Finding) -> tuple[str, dict[str, Finding]] | None:
         """The node that a straggler accuses, and the jobs in which it was slow; None where it accuses no hardware."""
@@ -90,7 +90,7 @@ class FindingBook:
             "revisions": list(self.revisions.items()),
             "slow": slow,
             "faults": list(self.faults.items()),
-            "balanced": list(self.balanced.items()),
+            "balanced": [[one, *attempt] for one, attempt in self.balanced.items()],
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -100,4 +100,4 @@ class FindingBook:
             (node, {job: msgspec.convert(one, Finding) for job, one in jobs}) for node, jobs in data["slow"]
         )
         self.faults = OrderedDict((device, list(ids)) for device, ids in data["faults"])
-        self.balanced = OrderedDict((one, str(job)) for one, job in data.get("balanced", ()))
+        self.balanced = OrderedDict((one, (job, attempt)) for one, job, attempt in data.get("balanced", ()))

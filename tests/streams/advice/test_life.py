@@ -146,6 +146,14 @@ def test_what_a_balancer_does_already_is_not_suggested(heard, make_finding):
     assert one.action == "rebalance"
 
 
+def test_an_attempt_that_was_balanced_says_nothing_of_the_next(heard, make_finding):
+    """It ended balanced, and was started again without a balancer."""
+    heard.tell(make_finding("balanced_straggler", "worker_compute", id="b", first_step=-1, last_step=-1))
+    heard.advice = Advice.restore(heard.advice.snapshot())
+    (one,) = heard.tell(make_finding(cause="worker_compute", attempt=1))
+    assert one.action == "rebalance"
+
+
 def test_a_new_attempt_without_the_node_is_seen(heard, make_finding, make_pace):
     (one,) = heard.tell(make_finding(cause="link"))
     assert one.action == "move_job"
