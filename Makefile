@@ -13,6 +13,7 @@ IMAGES := collectors streams forecaster ui
 unexport PYTHONDONTWRITEBYTECODE
 # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
 test quick-tests: export OPENBLAS_NUM_THREADS := 1
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --silent --no-audit --no-fund --ignore-scripts
 COMPILE := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet
 
 .DEFAULT_GOAL := help
@@ -95,7 +96,7 @@ dashboards: env  ## write Grafana's dashboards in deploy/grafana/dashboards from
 .PHONY: panels-check
 panels-check: env system  ## rules, runbooks, dashboards by Grafana's types, and every panel on a real Prometheus (ARGS='--keep DIR')
 	@PYTHONPATH=tests/plugins $(PYTEST) -q -p no_skips tests/deploy/test_prometheus.py tests/deploy/test_alertmanager.py tests/deploy/test_dashboards.py
-	@cd deploy/grafana/check && npm ci --silent --no-audit --no-fund --ignore-scripts && npm run --silent check
+	@$(NPM) ci --prefix deploy/grafana/check && $(NPM) run --prefix deploy/grafana/check check
 	@$(BIN)/python -m experiments.panels $(ARGS)
 
 .PHONY: lock
@@ -115,8 +116,8 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 
 .PHONY: compose-check
 compose-check: env  ## docker-compose.yml by the real Compose, its published schema and dclint; the Dockerfile by hadolint
-	@npm ci --silent --prefix deploy/lint
-	@deploy/lint/node_modules/.bin/dclint --config deploy/lint/dclint.json --max-warnings 0 docker-compose.yml
+	@$(NPM) ci --prefix deploy/lint
+	@PATH="$(CURDIR)/$(BIN):$$PATH" deploy/lint/node_modules/.bin/dclint --config deploy/lint/dclint.json --max-warnings 0 docker-compose.yml
 	@$(PYTEST) -q tests/deploy/test_compose.py tests/deploy/test_images.py
 
 .PHONY: images-check

@@ -1,8 +1,10 @@
-"""Real runs: four gloo processes on parts of two processors, under one policy after the other.
+"""Real runs: four gloo processes on parts of two processors, under one policy or the other.
 
-Rule of this file: what is compared runs in turn, the same steps of the same model; a ratio is of those in one go.
+Rule of this file: what is compared trains in turn in the same processes, the same steps of the same model; a ratio is
+of those in one go, for machines drift by a quarter within minutes.
 """
 
+import math
 import secrets
 import statistics
 import tempfile
@@ -82,17 +84,18 @@ def costs(kind: str) -> Costs:
     return Costs(max(taken[8] - 8 * sample_s, 0.0), sample_s)
 
 
-def measured(task: Task, policy: Policy | None = None) -> list[Measured]:
-    """What each rank of ``task`` saw."""
-    name = f"paceline-bench-{secrets.token_hex(4)}"
+def measured(tasks: Sequence[Task], policies: Sequence[Policy | None]) -> list[list[Measured]]:
+    """What each rank saw of each task, task by task; they train in turn, in the same processes."""
+    name, first = f"paceline-bench-{secrets.token_hex(4)}", tasks[0]
     with (
         tempfile.TemporaryDirectory(prefix="paceline-balancing-") as folder,
-        quotas(name, task.world if task.speeds else 0),
+        quotas(name, first.world if first.speeds else 0),
     ):
-        arguments = (task, free_ports(1)[0], name, Path(folder), policy)
-        torch.multiprocessing.spawn(worker.run, arguments, nprocs=task.world)  # type: ignore[attr-defined,no-untyped-call]
-        told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(task.world)]
-    return [msgspec.json.decode(one, type=Measured) for one in told]
+        arguments = (tasks, free_ports(1)[0], name, Path(folder), policies)
+        torch.multiprocessing.spawn(worker.run, arguments, nprocs=first.world)  # type: ignore[attr-defined,no-untyped-call]
+        told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(first.world)]
+    by_rank = [msgspec.json.decode(one, type=list[Measured]) for one in told]
+    return [list(ranks) for ranks in zip(*by_rank, strict=True)]
 
 
 def true_speeds(kind: str, cost: Costs, quota: Sequence[float]) -> tuple[float, ...]:
@@ -103,7 +106,7 @@ def true_speeds(kind: str, cost: Costs, quota: Sequence[float]) -> tuple[float, 
     found = tuple(quota)
     for _ in range(2):  # The second time under shares that are nearly right: who waits leaves room to others.
         plans = ((0, cost.shares(found, BATCH)),)
-        seen = measured(Task(kind, "oracle", CALIBRATION, BATCH, ((0, tuple(quota)),), plans))
+        seen = measured([Task(kind, "oracle", CALIBRATION, BATCH, ((0, tuple(quota)),), plans)], [None])[0]
         own_s = [statistics.median(one.own_s[SETTLE:]) for one in seen]
         found = tuple(
             (cost.fixed_s + cost.sample_s * one.samples[-1]) / mine_s for one, mine_s in zip(seen, own_s, strict=True)
@@ -113,21 +116,21 @@ def true_speeds(kind: str, cost: Costs, quota: Sequence[float]) -> tuple[float, 
 
 def figures(task: Task, seen: Sequence[Measured]) -> dict[str, Any]:
     """Of a run: samples a second, steps, how far ranks' own times are apart, and how long a change takes."""
-    ended_s = np.array(seen[0].ended_s)
+    step_s = np.array(seen[0].step_s)
     samples = np.sum([one.samples for one in seen], axis=0)
     own_s = np.array([one.own_s for one in seen])
-    step_s = np.diff(ended_s)
+    rate = float(samples[1:].sum() / step_s[1:].sum())  # memory is new in the first
     apart = own_s.max(axis=0) / own_s.mean(axis=0)
     return {
-        "samples_per_s": round(float(samples[1:].sum() / (ended_s[-1] - ended_s[0])), 1),
+        "samples_per_s": round(rate, 1),
         "step_ms": round(float(np.median(step_s)) * 1e3, 1),
         "slowest_over_mean": round(float(np.median(apart)), 3),
         "load_variation": round(float(np.median(own_s.std(axis=0) / own_s.mean(axis=0))), 3),
-        "epoch_s": round(worker.DATA / float(samples[1:].sum() / (ended_s[-1] - ended_s[0])), 2),
+        "epoch_s": round(worker.DATA / rate, 2),
         "adapts_in_steps": [_adapts(step_s, turn, end) for turn, end in _turns(task)],
         "plans": seen[0].plans,
         "final_loss": round(seen[0].final_loss, 4),
-        "at_s": [round(float(at), 3) for at in ended_s - ended_s[0]],
+        "at_s": [round(float(at), 3) for at in step_s.cumsum()],
         "loss": [round(float(loss), 4) for loss in np.sum([one.loss for one in seen], axis=0) / samples],
     }
 
@@ -139,8 +142,8 @@ def _turns(task: Task) -> list[tuple[int, int]]:
 
 def _adapts(step_s: np.ndarray[Any, np.dtype[np.float64]], begin: int, end: int) -> int:
     """Steps from a change until three in a row are within 15 % of what the stretch settles to."""
-    settled = float(np.median(step_s[begin + SETTLE : end - 1]))
-    well = step_s[begin : end - 1] <= 1.15 * settled
+    settled = float(np.median(step_s[begin + SETTLE : end]))
+    well = step_s[begin:end] <= 1.15 * settled
     return next((at for at in range(len(well) - 2) if well[at : at + 3].all()), end - begin)
 
 
@@ -159,39 +162,14 @@ def compared(kind: str, *, slowed: bool) -> dict[str, dict[str, Any]]:
         "ours": (replace(base, policy="ours"), None),
         "oracle": (replace(base, policy="oracle", plans=known), None),
     }
-    run = f"{kind}, slowed in the middle" if slowed else kind
-    # There and back: where a machine becomes slower or faster meanwhile, it does so for each policy alike.
-    rounds = [_round(run, tasks, order) for order in (list(tasks), list(tasks)[::-1])]
-    return {name: _together([told[name] for told in rounds]) for name in tasks}
-
-
-def _round(
-    run: str, tasks: dict[str, tuple[Task, Callable[[], Policy] | None]], order: Sequence[str]
-) -> dict[str, dict[str, Any]]:
-    """The figures of each task, one after the other, and beside those of equal shares and of the oracle."""
-    told: dict[str, dict[str, Any]] = {}
-    for name in order:
-        task, make = tasks[name]
-        told[name] = figures(task, measured(task, make() if make else None))
-        rate, adapts = told[name]["samples_per_s"], told[name]["adapts_in_steps"]
-        say(f"{run}: {name}: {rate} samples/s, adapts in {adapts} steps")
-    for against, ratio in (("uniform", "over_uniform"), ("oracle", "of_oracle")):
-        for one in told.values():
-            one[ratio] = round(one["samples_per_s"] / told[against]["samples_per_s"], 3)
+    seen = measured([task for task, _ in tasks.values()], [make() if make else None for _, make in tasks.values()])
+    told = {name: figures(task, one) for (name, (task, _)), one in zip(tasks.items(), seen, strict=True)}
+    for name, one in told.items():
+        one["over_uniform"] = round(one["samples_per_s"] / told["uniform"]["samples_per_s"], 3)
+        one["of_oracle"] = round(one["samples_per_s"] / told["oracle"]["samples_per_s"], 3)
+        run = f"{kind}, slowed in the middle" if slowed else kind
+        say(f"{run}: {name}: {one['samples_per_s']} samples/s, adapts in {one['adapts_in_steps']} steps")
     return told
-
-
-def _together(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The mean of each number over rounds; lists are those of the first, ``adapts_in_steps`` of each."""
-    first = rounds[0]
-    means = {
-        name: round(statistics.mean(one[name] for one in rounds), 3)
-        for name, value in first.items()
-        if isinstance(value, float)
-    }
-    adapts = [steps for one in rounds for steps in one["adapts_in_steps"]]
-    ratios = {name: [one[name] for one in rounds] for name in ("samples_per_s", "over_uniform", "of_oracle")}
-    return {**first, **means, "adapts_in_steps": adapts, "rounds": ratios}
 
 
 def both(kind: str) -> dict[str, dict[str, dict[str, Any]]]:
@@ -199,7 +177,7 @@ def both(kind: str) -> dict[str, dict[str, dict[str, Any]]]:
     return {"1:1:2:4": compared(kind, slowed=False), "slowed in the middle": compared(kind, slowed=True)}
 
 
-def ablations(kind: str = "resnet", steps: int = 150) -> dict[str, dict[str, Any]]:
+def ablations(kind: str = "resnet", steps: int = 300) -> dict[str, dict[str, float]]:
     """What ours brings over plain PyTorch where training is done otherwise."""
     base = Task(kind, "plain", steps, BATCH, ((0, SPEEDS),))
     ways = {
@@ -209,32 +187,42 @@ def ablations(kind: str = "resnet", steps: int = 150) -> dict[str, dict[str, Any
         "PowerSGD": replace(base, hook="powersgd"),
         "gradients in fp16": replace(base, hook="fp16"),
     }
-    return {name: _over_plain(name, task) for name, task in ways.items()}
+    return {name: _in_turn(name, task) for name, task in ways.items()}
 
 
-def equal(kinds: Sequence[str] = ("resnet", "bert", "gpt"), steps: int = 300) -> dict[str, dict[str, Any]]:
-    """What the balancer costs where there is nothing to balance, each twice in turn."""
+def equal(kinds: Sequence[str] = tuple(KINDS), steps: int = 1000) -> dict[str, dict[str, float]]:
+    """What the balancer costs where there is nothing to balance."""
     even = ((0, (0.45,) * 4),)
-    return {kind: _over_plain(f"{kind}, equal", Task(kind, "plain", steps, BATCH, even), rounds=2) for kind in kinds}
+    return {kind: _in_turn(f"{kind}, equal", Task(kind, "plain", steps, BATCH, even)) for kind in kinds}
 
 
-def _over_plain(name: str, task: Task, rounds: int = 1) -> dict[str, Any]:
-    told: dict[str, list[float]] = {"plain": [], "ours": []}
-    for _ in range(rounds):
-        for policy, rates in told.items():
-            one = replace(task, policy=policy)
-            rates.append(figures(one, measured(one))["samples_per_s"])
-    ratio = statistics.median(told["ours"]) / statistics.median(told["plain"])
-    say(f"{name}: {told}, {ratio:.3f} times")
-    return {**told, "over_uniform": round(ratio, 3)}
+def _in_turn(name: str, task: Task) -> dict[str, float]:
+    """Samples a second of plain PyTorch and of ours, and how sure their ratio is."""
+    seen = measured([task, replace(task, policy="ours")], [None, None])
+    # In the first blocks the balancer still learns, and memory is new.
+    plain, ours = (
+        np.array(one[0].step_s).reshape(-1, worker.BLOCK).sum(axis=1)[SETTLE // worker.BLOCK :] for one in seen
+    )
+    samples = worker.BLOCK * BATCH
+    ratios = plain / ours
+    told = {
+        "plain": round(samples * plain.size / float(plain.sum()), 1),
+        "ours": round(samples * ours.size / float(ours.sum()), 1),
+        "over_uniform": round(float(plain.sum() / ours.sum()), 4),
+        "standard_error": round(float(ratios.std(ddof=1) / math.sqrt(ratios.size)), 4),
+        "plans": seen[1][0].plans,
+    }
+    say(f"{name}: {told}")
+    return told
 
 
 def convergence(kind: str = "bert", seeds: int = 5, steps: int = 300) -> dict[str, Any]:
     """The last loss of both, over seeds: mean and standard deviation."""
     last: dict[str, list[float]] = {"plain": [], "ours": []}
     for seed in range(seeds):
-        for policy, losses in last.items():
-            losses.append(measured(Task(kind, policy, steps, BATCH, ((0, SPEEDS),), seed=seed))[0].final_loss)
+        tasks = [Task(kind, policy, steps, BATCH, ((0, SPEEDS),), seed=seed) for policy in last]
+        for losses, seen in zip(last.values(), measured(tasks, [None, None]), strict=True):
+            losses.append(seen[0].final_loss)
         say(f"{kind}, seed {seed}: last loss {last['plain'][-1]:.4f} plain, {last['ours'][-1]:.4f} ours")
     return {
         policy: {"mean": round(statistics.mean(losses), 4), "sd": round(statistics.stdev(losses), 4), "each": losses}

@@ -20,7 +20,7 @@ def aims(found: dict[str, Any]) -> list[Aim]:
         words = f"{slowed['of_oracle']:.3f}"
         told.append(Aim(f"{kind}: 0.9 of the oracle where a rank fails slow", words, slowed["of_oracle"] >= 0.9))
     for kind, one in found.get("equal", {}).items():
-        words = f"{one['over_uniform']:.3f} of plain PyTorch's samples/s"
+        words = f"{_ratio(one)} of plain PyTorch's samples/s"
         told.append(Aim(f"{kind}: at most 1 % where all are equal", words, one["over_uniform"] >= 0.99))
     if "convergence" in found:
         plain, ours = found["convergence"]["plain"], found["convergence"]["ours"]
@@ -37,12 +37,11 @@ def text(found: dict[str, Any]) -> str:
     for name, title in (("equal", "All ranks alike"), ("ablations", "Training done otherwise, at 1:1:2:4")):
         if name in found:
             rows = [
-                [way, _rates(one["plain"]), _rates(one["ours"]), f"{one['over_uniform']:.3f}"]
+                [way, f"{one['plain']:.0f}", f"{one['ours']:.0f}", _ratio(one), str(one["plans"])]
                 for way, one in found[name].items()
             ]
-            parts.append(
-                f"{title}\n\n" + table(["run", "plain, samples/s", "ours, samples/s", "ours over plain"], rows)
-            )
+            head = ["run", "plain, samples/s", "ours, samples/s", "ours over plain", "plans"]
+            parts.append(f"{title}\n\n" + table(head, rows))
     if "convergence" in found:
         rows = [[name, f"{one['mean']:.4f}", f"{one['sd']:.4f}"] for name, one in found["convergence"].items()]
         parts.append("Last loss over seeds\n\n" + table(["run", "mean", "standard deviation"], rows))
@@ -68,5 +67,6 @@ def _policies(by_policy: dict[str, dict[str, Any]]) -> str:
     return table([*HEAD, "plans", "steps to adapt"], rows)
 
 
-def _rates(rates: list[float]) -> str:
-    return ", ".join(f"{rate:.0f}" for rate in rates)
+def _ratio(one: dict[str, float]) -> str:
+    """Ours over plain, with its standard error."""
+    return f"{one['over_uniform']:.3f} ± {one['standard_error']:.3f}"

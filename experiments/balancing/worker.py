@@ -28,6 +28,8 @@ from .models import KINDS, Kind
 from .quota import Quota
 
 DATA = 4096
+#: Steps of a model before it is another's turn.
+BLOCK = 5
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,9 @@ class Task:
 
 @dataclass
 class Measured:
-    """What one rank saw, a value a step: its end, its own computing, its samples, its loss times its samples."""
+    """What one rank saw, a value a step: how long, its own computing, its samples, its loss times its samples."""
 
-    ended_s: list[float] = field(default_factory=list)
+    step_s: list[float] = field(default_factory=list)
     own_s: list[float] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
@@ -95,66 +97,87 @@ class Rule:
         return None
 
 
-def run(rank: int, task: Task, port: int, group: str, folder: Path, policy: Policy | None = None) -> None:
-    """Train, and write what was measured into ``folder``."""
+def run(
+    rank: int, tasks: Sequence[Task], port: int, group: str, folder: Path, policies: Sequence[Policy | None]
+) -> None:
+    """Train a model for each of ``tasks``, and write what was measured into ``folder``.
+
+    They take turns, ``BLOCK`` steps each, there and back: a machine that becomes slower does so for all of them. World,
+    steps and speeds are those of the first.
+    """
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "XDG_STATE_HOME": str(folder)}
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=task.world)
-    quota = Quota(f"{group}-{rank}") if task.speeds else None
+    first = tasks[0]
+    dist.init_process_group("gloo", rank=rank, world_size=first.world)
+    quota = Quota(f"{group}-{rank}") if first.speeds else None
     if quota is not None:
-        quota.set(task.speeds[0][1][rank])
+        quota.set(first.speeds[0][1][rank])
         quota.join()
     try:
-        measured = _train(rank, task, quota, policy)
+        trainings = [_Training(task, policy) for task, policy in zip(tasks, policies, strict=True)]
+        turns = {step: parts[rank] for step, parts in first.speeds[1:]}
+        for begin in range(0, first.steps, BLOCK):
+            if quota is not None and begin in turns:
+                quota.set(turns[begin])
+            for training in trainings[:: -1 if begin // BLOCK % 2 else 1]:
+                training.advance(min(BLOCK, first.steps - begin))
+        measured = [training.end() for training in trainings]
     finally:
         dist.destroy_process_group()
-    (folder / f"{rank}.json").write_bytes(msgspec.json.encode(asdict(measured)))
+    (folder / f"{rank}.json").write_bytes(msgspec.json.encode([asdict(one) for one in measured]))
 
 
-def _train(rank: int, task: Task, quota: Quota | None, policy: Policy | None) -> Measured:
-    kind = KINDS[task.kind]
-    torch.manual_seed(task.seed)
-    model = DistributedDataParallel(kind.model())
-    _compress(model, task.hook)
-    optimizer = torch.optim.SGD(model.parameters(), lr=kind.rate, momentum=0.9)
-    data = kind.data(DATA)
-    loader, backward, follow = _fed(task, data, model, optimizer, policy)
-    turns = {step: parts[rank] for step, parts in task.speeds[1:]}
-    measured, batches = Measured(), _endless(loader, follow)
-    for step in range(task.steps):
-        if quota is not None and step in turns:
-            quota.set(turns[step])
-        _step(task, kind, model, optimizer, batches, backward, measured)
-    measured.plans = follow.handout.plan.version if isinstance(follow, BalancedSampler) else 0
-    measured.final_loss = _evaluated(kind, model, data)
-    return measured
+class _Training:
+    """A model with what feeds it; what was measured of it is in ``measured``."""
 
+    def __init__(self, task: Task, policy: Policy | None = None) -> None:
+        self._task, self._kind = task, KINDS[task.kind]
+        torch.manual_seed(task.seed)
+        self.model = DistributedDataParallel(self._kind.model())
+        _compress(self.model, task.hook)
+        self._optimizer = torch.optim.SGD(self.model.parameters(), lr=self._kind.rate, momentum=0.9)
+        self._data = self._kind.data(DATA)
+        loader, self._backward, self._follow = _fed(task, self._data, self.model, self._optimizer, policy)
+        self._batches = _endless(loader, self._follow)
+        self.measured = Measured()
 
-def _step(
-    task: Task, kind: Kind, model: nn.Module, optimizer: Any, batches: Any, backward: Any, measured: Measured
-) -> None:
-    own_s, samples, losses = 0.0, 0, 0.0
-    for micro in range(task.accumulate):
-        inputs, targets = next(batches)
-        last = micro == task.accumulate - 1
-        amp: AbstractContextManager[Any] = torch.autocast("cpu", torch.bfloat16) if task.bfloat16 else nullcontext()
-        silent: AbstractContextManager[Any] = nullcontext() if last else model.no_sync()  # type: ignore[operator]
+    def advance(self, steps: int) -> None:
         began = time.perf_counter()
-        ready: list[float] = []
-        with silent:
-            with amp:
-                loss = kind.loss(model(inputs), targets)
-            loss.register_hook(lambda _, ready=ready: _queue(ready))  # type: ignore[no-untyped-call]
-            backward(loss / task.accumulate)
-        own_s += (ready[0] if ready else time.perf_counter()) - began
-        samples += len(inputs)
-        losses += float(loss.detach()) * len(inputs)
-    optimizer.step()
-    optimizer.zero_grad()
-    measured.ended_s.append(time.perf_counter())
-    measured.own_s.append(own_s)
-    measured.samples.append(samples)
-    measured.loss.append(losses)
+        for _ in range(steps):
+            self._step()
+            ended = time.perf_counter()
+            self.measured.step_s.append(ended - began)
+            began = ended
+
+    def _step(self) -> None:
+        task, own_s, samples, losses = self._task, 0.0, 0, 0.0
+        for micro in range(task.accumulate):
+            inputs, targets = next(self._batches)
+            last = micro == task.accumulate - 1
+            amp: AbstractContextManager[Any] = torch.autocast("cpu", torch.bfloat16) if task.bfloat16 else nullcontext()
+            silent: AbstractContextManager[Any] = nullcontext() if last else self.model.no_sync()
+            began = time.perf_counter()
+            ready: list[float] = []
+            with silent:
+                with amp:
+                    loss = self._kind.loss(self.model(inputs), targets)
+                loss.register_hook(lambda _, ready=ready: _queue(ready))  # type: ignore[no-untyped-call]
+                self._backward(loss / task.accumulate)
+            own_s += (ready[0] if ready else time.perf_counter()) - began
+            samples += len(inputs)
+            losses += float(loss.detach()) * len(inputs)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        measured = self.measured
+        measured.own_s.append(own_s)
+        measured.samples.append(samples)
+        measured.loss.append(losses)
+
+    def end(self) -> Measured:
+        follow, measured = self._follow, self.measured
+        measured.plans = follow.handout.plan.version if isinstance(follow, BalancedSampler) else 0
+        measured.final_loss = _evaluated(self._kind, self.model, self._data)
+        return measured
 
 
 def _queue(ready: list[float]) -> None:
