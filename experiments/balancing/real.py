@@ -177,7 +177,7 @@ def both(kind: str) -> dict[str, dict[str, dict[str, Any]]]:
     return {"1:1:2:4": compared(kind, slowed=False), "slowed in the middle": compared(kind, slowed=True)}
 
 
-def ablations(kind: str = "resnet", steps: int = 300) -> dict[str, dict[str, float]]:
+def ablations(kind: str = "resnet", steps: int = 200) -> dict[str, dict[str, float]]:
     """What ours brings over plain PyTorch where training is done otherwise."""
     base = Task(kind, "plain", steps, BATCH, ((0, SPEEDS),))
     ways = {
@@ -190,7 +190,7 @@ def ablations(kind: str = "resnet", steps: int = 300) -> dict[str, dict[str, flo
     return {name: _in_turn(name, task) for name, task in ways.items()}
 
 
-def equal(kinds: Sequence[str] = tuple(KINDS), steps: int = 1000) -> dict[str, dict[str, float]]:
+def equal(kinds: Sequence[str] = tuple(KINDS), steps: int = 600) -> dict[str, dict[str, float]]:
     """What the balancer costs where there is nothing to balance."""
     even = ((0, (0.45,) * 4),)
     return {kind: _in_turn(f"{kind}, equal", Task(kind, "plain", steps, BATCH, even)) for kind in kinds}

@@ -1,4 +1,4 @@
-"""Cadence: in which rounds ranks tell one another how long they took.
+"""Cadence: in which rounds ranks tell one another how long they took, waiting for it or in the background.
 
 Rule of this file: pure. What it decides by is the same on every rank, so all come to the same rounds.
 """
@@ -10,11 +10,12 @@ import statistics
 from collections import deque
 from collections.abc import Sequence
 
-#: The part of a step that telling may cost.
+#: The part of a step that telling may cost: by exchanges that are waited for, and by those in the background.
 MOST_COST = 0.005
 #: Rounds at most from one time to the next, whatever it costs: changes must be noticed.
 MOST_ROUNDS = 64
-#: The first settling, in exchanges, and how many lie between two later ones.
+#: The first settling, in exchanges, and how many lie between two later ones. The second comes at the next exchange, no
+#: more rounds later than that: by then it is known what the background costs.
 _FIRST, _BETWEEN = 8, 128
 
 
@@ -53,7 +54,7 @@ class Cadence:
 
     def settling(self) -> bool:
         """Whether the exchange that is due is one after which ranks agree again."""
-        return self._exchanges == _FIRST or self._exchanges % _BETWEEN == 0
+        return self._exchanges in (_FIRST, _FIRST + 1) or self._exchanges % _BETWEEN == 0
 
     def cost(self, seconds: float) -> None:
         """An exchange took this rank so long."""
@@ -73,3 +74,5 @@ class Cadence:
     def settle(self, costs_s: Sequence[float], steps_s: Sequence[float]) -> None:
         """All ranks' medians, in the same order everywhere."""
         self.every = rounds_between(costs_s, steps_s)
+        if self._exchanges == _FIRST:
+            self._rounds = max(0, self.every - _FIRST)

@@ -25,18 +25,34 @@ class Exchange:
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
         """What each rank tells, in order of rank; all tell as many numbers."""
-        if self._group is None:
-            return [list(numbers)]
+        return self.gather_later(numbers).wait()
+
+    def gather_later(self, numbers: Sequence[float]) -> Gathering:
+        """The same, on its way while this rank goes on."""
         own = torch.tensor(numbers, dtype=torch.float64)
+        if self._group is None:
+            return Gathering([own], None)
         found = [torch.empty_like(own) for _ in range(self._world)]
-        dist.all_gather(found, own, group=self._group)
-        return [row.tolist() for row in found]
+        return Gathering(found, dist.all_gather(found, own, group=self._group, async_op=True))
 
     def sum(self, number: float) -> Sum:
         """The sum over all ranks, on its way."""
         own = torch.tensor(number, dtype=torch.float64)
         work = dist.all_reduce(own, group=self._group, async_op=True) if self._group is not None else None
         return Sum(own, work)
+
+
+class Gathering:
+    """What other ranks still tell."""
+
+    def __init__(self, rows: Sequence[torch.Tensor], work: Any) -> None:
+        self._rows, self._work = rows, work
+
+    def wait(self) -> list[list[float]]:
+        """A row a rank, once all have told theirs."""
+        if self._work is not None:
+            self._work.wait()
+        return [row.tolist() for row in self._rows]
 
 
 class Sum:

@@ -2,6 +2,9 @@
 
 Rule of this file: all ranks make the same calls in the same rounds, and decide by what was exchanged alone. A plan is
 for batches that no rank has handed out yet: while they agree on the first, none hands out another.
+
+An exchange that is waited for lets all ranks skip the step in which one ran out of memory. Where it would cost too much
+in every round, the rounds between tell in the background: what they tell is known at the end of the next.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from .cadence import Cadence
 from .caps import lowered
 from .controller import Controller
 from .errors import BalanceError
-from .exchange import Exchange
+from .exchange import Exchange, Gathering
 from .handout import Handed, Handout
 from .link import Link
 from .plan import Plan, PlanError
@@ -35,10 +38,18 @@ _FAILED, _HAD_FAILED, _DIGESTS = 1, 2, 4
 
 
 class Outcome(NamedTuple):
-    """What an exchange came to: ranks that ran out of memory in this very round, and in any since the last one."""
+    """What a round came to: ranks that ran out of memory in it, where all know, and those told of since the last."""
 
     failed: list[int]
     capped: list[int]
+
+
+class UnderWay(NamedTuple):
+    """What ranks are telling one another about ``batch``; ``proposed`` is the plan from outside that was held then."""
+
+    batch: Handed
+    proposed: ProposedPlan | None
+    gathering: Gathering
 
 
 class Switching:
@@ -61,7 +72,9 @@ class Switching:
         #: Samples of a micro-batch, where this rank's script takes a batch in several; else 0.
         self.micro_batch = 0
         self._refused = -1
-        self._cadence = Cadence()
+        self._cadence, self._background = Cadence(), Cadence()
+        self._under_way: UnderWay | None = None
+        self._launch_s = 0.0
         self._heard: list[Ready] = []
         self._had_failed = False
         self._ended_s: float | None = None
@@ -78,9 +91,10 @@ class Switching:
         began = perf_counter()
         if self._ended_s is not None:
             self._cadence.step(began - self._ended_s)
-        outcome = self._exchanged(batch, failed) if self._cadence.due() else self._later(failed)
+        known = self._arrived()
+        outcome = (self._exchanged if self._cadence.due() else self._later)(batch, failed=failed)
         self._ended_s = perf_counter()
-        return outcome
+        return Outcome(outcome.failed, known + outcome.capped)
 
     def _resumed(self) -> None:
         """A checkpoint that was loaded has brought a plan of its own; one that cannot be kept is replaced."""
@@ -93,25 +107,48 @@ class Switching:
             replan = Replan(self.controller.shares, "the checkpoint's shares do not fit this run", math.nan, math.nan)
             self._switch(replan.shares, plan.version + 1, replan)
 
-    def _later(self, failed: bool) -> Outcome:
+    def _arrived(self) -> list[int]:
+        """Take in what was told in the background; the ranks that ran out of memory then."""
+        if self._under_way is None:
+            return []
+        under_way, self._under_way = self._under_way, None
+        began = perf_counter()
+        rows = under_way.gathering.wait()
+        self._background.cost(self._launch_s + perf_counter() - began)
+        return self._heard_of(under_way, rows).capped
+
+    def _later(self, batch: Handed, *, failed: bool) -> Outcome:
+        """A round that is not waited for."""
         self._had_failed |= failed
+        if self._background.due():
+            began = perf_counter()
+            self._under_way = self._tell(batch, failed=False)
+            self._launch_s = perf_counter() - began
         return Outcome([], [])
 
-    def _exchanged(self, batch: Handed, failed: bool) -> Outcome:
+    def _exchanged(self, batch: Handed, *, failed: bool) -> Outcome:
+        began = perf_counter()
+        under_way = self._tell(batch, failed=failed)
+        rows = under_way.gathering.wait()
+        self._cadence.cost(perf_counter() - began)
+        if self._cadence.settling():
+            self._settle()
+        return self._heard_of(under_way, rows)
+
+    def _tell(self, batch: Handed, *, failed: bool) -> UnderWay:
         seconds, version = self._told()
         proposed = self._proposed()
         flags = _FAILED * failed + _HAD_FAILED * self._had_failed + _DIGESTS * (proposed.digest if proposed else 0)
         self._had_failed = False
-        began = perf_counter()
-        rows = self._exchange.gather([seconds, version, flags])
-        self._cadence.cost(perf_counter() - began)
-        if self._cadence.settling():
-            self._settle()
+        return UnderWay(batch, proposed, self._exchange.gather_later([seconds, version, flags]))
+
+    def _heard_of(self, under_way: UnderWay, rows: Sequence[Sequence[float]]) -> Outcome:
+        """What ranks told of a batch: memory, then times, then a plan from outside."""
         told = [int(row[2]) for row in rows]
         capped = [rank for rank, flag in enumerate(told) if flag & (_FAILED | _HAD_FAILED)]
-        self._cap(batch, capped)
-        self._observe(batch, rows)
-        self._follow(proposed, [flag // _DIGESTS for flag in told])
+        self._cap(under_way.batch, capped)
+        self._observe(under_way.batch, rows)
+        self._follow(under_way.proposed, [flag // _DIGESTS for flag in told])
         return Outcome([rank for rank, flag in enumerate(told) if flag & _FAILED], capped)
 
     def _told(self) -> tuple[float, int]:
@@ -123,10 +160,13 @@ class Switching:
         return statistics.median(ready.seconds for ready in heard if ready.version == version), version
 
     def _settle(self) -> None:
-        rows = self._exchange.gather([*self._cadence.told(), self.micro_batch])
-        self._cadence.settle([row[0] for row in rows], [row[1] for row in rows])
+        cost_s, step_s = self._cadence.told()
+        rows = self._exchange.gather([cost_s, self._background.told()[0], step_s, self.micro_batch])
+        steps_s = [row[2] for row in rows]
+        self._cadence.settle([row[0] for row in rows], steps_s)
+        self._background.settle([row[1] for row in rows], steps_s)
         config = self.controller.config
-        tile = for_micro_batches([row[2] for row in rows], config.total)
+        tile = for_micro_batches([row[3] for row in rows], config.total)
         if tile > config.tile:
             self._retile(tile)
 

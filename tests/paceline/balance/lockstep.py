@@ -39,6 +39,19 @@ class Seat:
             self._meeting.exchanges += 1
         return found
 
+    def gather_later(self, numbers: Sequence[float]) -> "Rows":
+        return Rows(self.gather(numbers))
+
+
+class Rows:
+    """What was told, for who waits for it."""
+
+    def __init__(self, rows: list[list[float]]) -> None:
+        self._rows = rows
+
+    def wait(self) -> list[list[float]]:
+        return self._rows
+
 
 class Channel:
     """A sidecar's link that a test fills."""

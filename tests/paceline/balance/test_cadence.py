@@ -29,6 +29,17 @@ def test_rounds_are_counted_from_the_last_exchange() -> None:
     assert [cadence.due() for _ in range(6)] == [False, True] * 3
 
 
+def test_it_settles_again_soon_after_the_first_time() -> None:
+    """What the background costs is not known before; after that it is asked seldom."""
+    cadence = Cadence()
+    settled = []
+    for number in range(1, 400):
+        if cadence.due() and cadence.settling():
+            settled.append(number)
+            cadence.settle([1.0], [1.0])
+    assert settled == [8, 16]
+
+
 def test_it_tells_medians() -> None:
     """One slow step or exchange is none."""
     cadence = Cadence()

@@ -67,10 +67,11 @@ def test_who_had_no_memory_gets_less_once(trained: Any, case: str) -> None:
 
 @pytest.mark.parametrize("case", SELDOM)
 def test_between_exchanges_the_failed_batch_counts_as_zeros(trained: Any, case: str) -> None:
-    """Nobody hangs, all ranks' weights are equal to the last bit, and the share is lowered at the next exchange."""
+    """Nobody hangs, all ranks' weights are equal to the last bit, and the share is lowered a step later."""
     found = trained.found[case]
     assert found[0]["ends"] == found[1]["ends"] == found[2]["ends"]
-    assert [shares[1] for shares in found[0]["shares"]] == [21] * 5 + [19] * 25
+    assert [shares[1] for shares in found[0]["shares"]] == [21] * 4 + [19] * 26
     assert [each["shares"] for each in found] == [found[0]["shares"]] * 3
-    (told,) = found[1]["told"]
-    assert "21 samples: they counted as zeros in that step, and it takes 19 at most" in told
+    told = found[1]["told"]
+    assert len(told) == 2
+    assert all("21 samples: they counted as zeros in that step, and it takes 19 at most" in each for each in told)

@@ -162,6 +162,45 @@ def test_it_exchanges_less_often_where_steps_are_short(lockstep: Any) -> None:
     assert ranks.meeting.exchanges < 60
 
 
+def background(lockstep: Any, shares: list[int]) -> Any:
+    """Ranks that wait for one another every fiftieth round alone."""
+    ranks = lockstep.Lockstep(shares)
+    for rank in ranks.ranks:
+        rank.switching._cadence.every = 50
+    return ranks
+
+
+def test_between_exchanges_ranks_tell_one_another_in_the_background(lockstep: Any) -> None:
+    """What a round took is known at the end of the next, and a plan counts from the one after."""
+    ranks = background(lockstep, [16, 16])
+    trained = [ranks.round(speeds(0.001, 0.003)) for _ in range(12)]
+    versions = [[batch.plan.version for batch in step] for step in trained]
+    assert all(len(set(step)) == 1 for step in versions)
+    assert [step[0] for step in versions[:4]] == [0, 0, 0, 1]
+
+
+def test_memory_that_ran_out_between_exchanges_is_known_a_round_later(lockstep: Any) -> None:
+    """That step cannot be skipped by all; the share is lowered."""
+    ranks = background(lockstep, [16, 16])
+    ranks.round(speeds(0.001, 0.001), failed=[1])
+    assert [plan.shares for plan in ranks.plans] == [(16, 16)] * 2
+    ranks.round(speeds(0.001, 0.001))
+    assert [plan.shares for plan in ranks.plans] == [(18, 14)] * 2
+    assert [rank.switching.ran_out for rank in ranks.ranks] == [[0, 1]] * 2
+
+
+def test_a_plan_from_outside_is_followed_between_exchanges(lockstep: Any) -> None:
+    """By what all held when they told it, not by what has come to some since."""
+    ranks = lockstep.Lockstep([16, 16], source="kafka")
+    for rank in ranks.ranks:
+        rank.switching._cadence.every = 50
+        rank.channel.plan = lockstep.ProposedPlan(3, (20, 12))
+    ranks.round(speeds(0.001, 0.001))
+    ranks.ranks[0].channel.plan = lockstep.ProposedPlan(4, (8, 24))
+    ranks.round(speeds(0.001, 0.001))
+    assert [(plan.version, plan.shares) for plan in ranks.plans] == [(3, (20, 12))] * 2
+
+
 @pytest.mark.parametrize("version", [0, 7])
 def test_after_a_checkpoint_was_loaded_plans_go_on(lockstep: Any, version: int) -> None:
     """Also one of an earlier plan than the one in force, and with shares that are not this run's."""
