@@ -42,9 +42,9 @@ class _Residual(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Two residual blocks; normalised by group, for statistics of a batch depend on how it is cut."""
+    """Three residual blocks; normalised by group, for statistics of a batch depend on how it is cut."""
 
-    def __init__(self, width: int = 24, blocks: int = 2) -> None:
+    def __init__(self, width: int = 24, blocks: int = 3) -> None:
         super().__init__()
         self.body = nn.Sequential(
             nn.Conv2d(3, width, 3, 2, 1), nn.ReLU(), *(_Residual(width) for _ in range(blocks)), nn.AdaptiveAvgPool2d(2)
