@@ -5,6 +5,7 @@ The exit status is 1 where an aim is missed.
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +39,7 @@ PARTS = ("simulated", *REAL)
 
 def main() -> int:
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     found = {"machine": machine(), "quick": options.quick, "seed": options.seed}
     chosen = options.only or PARTS
@@ -48,6 +50,9 @@ def main() -> int:
     except QuotaError as error:
         say(str(error))
         return 2
+    except KeyboardInterrupt:
+        say("interrupted: nothing is written")
+        return 130
     found["took_s"] = round(time.monotonic() - began, 1)
     text, met = _told(found)
     print(text)

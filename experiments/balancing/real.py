@@ -92,10 +92,22 @@ def measured(tasks: Sequence[Task], policies: Sequence[Policy | None]) -> list[l
         quotas(name, first.world if first.speeds else 0),
     ):
         arguments = (tasks, free_ports(1)[0], name, Path(folder), policies)
-        torch.multiprocessing.spawn(worker.run, arguments, nprocs=first.world)  # type: ignore[attr-defined,no-untyped-call]
+        _train(arguments, first.world)
         told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(first.world)]
     by_rank = [msgspec.json.decode(one, type=list[Measured]) for one in told]
     return [list(ranks) for ranks in zip(*by_rank, strict=True)]
+
+
+def _train(arguments: tuple[Any, ...], world: int) -> None:
+    """Run the ranks; none outlives this call, for one that is left behind takes part of the machine from the next."""
+    running: Any = torch.multiprocessing.spawn(worker.run, arguments, nprocs=world, join=False)  # type: ignore[attr-defined,no-untyped-call]
+    try:
+        while not running.join():
+            pass
+    finally:
+        for process in running.processes:
+            process.kill()
+            process.join()
 
 
 def true_speeds(kind: str, cost: Costs, quota: Sequence[float]) -> tuple[float, ...]:
