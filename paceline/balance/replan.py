@@ -104,15 +104,23 @@ def better(config: ControllerConfig, measured: Measured, shares: Sequence[int], 
     if not known:
         return None
     measured_s, slowest = max(known)
-    worth = 1 + config.least_gain + config.certainty * measured.uncertainty(slowest)
-    if measured_s * config.total <= worth * _bound_s(config.total, levels, fixed, shares) * sum(shares):
+    unsure = measured.uncertainty(slowest)
+    if measured_s * config.total <= _worth(config, unsure) * _bound_s(config.total, levels, fixed, shares) * sum(shares):
         return None
     rows = [_within_reach(config, fixed, *each) for each in zip(levels, shares, caps)]
     new = _split(config, rows)
+    # Who gets more must be as fast as it looks, too: two quick steps by chance are no reason to load a rank.
+    growing = (rank for rank, level in enumerate(levels) if level is not None and new[rank] > shares[rank])
+    worth = _worth(config, max([unsure, *(measured.uncertainty(rank) for rank in growing)]))
     predicted_s = max(level * (fixed + new[rank]) for rank, level in enumerate(levels) if level is not None)
     if measured_s * sum(new) <= worth * predicted_s * sum(shares):
         return None
     return Replan(tuple(new), measured.reason(), predicted_s, measured_s)
+
+
+def _worth(config: ControllerConfig, uncertainty: float) -> float:
+    """How many times the new step today's must be."""
+    return 1 + config.least_gain + config.certainty * uncertainty
 
 
 def _bound_s(total: int, levels: Sequence[float | None], fixed: float, shares: Sequence[int]) -> float:
