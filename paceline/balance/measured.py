@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _TRUSTED = 2
 #: By which part a standard error of one value is taken to be larger.
 _FEW = 0.5
+#: All speeds follow what all have in common by this part of it a step: it is told in seconds.
+_FOLLOWED = 16
 _LN_2 = 0.6931471805599453
 
 
@@ -46,14 +48,32 @@ class Measured:
     def update(self, shares: Sequence[int], times_s: Sequence[float | None]) -> None:
         """One time a rank under ``shares``; None, NaN, and what is not above 0 or is above 11 days: not measured."""
         noise = self._noise()
+        common = self._common(shares, times_s)
         for rank, (speed, share, time_s) in enumerate(zip(self._speeds, shares, times_s)):
             if not _is_time(time_s):
                 self._unheard[rank] = min(self._unheard[rank] + 1, self._stale + 1)
                 continue
             self._unheard[rank] = 0
-            factor = speed.update(max(time_s / (self.fixed + share), LEAST_SAMPLE_S), noise)
+            factor = speed.update(max(time_s / (self.fixed + share) / common, LEAST_SAMPLE_S), noise)
             if factor is not None:
                 self._changed[rank] = self._changed.get(rank, 1.0) * factor
+        for speed in self._speeds:
+            speed.follow(1 + (common - 1) / _FOLLOWED)
+
+    def _common(self, shares: Sequence[int], times_s: Sequence[float | None]) -> float:
+        """By which factor this step was longer for all than their speeds say: the median over ranks.
+
+        It changes no share. Ranks that are slowed down together, as by what they have in common, would be found out one
+        after the other, and look unlike meanwhile. 1 where fewer than half of them are measured.
+        """
+        factors = [
+            time_s / (self.fixed + share) / speed.level
+            for speed, share, time_s in zip(self._speeds, shares, times_s)
+            if _is_time(time_s) and speed.level is not None
+        ]
+        if len(factors) < 2 or 2 * len(factors) < len(self._speeds):
+            return 1.0
+        return max(statistics.median(factors), LEAST_SAMPLE_S)
 
     def calibrate(self, before: Sequence[int], shares: Sequence[int], times_s: Sequence[float | None]) -> None:
         """The first times under other shares than ``before`` tell the fixed part; to be called ahead of `update`."""

@@ -105,7 +105,9 @@ def better(config: ControllerConfig, measured: Measured, shares: Sequence[int], 
         return None
     measured_s, slowest = max(known)
     unsure = measured.uncertainty(slowest)
-    if measured_s * config.total <= _worth(config, unsure) * _bound_s(config.total, levels, fixed, shares) * sum(shares):
+    if measured_s * config.total <= _worth(config, unsure) * _bound_s(config.total, levels, fixed, shares) * sum(
+        shares
+    ):
         return None
     rows = [_within_reach(config, fixed, *each) for each in zip(levels, shares, caps)]
     new = _split(config, rows)
