@@ -77,6 +77,31 @@ def test_equal_ranks_stay_equal_in_500_noisy_steps() -> None:
         assert not follow(four(), (1.0,) * 4, 500, random.Random(seed))
 
 
+@pytest.mark.parametrize("slower", [1.6, 0.6])
+def test_what_slows_all_ranks_alike_moves_no_work(slower: float) -> None:
+    """As a machine that they share does, for a while and by a noise of its own: no rank is unlike the others."""
+    for seed in range(20):
+        controller, chance = four(), random.Random(seed)
+        for step in range(300):
+            common = (slower if step // 40 % 2 else 1.0) * chance.gauss(1.0, 0.15)
+            seen = [common * time_s for time_s in times(controller.shares, (1.0,) * 4, chance)]
+            assert controller.observe(0, seen) is None
+    levels = [level for level in controller._measured.levels() if level is not None]
+    assert 0.5 < min(levels) < max(levels) < 1.7
+
+
+def test_two_quick_steps_by_chance_load_nobody() -> None:
+    """With noise of a tenth of a step; a rank that stays quick is loaded."""
+    controller, chance = four(), random.Random(5)
+    noisy = [[factor * chance.gauss(1.0, 0.1) for factor in times((64,) * 4, (1.0,) * 4)] for _ in range(60)]
+    for seen in noisy[:50]:
+        assert controller.observe(0, seen) is None
+    for seen in noisy[50:53]:
+        assert controller.observe(0, [0.6 * seen[0], *seen[1:]]) is None
+    answers = [controller.observe(0, [0.3 * seen[0], *seen[1:]]) for seen in noisy[53:]]
+    assert any(answers)
+
+
 def test_a_rank_that_drifts_is_followed() -> None:
     """Half a percent a step, which no two steps tell apart from noise."""
     controller, chance = four(), random.Random(1)
