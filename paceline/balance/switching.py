@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from paceline.training.balance_messages import ProposedPlan
 
-from .cadence import Cadence
+from .cadence import MOST_BACKGROUND, Cadence
 from .caps import lowered
 from .controller import Controller
 from .errors import BalanceError
@@ -72,7 +72,7 @@ class Switching:
         #: Samples of a micro-batch, where this rank's script takes a batch in several; else 0.
         self.micro_batch = 0
         self._refused = -1
-        self._cadence, self._background = Cadence(), Cadence()
+        self._cadence, self._background = Cadence(), Cadence(MOST_BACKGROUND)
         self._under_way: UnderWay | None = None
         self._launch_s = 0.0
         self._heard: list[Ready] = []
@@ -113,9 +113,9 @@ class Switching:
             return []
         under_way, self._under_way = self._under_way, None
         began = perf_counter()
-        rows = under_way.gathering.wait()
+        capped = self._heard_of(under_way, under_way.gathering.wait()).capped
         self._background.cost(self._launch_s + perf_counter() - began)
-        return self._heard_of(under_way, rows).capped
+        return capped
 
     def _later(self, batch: Handed, *, failed: bool) -> Outcome:
         """A round that is not waited for."""
