@@ -21,13 +21,13 @@ from paceline.terminal import say
 
 EXAMPLES = """\
 examples:
-  python -m experiments.balancing --only simulated              three minutes on two cores
-  python -m experiments.balancing --only simulated --quick      half a minute
+  python -m experiments.balancing --only simulated              six minutes on two cores
+  python -m experiments.balancing --only simulated --quick      a minute
   python -m experiments.balancing --only simulated --seed 3000  scenarios that no threshold was seen on
   python -m experiments.balancing --only resnet --plot resnet.png       real processes, root, half an hour
   python -m experiments.balancing --json result.json --markdown all.md  all of it, two hours and a half
 """
-#: Parts on real processes: each takes less than half an hour.
+#: Parts on real processes: none takes 40 minutes.
 REAL: dict[str, Callable[[], Any]] = {
     **{kind: partial(real.both, kind) for kind in KINDS},
     "equal": real.equal,
