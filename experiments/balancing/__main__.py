@@ -43,9 +43,9 @@ def main() -> int:
     began = time.monotonic()
     found = {"machine": machine(), "quick": options.quick, "seed": options.seed}
     chosen = options.only or PARTS
-    if "simulated" in chosen:
-        found["simulated"] = simulated.simulate(options.quick, options.seed, options.workers)
     try:
+        if "simulated" in chosen:
+            found["simulated"] = simulated.simulate(options.quick, options.seed, options.workers)
         found |= {part: measure() for part, measure in REAL.items() if part in chosen}
     except QuotaError as error:
         say(str(error))

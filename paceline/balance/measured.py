@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TRUSTED = 2
 #: By which part a standard error of one value is taken to be larger.
 _FEW = 0.5
-#: All speeds follow what all have in common by this part of it a step: it is told in seconds.
+#: All speeds follow what all have in common by one part in so many a step: what is told is seconds.
 _FOLLOWED = 16
 _LN_2 = 0.6931471805599453
 
@@ -38,7 +38,9 @@ class Measured:
 
     def __init__(self, ranks: int, mean_share: float, stale: int) -> None:
         self._stale = stale
+        #: In units of ``_unit`` seconds, which follows what all ranks have in common.
         self._speeds = [Speed() for _ in range(ranks)]
+        self._unit = 1.0
         self._unheard = [0] * ranks
         self._fixed_cost = FixedCost(mean_share)
         self.fixed = self._fixed_cost.samples
@@ -48,28 +50,31 @@ class Measured:
     def update(self, shares: Sequence[int], times_s: Sequence[float | None]) -> None:
         """One time a rank under ``shares``; None, NaN, and what is not above 0 or is above 11 days: not measured."""
         noise = self._noise()
-        common = self._common(shares, times_s)
-        for rank, (speed, share, time_s) in enumerate(zip(self._speeds, shares, times_s)):
-            if not _is_time(time_s):
+        values = [
+            max(time_s / ((self.fixed + share) * self._unit), LEAST_SAMPLE_S) if _is_time(time_s) else None
+            for share, time_s in zip(shares, times_s)
+        ]
+        common = self._common(values)
+        for rank, (speed, value) in enumerate(zip(self._speeds, values)):
+            if value is None:
                 self._unheard[rank] = min(self._unheard[rank] + 1, self._stale + 1)
                 continue
             self._unheard[rank] = 0
-            factor = speed.update(max(time_s / (self.fixed + share) / common, LEAST_SAMPLE_S), noise)
+            factor = speed.update(max(value / common, LEAST_SAMPLE_S), noise)
             if factor is not None:
                 self._changed[rank] = self._changed.get(rank, 1.0) * factor
-        for speed in self._speeds:
-            speed.follow(1 + (common - 1) / _FOLLOWED)
+        self._unit *= 1 + (common - 1) / _FOLLOWED
 
-    def _common(self, shares: Sequence[int], times_s: Sequence[float | None]) -> float:
+    def _common(self, values: Sequence[float | None]) -> float:
         """By which factor this step was longer for all than their speeds say: the median over ranks.
 
         It changes no share. Ranks that are slowed down together, as by what they have in common, would be found out one
         after the other, and look unlike meanwhile. 1 where fewer than half of them are measured.
         """
         factors = [
-            time_s / (self.fixed + share) / speed.level
-            for speed, share, time_s in zip(self._speeds, shares, times_s)
-            if _is_time(time_s) and speed.level is not None
+            value / speed.level
+            for speed, value in zip(self._speeds, values)
+            if value is not None and speed.level is not None
         ]
         if len(factors) < 2 or 2 * len(factors) < len(self._speeds):
             return 1.0
@@ -78,7 +83,7 @@ class Measured:
     def calibrate(self, before: Sequence[int], shares: Sequence[int], times_s: Sequence[float | None]) -> None:
         """The first times under other shares than ``before`` tell the fixed part; to be called ahead of `update`."""
         changes = [
-            Changed(old, speed.level * (self.fixed + old), new, time_s)
+            Changed(old, speed.level * self._unit * (self.fixed + old), new, time_s)
             for speed, old, new, time_s in zip(self._speeds, before, shares, times_s)
             if _is_time(time_s) and speed.level is not None and old != new
         ]
@@ -92,7 +97,10 @@ class Measured:
 
     def levels(self) -> list[float | None]:
         """Seconds a sample of each rank; None where it is not known, or not any more."""
-        return [None if gone > self._stale else s.level for s, gone in zip(self._speeds, self._unheard)]
+        return [
+            None if gone > self._stale or speed.level is None else speed.level * self._unit
+            for speed, gone in zip(self._speeds, self._unheard)
+        ]
 
     def uncertainty(self, rank: int) -> float:
         """By which part noise alone can make ``rank`` look the slowest of n: sqrt(2 ln n) standard errors.
@@ -130,6 +138,7 @@ class Measured:
             "unheard": list(self._unheard),
             "fixed_cost": self._fixed_cost.snapshot(),
             "fixed": self.fixed,
+            "unit": self._unit,
             "changed": [list(item) for item in self._changed.items()],
         }
 
@@ -140,6 +149,7 @@ class Measured:
         self._unheard = list(state["unheard"])
         self._fixed_cost.restore(state["fixed_cost"])
         self.fixed = state["fixed"]
+        self._unit = state.get("unit", 1.0)
         self._changed = dict(state["changed"])
 
 

@@ -81,16 +81,12 @@ class Speed:
 
     def rescale(self, factor: float) -> None:
         """Everything is in another unit: ``factor`` times as much."""
-        self.follow(factor)
-        self._up = self._down = 0.0
-        self._up_run = self._down_run = 0
-
-    def follow(self, factor: float) -> None:
-        """All workers became slower by ``factor``; none of them changed beside the others."""
         if self.level is not None:
             self.level *= factor
         self._last *= factor
         self._recent = [value * factor for value in self._recent]
+        self._up = self._down = 0.0
+        self._up_run = self._down_run = 0
 
     def _learn_noise(self, value: float, level: float) -> None:
         """Differences between neighbours are sqrt(2) noise, whatever the level is; 0.886 turns their mean into it."""

@@ -45,11 +45,15 @@ class Outcome(NamedTuple):
 
 
 class UnderWay(NamedTuple):
-    """What ranks are telling one another about ``batch``; ``proposed`` is the plan from outside that was held then."""
+    """What ranks are telling one another about ``batch``; ``proposed`` is the plan from outside that was held then.
+
+    ``spent_s`` is what telling took of this rank's time.
+    """
 
     batch: Handed
     proposed: ProposedPlan | None
     gathering: Gathering
+    spent_s: float
 
 
 class Switching:
@@ -74,7 +78,6 @@ class Switching:
         self._refused = -1
         self._cadence, self._background = Cadence(), Cadence(MOST_BACKGROUND)
         self._under_way: UnderWay | None = None
-        self._launch_s = 0.0
         self._heard: list[Ready] = []
         self._had_failed = False
         self._ended_s: float | None = None
@@ -114,33 +117,33 @@ class Switching:
         under_way, self._under_way = self._under_way, None
         began = perf_counter()
         capped = self._heard_of(under_way, under_way.gathering.wait()).capped
-        self._background.cost(self._launch_s + perf_counter() - began)
+        self._background.cost(under_way.spent_s + perf_counter() - began)
         return capped
 
     def _later(self, batch: Handed, *, failed: bool) -> Outcome:
         """A round that is not waited for."""
         self._had_failed |= failed
         if self._background.due():
-            began = perf_counter()
             self._under_way = self._tell(batch, failed=False)
-            self._launch_s = perf_counter() - began
         return Outcome([], [])
 
     def _exchanged(self, batch: Handed, *, failed: bool) -> Outcome:
-        began = perf_counter()
         under_way = self._tell(batch, failed=failed)
+        began = perf_counter()
         rows = under_way.gathering.wait()
-        self._cadence.cost(perf_counter() - began)
+        self._cadence.cost(under_way.spent_s + perf_counter() - began)
         if self._cadence.settling():
             self._settle()
         return self._heard_of(under_way, rows)
 
     def _tell(self, batch: Handed, *, failed: bool) -> UnderWay:
+        began = perf_counter()
         seconds, version = self._told()
         proposed = self._proposed()
         flags = _FAILED * failed + _HAD_FAILED * self._had_failed + _DIGESTS * (proposed.digest if proposed else 0)
         self._had_failed = False
-        return UnderWay(batch, proposed, self._exchange.gather_later([seconds, version, flags]))
+        gathering = self._exchange.gather_later([seconds, version, flags])
+        return UnderWay(batch, proposed, gathering, perf_counter() - began)
 
     def _heard_of(self, under_way: UnderWay, rows: Sequence[Sequence[float]]) -> Outcome:
         """What ranks told of a batch: memory, then times, then a plan from outside."""

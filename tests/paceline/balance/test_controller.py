@@ -90,6 +90,20 @@ def test_what_slows_all_ranks_alike_moves_no_work(slower: float) -> None:
     assert 0.5 < min(levels) < max(levels) < 1.7
 
 
+@pytest.mark.parametrize("world", [2, 3])
+def test_of_few_ranks_the_one_that_fails_slow_is_told_from_the_rest(world: int) -> None:
+    """Of two it is half of all, and what both have in common lies between them; with noise of 3 %."""
+    controller, chance = Controller(ControllerConfig(total=64 * world), [64] * world), random.Random(2)
+    follow(controller, (1.0,) * world, 40, chance)
+    assert controller.shares == (64,) * world
+    answers = follow(controller, (*(1.0,) * (world - 1), 3.0), 8, chance)
+    total, fixed = 64 * world, 8.0
+    least_s = (total + world * fixed) / (world - 1 + 1 / 3)
+    slowest_s = max(times(controller.shares, (*(1.0,) * (world - 1), 3.0), fixed=fixed))
+    assert slowest_s < 1.15 * least_s
+    assert 0.5 * slowest_s < answers[-1].predicted_s < 2 * slowest_s
+
+
 def test_two_quick_steps_by_chance_load_nobody() -> None:
     """With noise of a tenth of a step; a rank that stays quick is loaded."""
     controller, chance = four(), random.Random(5)
