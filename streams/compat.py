@@ -5,6 +5,7 @@ A batch that cannot be read, or unpacks to too much, is passed over, and where i
 of a broker.
 """
 
+import asyncio
 import importlib
 import inspect
 from collections.abc import Callable, Collection, Coroutine, Generator, Iterator
@@ -42,6 +43,8 @@ _ASK: Any = GroupCoordinator._send_req
 POLL_S = 0.02
 #: How long a broker may keep a fetch that it has nothing for.
 FETCH_WAIT_MS = 100
+#: How long after the first look a member looks again whether its group has lost its leader: longer than a join takes.
+LOOK_AGAIN_S = 1.0
 
 
 class _Records:
@@ -221,23 +224,36 @@ def replace_lost_leader() -> None:
     The embedded broker (Tansu 0.6.0) keeps a leader that leaves while the group is forming: whoever joins after that
     waits, for ever, for a partition assignment that nobody makes. It takes who joins under the name of that leader for
     the leader. Apache Kafka chooses another leader itself, and would tell an unknown name to join anew.
+
+    Two under one name would read the same partitions. So of those that wait, the first by name does so; it keeps its
+    own name in the group until it is in it as the leader, for else another one would be the first meanwhile; and it
+    looks twice, for who has just come may be the first by name while another one is about to.
     """
 
     async def ask(coordinator: Any, request: Any) -> Any:
         answer = await _ASK(coordinator, request)
-        said = type(answer).__name__
+        said, known = type(answer).__name__, coordinator.__dict__
         if said.startswith("JoinGroupResponse"):
-            coordinator.__dict__["led_by"] = answer.leader_id
+            known["led_by"] = answer.leader_id
+        elif said.startswith("SyncGroupResponse") and not answer.error_code and "own_name" in known:
+            # Else that name would stay a member too, and hold partitions that nobody reads.
+            await _ASK(coordinator, LeaveGroupRequest(coordinator.group_id, known.pop("own_name")))
         elif said.startswith("SyncGroupResponse") and answer.error_code == RebalanceInProgressError.errno:
-            leader, members = coordinator.__dict__["led_by"], await _members(coordinator)
-            # Of several that wait one does so: two under one name would read the same partitions.
-            if leader not in members and coordinator.member_id == min(members, default=""):
-                # Else its own name would be a member beside the other one, and hold partitions that nobody reads.
-                await _ASK(coordinator, LeaveGroupRequest(coordinator.group_id, coordinator.member_id))
-                coordinator.member_id = leader
+            for pause_s in (0.0, LOOK_AGAIN_S):
+                await asyncio.sleep(pause_s)
+                if not await _is_due(coordinator):
+                    break
+            else:
+                known["own_name"], coordinator.member_id = coordinator.member_id, known["led_by"]
         return answer
 
     GroupCoordinator._send_req = ask
+
+
+async def _is_due(coordinator: Any) -> bool:
+    """Whether the leader is gone, and this member the first by name of those that wait for it."""
+    members = await _members(coordinator)
+    return coordinator.__dict__["led_by"] not in members and coordinator.member_id == min(members, default="")
 
 
 async def _members(coordinator: Any) -> set[str]:
