@@ -10,9 +10,9 @@ import statistics
 from collections import deque
 from collections.abc import Sequence
 
-#: The part of a step that telling may cost: by exchanges that are waited for; and by those in the background, of which
-#: what the threads of the exchange itself take is not seen.
-MOST_COST, MOST_BACKGROUND = 0.005, 0.0025
+#: The part of a step that telling may cost: once by exchanges that are waited for, and once by those in the background.
+#: What the threads of the exchange itself take is not seen, so it is less than a job would give.
+MOST_COST = 0.0025
 #: Rounds at most from one time to the next, whatever it costs: changes must be noticed.
 MOST_ROUNDS = 64
 #: The first settling, in exchanges, and how many lie between two later ones. The second comes at the next exchange, no
@@ -20,25 +20,24 @@ MOST_ROUNDS = 64
 _FIRST, _BETWEEN = 8, 128
 
 
-def rounds_between(costs_s: Sequence[float], steps_s: Sequence[float], most: float = MOST_COST) -> int:
-    """Rounds from one exchange to the next, such that it costs that part of a step at ``most``.
+def rounds_between(costs_s: Sequence[float], steps_s: Sequence[float]) -> int:
+    """Rounds from one exchange to the next, such that it costs ``MOST_COST`` of a step at most.
 
     Who comes last to an exchange waits for nobody, so the smallest of the ranks' costs is what it costs.
 
     >>> rounds_between([0.0003, 0.002], [0.1, 0.1]), rounds_between([0.0003], [0.006])
-    (1, 10)
+    (2, 20)
     """
     cost_s, step_s = min(costs_s), min(steps_s)
     if not (cost_s > 0 and step_s > 0):
         return 1
-    return max(1, min(math.ceil(cost_s / (most * step_s)), MOST_ROUNDS))
+    return max(1, min(math.ceil(cost_s / (MOST_COST * step_s)), MOST_ROUNDS))
 
 
 class Cadence:
     """Counts rounds; ``settling`` says when ranks should agree again on how often to exchange."""
 
-    def __init__(self, most: float = MOST_COST) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self.every = 1
         self._rounds = 0
         self._exchanges = 0
@@ -75,6 +74,6 @@ class Cadence:
 
     def settle(self, costs_s: Sequence[float], steps_s: Sequence[float]) -> None:
         """All ranks' medians, in the same order everywhere."""
-        self.every = rounds_between(costs_s, steps_s, self._most)
+        self.every = rounds_between(costs_s, steps_s)
         if self._exchanges == _FIRST:
             self._rounds = max(0, self.every - _FIRST)

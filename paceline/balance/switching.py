@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from paceline.training.balance_messages import ProposedPlan
 
-from .cadence import MOST_BACKGROUND, Cadence
+from .cadence import Cadence
 from .caps import lowered
 from .controller import Controller
 from .errors import BalanceError
@@ -76,7 +76,7 @@ class Switching:
         #: Samples of a micro-batch, where this rank's script takes a batch in several; else 0.
         self.micro_batch = 0
         self._refused = -1
-        self._cadence, self._background = Cadence(), Cadence(MOST_BACKGROUND)
+        self._cadence, self._background = Cadence(), Cadence()
         self._under_way: UnderWay | None = None
         self._heard: list[Ready] = []
         self._had_failed = False

@@ -1,4 +1,4 @@
-"""Cadence: exchanges cost half a per cent of a step at most, and come in the same rounds on every rank."""
+"""Cadence: exchanges cost a quarter of a per cent of a step at most, and come in the same rounds on every rank."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_what_was_not_measured_leaves_it_at_each_step(numbers: tuple[float, floa
 def test_rounds_are_counted_from_the_last_exchange() -> None:
     cadence = Cadence()
     assert [cadence.due() for _ in range(3)] == [True] * 3
-    cadence.settle([0.001], [0.1])
+    cadence.settle([0.0005], [0.1])
     assert [cadence.due() for _ in range(6)] == [False, True] * 3
 
 
