@@ -7,6 +7,8 @@ import numpy as np
 
 #: Those that a picture can tell apart; the tables have all.
 SHOWN = {"uniform": "#8a8f98", "EWMA speed": "#c2882f", "ours": "#2f6fd0", "oracle": "#2f9e6e"}
+#: Steps over which the loss is averaged.
+MEAN_OF = 9
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
@@ -24,13 +26,12 @@ def draw(found: dict[str, Any], path: Path) -> None:
                 continue
             at_s, loss = np.array(runs[name]["at_s"]), np.array(runs[name]["loss"])
             left.plot(np.arange(1, at_s.size), np.diff(at_s) * 1e3, color=colour, label=name, linewidth=1)
-            right.plot(
-                at_s, np.convolve(loss, np.ones(9) / 9, "same")[: at_s.size], color=colour, label=name, linewidth=1
-            )
+            means = np.convolve(loss, np.ones(MEAN_OF) / MEAN_OF, "valid")
+            right.plot(at_s[-means.size :], means, color=colour, label=name, linewidth=1)
         left.set(
             title=f"{kind}: the fastest rank three times slower in the middle", xlabel="step", ylabel="step time, ms"
         )
-        right.set(title="the same steps over time", xlabel="time, s", ylabel="loss, mean of 9 steps")
-        left.legend(frameon=False)
+        right.set(title="the same steps over time", xlabel="time, s", ylabel=f"loss, mean of {MEAN_OF} steps")
+        right.legend(frameon=False)
     figure.tight_layout()
     figure.savefig(path, dpi=110)

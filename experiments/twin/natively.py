@@ -6,6 +6,7 @@ file's own, with addresses and paths of this machine.
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Natively:
 
     def __init__(self, addresses: Addresses, folder: Path) -> None:
         self._addresses, self._folder = addresses, folder
+        fetch_kafka()
 
     def program(self, service: Service) -> Program:
         """How ``service`` is started here.
@@ -124,9 +126,20 @@ class Natively:
         return Program([found, *command, f"--web.listen-address={self._addresses[name]}:{port}"], environ, health)
 
 
+def fetch_kafka() -> None:
+    """Have Kafka's release here, which takes a while once.
+
+    Raises:
+        RunError: it cannot be fetched.
+    """
+    # Maven keeps what it has fetched at home.
+    if subprocess.run([str(KAFKA / "kafka.sh"), "fetch"], check=False).returncode:
+        raise RunError("Apache Kafka cannot be fetched; its message is above")
+
+
 def java(tool: str) -> str:
-    """One of Kafka's own tools, as a command line."""
-    libraries = next((KAFKA / "libs").glob("*/"))
+    """One of Kafka's own tools, as a command line; ``fetch_kafka`` comes first."""
+    libraries = next(folder for folder in (KAFKA / "libs").iterdir() if folder.name.isdecimal())
     return f"java -Xmx128m -Dlog4j2.configurationFile={KAFKA}/log4j2.properties -cp {libraries}/* {tool}"
 
 
