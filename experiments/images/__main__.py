@@ -44,6 +44,8 @@ SHORT = [
     "--",
     "torchrun",
     "--standalone",
+    "--local-addr",
+    "127.0.0.1",
     "--nproc-per-node",
     "2",
     "-m",
@@ -115,7 +117,12 @@ class Check:
         run = self._builder.running(
             container, [*entrypoint, *SHORT], {"OMP_NUM_THREADS": "1", "PACELINE_SPOOL_DIR": "/tmp/spool"}
         )
-        done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=TRAINED_S)
+        try:
+            done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=TRAINED_S)
+        except subprocess.TimeoutExpired as error:
+            said = (error.stderr or b"").decode(errors="replace")[-300:]
+            self.require(False, f"demo: has not ended after {TRAINED_S:.0f} s; it said: {said}")
+            return
         said = " / ".join(line for line in done.stderr.splitlines() if "[train]" in line) or done.stderr[-300:]
         self.require(done.returncode == 0, f"demo: ended with status {done.returncode}; it said: {said}")
 
