@@ -43,7 +43,8 @@ _ASK: Any = GroupCoordinator._send_req
 POLL_S = 0.02
 #: How long a broker may keep a fetch that it has nothing for.
 FETCH_WAIT_MS = 100
-#: How long after the first look a member looks again whether its group has lost its leader: longer than a join takes.
+#: How long after the first look a member looks again whether its group has lost its leader: longer than another one
+#: takes from its own second look to asking for that name.
 LOOK_AGAIN_S = 1.0
 
 

@@ -132,7 +132,6 @@ def fetch_kafka() -> None:
     Raises:
         RunError: it cannot be fetched.
     """
-    # Maven keeps what it has fetched at home.
     if subprocess.run([str(KAFKA / "kafka.sh"), "fetch"], check=False).returncode:
         raise RunError("Apache Kafka cannot be fetched; its message is above")
 
