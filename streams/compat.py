@@ -236,8 +236,10 @@ def replace_lost_leader() -> None:
         said, known = type(answer).__name__, coordinator.__dict__
         if said.startswith("JoinGroupResponse"):
             known["led_by"] = answer.leader_id
+            # Nobody reads under that other name: it is given nothing.
+            answer.members = [member for member in answer.members if member[0] != known.get("own_name")]
         elif said.startswith("SyncGroupResponse") and not answer.error_code and "own_name" in known:
-            # Else that name would stay a member too, and hold partitions that nobody reads.
+            # Else that name would stay a member too, and be given partitions with the next generation.
             await _ASK(coordinator, LeaveGroupRequest(coordinator.group_id, known.pop("own_name")))
         elif said.startswith("SyncGroupResponse") and answer.error_code == RebalanceInProgressError.errno:
             for pause_s in (0.0, LOOK_AGAIN_S):

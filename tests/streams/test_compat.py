@@ -82,6 +82,8 @@ def test_who_joins_after_a_leader_left_a_group_that_was_forming_leads_it(broker,
             await follower.stop()
             await leader.stop()  # Its heart has not beaten since, so it does not know that the group is forming anew.
             later = await asyncio.gather(*(joined() for _ in range(joining)))
+            if joining == 1:  # Not even at first is anything given to the name that it came with.
+                assert _given(later) == list(range(topic.partitions))
             # In the end each is given to one, and none to a name that nobody answers to.
             while _given(later) != list(range(topic.partitions)):
                 await asyncio.sleep(0.05)
