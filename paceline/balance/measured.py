@@ -24,6 +24,8 @@ _TRUSTED = 2
 _FEW = 0.5
 #: All speeds follow what all have in common by one part in so many a step: what is told is seconds.
 _FOLLOWED = 16
+#: … of a factor of at most so much: a single step in which all stood still for an hour is soon forgotten.
+_MOST_COMMON = 2.0
 _LN_2 = 0.6931471805599453
 
 
@@ -63,7 +65,7 @@ class Measured:
             factor = speed.update(max(value / common, LEAST_SAMPLE_S), noise)
             if factor is not None:
                 self._changed[rank] = self._changed.get(rank, 1.0) * factor
-        self._unit *= 1 + (common - 1) / _FOLLOWED
+        self._unit *= 1 + (min(common, _MOST_COMMON) - 1) / _FOLLOWED
 
     def _common(self, values: Sequence[float | None]) -> float:
         """By which factor this step was longer for all than their speeds say: the median over ranks.
