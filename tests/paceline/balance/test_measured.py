@@ -12,7 +12,7 @@ def fed(steps: list[float]) -> Measured:
     """After steps that were so many times as long as usual for all ranks."""
     measured = Measured(4, 25.0, stale=8)
     for factor in steps:
-        measured.update(SHARES, [factor * share * speed for share, speed in zip(SHARES, SPEEDS)])
+        measured.update(SHARES, [factor * share * speed for share, speed in zip(SHARES, SPEEDS, strict=True)])
     return measured
 
 
@@ -20,7 +20,9 @@ def seconds(measured: Measured) -> float:
     """Of a step, as told."""
     levels = measured.levels()
     assert None not in levels
-    return max(level * (measured.fixed + share) for level, share in zip(levels, SHARES) if level is not None)
+    return max(
+        level * (measured.fixed + share) for level, share in zip(levels, SHARES, strict=True) if level is not None
+    )
 
 
 def parts(measured: Measured) -> list[float]:
