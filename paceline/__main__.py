@@ -31,6 +31,7 @@ COMMANDS = {
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
     "ask": Command("paceline.commands.ask:main", "ask sidecars, collectors or workers for something"),
+    "session": Command("paceline.commands.session:main", "record under a name: start, stop, recover, export"),
     "suggestions": Command("paceline.commands.suggestions:main", "what to do about it: list, accept, dismiss"),
     "top": Command("paceline.commands.top:main", "jobs, ranks, findings and suggestions in a terminal"),
     "alerts": Command("paceline.commands.alerts:main", "send findings and suggestions to chat, mail or Alertmanager"),

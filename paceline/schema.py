@@ -41,6 +41,7 @@ _KEYS = {
     "series": "the series' key",
     "target": "the target",
     "id": "the event's id",
+    "name": "the event's name",
     "cluster": "the cluster's name",
     "none": "no key",
 }

@@ -251,6 +251,29 @@ FORECASTER_TOKEN = Setting(
     secret=True,
 )
 
+CONTROL_TOKEN = Setting(
+    "PACELINE_CONTROL_TOKEN",
+    "",
+    text,
+    "any text",
+    "what `Authorization: Bearer …` must hold to change anything through control; default: one that control makes",
+    secret=True,
+)
+CONTROL_URL = Setting(
+    "PACELINE_CONTROL_URL",
+    "http://127.0.0.1:8002",
+    text,
+    "http://host:port",
+    "where commands and the page find control",
+)
+SESSIONS_DIR = Setting(
+    "PACELINE_SESSIONS_DIR",
+    "",
+    text,
+    "a folder on a disk with room",
+    "where control keeps recorded sessions; default: ~/.local/share/paceline/sessions",
+)
+
 UI_TOKEN = Setting(
     "PACELINE_UI_TOKEN",
     "",
@@ -318,6 +341,9 @@ _NAMED: tuple[Setting[object], ...] = (
     NO_COMMANDS,
     PROBE_BUDGET,
     FORECASTER_TOKEN,
+    CONTROL_TOKEN,
+    CONTROL_URL,
+    SESSIONS_DIR,
     UI_TOKEN,
     UI_REQUIRE_LOGIN,
     ALERTS_TO,

@@ -33,7 +33,7 @@ class Topic(msgspec.Struct, frozen=True):
 
     name: str
     event: type[msgspec.Struct] | object
-    key: Literal["job", "job/node", "node", "series", "target", "id", "cluster", "none"]
+    key: Literal["job", "job/node", "node", "series", "target", "id", "name", "cluster", "none"]
     kind: Literal["raw", "derived", "compacted"]
     retention_ms: int | None
     partitions: int = PARTITIONS
@@ -103,6 +103,7 @@ SUGGESTION = Topic("paceline.suggestion.v1", events.Suggestion, "id", "compacted
 THRESHOLD = Topic("paceline.threshold.v1", events.Thresholds, "job", "compacted", None)
 BALANCE = Topic("paceline.balance.v1", events.BalanceObserved, "job", "raw", 24 * HOUR_MS, retention_bytes=RAW_BYTES)
 PLAN = Topic("paceline.plan.v1", events.BalancePlan, "job", "compacted", None)
+SESSION = Topic("paceline.session.v1", events.SessionState, "name", "compacted", None)
 COMMAND = Topic("paceline.command.v1", events.Command, "target", "raw", 24 * HOUR_MS)
 AUDIT = Topic("paceline.audit.v1", events.AuditEntry, "none", "raw", 30 * 24 * HOUR_MS, 1)
 DEADLETTER = Topic("paceline.deadletter.v1", events.DeadLetter, "none", "raw", 7 * 24 * HOUR_MS, 1)
@@ -124,12 +125,13 @@ TOPICS = (
     THRESHOLD,
     BALANCE,
     PLAN,
+    SESSION,
     COMMAND,
     AUDIT,
     DEADLETTER,
 )
 #: How the services themselves are run. A recording of these is read by people: nothing judges or replays it.
-OPERATIONAL = (COMMAND, AUDIT, DEADLETTER)
+OPERATIONAL = (SESSION, COMMAND, AUDIT, DEADLETTER)
 BY_NAME = {topic.name: topic for topic in TOPICS}
 BY_SHORT = {topic.short: topic for topic in TOPICS}
 

@@ -240,7 +240,7 @@ def _plain(value: Any) -> Any:
 
 
 def key_of(topic: Topic, event: Any) -> str | None:
-    """The message key of ``event`` on ``topic``: its job, its node, its series, its target, its id, or none."""
+    """The message key of ``event`` on ``topic``: its job, node, series, target, id or name, or none."""
     if topic.key == "none":
         return None
     if topic.key == "job/node":
@@ -251,6 +251,8 @@ def key_of(topic: Topic, event: Any) -> str | None:
         return str(event.target)
     if topic.key == "id":
         return str(event.id)
+    if topic.key == "name":
+        return str(event.name)
     return str(getattr(event, "job", None) or getattr(event, "node", ""))
 
 

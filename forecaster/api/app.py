@@ -9,12 +9,13 @@ from fastapi.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from paceline import __version__
+from paceline.web import failures
+from paceline.web.middleware import DropAbandoned, KnownHosts
 
 from ..memory import Memory
-from . import changes, failures, forecasts, jobs, series
+from . import changes, forecasts, jobs, series
 from .executor import ForecastExecutor
 from .meters import Meters
-from .middleware import DropAbandoned, KnownHosts
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
 LARGEST = 64 * 1024 * 1024

@@ -1,21 +1,17 @@
 """``POST`` and ``DELETE /v1/series/{key}``: values from elsewhere. Both want the token."""
 
-import hmac
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
+
+from paceline.settings import FORECASTER_TOKEN
+from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
+from paceline.web.token import GUARDED, guard
 
 from ..history import SeriesSubject
 from ..memory import Memory
-from .failures import NOT_FOUND, REFUSALS, Refusal, RefusedError
 from .questions import SHORTEST_S, VALUES, Number, Strict
-
-#: What OpenAPI says of routes that want the token.
-GUARDED: dict[int | str, dict[str, Any]] = {
-    401: {"model": Refusal, "description": "No token, or a wrong one."},
-    403: {"model": Refusal, "description": "The service was started without a token: nobody may change it."},
-}
 
 
 class Append(Strict):
@@ -39,11 +35,7 @@ def router(memory: Memory, token: str) -> APIRouter:
     """The routes over ``memory``, for who knows ``token``; for nobody where it is empty."""
     routes = APIRouter(prefix="/v1", tags=["changes"])
 
-    def allowed(authorization: Annotated[str | None, Header()] = None) -> None:
-        if not token:
-            raise RefusedError(403, "authorization", "nobody may change it; start with PACELINE_FORECASTER_TOKEN set")
-        if not hmac.compare_digest((authorization or "").encode(), f"Bearer {token}".encode()):
-            raise RefusedError(401, "authorization", "send `Authorization: Bearer` with PACELINE_FORECASTER_TOKEN")
+    allowed = guard(token, FORECASTER_TOKEN)
 
     # A key with a line end is no path that the router knows: 404.
     @routes.post("/series/{key:path}", dependencies=[Depends(allowed)], responses={**GUARDED, **REFUSALS, **NOT_FOUND})

@@ -3,12 +3,13 @@
 import numpy as np
 from fastapi import APIRouter
 
+from paceline.web.failures import REFUSALS, RefusedError
+
 from ..forecast import Question
 from ..grid import GridError, gridded
 from ..models.model import UnsuitedError
 from .answers import BatchAnswer, ForecastAnswer, answered
 from .executor import ForecastExecutor
-from .failures import REFUSALS, RefusedError
 from .questions import BatchQuestion, ForecastQuestion, Sampled
 
 ALL = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]

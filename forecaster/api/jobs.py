@@ -8,12 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.types import JsonValue
 
 from paceline.events import JobProfile
+from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
 
 from ..cycles import Cycle, find_cycle, from_events
 from ..job_kinds import JOB_KINDS, classify
 from ..memory import Memory
 from .executor import ForecastExecutor
-from .failures import NOT_FOUND, REFUSALS, RefusedError
 from .questions import VALUES, WAVE, Interval, Number, Sampled, Strict, finite, refused
 
 MINUTE: list[JsonValue] = [round(0.2 + 0.1 * (second % 7 == 0), 2) for second in range(60)]

@@ -6,6 +6,8 @@ import numpy as np
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
+from paceline.web.failures import NOT_FOUND, REFUSALS, RefusedError
+
 from .. import held_forecast
 from ..exceedance import Exceedance, exceedance
 from ..forecast import ENSEMBLE, MODELS, ForecastResult, Question
@@ -14,7 +16,6 @@ from ..memory import Held, Memory
 from ..models.model import UnsuitedError
 from .answers import ForecastAnswer, answered
 from .executor import ForecastExecutor
-from .failures import NOT_FOUND, REFUSALS, RefusedError
 from .questions import HORIZON
 
 Horizon = Annotated[int, Query(ge=1, le=HORIZON, description="Steps ahead.")]

@@ -12,11 +12,11 @@ import signal
 import threading
 import time
 
-from paceline.commands.selection import Selection
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.recording import RecordingError, Writer
+from paceline.selection import Selection
 from paceline.terminal import say
 from paceline.topics import TOPICS, Topic
 

@@ -100,7 +100,7 @@ class Publisher:
         self.publish_encoded(topic.name, chosen, wire.encode(event), timestamp_ms=timestamp_ms)
 
     def publish_encoded(self, topic: str, key: str | None, value: bytes, *, timestamp_ms: int | None = None) -> None:
-        """Hand over bytes that are an event already; returns at once."""
+        """Hand over bytes that are an event already, or none: what was told under ``key`` is gone. Returns at once."""
         stamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         message = Message(topic, None if key is None else key.encode(), value, stamp)
         on_disk = self._write_ahead and self._keep_ahead(message)

@@ -123,7 +123,7 @@ class Sender:
             return True
         try:
             future = self._producer.send(
-                message.topic, value=message.value, key=message.key, timestamp_ms=message.timestamp_ms
+                message.topic, value=message.value or None, key=message.key, timestamp_ms=message.timestamp_ms
             )
         except _HOPELESS as error:
             waiting.refuse(index, self._reason(message, error))

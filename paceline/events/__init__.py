@@ -79,6 +79,7 @@ from paceline.events.machines import (
     NetworkErrors,
     NodeDescribed,
 )
+from paceline.events.sessions import MOST_NAMED, SESSION_NAME, SessionState
 from paceline.events.suggestions import Effect, Gain, Suggestion, SuggestionState
 from paceline.events.training import (
     OP_INDEX,
@@ -106,11 +107,13 @@ __all__ = [
     "LATEST_S",
     "MOST_BALANCED",
     "MOST_LEFT_OUT",
+    "MOST_NAMED",
     "OPS",
     "OP_INDEX",
     "OVERLAYS",
     "PHASES",
     "SCHEMA_VERSION",
+    "SESSION_NAME",
     "STEP",
     "Accounted",
     "AuditEntry",
@@ -181,6 +184,7 @@ __all__ = [
     "Ready",
     "Reason",
     "Seconds",
+    "SessionState",
     "Severity",
     "Share",
     "Shares",

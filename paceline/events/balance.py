@@ -26,7 +26,7 @@ Reason = Annotated[str, msgspec.Meta(max_length=500)]
 
 #: Who decides on the split of a job: its ranks among themselves, or ``streams/balance``.
 BalanceSource = Literal["inband", "kafka"]
-PlanMaker = Literal["inband", "streams"]
+PlanMaker = Literal["inband", "streams", "control"]
 
 
 class BalanceObserved(Produced, frozen=True, kw_only=True):
@@ -63,9 +63,9 @@ class BalancePlan(Event, frozen=True, kw_only=True):
     """How the batches of a job are shared out. Key: job; compacted.
 
     ``shares`` are the samples a rank, from batch ``first_batch`` on; None is a proposal of the stream processors
-    (``made_by`` "streams"), which holds from a batch that the ranks agree on once all of them have it: then the plan is
-    told again, with that batch. A job's versions only rise. ``predicted_step_s`` is what a step should take under it,
-    ``measured_step_s`` what it took before; None is *not known*.
+    (``made_by`` "streams") or of a person ("control"), which holds from a batch that the ranks agree on once all of
+    them have it: then the plan is told again, with that batch. A job's versions only rise. ``predicted_step_s`` is what
+    a step should take under it, ``measured_step_s`` what it took before; None is *not known*.
     """
 
     cluster: str

@@ -53,6 +53,10 @@ class ConsumerRecord(Protocol):
     @property
     def topic(self) -> str: ...  # noqa: D102
     @property
+    def partition(self) -> int: ...  # noqa: D102
+    @property
+    def offset(self) -> int: ...  # noqa: D102
+    @property
     def timestamp(self) -> int: ...  # noqa: D102
     @property
     def key(self) -> bytes | None: ...  # noqa: D102
@@ -67,6 +71,28 @@ class PartitionRecords(NamedTuple):
     records: Sequence[ConsumerRecord]
 
 
+#: A partition: its topic's name and its number.
+Place = tuple[str, int]
+
+
+class Jump(NamedTuple):
+    """Reading could not go on at ``expected``: the partition holds ``first`` to before ``end``, and ``first`` is next.
+
+    ``remade``: the brokers do not know what was read, for the topic is another one or they have forgotten it.
+    """
+
+    topic: Topic
+    partition: int
+    expected: int
+    first: int
+    end: int
+
+    @property
+    def remade(self) -> bool:
+        """Whether what was read before is of another life of the topic: how much is missing cannot be told."""
+        return self.expected > self.end
+
+
 class Follower:
     """Follows the topics of ``starts``, those that come into being later too. One thread may use it.
 
@@ -76,6 +102,7 @@ class Follower:
     behind, the rest is passed over and ``on_skip`` told how much. ``on_lost`` is told the cause of an outage once, and
     anew what waiting cannot mend (a refused login); ``on_unreadable`` a topic and a reason for every batch passed over
     because it cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
+    ``places`` are offsets to go on from, with ``resume``; ``on_jump`` is told where one is not there any more.
     ``seldom`` is for a topic that every node follows and on which little comes: it costs the brokers a fifth of the
     requests, messages come no later, and new topics, outages and the lag are noticed within ten seconds.
     """
@@ -92,11 +119,14 @@ class Follower:
         on_lost: Callable[[str], None] = lambda cause: None,
         on_skip: Callable[[Topic, int], None] = lambda topic, messages: None,
         on_unreadable: Callable[[Topic, str], None] = lambda topic, reason: None,
+        on_jump: Callable[[Jump], None] = lambda jump: None,
+        places: Mapping[Place, int] | None = None,
         stop: threading.Event | None = None,
     ) -> None:
         self._settings, self._starts, self._client_id, self._resume = settings, starts, client_id, resume
         self._seldom, self._most_behind = seldom, most_behind or {}
         self._on_lost, self._on_skip, self._on_unreadable = on_lost, on_skip, on_unreadable
+        self._on_jump = on_jump
         self._stop = stop or threading.Event()
         self._topics = {topic.name: topic for topic in starts}
         self._backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S, Random())
@@ -105,7 +135,7 @@ class Follower:
         #: Whether the topics were looked at once: what comes into being from then on is new.
         self._began = False
         #: The next offset of each partition that was ever followed, and its end when it was joined.
-        self._next: dict[TopicPartition, int] = {}
+        self._next = {TopicPartition(*place): offset for place, offset in (places or {}).items()}
         self._ends: dict[TopicPartition, int] = {}
         #: What each topic's id was when it was last there.
         self._ids: dict[str, str] = {}
@@ -137,6 +167,22 @@ class Follower:
     def follows(self, topic: Topic) -> bool:
         """Whether ``topic`` is there and nothing of it is missed any more."""
         return topic in self.lag
+
+    def places(self) -> dict[Place, int]:
+        """The next offset of each partition that is or was followed, as far as what ``poll`` has handed on."""
+        return {(at.topic, at.partition): offset for at, offset in self._next.items()}
+
+    def ends(self) -> dict[Place, int]:
+        """Where each followed partition ends now, asked of the brokers.
+
+        Raises:
+            BusError: they do not answer.
+        """
+        if self._client is None:
+            raise BusError(self._settings.address, self.cause or "not connected", "wait until it answers")
+        with explained(self._settings):
+            ends = compat.offsets(self._client.end_offsets, list(self._client.assignment()), ANSWER_S)
+        return {(at.topic, at.partition): offset for at, offset in ends.items()}
 
     def connect(self) -> KafkaConsumer:
         """Connect and join the topics that are there: what is published after this is not missed.
@@ -235,6 +281,9 @@ class Follower:
         remade = {name for name, now in ids.items() if self._ids.get(name, now) != now}
         self._ids.update(ids)
         if remade:
+            for at, offset in self._next.items():
+                if at.topic in remade:
+                    self._on_jump(Jump(self._topics[at.topic], at.partition, offset, 0, -1))
             self._next = {at: offset for at, offset in self._next.items() if at.topic not in remade}
             self._ends = {at: end for at, end in self._ends.items() if at.topic not in remade}
             client.assign([at for at in client.assignment() if at.topic not in remade])
@@ -262,7 +311,10 @@ class Follower:
         """The offset to start from, in a partition that holds ``first`` to ``end``."""
         held = self._next.get(partition)
         if self._resume and held is not None:
-            return held if first <= held <= end else first
+            if first <= held <= end:
+                return held
+            self._on_jump(Jump(self._topics[partition.topic], partition.partition, held, first, end))
+            return first
         start = self._starts[self._topics[partition.topic]]
         if start.seconds is not None:
             return max(first, end if at_time is None else at_time)

@@ -19,7 +19,7 @@ from paceline.training.balance_messages import BalanceObserved, BalancePlan, Bal
 #: A rank tells what it observed once a second; what comes much sooner is left out.
 LEAST_APART_S = 0.5
 #: Who made the plans that are passed on.
-STREAMS = "streams"
+PROPOSE = ("streams", "control")
 
 JobKey = tuple[str, int]
 
@@ -100,7 +100,7 @@ class Balance:
     def propose(self, plans: Iterable[PlanEvent]) -> None:
         """Take in plans of the bus, oldest first; those for ranks that wait here are held for them."""
         for plan in plans:
-            if plan.cluster != self.cluster or plan.made_by != STREAMS or plan.first_batch is not None:
+            if plan.cluster != self.cluster or plan.made_by not in PROPOSE or plan.first_batch is not None:
                 continue  # Another cluster's, or the ranks' own word of what they follow.
             job = self._jobs.get((plan.job, plan.attempt))
             if job is None or job.waiting_world is None:

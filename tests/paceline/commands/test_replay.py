@@ -13,9 +13,9 @@ import pytest
 
 from paceline import topics
 from paceline.commands.replay import playable, renamed
-from paceline.commands.selection import Selection
 from paceline.kafka.settings import BrokerSettings
 from paceline.recording import Bad, Line, Writer, read
+from paceline.selection import Selection
 
 
 def line(topic: str, key: str | None, value: dict[str, object], number: int = 1) -> Line:

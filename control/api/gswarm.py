@@ -1,0 +1,172 @@
+"""gswarm's routes, for programs that were written for it: what they asked for, done by sessions.
+
+Rule of this file: a thin alias. Names and shapes are gswarm's; units are those that its documentation promised.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Callable
+from io import BytesIO
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, ConfigDict, Field
+
+from paceline import __version__
+from paceline.events import SESSION_NAME
+from paceline.recording import Line
+from paceline.topics import DEVICE, HOST, NODE
+from paceline.web.failures import NOT_FOUND, RefusedError
+from paceline.web.token import GUARDED
+
+from ..book import UNHEALTHY_S, Book
+from ..changes import SessionChanges
+from ..export.formats import FORMATS
+from ..export.told import Told
+from ..sessions.manifest import Definition
+from ..sessions.store import LIVE
+from .shapes import BODY, CONFLICT, NO_ROOM, issuer
+
+
+class Start(BaseModel):
+    """gswarm's wish to begin; fields of its own that mean nothing here are passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+    name: str | None = Field(None, pattern=SESSION_NAME)
+    freq: float | None = Field(None, ge=1 / 60, le=20.0, description="Samples a second.")
+
+
+class Stop(BaseModel):
+    """gswarm's wish to end: by name, or the only session that is recorded."""
+
+    model_config = ConfigDict(extra="ignore")
+    name: str | None = Field(None, max_length=100)
+
+
+def router(book: Book, changes: SessionChanges, cluster: str, allowed: Callable[..., None]) -> APIRouter:
+    """The routes over ``book`` and ``changes``."""
+    routes = APIRouter(tags=["gswarm"])
+    token = [Depends(allowed)]
+    Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
+
+    @routes.get("/")
+    def root() -> dict[str, Any]:
+        """What this is."""
+        return {"service": "paceline control", "version": __version__, "docs": "/docs", "openapi": "/openapi.json"}
+
+    @routes.get("/status")
+    def status() -> dict[str, Any]:
+        """Whether anything is recorded, and who was heard."""
+        live = [state for state in changes.states() if state.state in LIVE]
+        clients = _clients(book, time.time())
+        return {
+            "status": "profiling" if live else "idle",
+            "is_profiling": bool(live),
+            "sessions": [state.name for state in live],
+            "connected_clients": sum(client["healthy"] for client in clients),
+            "clients": [client["client_id"] for client in clients],
+        }
+
+    @routes.post("/profiling/start", dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **NO_ROOM})
+    def start(asker: Asker, sent: Start | None = None) -> dict[str, Any]:
+        """Record everything, under a name of yours or one that is made."""
+        sent = sent or Start.model_validate({})
+        name = sent.name or time.strftime("session-%Y%m%d-%H%M%S", time.gmtime()) + "-" + secrets.token_hex(2)
+        definition = Definition(
+            name=name,
+            id=secrets.token_hex(8),
+            cluster=cluster,
+            interval_s=None if sent.freq is None else 1.0 / sent.freq,
+            issuer=asker,
+            started_s=time.time(),
+        )
+        state = changes.start(definition).state
+        return {"success": True, "message": f"{name} is being recorded", "name": name, "session_id": state.id}
+
+    @routes.post("/profiling/stop", dependencies=token, responses={**GUARDED, **CONFLICT, **NOT_FOUND, **BODY})
+    def stop(asker: Asker, sent: Stop | None = None) -> dict[str, Any]:
+        """End the session of that name, or the only one."""
+        name = sent.name if sent else None
+        if name is None:
+            live = [state.name for state in changes.states() if state.state in LIVE]
+            if len(live) != 1:
+                reason = (
+                    f"{len(live)} sessions are recorded ({', '.join(live[:10])}): say which"
+                    if live
+                    else "none is recorded"
+                )
+                raise RefusedError(409, "name", reason)
+            name = live[0]
+        state = changes.stop(name, asker, "").state
+        return {"success": True, "message": f"{name} is ending", "name": name, "session_id": state.id}
+
+    @routes.get("/profiling/sessions")
+    def sessions() -> dict[str, Any]:
+        """All sessions there are."""
+        rows = [
+            {
+                "session_id": state.id,
+                "name": state.name,
+                "status": state.state,
+                "start_time": state.started_s,
+                "end_time": state.stopped_s,
+                "frame_count": state.messages,
+            }
+            for state in changes.states()
+        ]
+        return {"sessions": rows}
+
+    @routes.get("/clients")
+    def clients() -> dict[str, Any]:
+        """Who was heard within a day; unhealthy after 30 s of silence."""
+        return {"clients": _clients(book, time.time())}
+
+    @routes.get("/metrics/latest")
+    def latest() -> dict[str, Any]:
+        """The newest frame: what every GPU said last."""
+        return newest_frame(book, time.time())
+
+    return routes
+
+
+def _clients(book: Book, now_s: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "client_id": node,
+            "hostname": node,
+            "healthy": now_s - heard.last_s < UNHEALTHY_S,
+            "last_seen": heard.last_s,
+            "silent_s": max(0.0, now_s - heard.last_s),
+        }
+        for node, heard in sorted(book.nodes(now_s).items())
+    ]
+
+
+def newest_frame(book: Book, now_s: float) -> dict[str, Any]:
+    """One frame of what was said last; without any GPU its lists are empty."""
+    stamp = int(now_s * 1000)
+    lines = [Line(0, NODE.name, None, stamp, raw) for raw in book.inventory()]
+    silent = []
+    for node, heard in sorted(book.nodes(now_s).items()):
+        if now_s - heard.last_s >= UNHEALTHY_S:
+            silent.append((node, heard.last_s, None))
+            continue
+        lines += [
+            Line(0, topic.name, node, stamp, raw) for topic, raw in ((DEVICE, heard.device), (HOST, heard.host)) if raw
+        ]
+    told = Told(
+        name="latest",
+        started_s=0.0,
+        stopped_s=None,
+        devices=(),
+        silences=tuple(silent),
+        gaps=(),
+        complete=True,
+        missing_count=0,
+    )
+    out = BytesIO()
+    FORMATS["frames"].write(lines, told, out)
+    frames = [json.loads(line) for line in out.getvalue().splitlines()]
+    frames = [frame for frame in frames if "gpu_id" in frame]
+    return dict(frames[-1]) if frames else {"gpu_id": [], "gpu_util": [], "gpu_memory": [], "time": None}

@@ -1,0 +1,114 @@
+"""What may be changed of a job while it runs: its thresholds, and the plan of its shares."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends
+from pydantic import Field
+
+from paceline.events import MOST_BALANCED, BalancePlan, Thresholds
+from paceline.topics import PLAN, THRESHOLD
+from paceline.web.failures import NOT_FOUND, RefusedError
+from paceline.web.token import GUARDED
+
+from ..book import Book
+from .publishes import Publishes
+from .shapes import AWAY, BODY, CONFLICT, Strict, issuer
+
+MOST_THRESHOLDS = 100
+#: Why a threshold cannot be set to a value, or None.
+ThresholdRefusal = Callable[[str, float], str | None]
+
+
+class ThresholdsAsked(Strict):
+    """Thresholds of the diagnosis of a job; those that are left out go back to their defaults."""
+
+    attempt: int = Field(0, ge=0, le=2**31)
+    values: dict[str, Annotated[float, Field(allow_inf_nan=False)]] = Field(
+        max_length=MOST_THRESHOLDS, examples=[{"least_excess": 0.05}]
+    )
+    because: str = Field("", max_length=256)
+
+
+class PlanAsked(Strict):
+    """Samples a rank, for a job whose ranks follow plans of the bus (`source="kafka"`)."""
+
+    shares: list[Annotated[int, Field(ge=1, le=2**31)]] = Field(min_length=1, max_length=MOST_BALANCED)
+    because: str = Field("", max_length=256)
+
+
+def router(
+    book: Book, outgoing: Publishes, cluster: str, allowed: Callable[..., None], threshold_refusal: ThresholdRefusal
+) -> APIRouter:
+    """The routes over ``book``, whose changes only who is ``allowed`` may ask for."""
+    routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+    token = [Depends(allowed)]
+    Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
+
+    @routes.get("/{job}/thresholds")
+    def thresholds(job: str) -> dict[str, Any]:
+        """What was set for a job; nothing where all have their defaults."""
+        held = book.thresholds(job)
+        return {"job": job, "attempt": held.attempt if held else 0, "values": held.values if held else {}}
+
+    @routes.put("/{job}/thresholds", dependencies=token, responses={**GUARDED, **BODY, **AWAY})
+    def set_thresholds(job: str, sent: ThresholdsAsked, asker: Asker) -> dict[str, Any]:
+        """Change the thresholds of a job, also while it runs."""
+        for name, value in sent.values.items():
+            if reason := threshold_refusal(name, value):
+                raise RefusedError(422, f"values.{name}"[:100], reason[:1000])
+        _check_job(job)
+        outgoing.event(THRESHOLD, Thresholds(cluster=cluster, job=job, attempt=sent.attempt, values=sent.values))
+        outgoing.audit("set_thresholds", f"job:{job}", asker, sent.because)
+        return {"job": job, "attempt": sent.attempt, "values": sent.values}
+
+    @routes.get("/{job}/plan", responses=NOT_FOUND)
+    def plan(job: str) -> dict[str, Any]:
+        """How a job's batches are shared out."""
+        return dict(msgspec.to_builtins(_plan(book, job)))
+
+    @routes.put(
+        "/{job}/plan",
+        status_code=202,
+        dependencies=token,
+        responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY, **AWAY},
+    )
+    def set_plan(job: str, sent: PlanAsked, asker: Asker) -> dict[str, Any]:
+        """Propose shares for a job's ranks; they take effect at a batch that all ranks agree on."""
+        held = _plan(book, job)
+        if len(sent.shares) != len(held.shares):
+            raise RefusedError(422, "shares", f"{len(sent.shares)} for {len(held.shares)} ranks; give one a rank")
+        if sum(sent.shares) != sum(held.shares):
+            raise RefusedError(422, "shares", f"they add up to {sum(sent.shares)}; the batch has {sum(held.shares)}")
+        proposed = BalancePlan(
+            cluster=cluster,
+            job=job,
+            attempt=held.attempt,
+            time_s=time.time(),
+            version=held.version + 1,
+            shares=sent.shares,
+            reason=sent.because or f"asked for by {asker}"[:500],
+            made_by="control",
+            mode=held.mode,
+        )
+        outgoing.event(PLAN, proposed)
+        outgoing.audit("set_plan", f"job:{job}", asker, sent.because)
+        return dict(msgspec.to_builtins(proposed))
+
+    return routes
+
+
+def _check_job(job: str) -> None:
+    if len(job) > 200:
+        raise RefusedError(422, "job", "no name of a job is longer than 200 characters")
+
+
+def _plan(book: Book, job: str) -> BalancePlan:
+    held = book.plan(job)
+    if held is None:
+        raise RefusedError(
+            404, "job", f"no plan for {job[:100]!r}: its batches are not shared out by `paceline.balance`"
+        )
+    return held

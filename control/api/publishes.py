@@ -1,0 +1,18 @@
+"""What routes need of whoever publishes for them."""
+
+from typing import Any, Protocol
+
+from paceline.topics import Topic
+
+
+class Publishes(Protocol):
+    """What routes need of `Outgoing`."""
+
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str) -> str:
+        """Ask services for something; the command's id."""
+
+    def event(self, topic: Topic, event: Any) -> None:
+        """Publish an event."""
+
+    def audit(self, action: str, target: str, issuer: str, reason: str) -> None:
+        """Note a change in the audit log."""

@@ -1,0 +1,101 @@
+"""The thread that follows the bus for what routes answer.
+
+Rule of this file: a door. It ends for nothing: brokers that are away are waited for, and readiness says so.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from paceline import topics, wire
+from paceline.kafka.follow import BEGINNING, NOW, ConsumerRecord, Follower, Start
+from paceline.kafka.settings import BrokerSettings
+from paceline.supervised import SupervisedThread
+from paceline.topics import Topic
+
+from .book import Book
+
+logger = logging.getLogger("paceline.control")
+#: Where each topic is first read.
+STARTS: Mapping[Topic, Start] = {
+    topics.SESSION: BEGINNING,
+    topics.SUGGESTION: BEGINNING,
+    topics.THRESHOLD: BEGINNING,
+    topics.PLAN: BEGINNING,
+    topics.JOB: BEGINNING,
+    topics.NODE: BEGINNING,
+    topics.AUDIT: Start(seconds=24 * 3600.0),
+    topics.DEVICE: NOW,
+    topics.HOST: NOW,
+}
+
+
+class BusReader:
+    """Reads the bus into ``book``; events of the topics of ``further`` go to their own functions."""
+
+    def __init__(
+        self, settings: BrokerSettings, book: Book, further: Mapping[Topic, Callable[[Any], None]] | None = None
+    ) -> None:
+        self._settings, self._book, self._further = settings, book, further or {}
+        self._stop = threading.Event()
+        self._thread = SupervisedThread("the bus reader", self._run, self._stop)
+        self._state = "connecting to the broker"
+
+    @property
+    def restarts(self) -> int:
+        """How often the thread was started again."""
+        return self._thread.restarts
+
+    @property
+    def connected(self) -> bool:
+        """Whether the brokers answer."""
+        return not self._thread.failure and not self._state
+
+    def waits(self) -> str | None:
+        """What is still missing; None when the topics were read to their ends."""
+        return self._thread.failure or self._state or None
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading, and wait for the thread."""
+        self._thread.stop(15)
+
+    def _run(self) -> None:
+        self._state = "connecting to the broker"
+        starts = {**STARTS, **dict.fromkeys(self._further, NOW)}
+        with Follower(
+            self._settings, starts, "paceline-control", resume=True, on_lost=self._lost, stop=self._stop
+        ) as follower:
+            while not self._stop.is_set():
+                for topic, records in follower.poll():
+                    self._take(topic, records)
+                self._thread.well()
+                if follower.state == "connected" and follower.caught_up:
+                    self._state = ""
+
+    def _lost(self, cause: str) -> None:
+        logger.warning("%s", cause)
+        self._state = cause
+
+    def _take(self, topic: Topic, records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            key = (record.key or b"").decode(errors="replace")
+            if not record.value:
+                self._book.forget(topic, key)
+                continue
+            try:
+                event = wire.decode(topic, record.value)
+            except wire.WireError as error:
+                if not self._book.undecodable:
+                    logger.warning("an event that cannot be used on %s: %s", topic.name, error)
+                self._book.undecodable += 1
+                continue
+            if topic in self._further:
+                self._further[topic](event)
+            else:
+                self._book.update(topic, key, event, record.value, time.time())

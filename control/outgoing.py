@@ -1,0 +1,90 @@
+"""What control publishes: commands, thresholds, plans, tombstones of sessions, and its own lines in the audit log.
+
+Rule of this file: nothing waits for the brokers. A change that they could not hear is refused beforehand.
+"""
+
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+from paceline import wire
+from paceline.delivery.publisher import Publisher
+from paceline.events import AuditEntry, Command, SessionState
+from paceline.topics import AUDIT, COMMAND, SESSION, Topic
+from paceline.web.failures import RefusedError
+
+#: A command that nobody has heard by then is void.
+EXPIRES_S = 60.0
+
+
+class Outgoing:
+    """Publishes for ``cluster`` through ``publisher``, while the brokers are ``connected``."""
+
+    def __init__(self, publisher: Publisher, cluster: str, connected: Callable[[], bool]) -> None:
+        self._publisher, self._cluster, self._connected = publisher, cluster, connected
+        self._node = socket.gethostname()[:200]
+
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str) -> str:
+        """Ask services for something; the command's id.
+
+        Raises:
+            RefusedError: 503 the brokers are away, 422 it is no command.
+        """
+        command = Command(
+            id=secrets.token_hex(8),
+            cluster=self._cluster,
+            target=target,
+            action=action,
+            arguments=arguments,
+            expires_s=time.time() + EXPIRES_S,
+            issuer=issuer,
+        )
+        self.send(command)
+        return command.id
+
+    def send(self, command: Command) -> None:
+        """Send a command.
+
+        Raises:
+            RefusedError: 503 the brokers are away, 422 it is no command.
+        """
+        try:
+            wire.decode(COMMAND, wire.encode(command))
+        except (wire.WireError, UnicodeEncodeError) as error:
+            raise RefusedError(422, "command", f"no command: {error}") from None
+        self.event(COMMAND, command)
+
+    def event(self, topic: Topic, event: Any) -> None:
+        """Publish an event.
+
+        Raises:
+            RefusedError: 503 the brokers are away.
+        """
+        if not self._connected():
+            raise RefusedError(503, "brokers", "they are away: nobody would hear of it; try again, or see /readyz")
+        self._publisher.publish(topic, event)
+
+    def session(self, name: str, state: SessionState | None) -> None:
+        """Tell how a session stands; None: it is deleted."""
+        if state is None:
+            self._publisher.publish_encoded(SESSION.name, name, b"")
+        else:
+            self._publisher.publish(SESSION, state)
+
+    def audit(self, action: str, target: str, issuer: str, reason: str) -> None:
+        """Note in the audit log what was changed here, and for whom."""
+        entry = AuditEntry(
+            command_id=secrets.token_hex(8),
+            cluster=self._cluster,
+            target=target[:256],
+            action=action,
+            issuer=issuer,
+            time_s=time.time(),
+            service="control",
+            node=self._node,
+            outcome="accepted",
+            reason=reason[:500],
+        )
+        self._publisher.publish(AUDIT, entry)

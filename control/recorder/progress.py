@@ -1,0 +1,135 @@
+"""How far a session has come: what was kept, which numbers came, what was gone, who is silent.
+
+Rule of this file: pure; time is an argument. It goes on from a manifest and tells the next one.
+"""
+
+import msgspec
+
+from paceline.events import MOST_NAMED, SessionState
+from paceline.kafka.follow import Jump, Place
+from paceline.selection import Selection, head
+from paceline.topics import BY_NAME, DEVICE, HOST, Topic
+
+from ..sessions.clients import MOST_CLIENTS, Clients
+from ..sessions.manifest import Definition, Gap, Manifest, Segment
+from ..sessions.manifest import Place as PlaceTold
+from ..sessions.proof import Proof, about, missing
+
+#: Gaps that are told one by one.
+MOST_GAPS = 1000
+LOST = "the brokers no longer held them"
+REMADE = "the topic was deleted and made again, or the brokers have forgotten it"
+
+
+class Progress:
+    """What is known of a session as it is recorded."""
+
+    def __init__(self, definition: Definition, manifest: Manifest) -> None:
+        self.definition = definition
+        self._selection = Selection(definition.job or None, definition.nodes)
+        self._proof = Proof(manifest.proof, manifest.unproved)
+        self._clients = Clients(manifest.silences)
+        #: The nodes whose collectors were heard.
+        self.heard: set[str] = set()
+        self._gaps = list(manifest.gaps)
+        self._gap_count = manifest.state.gap_count
+        self.segments = list(manifest.segments)
+        self.messages = sum(segment.messages for segment in self.segments)
+        #: The last offset of each partition that is on disk: what comes again is not written again.
+        self._written: dict[Place, int] = {}
+        self._next = {(place.topic, place.partition): place.offset for place in manifest.places}
+        self.state: SessionState = manifest.state
+
+    @property
+    def places(self) -> dict[Place, int]:
+        """Where reading goes on."""
+        return dict(self._next)
+
+    def stored(self, topic: str, key: str | None, value: bytes, place: Place, offset: int) -> None:
+        """A message lies on disk of which the manifest does not tell yet."""
+        self._written[place] = max(offset, self._written.get(place, -1))
+        self._selection.takes(topic, key, value)
+        if topic in BY_NAME:
+            self._proof.note(topic, head(BY_NAME[topic], value), kept=True)
+
+    def came(self, topic: Topic, key: str | None, value: bytes, place: Place, offset: int, now_s: float) -> bool:
+        """A message came; whether it is to be written."""
+        expected = self._next.get(place)
+        if expected is not None and offset > expected and topic.kind != "compacted":
+            self._gap(topic.name, place[1], now_s, offset - expected, LOST)
+        self._next[place] = offset + 1
+        kept = self._selection.takes(topic.name, key, value)
+        said = head(topic, value)
+        self._proof.note(topic.name, said, kept=kept)
+        if kept and topic.kind == "raw" and said.node:
+            self._clients.heard(said.node, now_s)
+            if topic in (DEVICE, HOST) and len(self.heard) < MOST_CLIENTS:
+                self.heard.add(said.node)
+        if not kept or offset <= self._written.get(place, -1):
+            return False
+        self.messages += 1
+        return True
+
+    def joined(self, places: dict[Place, int]) -> None:
+        """Partitions are followed from there on."""
+        for place, offset in places.items():
+            self._next.setdefault(place, offset)
+
+    def jumped(self, jump: Jump, now_s: float) -> None:
+        """Reading could not go on where it was."""
+        place = (jump.topic.name, jump.partition)
+        self._next[place] = max(0, jump.first)
+        if jump.remade:
+            self._written.pop(place, None)
+            self._gap(*place, now_s, None, REMADE)
+        elif jump.topic.kind != "compacted":
+            self._gap(*place, now_s, jump.first - jump.expected, LOST)
+
+    def unreadable(self, topic: Topic, reason: str, now_s: float) -> None:
+        """A batch could not be unpacked."""
+        self._gap(topic.name, 0, now_s, None, f"a batch is not in the recording: {reason}"[:300])
+
+    def ended(self, segment: Segment | None) -> None:
+        """A segment is complete."""
+        if segment is not None:
+            self.segments.append(segment)
+
+    def tick(self, now_s: float) -> None:
+        """It is ``now_s``, and the bus answers."""
+        self._clients.tick(now_s)
+
+    def deaf(self, seconds: float) -> None:
+        """The bus did not answer for so long."""
+        self._clients.deaf(seconds)
+
+    def manifest(self, state: str, reason: str, now_s: float, open_bytes: int, stopped_s: float | None) -> Manifest:
+        """What is to be told; all of it lies on disk."""
+        proof = self._proof.told()
+        own = about(proof)
+        self.state = msgspec.structs.replace(
+            self.state,
+            state=state,
+            reason=reason[:500],
+            updated_s=now_s,
+            stopped_s=stopped_s,
+            messages=self.messages,
+            bytes=sum(segment.bytes for segment in self.segments) + open_bytes,
+            producers=len(own),
+            missing=missing(own),
+            gap_count=self._gap_count,
+            silent=self._clients.silent[:MOST_NAMED],
+        )
+        return Manifest(
+            state=self.state,
+            segments=list(self.segments),
+            places=[PlaceTold(topic=at[0], partition=at[1], offset=offset) for at, offset in self._next.items()],
+            proof=proof,
+            gaps=self._gaps,
+            silences=self._clients.told(),
+            unproved=self._proof.unproved,
+        )
+
+    def _gap(self, topic: str, partition: int, now_s: float, messages: int | None, reason: str) -> None:
+        self._gap_count += 1
+        if len(self._gaps) < MOST_GAPS:
+            self._gaps.append(Gap(topic=topic, partition=partition, at_s=now_s, messages=messages, reason=reason))

@@ -1,0 +1,199 @@
+"""The recording of one session: from the brokers into segments, and every few seconds into the manifest.
+
+Rule of this file: the order of things on disk. Messages are synced before a manifest tells of them, and a manifest that
+cannot be written for want of space gets the room that was reserved for it.
+"""
+
+import errno
+import heapq
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from paceline.events import SessionState
+from paceline.kafka.errors import BusError
+from paceline.kafka.follow import BEGINNING, NOW, Follower, Jump, Place
+from paceline.kafka.settings import BrokerSettings
+from paceline.topics import OPERATIONAL, TOPICS, Topic
+
+from ..sessions.folder import SessionFolder
+from ..sessions.manifest import Manifest, read_definition, read_manifest
+from ..sessions.repair import next_number, repair
+from ..sessions.segments import SegmentWriter, Stored
+from .progress import Progress
+
+log = logging.getLogger("paceline.recorder")
+#: What is written reaches the disk and the manifest so often.
+SYNC_S = 5.0
+#: A session ends before the disk is full: others write there too.
+LEAST_FREE_BYTES = 64 * 1024 * 1024
+#: At the end the rest is read; brokers that are silent for so long are not waited for.
+REST_S = 30.0
+#: What is recorded. How services are run, and files on their way, are none of a recording's business.
+RECORDED = tuple(topic for topic in TOPICS if topic not in OPERATIONAL)
+DISK_FULL = "the disk is full"
+
+
+class Recording:
+    """Records the session in ``folder`` from the brokers of ``settings``; ``tell`` hears each state.
+
+    ``stop`` ends it as it is, to be gone on with; with ``finish`` it ends where the brokers are now.
+    """
+
+    def __init__(
+        self,
+        folder: SessionFolder,
+        settings: BrokerSettings,
+        tell: Callable[[SessionState], None],
+        stop: threading.Event,
+        *,
+        finish: bool = False,
+        on_turn: Callable[[Progress, float], None] = lambda progress, now_s: None,
+        free_bytes: Callable[[], int] | None = None,
+    ) -> None:
+        self._folder, self._tell, self._stop, self._finish = folder, tell, stop, finish
+        self._on_turn = on_turn
+        self._free_bytes = free_bytes or (lambda: shutil.disk_usage(folder.path).free)
+        manifest = read_manifest(folder.manifest)
+        self._progress = Progress(read_definition(folder.definition), manifest)
+        self._repair(manifest)
+        self._writer = SegmentWriter(folder.path, next_number(folder.path), time.monotonic)
+        starts = {topic: BEGINNING if topic.kind == "compacted" else NOW for topic in RECORDED}
+        self._follower = Follower(
+            settings,
+            starts,
+            "paceline-recorder",
+            resume=True,
+            places=self._progress.places,
+            on_jump=self._jumped,
+            on_unreadable=self._unreadable,
+            stop=stop,
+        )
+        self._targets: dict[Place, int] | None = None
+        self._synced_s = self._progressed_s = time.monotonic()
+        self._away_s: float | None = None
+        self._told = ("", "")
+
+    def run(self) -> SessionState:
+        """Record until the end; what the session is then."""
+        try:
+            with self._follower:
+                self._write_manifest("starting", "")
+                state, reason = self._record()
+            return self._end(state, reason)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            return self._disk_full()
+
+    def _record(self) -> tuple[str, str]:
+        while not self._stop.is_set():
+            self._turn()
+            if self._free_bytes() < LEAST_FREE_BYTES:
+                return (
+                    "failed",
+                    f"{DISK_FULL}: less than {LEAST_FREE_BYTES >> 20} MiB are free; recover it once there is room",
+                )
+            if self._finish or self._folder.stop_request() is not None:
+                return self._read_rest()
+        return "interrupted", "its recorder was told to end; recover it, or start control, which goes on with it"
+
+    def _turn(self) -> None:
+        """One poll, written; and what is due."""
+        now_s = time.time()
+        partitions = ((topic, records) for topic, records in self._follower.poll())
+        polled = [((record.timestamp, topic, record) for record in records) for topic, records in partitions]
+        count = 0
+        for _, topic, record in heapq.merge(*polled, key=lambda each: each[0]):
+            key = None if record.key is None else record.key.decode(errors="replace")
+            place = (record.topic, record.partition)
+            if self._progress.came(topic, key, record.value or b"", place, record.offset, now_s):
+                self._writer.write(record, key)
+            count += 1
+        if count:
+            self._progressed_s = time.monotonic()
+        self._listen(now_s)
+        self._on_turn(self._progress, now_s)
+        if self._writer.is_due:
+            self._progress.ended(self._writer.end())
+            self._write_manifest(*self._now())
+        elif time.monotonic() - self._synced_s >= SYNC_S or self._told != self._now():
+            self._write_manifest(*self._now())
+
+    def _listen(self, now_s: float) -> None:
+        """Who is silent counts only while the brokers answer."""
+        if self._follower.state == "connected":
+            self._progress.joined(self._follower.places())
+            if self._away_s is not None:
+                self._progress.deaf(now_s - self._away_s)
+                self._away_s = None
+            self._progress.tick(now_s)
+        elif self._away_s is None:
+            self._away_s = now_s
+
+    def _now(self) -> tuple[str, str]:
+        if self._follower.state != "connected":
+            return ("starting" if not self._progress.places else "recording"), self._follower.cause
+        return ("recording" if self._targets is None and not self._finish else "stopping"), ""
+
+    def _read_rest(self) -> tuple[str, str]:
+        """Read what the brokers hold now, and no more."""
+        self._progressed_s = time.monotonic()
+        while time.monotonic() - self._progressed_s < REST_S:
+            if self._stop.is_set():
+                return "interrupted", "its recorder was told to end before it had read the rest; recover it"
+            if self._targets is None and self._follower.state == "connected":
+                try:
+                    self._targets = self._follower.ends()
+                except BusError:
+                    self._targets = None
+            if self._targets is not None:
+                places = self._follower.places()
+                if all(places.get(place, end) >= end for place, end in self._targets.items()):
+                    self._turn()  # The embedded broker tells an end that is a little early.
+                    return "stopped", ""
+            self._turn()
+        cause = self._follower.cause or "they answered, but did not give the rest"
+        return "interrupted", f"the brokers were away at the end ({cause}); recover it when they are back"
+
+    def _end(self, state: str, reason: str) -> SessionState:
+        self._progress.ended(self._writer.end())
+        return self._write_manifest(state, reason)
+
+    def _disk_full(self) -> SessionState:
+        self._writer.abandon()
+        self._folder.free_reserve()
+        return self._write_manifest("failed", f"{DISK_FULL}; recover it once there is room")
+
+    def _write_manifest(self, state: str, reason: str) -> SessionState:
+        """Bring to disk what there is, then say so, then tell others."""
+        self._writer.sync()
+        self._told, self._synced_s = (state, reason), time.monotonic()
+        now_s = time.time()
+        stopped_s = now_s if state in ("stopped", "failed") else None
+        manifest = self._progress.manifest(state, reason, now_s, self._writer.bytes, stopped_s)
+        self._folder.replace(self._folder.manifest, msgspec.json.encode(manifest))
+        self._tell(manifest.state)
+        return manifest.state
+
+    def _repair(self, manifest: Manifest) -> None:
+        def stored(one: Stored) -> None:
+            line = one.line
+            self._progress.stored(line.topic, line.key, line.value, one.place, one.offset)
+
+        repaired = repair(self._folder.path, manifest, stored)
+        for segment in repaired.segments:
+            self._progress.ended(segment)
+            self._progress.messages += segment.messages
+        for line in repaired.damage:
+            log.info("made whole: %s", line)
+
+    def _jumped(self, jump: Jump) -> None:
+        self._progress.jumped(jump, time.time())
+
+    def _unreadable(self, topic: Topic, reason: str) -> None:
+        self._progress.unreadable(topic, reason, time.time())

@@ -1,0 +1,132 @@
+"""Where the service is put together: book, reader, recorders, application, and its server.
+
+Rule of this file: real things are built here and handed down.
+"""
+
+import argparse
+import logging
+import os
+import signal
+import socket
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import uvicorn
+
+from paceline import hosts
+from paceline.control_access import own_token, sessions_folder, token_file
+from paceline.delivery.publisher import Publisher
+from paceline.kafka.errors import BusError
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
+from paceline.settings import ALLOWED_HOSTS, CLUSTER, CONTROL_TOKEN
+from paceline.web.token import guard
+
+from .api import gswarm, jobs, sessions, suggestions
+from .api.app import Parts, application
+from .book import Book
+from .changes import SessionChanges, Teller
+from .following import BusReader
+from .launcher import Launcher
+from .meters import Meters
+from .outgoing import Outgoing
+from .sessions.store import SessionStore
+
+logger = logging.getLogger("paceline.control")
+#: Where services that are installed offer what their thresholds may be.
+THRESHOLDS = "paceline.thresholds"
+CLOSE_S = 5.0
+
+
+class ServerError(RuntimeError):
+    """The service cannot start: cause and mend, in one line."""
+
+
+def serve(args: argparse.Namespace) -> int:
+    """Serve until SIGTERM; the exit status.
+
+    Raises:
+        ServerError: an option cannot be followed, or the port is taken.
+        SettingError: a setting cannot be used.
+    """
+    environ = os.environ
+    settings = BrokerSettings.from_environ(environ, args.brokers)
+    settings.ssl_context()
+    token, cluster = own_token(environ), CLUSTER.read(environ)
+    store = SessionStore(Path(args.sessions_dir) if args.sessions_dir else sessions_folder(environ))
+    listening = _listen(args.address, args.port)
+    _prepare(settings)
+    book = Book()
+    reader = BusReader(settings, book)
+    publisher = Publisher(settings, client_id="paceline-control", on_warning=logger.warning)
+    outgoing = Outgoing(publisher, cluster, lambda: reader.connected)
+    launcher = Launcher(environ, args.brokers)
+    changes = SessionChanges(store, launcher, book, Teller(outgoing.session, outgoing.audit))
+    allowed = guard(token, CONTROL_TOKEN)
+    routers = [
+        sessions.router(changes, store, cluster, allowed),
+        suggestions.router(book, outgoing, allowed),
+        jobs.router(book, outgoing, cluster, allowed, _threshold_refusal()),
+        gswarm.router(book, changes, cluster, allowed),
+    ]
+    meters = Meters(lambda: reader.waits() is None, lambda: reader.restarts, changes.states)
+    names = hosts.answered(args.address, ALLOWED_HOSTS.read(environ))
+    app = application(Parts(routers, reader.waits, meters, names))
+    reader.start()
+    for name in changes.go_on():
+        logger.info("%s: nobody has stopped it, so it goes on", name)
+    host, port = listening.getsockname()[:2]
+    logger.info("listening on http://%s:%d; the interface is described at /docs", host, port)
+    logger.info("sessions in %s; the token is that of %s", store.root, _whence(token_file(environ)))
+    # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    try:
+        config = uvicorn.Config(app, log_level=args.log_level, access_log=False, log_config=None)
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        launcher.pause()
+        reader.stop()
+        publisher.close(CLOSE_S)
+        listening.close()
+    return 0
+
+
+def _whence(made: Path) -> str:
+    return CONTROL_TOKEN.name if CONTROL_TOKEN.read(os.environ) else str(made)
+
+
+def _threshold_refusal() -> jobs.ThresholdRefusal:
+    """What says why a threshold cannot be set to a value: that of the streams, where they are installed."""
+    for entry in entry_points(group=THRESHOLDS):
+        try:
+            return entry.load()  # type: ignore[no-any-return]
+        except ImportError as error:
+            logger.warning("thresholds are not checked here: %s", error)
+    return lambda name, value: None
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
+    if address not in hosts.LOOPBACK:
+        logger.warning("listening beyond this machine: whoever reaches %s may read; changes want the token", address)
+    return listening
+
+
+def _prepare(settings: BrokerSettings) -> None:
+    """Make the topics that are missing, where a broker answers at once; the service answers without one."""
+    try:
+        wait_for_broker(settings, 2.0)
+        ensure_topics(settings)
+    except BusError as error:
+        if error.permanent:
+            raise ServerError(str(error)) from error
+        logger.warning("%s; until then nothing can be changed", error)

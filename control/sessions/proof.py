@@ -1,0 +1,76 @@
+"""The proof that nothing is missing: every producer numbers its messages, and here it is noted which came.
+
+Rule of this file: pure and bounded. All numbers count, also those of messages that are not kept: a sidecar numbers the
+messages of two jobs in one row.
+"""
+
+from collections.abc import Iterable
+
+from paceline.selection import Head
+
+from .manifest import ProducerProof
+from .numbers import Numbers
+
+#: Producers that are followed at most; their names come from outside.
+MOST_PRODUCERS = 100_000
+#: No producer has sent more: a number beyond it is none.
+_GREATEST = 2**53
+
+
+class _Producer:
+    def __init__(self, node: str, numbers: Numbers, kept: int) -> None:
+        self.node, self.numbers, self.kept = node, numbers, kept
+
+
+class Proof:
+    """Which numbered messages came."""
+
+    def __init__(self, told: Iterable[ProducerProof] = (), unproved: int = 0) -> None:
+        self._producers = {
+            (one.topic, one.producer): _Producer(
+                one.node, Numbers([list(run) for run in one.runs], one.repeated, one.forgotten), one.kept
+            )
+            for one in told
+            if one.runs and all(len(run) == 2 for run in one.runs)
+        }
+        #: Messages of producers beyond ``MOST_PRODUCERS``.
+        self.unproved = unproved
+
+    def note(self, topic: str, said: Head, *, kept: bool) -> bool:
+        """A message came; False where it came before."""
+        if not said.producer or not 0 <= said.sequence <= _GREATEST:
+            return True
+        known = self._producers.get((topic, said.producer))
+        if known is None:
+            if len(self._producers) >= MOST_PRODUCERS:
+                self.unproved += 1
+                return True
+            known = self._producers[topic, said.producer] = _Producer(said.node, Numbers(), 0)
+        new = known.numbers.add(said.sequence)
+        known.kept += kept and new
+        return new
+
+    def told(self) -> list[ProducerProof]:
+        """As the manifest has it: of the producers of which something was kept."""
+        return [
+            ProducerProof(
+                topic=topic,
+                producer=producer,
+                node=one.node,
+                runs=one.numbers.runs,
+                kept=one.kept,
+                repeated=one.numbers.repeated,
+                forgotten=one.numbers.forgotten,
+            )
+            for (topic, producer), one in self._producers.items()
+        ]
+
+
+def about(proof: Iterable[ProducerProof]) -> list[ProducerProof]:
+    """Those of which the recording holds something."""
+    return [one for one in proof if one.kept and one.runs]
+
+
+def missing(proof: Iterable[ProducerProof]) -> int:
+    """How many numbered messages never came."""
+    return sum(Numbers(one.runs, forgotten=one.forgotten).missing_count for one in about(proof))

@@ -1,0 +1,99 @@
+"""Sessions as text for a person.
+
+Rule of this file: what it is given comes over a network: every text is made visible, every number may be missing.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from paceline.visible import visible
+
+#: Producers that one page names; the rest is for ``--json``.
+MOST_SHOWN = 20
+
+
+def listed(sessions: Sequence[Mapping[str, Any]]) -> str:
+    """A line a session."""
+    rows = [("NAME", "STATE", "OF", "MESSAGES", "MISSING", "STARTED")]
+    rows += [
+        (
+            _text(session, "name"),
+            _text(session, "state"),
+            subject(session),
+            str(session.get("messages", 0)),
+            _missing(session),
+            _when(session.get("started_s")),
+        )
+        for session in sessions
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def one(session: Mapping[str, Any]) -> str:
+    """A session with its proof."""
+    reason, host = _text(session, "reason"), _text(session, "host")
+    lines = [
+        f"{_text(session, 'name')}: {_text(session, 'state')}" + (f" ({reason})" if reason else ""),
+        f"  records   {subject(session)}, asked for by {_text(session, 'issuer') or 'nobody known'}",
+        f"  since     {_when(session.get('started_s'))}, until {_when(session.get('stopped_s'))}",
+        f"  holds     {session.get('messages', 0)} messages, {session.get('bytes', 0)} bytes; on {host}",
+        f"  missing   {_proved(session)}",
+    ]
+    proof = session.get("proof") or {}
+    producers = proof.get("producers") or []
+    lacking = [row for row in producers if row.get("missing_count")]
+    for row in (lacking or producers)[:MOST_SHOWN]:
+        lines.append(f"            {_producer(row)}")
+    if len(lacking or producers) > MOST_SHOWN:
+        lines.append(f"            and {len(lacking or producers) - MOST_SHOWN} more; --json has them all")
+    for gap in (session.get("gaps") or [])[:MOST_SHOWN] if isinstance(session.get("gaps"), list) else []:
+        count = gap.get("messages")
+        told = "an unknown number of" if count is None else str(count)
+        lines.append(f"  gap       {told} messages of {_text(gap, 'topic')}: {_text(gap, 'reason')}")
+    for silence in (session.get("silences") or [])[:MOST_SHOWN]:
+        until = "until now" if silence.get("to_s") is None else f"until {_when(silence.get('to_s'))}"
+        lines.append(f"  silent    {_text(silence, 'client')} since {_when(silence.get('from_s'))}, {until}")
+    return "\n".join(lines)
+
+
+def subject(session: Mapping[str, Any]) -> str:
+    """What it records."""
+    if session.get("job"):
+        return f"job {_text(session, 'job')}"
+    nodes = [visible(str(node)) for node in session.get("nodes") or []]
+    return f"nodes {', '.join(nodes[:5])}{' …' if len(nodes) > 5 else ''}" if nodes else "everything"
+
+
+def _proved(session: Mapping[str, Any]) -> str:
+    """In words whether anything is missing."""
+    producers = session.get("producers", 0)
+    lacking = _missing(session)
+    if lacking == "0":
+        return f"nothing: every message of {producers} producers, from the first to the last number, is there"
+    return f"{lacking}, of {producers} producers"
+
+
+def _missing(session: Mapping[str, Any]) -> str:
+    count = session.get("missing", 0)
+    gaps = session.get("gap_count", 0)
+    return f"{count}" + (f" and {gaps} gaps" if gaps else "")
+
+
+def _producer(row: Mapping[str, Any]) -> str:
+    runs = ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in (row.get("missing") or [])[:10])
+    lacks = f"{row['missing_count']} missing: {runs}" if row.get("missing_count") else "none missing"
+    return f"{_text(row, 'producer')} on {_text(row, 'topic')}: {row.get('first')} to {row.get('last')}, {lacks}"
+
+
+def _text(values: Mapping[str, Any], name: str) -> str:
+    return visible(str(values.get(name) or ""))[:500]
+
+
+def _when(moment_s: Any) -> str:
+    if not isinstance(moment_s, int | float) or moment_s <= 0:
+        return "now" if moment_s is None else "-"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment_s))
