@@ -3,6 +3,8 @@
 Rule of this file: pure; time is an argument. It goes on from a manifest and tells the next one.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from paceline.events import MOST_NAMED, SessionState
@@ -38,6 +40,7 @@ class Progress:
         #: The last offset of each partition that is on disk: what comes again is not written again.
         self._written: dict[Place, int] = {}
         self._next = {(place.topic, place.partition): place.offset for place in manifest.places}
+        self.topic_ids = dict(manifest.topic_ids)
         self.state: SessionState = manifest.state
 
     @property
@@ -70,8 +73,9 @@ class Progress:
         self.messages += 1
         return True
 
-    def joined(self, places: dict[Place, int]) -> None:
-        """Partitions are followed from there on."""
+    def joined(self, places: Mapping[Place, int], topic_ids: Mapping[str, str]) -> None:
+        """Partitions of the topics with these ids are followed from there on."""
+        self.topic_ids.update(topic_ids)
         for place, offset in places.items():
             self._next.setdefault(place, offset)
 
@@ -126,6 +130,7 @@ class Progress:
             proof=proof,
             gaps=self._gaps,
             silences=self._clients.told(),
+            topic_ids=self.topic_ids,
             unproved=self._proof.unproved,
         )
 

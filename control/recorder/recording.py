@@ -69,6 +69,7 @@ class Recording:
             "paceline-recorder",
             resume=True,
             places=self._progress.places,
+            topic_ids=self._progress.topic_ids,
             on_jump=self._jumped,
             on_unreadable=self._unreadable,
             stop=stop,
@@ -127,7 +128,7 @@ class Recording:
     def _listen(self, now_s: float) -> None:
         """Who is silent counts only while the brokers answer."""
         if self._follower.state == "connected":
-            self._progress.joined(self._follower.places())
+            self._progress.joined(self._follower.places(), self._follower.topic_ids())
             if self._away_s is not None:
                 self._progress.deaf(now_s - self._away_s)
                 self._away_s = None

@@ -99,6 +99,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     state: SessionState
     segments: list[Segment] = []
     places: list[Place] = []
+    #: Which topic each of those names meant, by the id that brokers give it.
+    topic_ids: dict[str, str] = {}
     proof: list[ProducerProof] = []
     gaps: list[Gap] = []
     silences: list[Silence] = []
