@@ -189,6 +189,7 @@ def told(manifest: Manifest) -> Told:
         gaps=tuple(f"{gap.topic} partition {gap.partition}: {gap.reason}" for gap in manifest.gaps),
         complete=_complete(manifest),
         missing_count=state.missing,
+        interval_s=state.interval_s,
     )
 
 

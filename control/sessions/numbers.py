@@ -13,8 +13,8 @@ class Numbers:
     """A set of whole numbers, kept as runs.
 
     >>> numbers = Numbers()
-    >>> for number in (5, 6, 9, 6, 3):
-    ...     numbers.add(number)
+    >>> [numbers.add(number) for number in (5, 6, 9, 6, 3)]
+    [True, True, True, False, True]
     >>> numbers.missing(), numbers.missing_count, numbers.first, numbers.last, numbers.received, numbers.repeated
     ([(4, 4), (7, 8)], 3, 3, 9, 4, 1)
     """
