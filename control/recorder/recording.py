@@ -18,7 +18,7 @@ from paceline.events import SessionState
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, Follower, Jump, Place
 from paceline.kafka.settings import BrokerSettings
-from paceline.topics import OPERATIONAL, TOPICS, Topic
+from paceline.topics import BY_NAME, OPERATIONAL, TOPICS, Topic
 
 from ..sessions.folder import SessionFolder
 from ..sessions.manifest import Manifest, read_definition, read_manifest
@@ -106,13 +106,13 @@ class Recording:
     def _turn(self) -> None:
         """One poll, written; and what is due."""
         now_s = time.time()
-        partitions = ((topic, records) for topic, records in self._follower.poll())
-        polled = [((record.timestamp, topic, record) for record in records) for topic, records in partitions]
+        partitions = [records for _, records in self._follower.poll()]
         count = 0
-        for _, topic, record in heapq.merge(*polled, key=lambda each: each[0]):
+        # Over partitions by time, within one in its own order.
+        for record in heapq.merge(*partitions, key=lambda each: each.timestamp):
             key = None if record.key is None else record.key.decode(errors="replace")
             place = (record.topic, record.partition)
-            if self._progress.came(topic, key, record.value or b"", place, record.offset, now_s):
+            if self._progress.came(BY_NAME[record.topic], key, record.value or b"", place, record.offset, now_s):
                 self._writer.write(record, key)
             count += 1
         if count:

@@ -13,11 +13,11 @@ from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Definition
 from control.sessions.store import SessionStore
 from paceline import wire
-from paceline.events import HostSamples
+from paceline.events import HostSamples, NodeDescribed
 from paceline.kafka.clients import producer
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
-from paceline.topics import HOST
+from paceline.topics import HOST, NODE, Topic
 
 
 @pytest.fixture
@@ -51,11 +51,27 @@ def host_samples(node: str, producer_name: str, sequence: int) -> HostSamples:
     )
 
 
+def node_described(node: str, producer_name: str, sequence: int) -> NodeDescribed:
+    """One message of an inventory."""
+    return NodeDescribed(
+        cluster="default",
+        producer=producer_name,
+        sequence=sequence,
+        node=node,
+        time_s=time.time(),
+        cpu_model=None,
+        cpu_count=1,
+        memory_total_bytes=1,
+        kernel="",
+    )
+
+
 class Collector:
     """A node that publishes numbered messages."""
 
-    def __init__(self, settings: BrokerSettings, node: str) -> None:
+    def __init__(self, settings: BrokerSettings, node: str, topic: Topic = HOST) -> None:
         ensure_topics(settings)
+        self._topic, self._make = topic, node_described if topic is NODE else host_samples
         self.node, self.name = node, f"collect-{uuid.uuid4().hex}"
         self._client = producer(settings, "test-collector")
         self._numbers = itertools.count()
@@ -66,7 +82,7 @@ class Collector:
             next(self._numbers)
         futures = [
             self._client.send(
-                HOST.name, wire.encode(host_samples(self.node, self.name, number)), key=self.node.encode()
+                self._topic.name, wire.encode(self._make(self.node, self.name, number)), key=self.node.encode()
             )
             for number in itertools.islice(self._numbers, count)
         ]

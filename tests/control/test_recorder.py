@@ -18,7 +18,7 @@ from control.sessions.store import SessionStore
 from paceline.kafka.clients import admin
 from paceline.kafka.settings import BrokerSettings
 from paceline.recording import Line
-from paceline.topics import HOST
+from paceline.topics import HOST, NODE
 from tests.control.conftest import Collector
 
 pytestmark = pytest.mark.bus
@@ -218,3 +218,22 @@ def test_a_broker_that_forgets_is_told(
     assert manifest.state.gap_count > 0
     assert any("made again" in gap.reason for gap in manifest.gaps)
     assert received(manifest, collector) == 50
+
+
+def test_messages_of_several_topics_that_come_together_are_told_apart(
+    begun: Callable[..., SessionFolder], broker: BrokerSettings, recorder: Recorder, collector: Collector, until: Until
+) -> None:
+    another = Collector(broker, collector.node, NODE)
+    folder = begun(nodes=[collector.node])
+    process = recorder.start(folder)
+    until(recording(folder))
+    for _ in range(20):
+        collector.publish(5)
+        another.publish(1)
+    another.close()
+    folder.ask_to_stop(StopRequest())
+    process.wait()
+    manifest = read_manifest(folder.manifest)
+    told = {(one.topic, one.producer): Numbers(one.runs).received for one in manifest.proof if one.kept}
+    assert told == {(HOST.name, collector.name): 100, (NODE.name, another.name): 20}
+    assert manifest.state.missing == 0
