@@ -8,7 +8,7 @@ WORKERS ?= 4
 SHARED := --dist loadfile --no-loadscope-reorder --numprocesses
 QUICK := not (bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
-IMAGES := collectors streams forecaster ui
+IMAGES := collectors streams forecaster control ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
 unexport PYTHONDONTWRITEBYTECODE
 # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from .sessions.folder import SessionFolder
 
 #: What recorders get to bring to disk what they have, when control is told to end.
-STOP_S = 8.0
+STOP_S = 4.0
 #: What is kept of a recorder's log.
 _MOST_LOG_BYTES = 4 * 1024 * 1024
 

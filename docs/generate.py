@@ -4,6 +4,7 @@ from pathlib import Path
 
 from collectors import meters as collectors
 from collectors.column_sources import SOURCES
+from control import meters as control
 from forecaster.api import meters as forecaster
 from paceline.alerts import meters as alerts
 from paceline.meters_page import Service
@@ -29,6 +30,11 @@ SERVICES = (
         "Forecaster: `paceline forecaster`, port 8000",
         "Its own work, and of at most 200 forecasts a quarter and the end of the horizon, with the 80 % interval.",
         forecaster.METERS,
+    ),
+    Service(
+        "Control: `paceline control`, port 8002",
+        "Its own work, and the sessions on its disk. [sessions.md](sessions.md) says what their states mean.",
+        control.METERS,
     ),
     Service(
         "Alerts: `paceline alerts --web-port 9402`",
@@ -58,7 +64,7 @@ LABELS = {
     "route": "route's template",
     "severity": "info, warning or critical",
     "source": "gpu or host",
-    "state": "state of a finding or suggestion",
+    "state": "state of a finding, suggestion or session",
     "status": "status of the answer",
     "subject": "what is forecast: cluster, job/NAME, node/NAME, device/NODE/UUID",
     "thread": "which thread of the service",

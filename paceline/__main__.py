@@ -48,6 +48,7 @@ SERVICE_COMMANDS = {
     "analyze": Command("streams", "find them in a recording, with no broker"),
     "thresholds": Command("streams", "change what the diagnosis of one job asks for, while it runs"),
     "forecaster": Command("forecaster", "forecast, find cycles and name kinds of job, over HTTP and on the bus"),
+    "control": Command("control", "record sessions and change things, over HTTP"),
     "ui": Command("ui", "serve the live page"),
 }
 GROUP = "paceline.commands"
@@ -98,6 +99,17 @@ def _offered(name: str) -> Main:
     raise KeyError(f"{name}: not installed here; pip install 'paceline[{extra}]'")
 
 
+def _run(name: str, command: Main, args: list[str]) -> int:
+    """Run ``command``; a service of which a part is not installed says what brings it."""
+    try:
+        return command(args)
+    except ModuleNotFoundError as error:
+        if name not in SERVICE_COMMANDS:
+            raise
+        say(f"{name} needs {error.name}; pip install 'paceline[{SERVICE_COMMANDS[name].target}]'")
+        return 2
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command and return its exit status."""
     args = sys.argv[1:] if argv is None else argv
@@ -113,7 +125,7 @@ def main(argv: list[str] | None = None) -> int:
         except (KeyError, ModuleNotFoundError) as error:
             say(str(error.args[0]))
             return 2
-        return command(args[1:])
+        return _run(args[0], command, args[1:])
     except SettingError as error:
         say(str(error))
         return 2

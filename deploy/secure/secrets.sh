@@ -4,7 +4,7 @@
 #   ca.pem              the authority: what every client must trust
 #   kafka.pem           Kafka's key and certificate, made anew when it has less than 30 days left
 #   NAME.password       of the users in Kafka: paceline (the services), jobs (training jobs); of Grafana's admin
-#   NAME.token          what page and forecaster ask of who wants to change something
+#   NAME.token          what page, forecaster and control ask of who wants to change something
 # KAFKA_NAMES: further names by which Kafka is reached, as OpenSSL writes them: DNS:kafka.example,IP:192.0.2.7
 set -euo pipefail
 umask 077
@@ -57,6 +57,7 @@ fi
 [ -s jobs.password ] || random | put jobs.password "$kafka" 0400
 [ -s grafana.password ] || random | put grafana.password "$grafana" 0400
 [ -s forecaster.token ] || random | put forecaster.token "$paceline" 0400
+[ -s control.token ] || random | put control.token "$paceline" 0400
 [ -s ui.token ] || random | put ui.token "$paceline" 0400
 
 # What users.sh hands to Kafka's own tool: on a command line everyone would see the passwords.

@@ -16,11 +16,11 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from paceline import recording, topics, wire
 from paceline.commands.replay import renamed
-from paceline.commands.selection import Selection
 from paceline.kafka.batches import Checked, batches
 from paceline.kafka.compat import BoundedBatch
 from paceline.kafka.decompression import UnreadableBatchError, gunzip, unzstd
 from paceline.recording import Line
+from paceline.selection import Selection
 from paceline.topics import Topic
 from streams.cluster_events import ADVICE, concerns, enclosed, read
 from streams.compat import bound_codecs

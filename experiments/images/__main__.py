@@ -27,7 +27,7 @@ examples:
   python -m experiments.images                        every image
   python -m experiments.images collectors streams     these
 """
-IMAGES = ("collectors", "streams", "forecaster", "ui", "demo")
+IMAGES = ("collectors", "streams", "forecaster", "control", "ui", "demo")
 #: What an image may weigh above its base, and packages that it must not hold.
 MOST_MB = {"collectors": 40}
 FOREIGN = {

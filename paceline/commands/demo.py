@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from paceline.commands.demo_run import DemoRun
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
-from paceline.commands.stack import StackError, add_forecaster_options, broker, check_forecaster, require
+from paceline.commands.stack import StackError, add_service_options, broker, check_ports, require
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="every finding, suggestion and revision of one as JSON Lines on standard output",
     )
-    add_forecaster_options(made)
+    add_service_options(made)
     add_brokers_option(made, "use this Kafka instead of an embedded broker")
     return made
 
@@ -84,7 +84,7 @@ def main(argv: list[str]) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     require("streams", "collect", "training", *([] if options.headless else ["ui"]))
-    check_forecaster(options)
+    check_ports(options)
     job = f"demo-{options.fault}-{secrets.token_hex(2)}"
     with Services() as services, _link(options.fault) as link, broker(options.brokers, 0, services) as settings:
         return DemoRun(options, job, services, settings, link, sys.stdout).run()

@@ -17,7 +17,7 @@ from paceline.child import spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import SlowLink
-from paceline.commands.stack import answers, await_page, environment, free_port, start_forecaster
+from paceline.commands.stack import answers, await_page, environment, free_port, start_control, start_forecaster
 from paceline.commands.suggestion_list import gain, ranked
 from paceline.events import Finding, JobWindow, Suggestion
 from paceline.kafka.follow import NOW, Follower
@@ -74,6 +74,7 @@ class DemoRun:
             training = spawn(self._command(), sys.stderr.fileno(), environ | self._link_environ())
             try:
                 if not self._options.headless:
+                    environ = start_control(self._options, self._services, environ)
                     self._open_page(environ)
                     start_forecaster(self._options, self._services, environ)
                 return self._follow(training, follower)

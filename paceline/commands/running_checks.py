@@ -27,11 +27,13 @@ ANSWER_S = 3.0
 LOCAL = {
     "streams": "http://127.0.0.1:6066/readyz",
     "forecaster": "http://127.0.0.1:8000/readyz",
+    "control": "http://127.0.0.1:8002/readyz",
     "page": "http://127.0.0.1:8501/_stcore/health",
 }
 _START = {
     "streams": "`paceline streams --web-port 6066`",
     "forecaster": "`paceline forecaster`",
+    "control": "`paceline control`",
     "page": "`paceline ui`",
 }
 

@@ -1,4 +1,4 @@
-"""The stack that ``paceline up`` and ``paceline demo`` start: broker, topics, streams, collector, forecaster and page.
+"""The stack of ``paceline up`` and ``paceline demo``: broker, topics, streams, collector, forecaster, control and page.
 
 Rule of this file: the order of things and what is said about them. Each wait is shown with what it waits for.
 """
@@ -18,7 +18,7 @@ from paceline.kafka import embedded
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.kafka.topic_admin import ensure_topics
-from paceline.settings import BROKERS
+from paceline.settings import BROKERS, CONTROL_URL
 from paceline.terminal import Progress, say
 
 BROKER_S = 60.0
@@ -30,10 +30,19 @@ EXTRAS = {
     "ui": "ui",
     "training": "training",
     "forecaster": "forecaster",
+    "control": "control",
 }
-_MODULES = {"streams": "faust", "collect": "psutil", "ui": "streamlit", "training": "torch", "forecaster": "fastapi"}
+_MODULES = {
+    "streams": "faust",
+    "collect": "psutil",
+    "ui": "streamlit",
+    "training": "torch",
+    "forecaster": "statsmodels",
+    "control": "fastapi",
+}
 #: The forecaster works when nobody else does: training may share its cores.
 FORECASTER_PORT, FORECASTER_NICE = 8000, 19
+CONTROL_PORT = 8002
 
 
 class StackError(RuntimeError):
@@ -88,8 +97,8 @@ def installed(service: str) -> bool:
     return importlib.util.find_spec(_MODULES[service]) is not None
 
 
-def add_forecaster_options(parser: argparse.ArgumentParser) -> None:
-    """``--forecaster-port`` and ``--no-forecaster``, for ``start_forecaster``."""
+def add_service_options(parser: argparse.ArgumentParser) -> None:
+    """Ports of forecaster and control, and whether they are wanted: for ``start_forecaster`` and ``start_control``."""
     parser.add_argument(
         "--forecaster-port",
         type=int,
@@ -97,17 +106,40 @@ def add_forecaster_options(parser: argparse.ArgumentParser) -> None:
         help=f"port of the forecaster (default: {FORECASTER_PORT}, or any free one)",
     )
     parser.add_argument("--no-forecaster", action="store_true", help="no forecasts, cycles and kinds of job")
+    parser.add_argument(
+        "--control-port", type=int, metavar="N", help=f"port of control (default: {CONTROL_PORT}, or any free one)"
+    )
+    parser.add_argument("--no-control", action="store_true", help="no sessions, and nothing can be changed over HTTP")
 
 
-def check_forecaster(options: argparse.Namespace) -> None:
-    """Find out that the port that was asked for is taken before anything is started.
+def check_ports(options: argparse.Namespace) -> None:
+    """Find out that a port that was asked for is taken before anything is started.
 
     Raises:
         StackError: it is.
     """
-    port = options.forecaster_port
-    if port is not None and not options.no_forecaster and free_port(port) != port:
-        raise StackError(f"--forecaster-port={port}: something listens there already; choose another")
+    asked = (
+        ("forecaster", options.forecaster_port, not options.no_forecaster),
+        ("control", options.control_port, not options.no_control),
+    )
+    for name, port, wanted in asked:
+        if port is not None and wanted and free_port(port) != port:
+            raise StackError(f"--{name}-port={port}: something listens there already; choose another")
+
+
+def start_control(options: argparse.Namespace, services: Services, environ: Mapping[str, str]) -> dict[str, str]:
+    """Start control, unless it is not wanted or not installed; the surroundings of who shall find it."""
+    if options.no_control:
+        return dict(environ)
+    if not installed("control"):
+        say(f"no sessions: control is not installed here; pip install 'paceline[{EXTRAS['control']}]'")
+        return dict(environ)
+    port = free_port(CONTROL_PORT) if options.control_port is None else options.control_port
+    url = f"http://127.0.0.1:{port}"
+    services.start("control", "--port", str(port), environ=environ, nice=0)
+    if port != CONTROL_PORT:
+        say(f"control at {url}; for `paceline session`: export {CONTROL_URL.name}={url}")
+    return {**environ, CONTROL_URL.name: url}
 
 
 def start_forecaster(options: argparse.Namespace, services: Services, environ: Mapping[str, str]) -> None:

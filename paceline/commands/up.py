@@ -1,4 +1,4 @@
-"""``paceline up``: broker, streams, collector, forecaster and page for your own jobs, until Ctrl-C.
+"""``paceline up``: broker, streams, collector, forecaster, control and page for your own jobs, until Ctrl-C.
 
 Rule of this file: when one service ends, all end, and the one that ended first is named.
 """
@@ -11,13 +11,14 @@ import time
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.stack import (
     StackError,
-    add_forecaster_options,
+    add_service_options,
     await_page,
     broker,
-    check_forecaster,
+    check_ports,
     environment,
     free_port,
     require,
+    start_control,
     start_forecaster,
 )
 from paceline.kafka.embedded import EmbeddedBrokerError
@@ -35,13 +36,13 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     made = argparse.ArgumentParser(
         prog="paceline up",
-        description="Start broker, streams, collector, forecaster and page for your own jobs. Ctrl-C stops them.",
+        description="Start broker, services and page for your own jobs. Ctrl-C stops them.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--port", type=int, default=9092, help="port of the embedded broker (default: 9092)")
     made.add_argument("--ui-port", type=int, default=8501, help="port of the page (default: 8501)")
-    add_forecaster_options(made)
+    add_service_options(made)
     add_brokers_option(made, "use this Kafka instead of an embedded broker")
     return made
 
@@ -68,11 +69,12 @@ def _up(options: argparse.Namespace) -> None:
     require("streams", "collect", "ui")
     if free_port(options.ui_port) != options.ui_port:
         raise StackError(f"--ui-port={options.ui_port}: something listens there already; choose another")
-    check_forecaster(options)
+    check_ports(options)
     with Services() as services, broker(options.brokers, options.port, services) as settings:
         environ = environment(settings, os.environ)
         services.start("streams", environ=environ)
         services.start("collect", environ=environ)
+        environ = start_control(options, services, environ)
         services.start("ui", "--port", str(options.ui_port), environ=environ)
         start_forecaster(options, services, environ)
         say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")

@@ -55,7 +55,7 @@ def test_it_fits_the_specification() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_profile_adds_what_it_is_for(way: str) -> None:
     """The stack that always runs, and what the profile adds to it."""
-    always = {"kafka", "topics", "streams", "collectors", "forecaster", "ui", "alerts"}
+    always = {"kafka", "topics", "streams", "collectors", "forecaster", "control", "ui", "alerts"}
     always |= {"prometheus", "alertmanager", "grafana"}
     more = {"default": set(), "demo": {"demo"}, "gpu": {"dcgm-exporter"}, "secure": {"secrets", "users"}}
     assert set(read(*WAYS[way])["services"]) == always | more[way]
@@ -82,7 +82,7 @@ def test_images_are_pinned(services: dict[str, Any]) -> None:
 def test_ports_are_published_on_loopback_only(services: dict[str, Any]) -> None:
     """Nothing is reachable from another machine unless its operator says so."""
     ports = [port for service in services.values() for port in service.get("ports", [])]
-    assert len(ports) == 6
+    assert len(ports) == 7
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
     assert len({port["published"] for port in ports}) == len(ports)
 
@@ -127,13 +127,13 @@ def test_prometheus_asks_services_that_are_there(services: dict[str, Any]) -> No
     asked = {target.partition(":")[0] for target in static}
     asked |= {name for job in jobs for found in job.get("dns_sd_configs", ()) for name in found["names"]}
     assert asked - {"localhost"} <= set(services)
-    assert {"streams", "collectors", "forecaster", "alerts", "dcgm-exporter"} <= asked
+    assert {"streams", "collectors", "forecaster", "control", "alerts", "dcgm-exporter"} <= asked
 
 
 def test_services_start_in_order(services: dict[str, Any]) -> None:
     """Kafka answers, then the topics are made, then everything that reads or writes them starts."""
     assert services["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
-    for name in ("streams", "collectors", "forecaster", "ui", "alerts"):
+    for name in ("streams", "collectors", "forecaster", "control", "ui", "alerts"):
         assert services[name]["depends_on"]["topics"]["condition"] == "service_completed_successfully", name
     assert services["grafana"]["depends_on"]["prometheus"]["condition"] == "service_healthy"
     for name in ("streams", "ui", "alerts"):  # What shall be seen of the run needs those who see.

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-SERVICES = ("collectors", "streams", "forecaster", "ui")
+SERVICES = ("collectors", "streams", "forecaster", "control", "ui")
 
 
 def pins(lock: Path) -> dict[str, str]:

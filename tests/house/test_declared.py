@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from collectors import meters as collectors
+from control import meters as control
 from forecaster.api import meters as forecaster
 from paceline import topics
 from paceline.alerts import meters as alerts
@@ -73,13 +74,15 @@ def test_metrics_are_exported() -> None:
     endings = {"counter": ("_total",), "gauge": ("",), "histogram": ("", "_bucket", "_sum", "_count")}
     exported = {
         meter.name + ending
-        for service in (streams, collectors, forecaster, alerts)
+        for service in (streams, collectors, forecaster, control, alerts)
         for meter in service.METERS
         for ending in endings[meter.kind]
     }
     of_jobs = r"step|steps|lateness|ranks|wait|phase|rank|bus_bandwidth|findings|lost|suggestions|forecast|device|host"
     deployed = [*DEPLOYED, *ROOT.glob("deploy/prometheus/**/*.yml"), *ROOT.glob("deploy/grafana/**/*.json")]
-    used = words(rf"\bpaceline_(?:streams|forecaster|collectors|sidecar|alerts|{of_jobs})_[a-z0-9_]+\b(?!\*)", deployed)
+    used = words(
+        rf"\bpaceline_(?:streams|forecaster|control|collectors|sidecar|alerts|{of_jobs})_[a-z0-9_]+\b(?!\*)", deployed
+    )
     assert {name: files for name, files in used.items() if name not in exported} == {}
 
 
@@ -106,7 +109,7 @@ def test_paths_named_in_pages_exist(page: Path) -> None:
 def test_modules_started_by_name_exist() -> None:
     """What a page or the Makefile starts by `python -m` is there."""
     started = words(
-        r"-m ((?:paceline|collectors|streams|forecaster|ui|importers|simulator|experiments)[a-z_.]*)",
+        r"-m ((?:paceline|collectors|streams|forecaster|control|ui|importers|simulator|experiments)[a-z_.]*)",
         [ROOT / "Makefile", *PAGES],
     )
     files = {name: ROOT / name.replace(".", "/") for name in started}

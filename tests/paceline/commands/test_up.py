@@ -27,8 +27,8 @@ def test_it_says_where_everything_is_and_stops_when_told(
     tmp_path: Path, number: signal.Signals, free_port: Callable[[], int]
 ) -> None:
     """Page, broker and the next command; after the signal status 0, and all ports are free again."""
-    port, page, forecaster = free_port(), free_port(), free_port()
-    ports = {"--port": port, "--ui-port": page, "--forecaster-port": forecaster}
+    port, page, forecaster, control = free_port(), free_port(), free_port(), free_port()
+    ports = {"--port": port, "--ui-port": page, "--forecaster-port": forecaster, "--control-port": control}
     process = start(tmp_path, *(word for option, number in ports.items() for word in (option, str(number))))
     assert process.stderr is not None
     said = ""
@@ -41,7 +41,7 @@ def test_it_says_where_everything_is_and_stops_when_told(
     assert process.returncode == 0, said + rest
     assert f"page at http://127.0.0.1:{page}" in said
     assert f"paceline run --brokers 127.0.0.1:{port} --" in said
-    for number_again in (port, page, forecaster):
+    for number_again in (port, page, forecaster, control):
         socket.create_server(("127.0.0.1", number_again)).close()
 
 
@@ -52,7 +52,12 @@ def test_a_taken_port_is_one_line_and_status_2(tmp_path: Path, free_port: Callab
         taken.listen()
         number = str(taken.getsockname()[1])
         page = ("--ui-port", str(free_port()))
-        for options in (("--ui-port", number), ("--port", number, *page), ("--forecaster-port", number, *page)):
+        for options in (
+            ("--ui-port", number),
+            ("--port", number, *page),
+            ("--forecaster-port", number, *page),
+            ("--control-port", number, *page),
+        ):
             process = start(tmp_path, *options)
             _, err = process.communicate()
             assert process.returncode == 2
@@ -140,3 +145,19 @@ def _status(process: Path) -> str:
         return (process / "status").read_text()
     except OSError:
         return ""
+
+
+def test_control_is_started_and_others_are_told_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], free_port: Callable[[], int]
+) -> None:
+    """On the port that was asked for; not where it is not wanted, nor where it is not installed."""
+    started, port = Started(), free_port()
+    told = stack.start_control(argparse.Namespace(control_port=port, no_control=False), started, {})  # type: ignore[arg-type]
+    assert started.told == [("control", "--port", str(port))]
+    assert told == {"PACELINE_CONTROL_URL": f"http://127.0.0.1:{port}"}
+    unwanted = stack.start_control(argparse.Namespace(control_port=None, no_control=True), started, {"A": "b"})  # type: ignore[arg-type]
+    assert unwanted == {"A": "b"}
+    monkeypatch.setattr(stack, "installed", lambda service: service != "control")
+    stack.start_control(argparse.Namespace(control_port=None, no_control=False), started, {})  # type: ignore[arg-type]
+    assert len(started.told) == 1
+    assert "no sessions" in capsys.readouterr().err
