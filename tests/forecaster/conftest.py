@@ -1,7 +1,6 @@
 """The service on a port of its own, with no broker; and series to ask about."""
 
 import contextlib
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -9,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import httpx
 import numpy as np
 import pytest
-import uvicorn
 from fastapi import FastAPI
 
 from forecaster.api.app import application
@@ -19,6 +17,7 @@ from forecaster.memory import Memory
 from forecaster.models import naive, network
 from forecaster.models.registry import Registry, registry
 from forecaster.series import Array
+from tests.served_app import served
 
 TOKEN = "let-me-in"
 #: Longer than anything here takes: what waits so long has failed.
@@ -58,26 +57,7 @@ def models() -> Registry:
 def serving(until: Callable[..., None]) -> Serving:
     """Serves an application on a port of its own."""
 
-    @contextlib.contextmanager
-    def served(app: FastAPI) -> Iterator[str]:
-        with socket.socket() as listening:
-            listening.bind(("127.0.0.1", 0))
-            server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
-            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-            thread.start()
-
-            def started() -> bool:
-                assert thread.is_alive()
-                return server.started
-
-            until(started)
-            try:
-                yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-            finally:
-                server.should_exit = True
-                thread.join()
-
-    return served
+    return lambda app: served(app, until)
 
 
 @pytest.fixture(scope="session")

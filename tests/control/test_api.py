@@ -1,0 +1,431 @@
+"""Control over HTTP: who may change what, what is refused and why, and gswarm's routes."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from fastapi import FastAPI
+
+from control.api import gswarm, jobs, sessions, suggestions
+from control.api.app import Parts, application
+from control.book import Book
+from control.changes import SessionChanges, Teller
+from control.meters import Meters
+from control.sessions.folder import SessionFolder
+from control.sessions.manifest import Manifest, Segment, read_manifest
+from control.sessions.store import SessionStore
+from paceline import topics, wire
+from paceline.events import AuditEntry, BalancePlan, SessionState, Suggestion
+from paceline.settings import CONTROL_TOKEN
+from paceline.topics import Topic
+from paceline.web.failures import RefusedError
+from paceline.web.token import guard
+from tests.control.conftest import host_samples
+from tests.served_app import served
+
+TOKEN = "let-me-in"
+MAY = {"Authorization": f"Bearer {TOKEN}", "X-Paceline-Issuer": "ada%40login"}
+GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
+
+
+class Recorders:
+    """In place of processes: each session's lock is held until its recorder ends."""
+
+    def __init__(self) -> None:
+        self.locks: dict[str, int] = {}
+        self.finishing: list[str] = []
+
+    def start(self, folder: SessionFolder, *, finish: bool = False) -> None:
+        self.locks[folder.name] = folder.take_lock()
+        if finish:
+            self.finishing.append(folder.name)
+
+    def end(self, folder: SessionFolder, state: str) -> None:
+        """Its recorder ends and leaves the session in that state; killed where it is none."""
+        if state:
+            manifest = read_manifest(folder.manifest)
+            manifest.state = msgspec.structs.replace(manifest.state, state=state, stopped_s=time.time())
+            folder.replace(folder.manifest, msgspec.json.encode(manifest))
+        os.close(self.locks.pop(folder.name))
+
+    def close(self) -> None:
+        for lock in self.locks.values():
+            os.close(lock)
+
+
+class Bus:
+    """In place of the brokers: what was published."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.commands: list[tuple[str, str, dict[str, Any], str]] = []
+        self.events: list[tuple[Topic, Any]] = []
+        self.audited: list[tuple[str, str, str, str]] = []
+        self.states: list[tuple[str, SessionState | None]] = []
+
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str) -> str:
+        if self.away:
+            raise RefusedError(503, "brokers", "they are away")
+        self.commands.append((target, action, arguments, issuer))
+        return "0123456789abcdef"
+
+    def event(self, topic: Topic, event: Any) -> None:
+        wire.decode(topic, wire.encode(event))
+        self.events.append((topic, event))
+
+    def audit(self, action: str, target: str, issuer: str, reason: str) -> None:
+        self.audited.append((action, target, issuer, reason))
+
+    def state(self, name: str, state: SessionState | None) -> None:
+        self.states.append((name, state))
+
+
+class Control:
+    """The service, with all that it would talk to in our hands."""
+
+    def __init__(self, root: Path, token: str = TOKEN) -> None:
+        self._client: httpx.Client | None = None
+        self.book, self.bus, self.recorders = Book(), Bus(), Recorders()
+        self.store = SessionStore(root)
+        self.changes = SessionChanges(
+            self.store,
+            self.recorders,
+            self.book,
+            Teller(self.bus.state, self.bus.audit),  # type: ignore[arg-type]
+        )
+        self.token = token
+
+    @property
+    def client(self) -> httpx.Client:
+        assert self._client is not None
+        return self._client
+
+    @contextlib.contextmanager
+    def serving(self, until: Callable[..., None]) -> Iterator["Control"]:
+        """Answer on a port of its own."""
+        with served(self.app(self.token), until) as address, httpx.Client(base_url=address, timeout=None) as client:
+            self._client = client
+            yield self
+        self.recorders.close()
+
+    def app(self, token: str) -> FastAPI:
+        allowed = guard(token, CONTROL_TOKEN)
+
+        def refusal(name: str, value: float) -> str | None:
+            return None if name == "sigmas" and value > 0 else f"no threshold {name!r}; there are sigmas"
+
+        routers = [
+            sessions.router(self.changes, self.store, "default", allowed),
+            suggestions.router(self.book, self.bus, allowed),
+            jobs.router(self.book, self.bus, "default", allowed, refusal),
+            gswarm.router(self.book, self.changes, "default", allowed),
+        ]
+        return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
+
+    def start(self, name: str = "s", **body: Any) -> Any:
+        return self.client.post("/v1/sessions", json={"name": name, "all": True, **body}, headers=MAY)
+
+
+@pytest.fixture
+def control(tmp_path: Path, until: Callable[..., None]) -> Iterator[Control]:
+    with Control(tmp_path / "sessions").serving(until) as one:
+        yield one
+
+
+def reason(response: Any) -> str:
+    """Why it was refused."""
+    return str(response.json()["detail"][0]["reason"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/sessions"),
+        ("POST", "/v1/sessions/s/stop"),
+        ("POST", "/v1/sessions/s/recover"),
+        ("DELETE", "/v1/sessions/s"),
+        ("POST", "/v1/suggestions/x/accept"),
+        ("PUT", "/v1/jobs/j/thresholds"),
+        ("PUT", "/v1/jobs/j/plan"),
+        ("POST", "/profiling/start"),
+        ("POST", "/profiling/stop"),
+    ],
+)
+def test_whoever_lacks_the_token_changes_nothing(
+    tmp_path: Path, control: Control, until: Callable[..., None], method: str, path: str
+) -> None:
+    """401 without it or with another one; 403 where the service has none."""
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}):
+        assert control.client.request(method, path, json={}, headers=headers).status_code == 401
+    with Control(tmp_path / "without", token="").serving(until) as without:
+        assert without.client.request(method, path, json={}, headers=MAY).status_code == 403
+    assert control.bus.audited == control.bus.commands == control.bus.events == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a b", "-x", ".x", "x" * 101, "a\n", "a\0", "é"])
+def test_a_name_that_is_no_folder_is_refused(control: Control, name: str) -> None:
+    response = control.start(name)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["field"] == "name"
+    assert control.store.names() == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"all": True, "job": "j"},
+        {"nodes": []},
+        {"all": True, "adaptive": True},
+        {"all": True, "interval_s": 0.001},
+        {"all": True, "interval_s": 1e9},
+        {"all": True, "unknown": 1},
+        {"all": "yes"},
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_refused(control: Control, body: dict[str, Any]) -> None:
+    response = control.client.post("/v1/sessions", json={"name": "s", **body}, headers=MAY)
+    assert response.status_code == 422
+
+
+def test_a_session_that_exists_is_refused_by_name(control: Control) -> None:
+    assert control.start().status_code == 201
+    second = control.start()
+    assert second.status_code == 409
+    assert "choose another name" in reason(second)
+
+
+def test_two_controls_on_one_folder_record_a_name_once(control: Control, until: Callable[..., None]) -> None:
+    with Control(control.store.root).serving(until) as other:
+        assert control.start("one").status_code == 201
+        assert other.start("one").status_code == 409
+        assert other.client.post("/v1/sessions/one/recover", headers=MAY).status_code == 409
+        assert other.client.post("/v1/sessions/one/stop", headers=MAY).status_code == 202
+    assert control.store.folder("one").stop_request() is not None
+
+
+def test_a_name_that_another_control_records_elsewhere_is_refused(control: Control) -> None:
+    golden = (GOLDEN / "v1.10" / "SessionState.json").read_bytes()
+    state = msgspec.structs.replace(wire.decode(topics.SESSION, golden), name="far", state="recording", host="far-away")
+    control.book.update(topics.SESSION, "far", state, b"", 0.0)
+    response = control.start("far")
+    assert response.status_code == 409
+    assert "far-away" in reason(response)
+
+
+def test_a_life_from_start_to_deletion(control: Control) -> None:
+    """Each step is told with who asked for it."""
+    assert control.start("tuesday", job="j", all=False).json()["job"] == "j"
+    assert control.client.delete("/v1/sessions/tuesday", headers=MAY).status_code == 409
+    assert control.client.post("/v1/sessions/tuesday/stop", json={"because": "enough"}, headers=MAY).status_code == 202
+    folder = control.store.folder("tuesday")
+    assert folder.stop_request() is not None
+    control.recorders.end(folder, "stopped")
+    assert control.client.get("/v1/sessions/tuesday").json()["state"] == "stopped"
+    assert control.client.post("/v1/sessions/tuesday/stop", headers=MAY).status_code == 409
+    assert control.client.post("/v1/sessions/tuesday/recover", headers=MAY).status_code == 409
+    assert control.client.delete("/v1/sessions/tuesday", headers=MAY).status_code == 204
+    assert control.client.get("/v1/sessions/tuesday").status_code == 404
+    assert [row[0] for row in control.bus.audited] == ["session_start", "session_stop", "session_delete"]
+    assert {row[1:3] for row in control.bus.audited} == {("session:tuesday", "ada@login")}
+    assert control.bus.states == [("tuesday", None)]
+
+
+def test_a_session_whose_recorder_is_gone_is_interrupted_and_recovered(control: Control) -> None:
+    control.start("cut")
+    control.recorders.end(control.store.folder("cut"), "")
+    assert control.client.get("/v1/sessions/cut").json()["state"] == "interrupted"
+    assert control.client.post("/v1/sessions/cut/stop", headers=MAY).status_code == 409
+    assert control.client.post("/v1/sessions/cut/recover", headers=MAY).status_code == 202
+    assert control.recorders.finishing == ["cut"]
+
+
+def test_a_control_that_starts_goes_on_with_what_nobody_stopped(control: Control) -> None:
+    for name in ("cut", "ended", "kept"):
+        control.start(name)
+    control.recorders.end(control.store.folder("cut"), "")
+    control.recorders.end(control.store.folder("ended"), "stopped")
+    again = Control(control.store.root)
+    assert again.changes.go_on() == ["cut"]
+    again.recorders.close()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"format": 2, "state": 1}', b'{"format": 1}', b"\xff\0", b"[" * 10_000]
+)
+def test_a_manifest_that_cannot_be_read_is_told_and_can_be_deleted(control: Control, content: bytes) -> None:
+    control.start("odd")
+    folder = control.store.folder("odd")
+    control.recorders.end(folder, "")
+    folder.manifest.write_bytes(content)
+    told = control.client.get("/v1/sessions/odd")
+    assert told.status_code == 409
+    assert "manifest.json" in reason(told)
+    (listed,) = control.client.get("/v1/sessions").json()["sessions"]
+    assert listed["state"] == "damaged"
+    assert control.client.get("/v1/sessions/odd/export").status_code == 409
+    assert control.client.delete("/v1/sessions/odd", headers=MAY).status_code == 204
+
+
+def test_a_manifest_from_the_future_is_refused_not_misread(control: Control) -> None:
+    control.start("late")
+    folder = control.store.folder("late")
+    control.recorders.end(folder, "stopped")
+    manifest = msgspec.json.decode(folder.manifest.read_bytes())
+    folder.manifest.write_bytes(msgspec.json.encode({**manifest, "format": 99, "state": {"of": "tomorrow"}}))
+    assert "of version 99" in reason(control.client.get("/v1/sessions/late"))
+
+
+def test_a_segment_that_was_changed_is_not_exported(control: Control) -> None:
+    control.start("bent")
+    folder = control.store.folder("bent")
+    (folder.path / "segment-000001.jsonl.gz").write_bytes(b"no gzip")
+    manifest: Manifest = read_manifest(folder.manifest)
+    manifest.segments = [
+        Segment(file="segment-000001.jsonl.gz", messages=1, bytes=7, sha256="0" * 64, first_ms=0, last_ms=0)
+    ]
+    folder.manifest.write_bytes(msgspec.json.encode(manifest))
+    control.recorders.end(folder, "stopped")
+    response = control.client.get("/v1/sessions/bent/export")
+    assert response.status_code == 409
+    assert "SHA-256" in reason(response)
+
+
+def test_a_format_that_nobody_knows_is_refused(control: Control) -> None:
+    control.start()
+    for path in ("export?format=pickle", "plot?format=exe"):
+        response = control.client.get(f"/v1/sessions/s/{path}")
+        assert response.status_code == 422
+        assert "there are" in reason(response)
+
+
+def test_an_empty_session_is_exported_in_every_format(control: Control) -> None:
+    control.start()
+    for path in ("jsonl", "frames", "parquet", "csv"):
+        assert control.client.get(f"/v1/sessions/s/export?format={path}").status_code == 200
+    for path in ("html", "png", "pdf"):
+        assert control.client.get(f"/v1/sessions/s/plot?format={path}").status_code == 200
+    assert control.client.get("/v1/sessions/s/stat").json()["gpus"] == 0
+    assert not list(control.store.root.glob(".export-*"))
+
+
+def suggestion() -> Suggestion:
+    """One that is new."""
+    golden = sorted(GOLDEN.glob("v1*/Suggestion.json"))[0].read_bytes()
+    return msgspec.structs.replace(wire.decode(topics.SUGGESTION, golden), state="new")
+
+
+def test_a_suggestion_is_accepted_by_a_command(control: Control) -> None:
+    one = suggestion()
+    control.book.update(topics.SUGGESTION, one.id, one, b"", 0.0)
+    response = control.client.post(f"/v1/suggestions/{one.id}/accept", json={"because": "drained"}, headers=MAY)
+    assert response.status_code == 202
+    assert control.bus.commands == [(f"suggestion:{one.id}", "accept", {"because": "drained"}, "ada@login")]
+
+
+def test_what_cannot_be_said_to_a_suggestion_is_refused(control: Control) -> None:
+    one = suggestion()
+    assert control.client.post(f"/v1/suggestions/{one.id}/accept", headers=MAY).status_code == 404
+    over = msgspec.structs.replace(one, state="verified")
+    control.book.update(topics.SUGGESTION, one.id, over, b"", 0.0)
+    response = control.client.post(f"/v1/suggestions/{one.id}/accept", headers=MAY)
+    assert response.status_code == 409
+    assert "verified" in reason(response)
+    assert control.client.post(f"/v1/suggestions/{one.id}/praise", headers=MAY).status_code == 404
+
+
+def test_brokers_that_are_away_are_told(control: Control) -> None:
+    one = suggestion()
+    control.book.update(topics.SUGGESTION, one.id, one, b"", 0.0)
+    control.bus.away = True
+    assert control.client.post(f"/v1/suggestions/{one.id}/dismiss", headers=MAY).status_code == 503
+
+
+def test_what_came_of_a_command_is_told(control: Control) -> None:
+    golden = wire.decode(topics.AUDIT, (GOLDEN / "v1" / "AuditEntry.json").read_bytes())
+    entry: AuditEntry = msgspec.structs.replace(golden, command_id="abc")
+    control.book.update(topics.AUDIT, "", entry, b"", 0.0)
+    assert control.client.get("/v1/commands/abc").json()["answers"][0]["outcome"] == entry.outcome
+    assert control.client.get("/v1/commands/other").json()["answers"] == []
+    assert len(control.client.get("/v1/audit").json()["entries"]) == 1
+
+
+def test_thresholds_are_checked_and_told(control: Control) -> None:
+    path = "/v1/jobs/resnet/thresholds"
+    for values in ({"sigmas": -1.0}, {"other": 1.0}):
+        assert control.client.put(path, json={"values": values}, headers=MAY).status_code == 422
+    assert control.client.put(path, content=b'{"values": {"sigmas": NaN}}', headers=MAY).status_code == 422
+    assert control.client.put(path, json={"values": {"sigmas": 4.0}}, headers=MAY).status_code == 200
+    ((topic, event),) = control.bus.events
+    assert (topic, event.job, event.values) == (topics.THRESHOLD, "resnet", {"sigmas": 4.0})
+    control.book.update(topic, "resnet", event, b"", 0.0)
+    assert control.client.get(path).json()["values"] == {"sigmas": 4.0}
+
+
+def test_a_plan_keeps_the_ranks_and_the_batch(control: Control) -> None:
+    path = "/v1/jobs/resnet/plan"
+    assert control.client.put(path, json={"shares": [8, 8]}, headers=MAY).status_code == 404
+    plan = BalancePlan(
+        cluster="default", job="resnet", attempt=1, time_s=1.0, version=4, shares=[16, 16], made_by="streams"
+    )
+    control.book.update(topics.PLAN, "resnet", plan, b"", 0.0)
+    for shares in ([32], [16, 15], [32, 0]):
+        assert control.client.put(path, json={"shares": shares}, headers=MAY).status_code == 422
+    assert control.client.put(path, json={"shares": [20, 12]}, headers=MAY).status_code == 202
+    ((_, event),) = control.bus.events
+    assert (event.version, event.attempt, event.shares, event.made_by) == (5, 1, [20, 12], "control")
+
+
+def test_gswarms_routes_start_and_stop(control: Control) -> None:
+    client = control.client
+    assert client.get("/").status_code == 200
+    assert client.get("/status").json()["is_profiling"] is False
+    assert client.post("/profiling/stop", headers=MAY).status_code == 409
+    name = client.post("/profiling/start", json={"freq": 5, "host": "ignored"}, headers=MAY).json()["name"]
+    assert client.get(f"/v1/sessions/{name}").json()["interval_s"] == pytest.approx(0.2)
+    assert client.get("/status").json()["sessions"] == [name]
+    client.post("/profiling/start", json={"name": "second"}, headers=MAY)
+    assert client.post("/profiling/stop", headers=MAY).status_code == 409
+    assert client.post("/profiling/stop", json={"name": "second"}, headers=MAY).json()["success"] is True
+    assert {row["name"] for row in client.get("/profiling/sessions").json()["sessions"]} == {name, "second"}
+
+
+def test_a_client_that_falls_silent_is_unhealthy(control: Control) -> None:
+    for node, ago_s in (("awake", 1.0), ("silent", 31.0)):
+        event = host_samples(node, f"collect-{node}", 0)
+        control.book.update(topics.HOST, node, event, wire.encode(event), time.time() - ago_s)
+    told = {row["client_id"]: row["healthy"] for row in control.client.get("/clients").json()["clients"]}
+    assert told == {"awake": True, "silent": False}
+    assert control.client.get("/metrics/latest").json()["gpu_id"] == []
+
+
+def test_a_foreign_name_is_refused(until: Callable[..., None]) -> None:
+    parts = Parts([], lambda: None, Meters(lambda: True, lambda: 0, list), names=("127.0.0.1",))
+    with served(application(parts), until) as address:
+        assert httpx.get(f"{address}/healthz").status_code == 200
+        assert httpx.get(f"{address}/healthz", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_metrics_tell_sessions_by_state(control: Control) -> None:
+    control.start("one")
+    text = control.client.get("/metrics").text
+    assert 'paceline_control_sessions{state="starting"} 1.0' in text
+
+
+def test_the_interface_keeps_its_word(control: Control) -> None:
+    """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
+    import schemathesis
+
+    from experiments.fuzzing import http
+
+    schema = schemathesis.openapi.from_url(f"{control.client.base_url}/openapi.json")
+    operations = http.operations(schema)
+    assert len(operations) >= 25
+    for operation in operations.values():
+        assert http.ask(operation, 8, 0) >= 1
