@@ -17,18 +17,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paceline.command_rules import CommandRules, Reader, node_target
+from paceline.command_rules import Action, CommandRules, Reader, node_target
 from paceline.gpu import amd, nvml
 from paceline.gpu.driver import Load
 from paceline.identity import node_of
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, NO_COMMANDS
 
+from .actions import actions
 from .agent import Agent, Identity
 from .buffers import DeviceBuffer, GpuBuffer, HostBuffer
 from .gpu import Gpus
 from .host import Host
 from .logs import to_stderr
 from .options import parse
+from .pace import Pace
 from .processes import ProcessOwners
 from .publishers import EventPublisher, RecordingPublisher
 
@@ -58,7 +60,10 @@ def main(argv: list[str] | None = None) -> int:
     publisher, web = _publisher(options, environ, identity, stop), None
     if options.web_port:
         publisher, web = _metered(publisher, options, environ, identity)
-    commands = None if options.stdout or options.once else _commands(options, environ, identity, publisher, obeys)
+    pace, commands = Pace(options.interval), None
+    if not (options.stdout or options.once):
+        known = actions(pace, time.monotonic, _floor_s(options))
+        commands = _commands(options, environ, identity, publisher, obeys=obeys, known=known)
     agent = Agent(
         identity,
         HostBuffer(Host()),
@@ -66,6 +71,7 @@ def main(argv: list[str] | None = None) -> int:
         publisher,
         options.interval,
         (lambda: None) if commands is None else partial(commands.turn, {node_target(identity.node)}),
+        pace,
     )
     if options.once:
         agent.once(stop)
@@ -101,13 +107,19 @@ def _metered(
 
 
 def _commands(
-    options: Namespace, environ: Mapping[str, str], identity: Identity, publisher: EventPublisher, obeys: bool
+    options: Namespace,
+    environ: Mapping[str, str],
+    identity: Identity,
+    publisher: EventPublisher,
+    *,
+    obeys: bool,
+    known: Mapping[str, Action],
 ) -> "CommandReader":
-    """A reader that knows no action yet, and answers so through ``publisher``."""
+    """A reader that knows the actions ``known``, and answers through ``publisher``."""
     from paceline.command_reader import CommandReader
     from paceline.kafka.settings import BrokerSettings
 
-    rules = CommandRules(Reader("collectors", identity.node, identity.cluster), {}, obeys=obeys, since_s=time.time())
+    rules = CommandRules(Reader("collectors", identity.node, identity.cluster), known, obeys=obeys, since_s=time.time())
     settings = BrokerSettings.from_environ(environ, options.brokers)
     return CommandReader(settings, f"paceline-collect-{identity.node}-commands", rules, publisher.publish, _not_heard)
 
@@ -116,12 +128,21 @@ def _not_heard(cause: str) -> None:
     log.warning("no commands are heard: %s", cause)
 
 
+def _floor_s(options: Namespace) -> float:
+    """How seldom GPUs are told of at least: an exporter has a pace of its own."""
+    if not options.dcgm:
+        return 0.0
+    from .scraper import SCRAPE_S
+
+    return max(SCRAPE_S, float(options.interval))
+
+
 def _devices(options: Namespace) -> DeviceBuffer:
     if not options.dcgm:
         return GpuBuffer(Gpus(*_loads(options)), ProcessOwners())
-    from .scraper import SCRAPE_S, ExporterBuffer, fetch
+    from .scraper import ExporterBuffer, fetch
 
-    return ExporterBuffer(partial(fetch, options.dcgm), 0.0 if options.once else max(SCRAPE_S, options.interval))
+    return ExporterBuffer(partial(fetch, options.dcgm), 0.0 if options.once else _floor_s(options))
 
 
 def _loads(options: Namespace) -> tuple[Load, ...]:

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from paceline.events import NodeDescribed
+from paceline.events import DeviceSamples, HostSamples, NodeDescribed
 from paceline.topics import DEVICE, HOST, NODE, Topic
 
 from .buffers import DeviceBuffer, HostBuffer
+from .pace import Pace
 from .publishers import EventPublisher
 from .sampler import Sampler
 from .schedule import Schedule
@@ -21,6 +22,8 @@ from .schedule import Schedule
 log = logging.getLogger("paceline.collect")
 #: Seconds between two messages of a topic.
 PUBLISH_S = 1.0
+#: What changes of a GPU show in.
+CHANGING = ("utilization_ratio", "fb_used_bytes", "power_w")
 #: Seconds that a sampling thread gets to end.
 STOP_S = 1.0
 
@@ -34,7 +37,8 @@ class Identity(NamedTuple):
 
 
 class Agent:
-    """Samples this node and publishes through ``publisher``; ``answer_commands`` is called as often as that."""
+    """Samples this node and publishes through ``publisher``; ``answer_commands`` is called as often as that, and may
+    change the ``pace``."""
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class Agent:
         publisher: EventPublisher,
         interval_s: float = 1.0,
         answer_commands: Callable[[], None] = lambda: None,
+        pace: Pace | None = None,
     ) -> None:
         self._identity = identity
         self._host = host
@@ -51,6 +56,7 @@ class Agent:
         self._publisher = publisher
         self._interval_s = interval_s
         self._answer_commands = answer_commands
+        self._pace = pace or Pace(interval_s)
         self._sequences: dict[str, int] = {}
         self._samplers = [Sampler("host", interval_s, host.sample), Sampler("gpu", interval_s, gpus.sample)]
 
@@ -68,7 +74,9 @@ class Agent:
                 break
             self.publish()
             self._answer_commands()
+            interval_s = self._pace.interval_s(time.monotonic())
             for sampler in self._samplers:
+                sampler.change(interval_s)
                 sampler.watch()
         ended = [sampler.stop(STOP_S) for sampler in self._samplers]
         self.publish()
@@ -102,7 +110,19 @@ class Agent:
         event = make(self._producer(sequence))
         if event is not None:
             self._sequences[topic.name] = sequence + 1
+            self._observe(event)
             self._publisher.publish(topic, event, key=self._identity.node)
+
+    def _observe(self, event: Any) -> None:
+        """Tell the pace what changes may show in."""
+        now_s = time.monotonic()
+        if isinstance(event, DeviceSamples):
+            for name in CHANGING:
+                for at, device in enumerate(event.device):
+                    self._pace.observe(f"{name}/{device}", getattr(event, name)[at], now_s)
+        elif isinstance(event, HostSamples):
+            for value in event.cpu_ratio:
+                self._pace.observe("cpu", value, now_s)
 
     def _producer(self, sequence: int) -> dict[str, Any]:
         return {**self._identity._asdict(), "sequence": sequence}

@@ -25,17 +25,28 @@ class Sampler:
         self._beat_s = time.monotonic()
         self._failure: str | None = None
         self._told_stuck = False
-        self._stop = threading.Event()
+        self._stop, self._wake = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
 
+    def change(self, interval_s: float) -> None:
+        """Sample so often from the last sample on."""
+        if interval_s != self._interval_s:
+            self._interval_s = interval_s
+            self._wake.set()
+
     def _run(self) -> None:
         schedule = Schedule(self._interval_s, time.monotonic())
-        while not self._stop.wait(schedule.wait_s(time.monotonic())):
-            self.once()
+        while not self._stop.is_set():
+            if not self._wake.wait(schedule.wait_s(time.monotonic())):
+                self.once()
+                continue
+            self._wake.clear()
+            now_s = time.monotonic()
+            schedule = Schedule(self._interval_s, max(now_s, self._beat_s + self._interval_s))
 
     def once(self) -> None:
         """Sample now."""
@@ -63,6 +74,7 @@ class Sampler:
     def stop(self, timeout_s: float) -> bool:
         """End; return False where the thread hangs in a call and is left behind."""
         self._stop.set()
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 
 from paceline.command_rules import node_target
-from paceline.events import Command
+from paceline.events import SAMPLE, Command
 from paceline.topics import COMMAND, Topic
 
 from ..sessions.manifest import Definition
@@ -18,7 +18,6 @@ from .progress import Progress
 LEASE_S, RENEW_S, EXPIRES_S = 120.0, 60.0, 30.0
 #: Nodes that are asked at most, and at a time: commands have a limit of their own.
 MOST_NODES, AT_ONCE = 10_000, 50
-SAMPLE = "sample"
 
 
 class PaceRequests:

@@ -55,7 +55,18 @@ from paceline.events.columns import (
     Speakers,
     StepTimings,
 )
-from paceline.events.commands import ACCEPT, DISMISS, FULL_ROWS, AuditEntry, Because, Command, FullRows, Outcome
+from paceline.events.commands import (
+    ACCEPT,
+    DISMISS,
+    FULL_ROWS,
+    SAMPLE,
+    AuditEntry,
+    Because,
+    Command,
+    FullRows,
+    Outcome,
+    Sample,
+)
 from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
     CAUSE_ADVICE,
@@ -112,6 +123,7 @@ __all__ = [
     "OP_INDEX",
     "OVERLAYS",
     "PHASES",
+    "SAMPLE",
     "SCHEMA_VERSION",
     "SESSION_NAME",
     "STEP",
@@ -183,6 +195,7 @@ __all__ = [
     "RankWindow",
     "Ready",
     "Reason",
+    "Sample",
     "Seconds",
     "SessionState",
     "Severity",

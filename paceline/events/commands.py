@@ -21,6 +21,9 @@ Arguments = Annotated[dict[Word, Argument], msgspec.Meta(max_length=32)]
 #: The action that asks sidecars for every collective of a job where they would send sums; its arguments: FullRows.
 FULL_ROWS = "full_rows"
 
+#: The action that asks a node's collector to sample more often for a while; its arguments: Sample.
+SAMPLE = "sample"
+
 #: What is said to a suggestion; the arguments: Because.
 ACCEPT, DISMISS = "accept", "dismiss"
 
@@ -72,6 +75,18 @@ class FullRows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The arguments of ``full_rows``: for how long from now on."""
 
     seconds: Annotated[float, msgspec.Meta(ge=1.0, le=3600.0)]
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of ``sample``: every so often, for how long from now on; 0 ends the wish called ``lease``.
+
+    ``adaptive``: only while something changes, else as often as the collector does anyway.
+    """
+
+    lease: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    interval_s: Annotated[float, msgspec.Meta(ge=0.05, le=60.0)]
+    seconds: Annotated[float, msgspec.Meta(ge=0.0, le=3600.0)]
+    adaptive: bool = False
 
 
 class Because(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
