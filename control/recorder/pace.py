@@ -35,9 +35,14 @@ class PaceRequests:
         for node in sorted(due)[:AT_ONCE]:
             if node in self._asked_s or len(self._asked_s) < MOST_NODES:
                 self._asked_s[node] = now_s
-                self._publish(COMMAND, self._command(node, now_s))
+                self._publish(COMMAND, self._command(node, now_s, LEASE_S))
 
-    def _command(self, node: str, now_s: float) -> Command:
+    def end(self, now_s: float) -> None:
+        """The session is over: what was asked for is, too."""
+        for node in list(self._asked_s)[:AT_ONCE]:  # The others' wishes expire by themselves.
+            self._publish(COMMAND, self._command(node, now_s, 0.0))
+
+    def _command(self, node: str, now_s: float, seconds: float) -> Command:
         own = self._definition
         return Command(
             id=secrets.token_hex(8),
@@ -47,7 +52,7 @@ class PaceRequests:
             arguments={
                 "lease": own.id,
                 "interval_s": own.interval_s,
-                "seconds": LEASE_S,
+                "seconds": seconds,
                 "adaptive": own.adaptive,
             },
             expires_s=now_s + EXPIRES_S,
