@@ -18,6 +18,8 @@ DEMO = ("paceline demo", "see it work on this machine alone")
 DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, and how to mend each")
 UP = ("paceline up", "start broker, streams, collector and page")
 COLLECT = ("paceline collect", "sample this node's GPUs and host; started on every node")
+CONTROL = ("paceline control", "start it; PACELINE_CONTROL_URL says where this page finds it")
+SESSION = ("paceline session start NAME --all", "record everything from now on")
 STREAMS = ("paceline streams", "start the processor that finds stragglers")
 
 

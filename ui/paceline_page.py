@@ -9,8 +9,10 @@ import os
 
 import streamlit as st
 
-from paceline import settings
+from paceline import control_access, settings
+from paceline.control_client import ControlClient
 from paceline.kafka.settings import BrokerSettings
+from ui.control_door import ControlDoor
 from ui.reader import Reader
 from ui.screens import login, navigation
 from ui.suggestion_commands import SuggestionCommands
@@ -32,7 +34,14 @@ def commands() -> SuggestionCommands:
     return SuggestionCommands(BrokerSettings.from_environ(os.environ), TokenGate(settings.UI_TOKEN.read(os.environ)))
 
 
+@st.cache_resource(show_spinner=False)
+def door() -> ControlDoor:
+    """The process's one way to control."""
+    url, token = control_access.url(os.environ), control_access.token(os.environ)
+    return ControlDoor(lambda issuer: ControlClient(url, token, issuer))
+
+
 st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
 if not settings.UI_REQUIRE_LOGIN.read(os.environ) or login.admitted():
-    navigation.run(reader().snapshot, commands())
+    navigation.run(reader().snapshot, commands(), door())
     login.draw_out()

@@ -55,7 +55,7 @@ def test_who_has_not_logged_in_sees_nothing_and_who_has_is_named(tab, guarded):
         expect(tab.get_by_label("Your name, for the record")).to_have_count(0)
         tab.get_by_label("Token", exact=True).fill(TOKEN)
         tab.get_by_role("button", name="Unlock").click()
-        shows(tab, "You accept and dismiss as ada@example.com.")
+        shows(tab, "You accept or dismiss as ada@example.com.")
 
 
 def test_a_login_without_a_verified_e_mail_may_read_only(tab, guarded):

@@ -50,7 +50,7 @@ def test_a_suggestion_is_accepted_by_who_knows_the_token(tab, own_broker, serve,
     expect(tab.get_by_text("This is not the token.")).to_be_visible()
     expect(tab.get_by_role("button", name="Accept", exact=True)).to_have_count(0)
     unlock(tab, TOKEN, "ada")
-    shows(tab, "You accept and dismiss as ada.")
+    shows(tab, "You accept or dismiss as ada.")
 
     tab.locator(CARD).get_by_role("button", name="Accept", exact=True).click()
     because = tab.get_by_label("Because").filter(visible=True)
@@ -77,7 +77,7 @@ def test_without_a_token_nothing_can_be_asked(tab, own_broker, serve):
     _, url = serve(own_broker.address)
     tab.goto(f"{url}/suggestions")
     shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
-    shows(tab, "Read-only: accepting and dismissing need PACELINE_UI_TOKEN where this page is started.")
+    shows(tab, "Read-only: to accept or dismiss, PACELINE_UI_TOKEN is needed where this page is started.")
     seen = current(tab, CARD).get_by_role("link", name="rank 5", exact=True)
     expect(seen).to_have_attribute("href", "rank?job=llm-7b-pretrain&rank=5")
     expect(seen).to_have_attribute("target", "_blank")  # What was unlocked or written here stays.

@@ -138,7 +138,7 @@ def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
 def test_without_a_token_the_page_is_read_only_and_says_so(commands, heard, open_page):
     """No button, and the name of the setting."""
     app = open_page(heard(suggestion(1, NOW_S)), None if commands is None else Held(token=""))
-    assert "Read-only: accepting and dismissing need PACELINE_UI_TOKEN" in text_of(app)
+    assert "Read-only: to accept or dismiss, PACELINE_UI_TOKEN" in text_of(app)
     assert [one.label for one in app.button] == []
     assert not app.text_input
 
@@ -168,7 +168,7 @@ def test_the_right_token_is_asked_once_and_a_reason_each_time(heard, open_page):
     """Accepting sends who and why; without a why nothing is sent."""
     commands = Held()
     app = unlocked(open_page(heard(suggestion(1, NOW_S)), commands))
-    assert "You accept and dismiss as ada." in text_of(app)
+    assert "You accept or dismiss as ada." in text_of(app)
     assert "token_given" not in [one.key for one in app.text_input]
     accept = next(one for one in app.button if one.label == "Accept" and one.form_id)
     accept.click().run()

@@ -6,6 +6,8 @@ Rule of this file: it composes; every part draws itself.
 import streamlit as st
 
 from ..headline import headline
+from ..theme import FAST
+from ..wording import safe
 from . import balance, findings, frame, health, pictures, summary
 from .frame import Shown, Source
 
@@ -33,5 +35,13 @@ def _draw(shown: Shown) -> None:
             balance.draw(shown, snapshot.job.balance)
     with right:
         findings.draw(snapshot.job, snapshot.now_s)
+        _record(shown, snapshot.job.name)
         health.draw_machines(snapshot)
         health.draw(snapshot)
+
+
+def _record(shown: Shown, job: str) -> None:
+    """A link to where what was found, and what follows, can be recorded under a name."""
+    address = shown.link.changed(live=True, from_s=None, to_s=None).to("sessions", job=job)
+    link = f'<a style="color:{FAST}" href="{safe(address)}" target="_blank" rel="noopener">record a session of it</a>'
+    st.html(f'<div class="pl"><p class="muted">To keep what happens in this job: {link}</p></div>')

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from ..control_door import ControlDoor
 from ..suggestion_commands import SuggestionCommands
-from . import collectives, fleet, forecast, job, links, pipeline, rank, suggestions
+from . import collectives, fleet, forecast, job, links, pipeline, rank, sessions, suggestions
 from .frame import Source
 
 
@@ -32,10 +33,11 @@ PAGES = (
 FIRST = "job"
 
 
-def run(source: Source, commands: SuggestionCommands | None = None) -> None:
-    """Draw the page that the address names; ``commands`` are what may be asked for on it."""
+def run(source: Source, commands: SuggestionCommands | None = None, door: ControlDoor | None = None) -> None:
+    """Draw the page that the address names; ``commands`` are what may be asked for on it, ``door`` leads to control."""
     advice = Entry("Suggestions", "suggestions", partial(suggestions.show, commands=commands))
-    entries = [*PAGES[:-1], advice, PAGES[-1]]
+    recorded = Entry("Sessions", "sessions", partial(sessions.show, door=door, commands=commands))
+    entries = [*PAGES[:-1], advice, recorded, PAGES[-1]]
     pages = {
         entry.path: st.Page(partial(entry.show, source), title=entry.title, url_path=entry.path) for entry in entries
     }

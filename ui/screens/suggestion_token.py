@@ -16,19 +16,19 @@ from . import login
 ISSUER, WRONG = "issuer", "token_wrong"
 
 
-def draw(commands: SuggestionCommands | None) -> str | None:
-    """Say who may change something, or ask for the token; the name of who may, None of who may not."""
+def draw(commands: SuggestionCommands | None, what: str = "accept or dismiss") -> str | None:
+    """Say who may do ``what``, or ask for the token; the name of who may, None of who may not."""
     if commands is None or not commands.allowed:
-        _say(f"Read-only: accepting and dismissing need {UI_TOKEN.name} where this page is started.")
+        _say(f"Read-only: to {what}, {UI_TOKEN.name} is needed where this page is started.")
         return None
     issuer: str | None = st.session_state.get(ISSUER)
     if issuer is not None:
         words, lock = st.columns([5, 1], vertical_alignment="center")
         with words:
-            _say(f"You accept and dismiss as {issuer}.")
+            _say(f"You {what} as {issuer}.")
         lock.button("Lock", key="token_lock", on_click=_lock)
         return issuer
-    with st.expander("Read-only: enter the token to accept or dismiss", key="token"):
+    with st.expander(f"Read-only: enter the token to {what}", key="token"):
         _form(commands)
     return None
 

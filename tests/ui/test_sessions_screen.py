@@ -1,0 +1,200 @@
+"""The sessions page: what it shows of sessions, who may change them, and what comes of it."""
+
+import pytest
+
+from paceline.control_client import ControlClient, ControlError
+from paceline.kafka.settings import BrokerSettings
+from tests.ui.opened_app import opened, text_of
+from ui import session_words
+from ui.control_door import ControlDoor
+from ui.feed import Feed
+from ui.suggestion_commands import SuggestionCommands
+from ui.token_gate import TokenGate
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+NOW_S = 1_000_000.0
+TOKEN = "correct horse battery staple"
+
+
+def script(source, door, commands):
+    from ui.screens import sessions
+
+    sessions.show(source, door, commands)
+
+
+class Control(ControlClient):
+    """In place of the service: it answers what it is told to, and keeps what it was asked."""
+
+    def __init__(self):
+        super().__init__("http://127.0.0.1:9")
+        self.sessions = []
+        self.asked = []
+        self.refusal = None
+        self.issuer = ""
+
+    def call(self, method, path, body=None, timeout_s=0.0):
+        if path == "/v1/sessions" and method == "GET":
+            if self.refusal:
+                raise ControlError(0, self.refusal)
+            return {"sessions": self.sessions}
+        if path.endswith("/stat"):
+            name = path.split("/")[-2]
+            return {"session": name, "gpus": 4, "utilization_ratio": {"mean": 0.5 if name == "one" else 0.75}}
+        self.asked.append((method, path, body, self.issuer))
+        if "refused" in path:
+            raise ControlError(409, "state: it is stopped")
+        return {}
+
+
+@pytest.fixture
+def control():
+    return Control()
+
+
+@pytest.fixture
+def door(control):
+    def client(issuer):
+        control.issuer = issuer
+        return control
+
+    made = ControlDoor(client)
+    yield made
+    made.stop()
+
+
+def known(door, until):
+    """The door, once it has an answer."""
+    until(lambda: door.sessions() != (None, ""))
+    return door
+
+
+@pytest.fixture
+def open_page(snapshot_of, door, until):
+    def open_page(token=TOKEN, query=None):
+        source = lambda job, rank=None: snapshot_of(Feed(), now_s=NOW_S)  # noqa: E731
+        commands = SuggestionCommands(BrokerSettings(), TokenGate(token), lambda: NOW_S, lambda: 0.0)
+        return opened(script, (source, known(door, until), commands), query)
+
+    return open_page
+
+
+def session(name, state="recording", **more):
+    return {
+        "name": name,
+        "state": state,
+        "reason": "",
+        "job": "",
+        "nodes": [],
+        "issuer": "ada",
+        "host": "login",
+        "started_s": NOW_S - 60.0,
+        "stopped_s": None,
+        "updated_s": NOW_S - 1.0,
+        "messages": 1234,
+        "missing": 0,
+        "gap_count": 0,
+        "silent": [],
+        **more,
+    }
+
+
+def unlocked(app, name="ada"):
+    app.text_input(key="token_name").set_value(name)
+    app.text_input(key="token_given").set_value(TOKEN)
+    next(one for one in app.button if one.label == "Unlock").click()
+    app.run()
+    return app
+
+
+def labels(app):
+    return {one.label for one in app.button}
+
+
+def test_without_control_it_says_what_to_start(control, open_page):
+    control.refusal = "no control at http://127.0.0.1:9: Connection refused"
+    text = text_of(open_page())
+    assert "Control does not answer" in text
+    assert "paceline control" in text
+
+
+def test_without_a_session_it_says_how_to_begin_one(open_page):
+    assert "No session is recorded" in text_of(open_page())
+
+
+def test_sessions_are_shown_with_what_they_lack(control, open_page):
+    control.sessions = [
+        session("one", job="resnet"),
+        session("two", "interrupted", reason="its recorder is gone; recover it", missing=3, gap_count=1, silent=["n1"]),
+    ]
+    text = text_of(open_page())
+    assert "1,234 messages" in text
+    assert "nothing missing" in text
+    assert "3 messages and 1 gaps missing" in text
+    assert "its recorder is gone" in text
+    assert "1 nodes silent" in text
+
+
+def test_texts_of_others_are_shown_as_text(control, open_page):
+    control.sessions = [session("one", job="<script>alert(1)</script>", reason="<b>x</b>", issuer="<i>")]
+    text = text_of(open_page())
+    assert "<script>" not in text
+    assert "<b>x</b>" not in text
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"name": 7}, {"name": "x", "state": None, "started_s": "now", "nodes": 3, "messages": None}]
+)
+def test_sessions_of_another_shape_break_nothing(wrong):
+    session_words.state(wrong), session_words.subject(wrong), session_words.holds(wrong, NOW_S)
+    session_words.compared([wrong, wrong])
+
+
+def test_whoever_has_not_shown_the_token_sees_no_button(control, open_page):
+    control.sessions = [session("one")]
+    app = open_page()
+    assert "Stop" not in labels(app)
+    assert "Stop" in labels(unlocked(app))
+    assert "is needed where this page is started" in text_of(open_page(token=""))
+
+
+def test_a_session_is_stopped_in_the_name_of_who_asks(control, open_page, until):
+    control.sessions = [session("one")]
+    app = unlocked(open_page())
+    app.button(key="stop-one").click()
+    app.run()
+    until(lambda: control.asked)
+    assert control.asked == [("POST", "/v1/sessions/one/stop", None, "ada")]
+
+
+def test_a_refusal_is_shown(control, open_page, door, until):
+    control.sessions = [session("refused")]
+    app = unlocked(open_page())
+    app.button(key="stop-refused").click()
+    app.run()
+    until(lambda: door.change(1) is not None and door.change(1).said)
+    app.run()
+    assert "stop refused: state: it is stopped" in text_of(app)
+
+
+def test_a_session_is_started(control, open_page, until):
+    app = unlocked(open_page())
+    app.text_input(key="session_name").set_value("tuesday")
+    app.selectbox(key="session_interval").set_value("0.2 s")
+    next(one for one in app.button if one.label == "Start").click()
+    app.run()
+    until(lambda: control.asked)
+    body = {"name": "tuesday", "all": True, "interval_s": 0.2, "adaptive": False}
+    assert control.asked == [("POST", "/v1/sessions", body, "ada")]
+
+
+def test_two_sessions_stand_side_by_side(control, open_page, door, until):
+    control.sessions = [session("one", "stopped"), session("two", "stopped")]
+    app = open_page()
+    app.multiselect(key="session_compare").set_value(["one", "two"])
+    app.run()
+    until(lambda: door.numbers("one") and door.numbers("two"))
+    app.run()
+    text = text_of(app)
+    assert "Utilisation, mean" in text
+    assert "0.5" in text
+    assert "0.75" in text

@@ -1,0 +1,165 @@
+"""Sessions of control, for all visitors of this page: asked for in a thread, so that no page waits for it.
+
+Rule of this file: a door. It asks only while somebody looks; what a visitor wants changed is handed over and answered
+later. Who may change anything is the gate's to say, and control asks for a token of its own.
+"""
+
+import contextlib
+import io
+import queue
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from paceline.control_client import ControlClient, ControlError, segment
+from paceline.supervised import SupervisedThread
+
+#: How often sessions are asked for while somebody looks, and how long a look lasts.
+ASK_S, LOOKED_S = 2.0, 15.0
+#: Changes on their way, answers and numbers that are remembered, and what a download may have at most.
+MOST_WAITING, REMEMBERED, MOST_DOWNLOAD = 32, 100, 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a visitor asked for, and what came of it; ``said`` is empty while it is on its way."""
+
+    number: int
+    words: str
+    said: str = ""
+    failed: bool = False
+
+
+class ControlDoor:
+    """Asks the control that ``client`` reaches for an issuer."""
+
+    def __init__(self, client: Callable[[str], ControlClient], monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._monotonic = client, monotonic
+        self._lock = threading.Lock()
+        self._looked_s = self._asked_s = float("-inf")
+        self._sessions: list[Mapping[str, Any]] | None = None
+        self._problem = ""
+        self._changes: OrderedDict[int, Change] = OrderedDict()
+        self._numbers: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+        self._queue: queue.Queue[tuple[Change, str, str, Mapping[str, Any] | None, str]] = queue.Queue(MOST_WAITING)
+        self._wanted: queue.Queue[str] = queue.Queue(MOST_WAITING)
+        self._count = 0
+        self._stop = threading.Event()
+        self._thread = SupervisedThread("the page's door to control", self._run, self._stop)
+
+    def sessions(self) -> tuple[list[Mapping[str, Any]] | None, str]:
+        """All sessions as of the last answer, None before one; and why there is no newer one."""
+        with self._lock:
+            self._looked_s = self._monotonic()
+        self._thread.start()
+        with self._lock:
+            return self._sessions, self._problem
+
+    def numbers(self, name: str) -> Mapping[str, Any] | None:
+        """What a session says in numbers; None until it is known."""
+        with self._lock:
+            known = self._numbers.get(name)
+        if known is None:
+            with contextlib.suppress(queue.Full):
+                self._wanted.put_nowait(name)
+        return known
+
+    def ask(self, words: str, method: str, path: str, body: Mapping[str, Any] | None, issuer: str) -> Change:
+        """Ask for a change; it is on its way then, or has failed for there are too many."""
+        with self._lock:
+            self._count += 1
+            change = Change(self._count, words)
+        self._thread.start()
+        self._note(change)
+        try:
+            self._queue.put_nowait((change, method, path, body, issuer))
+        except queue.Full:
+            self._note(Change(change.number, words, "too many changes wait", failed=True))
+        return change
+
+    def change(self, number: int) -> Change | None:
+        """How far a change has come."""
+        with self._lock:
+            return self._changes.get(number)
+
+    def download(self, name: str, kind: str) -> bytes:
+        """A session as a file; waits for it.
+
+        Raises:
+            ControlError: there is none, or it is too large for a browser.
+        """
+        held = _Bounded()
+        self._client("").download(f"/v1/sessions/{segment(name)}/export?format={kind}", held)
+        return held.getvalue()
+
+    def stop(self) -> None:
+        """Ask no more, and wait for the thread."""
+        self._thread.stop(5.0)
+
+    def _note(self, change: Change) -> None:
+        with self._lock:
+            self._changes[change.number] = change
+            while len(self._changes) > REMEMBERED:
+                self._changes.popitem(last=False)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._change_next()
+            self._number_next()
+            with self._lock:
+                now_s = self._monotonic()
+                due = now_s - self._asked_s >= ASK_S and now_s - self._looked_s < LOOKED_S
+            if due:
+                self._ask()
+            self._thread.well()
+
+    def _change_next(self) -> None:
+        try:
+            change, method, path, body, issuer = self._queue.get(timeout=0.25)
+        except queue.Empty:
+            return
+        try:
+            self._client(issuer).call(method, path, body)
+            self._note(Change(change.number, change.words, "done"))
+        except ControlError as error:
+            self._note(Change(change.number, change.words, str(error), failed=True))
+        self._ask()
+
+    def _number_next(self) -> None:
+        try:
+            name = self._wanted.get_nowait()
+            with self._lock:
+                known = name in self._numbers
+            told = {} if known else self._client("").call("GET", f"/v1/sessions/{segment(name)}/stat", timeout_s=120.0)
+        except queue.Empty:
+            return
+        except ControlError as error:
+            told = {"problem": str(error)}
+        if told:
+            with self._lock:
+                self._numbers[name] = told
+                while len(self._numbers) > REMEMBERED:
+                    self._numbers.popitem(last=False)
+
+    def _ask(self) -> None:
+        try:
+            sessions, problem = self._client("").call("GET", "/v1/sessions")["sessions"], ""
+        except (ControlError, KeyError, TypeError) as error:
+            sessions, problem = None, str(error)
+        with self._lock:
+            self._asked_s, self._problem = self._monotonic(), problem
+            self._sessions = self._sessions if sessions is None else sessions
+            ended = {one["name"] for one in self._sessions or () if one.get("state") == "stopped"}
+            # What still goes on says something else the next time.
+            for name in [name for name in self._numbers if name not in ended]:
+                del self._numbers[name]
+
+
+class _Bounded(io.BytesIO):
+    def write(self, piece: Any) -> int:
+        if self.tell() + len(piece) > MOST_DOWNLOAD:
+            raise ControlError(0, f"more than {MOST_DOWNLOAD >> 20} MiB: use `paceline session export`")
+        return super().write(piece)
