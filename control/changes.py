@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from paceline.events import SessionState
+from paceline.topics import SESSION
 from paceline.web.failures import RefusedError
 
 from .book import Book
@@ -130,6 +131,7 @@ class SessionChanges:
             folder.remove()
         except OSError as error:
             raise RefusedError(409, "name", f"{name!r} cannot be deleted: {error.strerror}") from error
+        self._book.forget(SESSION, name)
         self._teller.state(name, None)
         self._teller.audit("session_delete", _target(name), issuer, "")
 

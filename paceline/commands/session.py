@@ -93,6 +93,10 @@ def main(argv: list[str]) -> int:
     except ControlError as error:
         say(str(error), PROGRAM)
         return 1
+    except BrokenPipeError:
+        # The reader has gone. Python would complain when it flushes standard output at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return 130
 
