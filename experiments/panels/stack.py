@@ -1,4 +1,4 @@
-"""The stack that is scraped: broker, workers, forecaster, collectors, alerts, Alertmanager, and Prometheus as shipped.
+"""The stack that is scraped: broker, all services, alerts, Alertmanager, and Prometheus as shipped.
 
 Rule of this file: starting and ending. The services are the product's own commands on simulated GPUs and a simulated
 fleet; Prometheus reads ``deploy/prometheus``, with compose's names exchanged for ports of this machine.
@@ -44,14 +44,15 @@ def stack(folder: Path) -> Iterator[Stack]:
     """All of it, running."""
     alertmanager = program("prometheus-alertmanager", "alertmanager")
     prometheus = program("prometheus")
-    ports = free_ports(7 + COLLECTORS)
-    streams, forecaster, alerts, page, manager, server, other, *collectors = ports
+    ports = free_ports(8 + COLLECTORS)
+    streams, forecaster, control, alerts, page, manager, server, other, *collectors = ports
     with contextlib.ExitStack() as held:
         broker = held.enter_context(embedded.start())
         settings = BrokerSettings().with_brokers(broker.address)
         ensure_topics(settings)
         ours = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
         environ = {**ours, "PACELINE_BROKERS": settings.address, "OMP_NUM_THREADS": "1", "PACELINE_SPOOL_DIR": "none"}
+        environ["PACELINE_CONTROL_TOKEN"] = "panels"
 
         def start(name: str, command: list[str], ready: str) -> None:
             process = held.enter_context(started(command, folder / f"{name}.log", environ))
@@ -72,6 +73,8 @@ def stack(folder: Path) -> Iterator[Stack]:
             [*PYTHON, "forecaster", "--port", str(forecaster)],
             f"http://127.0.0.1:{forecaster}/readyz",
         )
+        command = [*PYTHON, "control", "--port", str(control), "--sessions-dir", str(folder / "sessions")]
+        start("control", command, f"http://127.0.0.1:{control}/readyz")
         start("alerts", [
             *PYTHON, "paceline", "alerts", "--to", f"alertmanager+http://127.0.0.1:{manager}",
             "--state", str(folder / "alerts.json"), "--web-port", str(alerts),
@@ -80,6 +83,7 @@ def stack(folder: Path) -> Iterator[Stack]:
         config = folder / "prometheus.yml"
         places = {
             "paceline-streams": [streams, other], "paceline-forecaster": [forecaster],
+            "paceline-control": [control],
             "paceline-collectors": collectors, "paceline-alerts": [alerts], "paceline-ui": [page],
             "prometheus": [server], "alertmanager": [manager],
         }  # fmt: skip

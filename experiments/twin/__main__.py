@@ -2,7 +2,7 @@
 
 The real Compose reads the file; each service is started by the program of its image, with the environment and the
 command that the file gives it, in the file's order, each on an address of loopback: Apache Kafka, workers, collector,
-forecaster, page, alerts, Prometheus and Alertmanager. What has no program here (Grafana, dcgm-exporter) is said.
+forecaster, control, page, alerts, Prometheus and Alertmanager. What has no program here is said.
 """
 
 import argparse
@@ -34,7 +34,7 @@ examples:
 #: The demo trains for two minutes; a busy machine starts slowly.
 FOUND_S, TOLD_S = 240.0, 90.0
 #: Ports at which a service tells its health and metrics, as the file has them.
-WEB = {"streams": 6066, "forecaster": 8000, "alerts": 9402, "collectors": 9401}
+WEB = {"streams": 6066, "forecaster": 8000, "control": 8002, "alerts": 9402, "collectors": 9401}
 
 
 class Twin:

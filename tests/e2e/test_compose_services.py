@@ -50,7 +50,7 @@ def test_every_service_becomes_healthy(stack: tuple[Stack, dict[str, Service], A
         if name not in ONCE:
             running.until_healthy(service)
     running.check(ONCE)
-    for name, port in {"streams": 6066, "forecaster": 8000}.items():
+    for name, port in {"streams": 6066, "forecaster": 8000, "control": 8002}.items():
         url = f"http://{addresses[name]}:{port}/healthz"
         assert status(url, f"{name}:{port}") == 200
         assert status(url, "evil.example") == 403

@@ -11,7 +11,7 @@ from experiments.panels.stack import here
 
 ROOT = Path(__file__).parents[2]
 PLACES = {
-    "paceline-streams": [1, 2], "paceline-forecaster": [3], "paceline-collectors": [4], "paceline-alerts": [5],
+    "paceline-streams": [1, 2], "paceline-forecaster": [3], "paceline-control": [17], "paceline-collectors": [4], "paceline-alerts": [5],
     "paceline-ui": [6], "prometheus": [7], "alertmanager": [8],
 }  # fmt: skip
 
