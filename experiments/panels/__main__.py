@@ -1,7 +1,8 @@
 """Ask a real Prometheus, which scraped the running stack, for every panel and every recording rule.
 
 Broker, two workers, forecaster, control, two collectors with simulated GPUs, alerts, Alertmanager and Prometheus are
-started; a simulated fleet trains with a slow rank and a slow input, and some messages are lost on purpose. An expression that
+started; a
+simulated fleet trains with a slow rank and a slow input, and some messages are lost on purpose. An expression that
 answers nothing, a metric that an alert names and nobody tells, a target that is down: each is a failure.
 """
 
