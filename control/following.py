@@ -6,16 +6,17 @@ Rule of this file: a door. It ends for nothing: brokers that are away are waited
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from paceline import topics, wire
+from paceline.events import AuditEntry, CapturePiece
 from paceline.kafka.follow import BEGINNING, NOW, ConsumerRecord, Follower, Start
 from paceline.kafka.settings import BrokerSettings
 from paceline.supervised import SupervisedThread
 from paceline.topics import Topic
 
 from .book import Book
+from .captures import CaptureBook
 
 logger = logging.getLogger("paceline.control")
 #: Where each topic is first read.
@@ -27,18 +28,17 @@ STARTS: Mapping[Topic, Start] = {
     topics.JOB: BEGINNING,
     topics.NODE: BEGINNING,
     topics.AUDIT: Start(seconds=24 * 3600.0),
+    topics.CAPTURE: Start(seconds=3600.0),
     topics.DEVICE: NOW,
     topics.HOST: NOW,
 }
 
 
 class BusReader:
-    """Reads the bus into ``book``; events of the topics of ``further`` go to their own functions."""
+    """Reads the bus into ``book``, and pieces of traces into ``captures``."""
 
-    def __init__(
-        self, settings: BrokerSettings, book: Book, further: Mapping[Topic, Callable[[Any], None]] | None = None
-    ) -> None:
-        self._settings, self._book, self._further = settings, book, further or {}
+    def __init__(self, settings: BrokerSettings, book: Book, captures: CaptureBook) -> None:
+        self._settings, self._book, self._captures = settings, book, captures
         self._stop = threading.Event()
         self._thread = SupervisedThread("the bus reader", self._run, self._stop)
         self._state = "connecting to the broker"
@@ -67,9 +67,8 @@ class BusReader:
 
     def _run(self) -> None:
         self._state = "connecting to the broker"
-        starts = {**STARTS, **dict.fromkeys(self._further, NOW)}
         with Follower(
-            self._settings, starts, "paceline-control", resume=True, on_lost=self._lost, stop=self._stop
+            self._settings, STARTS, "paceline-control", resume=True, on_lost=self._lost, stop=self._stop
         ) as follower:
             while not self._stop.is_set():
                 for topic, records in follower.poll():
@@ -95,7 +94,9 @@ class BusReader:
                     logger.warning("an event that cannot be used on %s: %s", topic.name, error)
                 self._book.undecodable += 1
                 continue
-            if topic in self._further:
-                self._further[topic](event)
+            if isinstance(event, CapturePiece):
+                self._captures.update(event)
             else:
+                if isinstance(event, AuditEntry):
+                    self._captures.answered(event, time.time())
                 self._book.update(topic, key, event, record.value, time.time())

@@ -23,9 +23,10 @@ from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, CONTROL_TOKEN
 from paceline.web.token import guard
 
-from .api import gswarm, jobs, sessions, suggestions
+from .api import captures, gswarm, jobs, sessions, suggestions
 from .api.app import Parts, application
 from .book import Book
+from .captures import CaptureBook
 from .changes import SessionChanges, Teller
 from .following import BusReader
 from .launcher import Launcher
@@ -58,7 +59,8 @@ def serve(args: argparse.Namespace) -> int:
     listening = _listen(args.address, args.port)
     _prepare(settings)
     book = Book()
-    reader = BusReader(settings, book)
+    traces = CaptureBook()
+    reader = BusReader(settings, book, traces)
     publisher = Publisher(settings, client_id="paceline-control", on_warning=logger.warning)
     outgoing = Outgoing(publisher, cluster, lambda: reader.connected)
     launcher = Launcher(environ, args.brokers)
@@ -68,6 +70,7 @@ def serve(args: argparse.Namespace) -> int:
         sessions.router(changes, store, cluster, allowed),
         suggestions.router(book, outgoing, allowed),
         jobs.router(book, outgoing, cluster, allowed, _threshold_refusal()),
+        captures.router(traces, outgoing, allowed),
         gswarm.router(book, changes, cluster, allowed),
     ]
     meters = Meters(lambda: reader.waits() is None, lambda: reader.restarts, changes.states)

@@ -32,6 +32,7 @@ COMMANDS = {
     "tail": Command("paceline.commands.tail:main", "print a topic's events as JSON Lines"),
     "ask": Command("paceline.commands.ask:main", "ask sidecars, collectors or workers for something"),
     "session": Command("paceline.commands.session:main", "record under a name: start, stop, recover, export"),
+    "capture": Command("paceline.commands.capture:main", "profiler traces of chosen ranks of a running job"),
     "suggestions": Command("paceline.commands.suggestions:main", "what to do about it: list, accept, dismiss"),
     "top": Command("paceline.commands.top:main", "jobs, ranks, findings and suggestions in a terminal"),
     "alerts": Command("paceline.commands.alerts:main", "send findings and suggestions to chat, mail or Alertmanager"),

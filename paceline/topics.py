@@ -103,6 +103,7 @@ SUGGESTION = Topic("paceline.suggestion.v1", events.Suggestion, "id", "compacted
 THRESHOLD = Topic("paceline.threshold.v1", events.Thresholds, "job", "compacted", None)
 BALANCE = Topic("paceline.balance.v1", events.BalanceObserved, "job", "raw", 24 * HOUR_MS, retention_bytes=RAW_BYTES)
 PLAN = Topic("paceline.plan.v1", events.BalancePlan, "job", "compacted", None)
+CAPTURE = Topic("paceline.capture.v1", events.CapturePiece, "job", "raw", HOUR_MS, retention_bytes=GIB)
 SESSION = Topic("paceline.session.v1", events.SessionState, "name", "compacted", None)
 COMMAND = Topic("paceline.command.v1", events.Command, "target", "raw", 24 * HOUR_MS)
 AUDIT = Topic("paceline.audit.v1", events.AuditEntry, "none", "raw", 30 * 24 * HOUR_MS, 1)
@@ -125,13 +126,15 @@ TOPICS = (
     THRESHOLD,
     BALANCE,
     PLAN,
+    CAPTURE,
     SESSION,
     COMMAND,
     AUDIT,
     DEADLETTER,
 )
-#: How the services themselves are run. A recording of these is read by people: nothing judges or replays it.
-OPERATIONAL = (SESSION, COMMAND, AUDIT, DEADLETTER)
+#: How the services themselves are run, and files on their way. A recording of these is read by people: nothing judges
+#: or replays it.
+OPERATIONAL = (CAPTURE, SESSION, COMMAND, AUDIT, DEADLETTER)
 BY_NAME = {topic.name: topic for topic in TOPICS}
 BY_SHORT = {topic.short: topic for topic in TOPICS}
 

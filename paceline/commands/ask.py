@@ -14,7 +14,7 @@ import msgspec
 from paceline import wire
 from paceline.command_rules import LONGEST_S, STREAMS, SUGGESTION, TARGETS
 from paceline.commands.asking import ask, issuer, refusal, seconds, told
-from paceline.events import ACCEPT, DISMISS, FULL_ROWS, SAMPLE, Command
+from paceline.events import ACCEPT, CAPTURE, DISMISS, FULL_ROWS, SAMPLE, Command
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.settings import CLUSTER
@@ -30,6 +30,7 @@ EPILOG = f"""targets:
 
 actions:
   {FULL_ROWS}       of job:NAME: send every collective, not their sums, for --arg seconds=N (1 to 3600)
+  {CAPTURE}         of job:NAME: `paceline capture` asks for it and brings the traces
   {SAMPLE}          of node:NAME: sample more often, with --arg lease=NAME --arg interval_s=0.2 --arg seconds=60
   {ACCEPT}, {DISMISS} of suggestion:ID, with --arg because=TEXT; `paceline suggestions` lists them
 

@@ -44,6 +44,7 @@ from paceline.events.base import (
     Whole,
     Word,
 )
+from paceline.events.captures import CAPTURE_PIECE_BYTES, MOST_CAPTURE_PIECES, CapturePiece
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
 from paceline.events.columns import (
     CollectiveCalls,
@@ -57,11 +58,13 @@ from paceline.events.columns import (
 )
 from paceline.events.commands import (
     ACCEPT,
+    CAPTURE,
     DISMISS,
     FULL_ROWS,
     SAMPLE,
     AuditEntry,
     Because,
+    CaptureAsked,
     Command,
     FullRows,
     Outcome,
@@ -111,12 +114,15 @@ from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
     "ACCEPT",
+    "CAPTURE",
+    "CAPTURE_PIECE_BYTES",
     "CAUSE_ADVICE",
     "CAUSE_WORDS",
     "DISMISS",
     "FULL_ROWS",
     "LATEST_S",
     "MOST_BALANCED",
+    "MOST_CAPTURE_PIECES",
     "MOST_LEFT_OUT",
     "MOST_NAMED",
     "OPS",
@@ -135,6 +141,8 @@ __all__ = [
     "BalanceSource",
     "Because",
     "Caps",
+    "CaptureAsked",
+    "CapturePiece",
     "Cause",
     "CollectiveCalls",
     "CollectiveLine",

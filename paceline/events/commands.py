@@ -24,6 +24,9 @@ FULL_ROWS = "full_rows"
 #: The action that asks a node's collector to sample more often for a while; its arguments: Sample.
 SAMPLE = "sample"
 
+#: The action that asks ranks of a job for a profiler's trace of whole steps; its arguments: CaptureAsked.
+CAPTURE = "capture"
+
 #: What is said to a suggestion; the arguments: Because.
 ACCEPT, DISMISS = "accept", "dismiss"
 
@@ -87,6 +90,14 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     interval_s: Annotated[float, msgspec.Meta(ge=0.05, le=60.0)]
     seconds: Annotated[float, msgspec.Meta(ge=0.0, le=3600.0)]
     adaptive: bool = False
+
+
+class CaptureAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of ``capture``: the capture's name, ranks as ``2,5``, and how many whole steps."""
+
+    capture: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+    ranks: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,7}(,[0-9]{1,7}){0,15}$")]
+    steps: Annotated[int, msgspec.Meta(ge=1, le=20)]
 
 
 class Because(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -64,6 +64,8 @@ def main(argv: list[str] | None = None) -> int:
         nccl=None if files is None else NcclInspector(files, parts.batcher, say),
         balance=parts.balance,
         plans=parts.plans,
+        captures=parts.captures,
+        capture_sink=parts.capture_sink,
     )
     signal.signal(signal.SIGTERM, lambda *_: sidecar.stop())
     if not options.until_empty:

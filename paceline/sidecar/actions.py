@@ -5,12 +5,13 @@ Rule of this file: pure; the clock is an argument. An action changes the batcher
 
 from collections.abc import Callable, Mapping
 
-from paceline.command_rules import Action, job_target
-from paceline.events import FULL_ROWS, FullRows
+from paceline.command_rules import Action, RefusedError, job_target
+from paceline.events import CAPTURE, FULL_ROWS, CaptureAsked, FullRows
 from paceline.sidecar.batch import Batcher
+from paceline.sidecar.captures import Captures
 
 
-def actions(batcher: Batcher, clock: Callable[[], float]) -> Mapping[str, Action]:
+def actions(batcher: Batcher, clock: Callable[[], float], captures: Captures) -> Mapping[str, Action]:
     """The actions on the jobs of ``batcher``; ``clock`` is that of its ``tick``."""
 
     def full_rows(target: str, wish: FullRows) -> str:
@@ -21,4 +22,17 @@ def actions(batcher: Batcher, clock: Callable[[], float]) -> Mapping[str, Action
             batcher.send_full_rows(key, clock() + wish.seconds)
         return f"every collective is sent for {wish.seconds:g} s"
 
-    return {FULL_ROWS: Action(FullRows, full_rows)}
+    def capture(target: str, wish: CaptureAsked) -> str:
+        asked = {int(rank) for rank in wish.ranks.split(",")}
+        attempts = {key: ranks for key, ranks in batcher.ranks().items() if job_target(key[0]) == target}
+        here = sorted({rank for ranks in attempts.values() for rank in ranks})
+        for key, ranks in attempts.items():
+            if mine := sorted(asked & set(ranks)):
+                try:
+                    captures.ask(key, mine, wish.capture, wish.steps)
+                except (ValueError, OSError) as error:
+                    raise RefusedError(str(error)) from None
+                return f"{wish.steps} steps of ranks {', '.join(map(str, mine))} are being captured"
+        raise RefusedError(f"none of these ranks is here; here are {', '.join(map(str, here[:20]))}")
+
+    return {CAPTURE: Action(CaptureAsked, capture), FULL_ROWS: Action(FullRows, full_rows)}

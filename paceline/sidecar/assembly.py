@@ -26,6 +26,7 @@ from paceline.settings import BROKERS, CLUSTER, NO_COMMANDS, SPOOL_BYTES, Settin
 from paceline.sidecar.actions import actions
 from paceline.sidecar.balance import Balance
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
+from paceline.sidecar.captures import Captures
 from paceline.sidecar.plan_reader import PlanReader
 from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
 
@@ -82,6 +83,9 @@ class Parts(NamedTuple):
     sinks: list[Sink]
     commands: CommandReader | None = None
     plans: PlanReader | None = None
+    #: Profiler traces on their way to the bus, and who takes them there: they are no part of a recording.
+    captures: Captures | None = None
+    capture_sink: Sink | None = None
 
 
 def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -> Parts:
@@ -100,9 +104,10 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
     if bus is None:
         return Parts(batcher, balance, sinks)
     obeys = not (options.no_commands or NO_COMMANDS.read(environ))
-    commands = _made(lambda: _commands(obeys, environ, node, batcher, bus), warn)
+    captures = Captures(CLUSTER.read(environ), node, options.socket.parent / "captures", time.monotonic)
+    commands = _made(lambda: _commands(obeys, environ, node, batcher, bus, captures), warn)
     plans = PlanReader(bus.settings, f"paceline-sidecar-{node}-plans") if obeys else None
-    return Parts(batcher, balance, [*sinks, bus], commands, plans)
+    return Parts(batcher, balance, [*sinks, bus], commands, plans, captures, bus)
 
 
 def _made(make: Callable[[], T | None], warn: Warn) -> T | None:
@@ -113,10 +118,12 @@ def _made(make: Callable[[], T | None], warn: Warn) -> T | None:
         return None
 
 
-def _commands(obeys: bool, environ: Mapping[str, str], node: str, batcher: Batcher, bus: BusSink) -> CommandReader:
+def _commands(
+    obeys: bool, environ: Mapping[str, str], node: str, batcher: Batcher, bus: BusSink, captures: Captures
+) -> CommandReader:
     """A reader that answers through ``bus``. What it cannot read is not told here: the publisher tells of outages."""
     reader = Reader("sidecar", node, CLUSTER.read(environ))
-    rules = CommandRules(reader, actions(batcher, time.monotonic), obeys=obeys, since_s=time.time())
+    rules = CommandRules(reader, actions(batcher, time.monotonic, captures), obeys=obeys, since_s=time.time())
     return CommandReader(
         bus.settings,
         f"paceline-sidecar-{node}-commands",

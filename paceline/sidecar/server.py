@@ -21,6 +21,7 @@ from paceline.command_rules import job_target
 from paceline.events import BalancePlan, OpenCollective
 from paceline.sidecar.balance import Balance, Speaker
 from paceline.sidecar.batch import Batcher, Outgoing
+from paceline.sidecar.captures import Captures
 from paceline.sidecar.columns import LONGEST_WORD
 from paceline.sidecar.conditions import Conditions
 from paceline.sidecar.decode import MarkDecoder, fault_in
@@ -38,7 +39,9 @@ from paceline.sidecar.rank_messages import (
 from paceline.sidecar.rank_rows import Report
 from paceline.sidecar.sinks import Sink
 from paceline.terminal import say
+from paceline.topics import CAPTURE
 from paceline.training.balance_messages import ProposedPlan
+from paceline.training.capture_messages import encode as encode_capture
 from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks, Settled
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
@@ -113,7 +116,8 @@ class Plans(Protocol):
 class Sidecar:
     """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end.
 
-    It answers ``commands``, lets ``nccl`` look into its files, and passes ``plans`` on to ``balance``'s ranks.
+    It answers ``commands``, lets ``nccl`` look into its files, and passes ``plans`` on to ``balance``'s ranks; what
+    ``captures`` brings goes to ``capture_sink`` alone.
     """
 
     def __init__(
@@ -127,6 +131,8 @@ class Sidecar:
         nccl: NcclInspector | None = None,
         balance: Balance | None = None,
         plans: Plans | None = None,
+        captures: Captures | None = None,
+        capture_sink: Sink | None = None,
     ) -> None:
         self._listener = listener
         self._batcher = batcher
@@ -136,6 +142,7 @@ class Sidecar:
         self._nccl = nccl
         self._balance = balance
         self._plans = plans
+        self._captures, self._capture_sink = captures, capture_sink
         self._planless_told = False
         self._targets: frozenset[str] = frozenset()
         self._until_empty = until_empty
@@ -195,7 +202,18 @@ class Sidecar:
             self._commands.turn(self._targets)
         if self._balance is not None:
             self._propose(self._balance)
+        if self._captures is not None and self._capture_sink is not None:
+            self._capture(self._captures, self._capture_sink)
         return bool(ready)
+
+    def _capture(self, captures: Captures, sink: Sink) -> None:
+        """Tell ranks what is wanted of them, and pass on what they made."""
+        for asked, wish in captures.wishes():
+            for connection, rank in self._ranks.items():
+                if rank.job == (asked.job, asked.attempt) and rank.rank == asked.rank:
+                    asked.sent = _sent(connection, encode_capture(wish))
+        for piece in captures.turn():
+            sink.put(Outgoing(CAPTURE, piece))
 
     def _propose(self, balance: Balance) -> None:
         """Tell ranks that their balancers are understood here, and those that wait for plans the newest one."""

@@ -78,6 +78,8 @@ class Probe:
         #: What turns this probe off now and then, and whether a backward has begun since it last heard of a step.
         self.alternation: Alternation | None = None
         self.worked = False
+        #: Who runs a profiler over the next steps, where that is asked for.
+        self.capture: Any = None
         #: Whether an optimizer step is under way, and those within it, by the ids of their frames.
         self.stepping = False
         self.nested: list[int] = []
@@ -160,6 +162,8 @@ class Probe:
             self.trim()
         if self.alternation is not None:
             self.alternation.optimizer_stepped()
+        if self.capture is not None:
+            self.capture.optimizer_stepped()
 
     def adopt_thread(self) -> None:
         """The calling thread is the one that trains."""

@@ -19,6 +19,7 @@ from dataclasses import replace
 
 from paceline.training import marks
 from paceline.training.balance_link import BalanceLink
+from paceline.training.capturing import Capturing
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
 from paceline.training.messages import (
@@ -82,6 +83,7 @@ class Shipping:
         self._told: object = None
         self._hellos = 0
         self._balance = balance or BalanceLink()
+        self._capturing = Capturing(probe)
         #: How long the end waits for a sidecar that has only just been started.
         self._patience_s = patience_s
         self.clock: DeviceClock | None = None
@@ -250,6 +252,7 @@ class Shipping:
                 self._unsettled.settle(settled)
             else:
                 self._balance.hear(told)
+                self._capturing.hear(told)
 
     def _disconnect(self) -> None:
         """The sidecar has gone: hear what it said last, and look for another from the next turn on."""

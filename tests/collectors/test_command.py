@@ -142,10 +142,10 @@ def test_it_reaches_the_bus(collect, broker):
 
 
 def test_it_answers_commands_for_its_node(collect, broker):
-    """It knows no action yet, and says so; with commands forbidden it refuses."""
+    """It knows one action and says which; with commands forbidden it refuses."""
     ask = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--wait", "60", "--brokers", broker.address]
     for node, options, said in (
-        ("asked", [], "collectors on asked: unknown action: known here: none\n"),
+        ("asked", [], "collectors on asked: unknown action: known here: sample\n"),
         ("unasked", ["--no-commands"], "collectors on unasked: refused: no commands are obeyed here (--no-commands)\n"),
     ):
         collect("--simulate", "1", "--node", node, "--brokers", broker.address, *options)

@@ -1,6 +1,11 @@
-"""Sessions without control: a folder, a definition, and a publisher that numbers its messages."""
+"""Sessions without control, a publisher that numbers its messages, and control as a process with its commands."""
 
 import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -97,5 +102,75 @@ class Collector:
 @pytest.fixture
 def collector(broker: BrokerSettings) -> Iterator[Collector]:
     one = Collector(broker, f"n-{uuid.uuid4().hex[:8]}")
+    yield one
+    one.close()
+
+
+PACELINE = [sys.executable, "-P", "-m", "paceline"]
+
+
+class Cluster:
+    """One control after the other on a folder, and the commands that ask it."""
+
+    def __init__(self, settings: BrokerSettings, home: Path, port: int) -> None:
+        self._settings, self.home = settings, home
+        self.environ = {
+            **os.environ,
+            "XDG_DATA_HOME": str(home),
+            "PACELINE_BROKERS": settings.address,
+            "PACELINE_CONTROL_URL": f"http://127.0.0.1:{port}",
+        }
+        self._port = port
+        self.control: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start control."""
+        with (self.home / "control.log").open("ab") as log:
+            command = [*PACELINE, "control", "--port", str(self._port)]
+            self.control = subprocess.Popen(command, env=self.environ, stdout=log, stderr=log)
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command of ours."""
+        return subprocess.run([*PACELINE, *arguments], env=self.environ, capture_output=True, text=True, check=False)
+
+    def session(self, *arguments: str) -> Any:
+        """What `paceline session ... --json` answers; None where it is refused."""
+        done = self.run("session", *arguments, "--json")
+        return json.loads(done.stdout) if done.stdout else None
+
+    def state(self, name: str) -> str | None:
+        told = self.session("status", name)
+        return None if told is None else str(told["state"])
+
+    def recorders(self) -> list[int]:
+        """The processes that record sessions of this folder."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"control.recorder" in words and any(str(self.home).encode() in word for word in words):
+                found.append(int(process.name))
+        return found
+
+    def kill(self, *numbers: int) -> None:
+        for number in numbers:
+            os.kill(number, signal.SIGKILL)
+
+    def close(self) -> None:
+        if self.control is not None:
+            self.control.kill()
+            self.control.wait()
+        self.kill(*self.recorders())
+
+
+@pytest.fixture
+def cluster(
+    broker: BrokerSettings, tmp_path: Path, free_port: Callable[[], int], until: Callable[..., None]
+) -> Iterator[Cluster]:
+    one = Cluster(broker, tmp_path, free_port())
+    one.start()
+    until(lambda: one.session("list") is not None)
     yield one
     one.close()

@@ -1,6 +1,9 @@
 """Control over HTTP: who may change what, what is refused and why, and gswarm's routes."""
 
+import base64
 import contextlib
+import gzip
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,16 +15,17 @@ import msgspec
 import pytest
 from fastapi import FastAPI
 
-from control.api import gswarm, jobs, sessions, suggestions
+from control.api import captures, gswarm, jobs, sessions, suggestions
 from control.api.app import Parts, application
 from control.book import Book
+from control.captures import CaptureBook
 from control.changes import SessionChanges, Teller
 from control.meters import Meters
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Manifest, Segment, read_manifest
 from control.sessions.store import SessionStore
 from paceline import topics, wire
-from paceline.events import AuditEntry, BalancePlan, SessionState, Suggestion
+from paceline.events import AuditEntry, BalancePlan, CapturePiece, SessionState, Suggestion
 from paceline.settings import CONTROL_TOKEN
 from paceline.topics import Topic
 from paceline.web.failures import RefusedError
@@ -92,7 +96,7 @@ class Control:
     def __init__(self, root: Path, token: str = TOKEN) -> None:
         self._client: httpx.Client | None = None
         self.book, self.bus, self.recorders = Book(), Bus(), Recorders()
-        self.store = SessionStore(root)
+        self.store, self.captures = SessionStore(root), CaptureBook()
         self.changes = SessionChanges(
             self.store,
             self.recorders,
@@ -124,6 +128,7 @@ class Control:
             sessions.router(self.changes, self.store, "default", allowed),
             suggestions.router(self.book, self.bus, allowed),
             jobs.router(self.book, self.bus, "default", allowed, refusal),
+            captures.router(self.captures, self.bus, allowed),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
         return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
@@ -153,6 +158,7 @@ def reason(response: Any) -> str:
         ("POST", "/v1/suggestions/x/accept"),
         ("PUT", "/v1/jobs/j/thresholds"),
         ("PUT", "/v1/jobs/j/plan"),
+        ("POST", "/v1/jobs/j/captures"),
         ("POST", "/profiling/start"),
         ("POST", "/profiling/stop"),
     ],
@@ -429,3 +435,38 @@ def test_the_interface_keeps_its_word(control: Control) -> None:
     assert len(operations) >= 25
     for operation in operations.values():
         assert http.ask(operation, 8, 0) >= 1
+
+
+def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) -> None:
+    response = control.client.post("/v1/jobs/resnet/captures", json={"ranks": [5, 2, 5], "steps": 3}, headers=MAY)
+    assert response.status_code == 202
+    capture = response.json()["capture"]
+    arguments = {"capture": capture, "ranks": "2,5", "steps": 3}
+    assert control.bus.commands == [("job:resnet", "capture", arguments, "ada@login")]
+    content = gzip.compress(b"{}")
+    control.captures.update(
+        CapturePiece(
+            cluster="default",
+            job="resnet",
+            attempt=0,
+            node="n1",
+            rank=2,
+            capture=capture,
+            pieces=1,
+            bytes=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+            content=base64.b64encode(content).decode(),
+        )
+    )
+    told = control.client.get(f"/v1/captures/{capture}").json()
+    assert [(row["rank"], row["state"]) for row in told["ranks"]] == [(2, "done"), (5, "asked")]
+    assert control.client.get(f"/v1/captures/{capture}/traces/2").content == content
+    assert control.client.get(f"/v1/captures/{capture}/traces/5").status_code == 409
+    assert control.client.get(f"/v1/captures/{capture}/traces/7").status_code == 404
+    assert control.client.get("/v1/captures/none").status_code == 404
+    assert len(control.client.get("/v1/captures").json()) == 1
+
+
+@pytest.mark.parametrize("body", [{}, {"ranks": []}, {"ranks": [-1]}, {"ranks": [2**20]}, {"ranks": [1], "steps": 21}])
+def test_a_capture_that_makes_no_sense_is_refused(control: Control, body: dict[str, Any]) -> None:
+    assert control.client.post("/v1/jobs/resnet/captures", json=body, headers=MAY).status_code == 422

@@ -1,88 +1,14 @@
 """Sessions by the commands of docs/sessions.md: recorder and control are killed, and nothing is lost."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from paceline.kafka.settings import BrokerSettings
-from tests.control.conftest import Collector
+from tests.control.conftest import Cluster, Collector
 
 pytestmark = [pytest.mark.e2e, pytest.mark.bus]
-PACELINE = [sys.executable, "-P", "-m", "paceline"]
-
-
-class Cluster:
-    """One control after the other on a folder, and the commands that ask it."""
-
-    def __init__(self, settings: BrokerSettings, home: Path, port: int) -> None:
-        self._settings, self.home = settings, home
-        self.environ = {
-            **os.environ,
-            "XDG_DATA_HOME": str(home),
-            "PACELINE_BROKERS": settings.address,
-            "PACELINE_CONTROL_URL": f"http://127.0.0.1:{port}",
-        }
-        self._port = port
-        self.control: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start control."""
-        with (self.home / "control.log").open("ab") as log:
-            command = [*PACELINE, "control", "--port", str(self._port)]
-            self.control = subprocess.Popen(command, env=self.environ, stdout=log, stderr=log)
-
-    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command of ours."""
-        return subprocess.run([*PACELINE, *arguments], env=self.environ, capture_output=True, text=True, check=False)
-
-    def session(self, *arguments: str) -> Any:
-        """What `paceline session ... --json` answers; None where it is refused."""
-        done = self.run("session", *arguments, "--json")
-        return json.loads(done.stdout) if done.stdout else None
-
-    def state(self, name: str) -> str | None:
-        told = self.session("status", name)
-        return None if told is None else str(told["state"])
-
-    def recorders(self) -> list[int]:
-        """The processes that record sessions of this folder."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (process / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"control.recorder" in words and any(str(self.home).encode() in word for word in words):
-                found.append(int(process.name))
-        return found
-
-    def kill(self, *numbers: int) -> None:
-        for number in numbers:
-            os.kill(number, signal.SIGKILL)
-
-    def close(self) -> None:
-        if self.control is not None:
-            self.control.kill()
-            self.control.wait()
-        self.kill(*self.recorders())
-
-
-@pytest.fixture
-def cluster(
-    broker: BrokerSettings, tmp_path: Path, free_port: Callable[[], int], until: Callable[..., None]
-) -> Iterator[Cluster]:
-    one = Cluster(broker, tmp_path, free_port())
-    one.start()
-    until(lambda: one.session("list") is not None)
-    yield one
-    one.close()
 
 
 def numbers(path: Path, collector: Collector) -> list[int]:

@@ -1,6 +1,7 @@
 """What a sidecar does when it is asked to: full rows, for the job that is meant, on the batcher's own clock."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from paceline.command_rules import CommandRules, Reader
 from paceline.events import AuditEntry, Command
 from paceline.sidecar.actions import actions
 from paceline.sidecar.batch import Batcher, Origin
+from paceline.sidecar.captures import Captures
 from paceline.training.messages import Hello
 
 NOW_S, TICK_S = 1_763_720_000.0, 500.0
@@ -50,7 +52,9 @@ def ask(batches: Batches, arguments: dict[str, Any]) -> AuditEntry:
         expires_s=NOW_S + 60,
         issuer="ada",
     )
-    rules = CommandRules(Reader("sidecar", "n1", "lab"), actions(batches, lambda: TICK_S), obeys=True, since_s=0.0)
+    captures = Captures("lab", "n1", Path("nowhere"), lambda: TICK_S)
+    known = actions(batches, lambda: TICK_S, captures)
+    rules = CommandRules(Reader("sidecar", "n1", "lab"), known, obeys=True, since_s=0.0)
     entry = rules.judge(command, NOW_S, {"job:a", "job:b"})
     assert entry is not None
     return entry

@@ -1,0 +1,91 @@
+"""``/v1/jobs/{job}/captures``: full detail of chosen ranks of a running job, and the traces that come of it."""
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+
+from paceline.command_rules import job_target
+from paceline.events import CAPTURE
+from paceline.web.failures import NOT_FOUND, RefusedError
+from paceline.web.token import GUARDED
+
+from ..captures import CaptureBook
+from .publishes import Publishes
+from .shapes import AWAY, BODY, CONFLICT, Strict, issuer
+
+Rank = Annotated[int, Field(ge=0, lt=2**20)]
+
+
+class CaptureWish(Strict):
+    """Which ranks, and how many whole steps of each."""
+
+    ranks: list[Rank] = Field(min_length=1, max_length=16, examples=[[2, 5]])
+    steps: int = Field(3, ge=1, le=20)
+
+
+class CaptureState(BaseModel):
+    """A capture as it stands; a rank is asked, running, arriving, done or failed."""
+
+    capture: str
+    job: str
+    steps: int
+    ranks: list[dict[str, Any]]
+
+
+def router(book: CaptureBook, outgoing: Publishes, allowed: Callable[..., None]) -> APIRouter:
+    """The routes over ``book``, whose changes only who is ``allowed`` may ask for."""
+    routes = APIRouter(prefix="/v1", tags=["captures"])
+
+    @routes.post(
+        "/jobs/{job}/captures",
+        status_code=202,
+        dependencies=[Depends(allowed)],
+        responses={**GUARDED, **BODY, **AWAY},
+    )
+    def begin(job: str, sent: CaptureWish, asker: Annotated[str, Depends(issuer)]) -> CaptureState:
+        """Ask ranks of a running job for PyTorch profiler traces."""
+        ranks = sorted(set(sent.ranks))
+        capture = secrets.token_hex(8)
+        arguments = {"capture": capture, "ranks": ",".join(map(str, ranks)), "steps": sent.steps}
+        command = outgoing.command(job_target(job), CAPTURE, arguments, asker)
+        book.begin(capture, job, ranks, sent.steps, command, time.time())
+        return _state(book, capture)
+
+    @routes.get("/captures")
+    def every() -> list[CaptureState]:
+        """The newest captures."""
+        return [CaptureState(**one._asdict()) for one in book.all(time.time())]
+
+    @routes.get("/captures/{capture}", responses=NOT_FOUND)
+    def state(capture: str) -> CaptureState:
+        """How far a capture has come."""
+        return _state(book, capture)
+
+    @routes.get(
+        "/captures/{capture}/traces/{rank}", response_class=Response, responses={**NOT_FOUND, **CONFLICT, **BODY}
+    )
+    def trace(capture: str, rank: int) -> Response:
+        """A rank's trace: Kineto, packed by gzip."""
+        told = _state(book, capture)
+        row = next((row for row in told.ranks if row["rank"] == rank), None)
+        if row is None:
+            raise RefusedError(404, "rank", f"rank {rank} was not asked")
+        content = book.trace(capture, rank)
+        if content is None:
+            raise RefusedError(409, "state", f"it is {row['state']}" + (f": {row['reason']}" if row["reason"] else ""))
+        name = f"{told.capture}-rank{rank}.pt.trace.json.gz"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type="application/gzip", headers=headers)
+
+    return routes
+
+
+def _state(book: CaptureBook, capture: str) -> CaptureState:
+    told = book.told(capture, time.time())
+    if told is None:
+        raise RefusedError(404, "capture", f"no capture {capture[:64]!r}; GET /v1/captures lists them")
+    return CaptureState(**told._asdict())
