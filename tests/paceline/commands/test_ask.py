@@ -100,7 +100,7 @@ def test_what_is_not_obeyed_is_told_and_is_status_1(sidecar: Callable[..., Runni
     unknown = asking(f"job:{running.job}", "dance", "--wait", WAIT_S)
     wrong = asking(f"job:{running.job}", "full_rows", "--arg", "seconds=soon", "--wait", "5")
     assert (unknown.returncode, wrong.returncode) == (1, 1)
-    assert unknown.stdout == "sidecar on n1: unknown action: known here: full_rows\n"
+    assert unknown.stdout == "sidecar on n1: unknown action: known here: capture, full_rows\n"
     assert wrong.stdout.startswith("sidecar on n1: refused: arguments: Expected `float`, got `str`")
     assert running.end() == ""
     assert running.process.returncode == 0
