@@ -16,7 +16,7 @@ echo "$locked" >"$("$work/venv/bin/python" -c 'import sysconfig; print(sysconfig
 "$uv" pip install --quiet --python "$work/venv/bin/python" --no-deps "$wheel"
 
 # An image holds its own lock and the wheel, nothing else: each service must start with that.
-declare -A command=([collectors]=collect [streams]=streams [forecaster]=forecaster [ui]=ui)
+declare -A command=([collectors]=collect [streams]=streams [forecaster]=forecaster [control]=control [ui]=ui)
 declare -A module=([collectors]=collectors.agent [streams]=streams.worker [forecaster]=forecaster.server [control]=control.server [ui]=ui.screens.job)
 starts() { # service: its own environment, in which its command explains itself and its heaviest module is imported
   local service=$1

@@ -1,0 +1,128 @@
+"""A recorder whose disk runs full: it says so, keeps what it had, and goes on once there is room."""
+
+import errno
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from control.recorder.recording import LEAST_FREE_BYTES, Recording
+from control.sessions.folder import RESERVE_BYTES, SessionFolder
+from control.sessions.manifest import read_manifest
+from control.sessions.segments import SegmentWriter
+from control.sessions.store import SessionStore
+from paceline.events import SessionState
+from paceline.kafka.settings import BrokerSettings
+from paceline.recording import Line
+from tests.control.conftest import Collector
+
+pytestmark = pytest.mark.bus
+Until = Callable[..., None]
+
+
+class Running:
+    """Recordings in threads of this process."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self._settings = settings
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.told: list[SessionState] = []
+
+    def start(self, folder: SessionFolder, **options: Any) -> None:
+        recording = Recording(folder, self._settings, self.told.append, self._stop, **options)
+        self._threads.append(threading.Thread(target=recording.run))
+        self._threads[-1].start()
+
+    def ended(self) -> SessionState:
+        """What the last one said when it ended by itself."""
+        self._threads[-1].join(120)
+        assert not self._threads[-1].is_alive()
+        return self.told[-1]
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(60)
+
+
+@pytest.fixture
+def running(broker: BrokerSettings) -> Iterator[Running]:
+    one = Running(broker)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def recorded(
+    begun: Callable[..., SessionFolder], running: Running, collector: Collector, until: Until
+) -> Callable[..., SessionFolder]:
+    """Records 200 messages of the collector, until the manifest tells of one at least."""
+
+    def start(**options: Any) -> SessionFolder:
+        folder = begun(nodes=[collector.node])
+        running.start(folder, **options)
+        until(lambda: read_manifest(folder.manifest).state.state == "recording")
+        collector.publish(200)
+        until(lambda: any(one.producer == collector.name for one in read_manifest(folder.manifest).proof))
+        return folder
+
+    return start
+
+
+def numbers(store: SessionStore, folder: SessionFolder, collector: Collector) -> list[int]:
+    lines = store.lines(folder.name, read_manifest(folder.manifest))
+    values = [json.loads(line.value) for line in lines if isinstance(line, Line)]
+    return [value["sequence"] for value in values if value.get("producer") == collector.name]
+
+
+def test_it_ends_before_the_disk_is_full_and_recover_brings_the_rest(
+    recorded: Callable[..., SessionFolder], store: SessionStore, running: Running, collector: Collector
+) -> None:
+    """Others write to that disk, too."""
+    free = [LEAST_FREE_BYTES]
+    folder = recorded(free_bytes=lambda: free[0])
+    free[0] -= 1
+    failed = running.ended()
+    assert (failed.state, failed.reason) == (
+        "failed",
+        "the disk is full: less than 64 MiB are free; recover it once there is room",
+    )
+    collector.publish(200)
+    running.start(folder, finish=True)
+    stopped = running.ended()
+    assert (stopped.state, stopped.missing, stopped.gap_count) == ("stopped", 0, 0)
+    assert numbers(store, folder, collector) == list(range(400))
+
+
+def test_a_disk_that_is_full_at_once_keeps_what_was_there_and_loses_nothing(
+    recorded: Callable[..., SessionFolder],
+    store: SessionStore,
+    running: Running,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last manifest gets the room that was reserved for it."""
+    folder = recorded()
+    reserve = folder.path / "reserve"
+    assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES
+
+    sync = SegmentWriter.sync
+
+    def full(writer: SegmentWriter) -> None:
+        if reserve.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(writer)
+
+    monkeypatch.setattr(SegmentWriter, "sync", full)
+    failed = running.ended()
+    assert (failed.state, failed.reason) == ("failed", "the disk is full; recover it once there is room")
+    assert read_manifest(folder.manifest).state.state == "failed"
+    monkeypatch.undo()
+    collector.publish(200)
+    running.start(folder, finish=True)
+    stopped = running.ended()
+    assert (stopped.state, stopped.missing, stopped.gap_count) == ("stopped", 0, 0)
+    assert numbers(store, folder, collector) == list(range(400))
