@@ -166,9 +166,18 @@ class Recording:
         return self._write_manifest(state, reason)
 
     def _disk_full(self) -> SessionState:
+        """End as a kill would: what the manifest on disk tells of is whole, and more was read than came to disk."""
         self._writer.abandon()
         self._folder.free_reserve()
-        return self._write_manifest("failed", f"{DISK_FULL}; recover it once there is room")
+        now_s = time.time()
+        manifest = read_manifest(self._folder.manifest)
+        reason = f"{DISK_FULL}; recover it once there is room"
+        manifest.state = msgspec.structs.replace(
+            manifest.state, state="failed", reason=reason, updated_s=now_s, stopped_s=now_s
+        )
+        self._folder.replace(self._folder.manifest, msgspec.json.encode(manifest))
+        self._tell(manifest.state)
+        return manifest.state
 
     def _write_manifest(self, state: str, reason: str) -> SessionState:
         """Bring to disk what there is, then say so, then tell others."""

@@ -97,32 +97,40 @@ def test_it_ends_before_the_disk_is_full_and_recover_brings_the_rest(
     assert numbers(store, folder, collector) == list(range(400))
 
 
+@pytest.mark.parametrize("step", ["write", "sync", "end"])
 def test_a_disk_that_is_full_at_once_keeps_what_was_there_and_loses_nothing(
+    step: str,
     recorded: Callable[..., SessionFolder],
     store: SessionStore,
     running: Running,
     collector: Collector,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The last manifest gets the room that was reserved for it."""
+    """Whichever step finds it so. What was read but is not on disk is read again, and the reserve has gone for it."""
     folder = recorded()
     reserve = folder.path / "reserve"
     assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES
 
-    sync = SegmentWriter.sync
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    def full(writer: SegmentWriter) -> None:
-        if reserve.exists():
-            raise OSError(errno.ENOSPC, "No space left on device")
-        sync(writer)
+    if step == "end":
+        monkeypatch.setattr(SegmentWriter, "is_due", True)
+    real_abandon = SegmentWriter.abandon
 
-    monkeypatch.setattr(SegmentWriter, "sync", full)
+    def abandon(writer: SegmentWriter) -> None:
+        monkeypatch.undo()  # From here on there is the room of the reserve.
+        real_abandon(writer)
+
+    monkeypatch.setattr(SegmentWriter, "abandon", abandon)
+    monkeypatch.setattr(SegmentWriter, step, full)
+    collector.publish(200)
     failed = running.ended()
     assert (failed.state, failed.reason) == ("failed", "the disk is full; recover it once there is room")
-    assert read_manifest(folder.manifest).state.state == "failed"
-    monkeypatch.undo()
+    assert read_manifest(folder.manifest).state == failed
+    assert not reserve.exists()
     collector.publish(200)
     running.start(folder, finish=True)
     stopped = running.ended()
     assert (stopped.state, stopped.missing, stopped.gap_count) == ("stopped", 0, 0)
-    assert numbers(store, folder, collector) == list(range(400))
+    assert numbers(store, folder, collector) == list(range(600))
