@@ -83,6 +83,7 @@ class Recording:
         """Record until the end; what the session is then."""
         try:
             with self._follower:
+                self._folder.take_reserve()  # It is gone where the disk was full before.
                 self._write_manifest("starting", "")
                 state, reason = self._record()
             return self._end(state, reason)

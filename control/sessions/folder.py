@@ -50,8 +50,7 @@ class SessionFolder:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
         self.path.mkdir(mode=_PRIVATE_FOLDER)
         try:
-            with _opened(self._reserve) as reserve:
-                os.posix_fallocate(reserve, 0, RESERVE_BYTES)
+            self.take_reserve()
         except OSError:
             self.remove()
             raise
@@ -85,6 +84,15 @@ class SessionFolder:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def take_reserve(self) -> None:
+        """Keep room for a last manifest.
+
+        Raises:
+            OSError: the disk is full or may not be written.
+        """
+        with _opened(self._reserve) as reserve:
+            os.posix_fallocate(reserve, 0, RESERVE_BYTES)
 
     def free_reserve(self) -> None:
         """Give back what was kept for a last manifest."""

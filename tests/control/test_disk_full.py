@@ -134,3 +134,4 @@ def test_a_disk_that_is_full_at_once_keeps_what_was_there_and_loses_nothing(
     stopped = running.ended()
     assert (stopped.state, stopped.missing, stopped.gap_count) == ("stopped", 0, 0)
     assert numbers(store, folder, collector) == list(range(600))
+    assert reserve.stat().st_blocks * 512 >= RESERVE_BYTES, "a second full disk is told like the first"
