@@ -45,7 +45,7 @@ class Book:
         self._suggestions: OrderedDict[str, Suggestion] = OrderedDict()
         self._thresholds: OrderedDict[str, Thresholds] = OrderedDict()
         self._plans: OrderedDict[str, BalancePlan] = OrderedDict()
-        self._jobs: OrderedDict[str, float] = OrderedDict()
+        self._jobs: OrderedDict[str, str] = OrderedDict()
         self._nodes: OrderedDict[str, Heard] = OrderedDict()
         self._inventory: OrderedDict[str, bytes] = OrderedDict()
         self._answers: OrderedDict[str, list[AuditEntry]] = OrderedDict()
@@ -67,7 +67,7 @@ class Book:
                 if known is None or (known.attempt, known.version) <= (event.attempt, event.version):
                     _put(self._plans, event.job, event, MOST_JOBS)
             elif isinstance(event, JobDescribed):
-                _put(self._jobs, event.job, now_s, MOST_JOBS)
+                _put(self._jobs, event.job, event.cluster, MOST_JOBS)
             elif isinstance(event, NodeDescribed):
                 _put(self._inventory, event.node, raw, MOST_NODES)
             elif isinstance(event, DeviceSamples | HostSamples):
@@ -117,6 +117,11 @@ class Book:
         """Whether the job was ever described."""
         with self._lock:
             return job in self._jobs
+
+    def cluster(self, job: str) -> str | None:
+        """The cluster in which the job was described last."""
+        with self._lock:
+            return self._jobs.get(job)
 
     def nodes(self, now_s: float) -> dict[str, Heard]:
         """Who was heard within a day of ``now_s``."""

@@ -26,15 +26,15 @@ class Outgoing:
         self._publisher, self._cluster, self._connected = publisher, cluster, connected
         self._node = socket.gethostname()[:200]
 
-    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str) -> str:
-        """Ask services for something; the command's id.
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
+        """Ask services of ``cluster`` for something, of our own where it is not said; the command's id.
 
         Raises:
             RefusedError: 503 the brokers are away, 422 it is no command.
         """
         command = Command(
             id=secrets.token_hex(8),
-            cluster=self._cluster,
+            cluster=cluster or self._cluster,
             target=target,
             action=action,
             arguments=arguments,

@@ -66,11 +66,15 @@ def serve(args: argparse.Namespace) -> int:
     launcher = Launcher(environ, args.brokers)
     changes = SessionChanges(store, launcher, book, Teller(outgoing.session, outgoing.audit))
     allowed = guard(token, CONTROL_TOKEN)
+
+    def cluster_of(job: str) -> str:
+        return book.cluster(job) or cluster
+
     routers = [
         sessions.router(changes, store, cluster, allowed),
         suggestions.router(book, outgoing, allowed),
-        jobs.router(book, outgoing, cluster, allowed, _threshold_refusal()),
-        captures.router(traces, outgoing, allowed),
+        jobs.router(book, outgoing, cluster_of, allowed, _threshold_refusal()),
+        captures.router(traces, outgoing, cluster_of, allowed),
         gswarm.router(book, changes, cluster, allowed),
     ]
     meters = Meters(lambda: reader.waits() is None, lambda: reader.restarts, changes.states)

@@ -1,4 +1,4 @@
-"""Sessions of control, for all visitors of this page: asked for in a thread, so that no page waits for it.
+"""Control, for all visitors of this page: asked in a thread, so that no page waits for it.
 
 Rule of this file: a door. It asks only while somebody looks; what a visitor wants changed is handed over and answered
 later. Who may change anything is the gate's to say, and control asks for a token of its own.
@@ -11,11 +11,13 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from paceline.control_client import ControlClient, ControlError, segment
 from paceline.supervised import SupervisedThread
+
+from .asked_change import Change
 
 #: How often sessions are asked for while somebody looks, and how long a look lasts.
 ASK_S, LOOKED_S = 2.0, 15.0
@@ -23,21 +25,16 @@ ASK_S, LOOKED_S = 2.0, 15.0
 MOST_WAITING, REMEMBERED, MOST_DOWNLOAD = 32, 100, 256 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class Change:
-    """What a visitor asked for, and what came of it; ``said`` is empty while it is on its way."""
-
-    number: int
-    words: str
-    said: str = ""
-    failed: bool = False
-
-
 class ControlDoor:
     """Asks the control that ``client`` reaches for an issuer."""
 
-    def __init__(self, client: Callable[[str], ControlClient], monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._monotonic = client, monotonic
+    def __init__(
+        self,
+        client: Callable[[str], ControlClient],
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._clock, self._monotonic = client, clock, monotonic
         self._lock = threading.Lock()
         self._looked_s = self._asked_s = float("-inf")
         self._sessions: list[Mapping[str, Any]] | None = None
@@ -71,13 +68,14 @@ class ControlDoor:
         """Ask for a change; it is on its way then, or has failed for there are too many."""
         with self._lock:
             self._count += 1
-            change = Change(self._count, words)
+            change = Change(self._count, words, self._clock())
         self._thread.start()
         self._note(change)
         try:
             self._queue.put_nowait((change, method, path, body, issuer))
         except queue.Full:
-            self._note(Change(change.number, words, "too many changes wait", failed=True))
+            change = replace(change, said="too many changes wait", failed=True)
+            self._note(change)
         return change
 
     def change(self, number: int) -> Change | None:
@@ -122,10 +120,12 @@ class ControlDoor:
         except queue.Empty:
             return
         try:
-            self._client(issuer).call(method, path, body)
-            self._note(Change(change.number, change.words, "done"))
+            answer = self._client(issuer).call(method, path, body)
+            command = answer.get("command") if isinstance(answer, dict) else None
+            known = command if isinstance(command, str) else ""
+            self._note(replace(change, at_s=self._clock(), said="done", command=known))
         except ControlError as error:
-            self._note(Change(change.number, change.words, str(error), failed=True))
+            self._note(replace(change, at_s=self._clock(), said=str(error), failed=True))
         self._ask()
 
     def _number_next(self) -> None:

@@ -10,12 +10,11 @@ import os
 import streamlit as st
 
 from paceline import control_access, settings
-from paceline.control_client import ControlClient
+from paceline.control_client import ControlClient, ControlError
 from paceline.kafka.settings import BrokerSettings
 from ui.control_door import ControlDoor
 from ui.reader import Reader
 from ui.screens import login, navigation
-from ui.suggestion_commands import SuggestionCommands
 from ui.theme import ICON
 from ui.token_gate import TokenGate
 
@@ -29,19 +28,26 @@ def reader() -> Reader:
 
 
 @st.cache_resource(show_spinner=False)
-def commands() -> SuggestionCommands:
-    """The process's one sender of commands, and the gate before it."""
-    return SuggestionCommands(BrokerSettings.from_environ(os.environ), TokenGate(settings.UI_TOKEN.read(os.environ)))
+def gate() -> TokenGate:
+    """The process's one gate: the attempts of all visitors count together."""
+    return TokenGate(settings.UI_TOKEN.read(os.environ))
 
 
 @st.cache_resource(show_spinner=False)
 def door() -> ControlDoor:
     """The process's one way to control."""
-    url, token = control_access.url(os.environ), control_access.token(os.environ)
-    return ControlDoor(lambda issuer: ControlClient(url, token, issuer))
+    return ControlDoor(_control)
+
+
+def _control(issuer: str) -> ControlClient:
+    """Control for an issuer; its token is read each time, for control may make it after this page has started."""
+    try:
+        return ControlClient(control_access.url(os.environ), control_access.token(os.environ), issuer)
+    except settings.SettingError as error:
+        raise ControlError(0, str(error)) from error
 
 
 st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
 if not settings.UI_REQUIRE_LOGIN.read(os.environ) or login.admitted():
-    navigation.run(reader().snapshot, commands(), door())
+    navigation.run(reader().snapshot, door(), gate())
     login.draw_out()

@@ -6,12 +6,10 @@ where it comes in, and marked.
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
 
 import msgspec
 
-from paceline.events import AuditEntry, Command, Evidence, Suggestion
+from paceline.events import AuditEntry, Evidence, Suggestion
 from paceline.visible import visible
 
 SUGGESTIONS, ANSWERS = 1_000, 500
@@ -24,16 +22,6 @@ CLOSED = ("verified", "did_not_help", "dismissed", "expired", "withdrawn")
 STATES = (*OPEN, *CLOSED)
 #: What the target of a command about a suggestion begins with.
 TARGET = "suggestion:"
-
-
-@dataclass(frozen=True)
-class SentCommand:
-    """A command's way to the broker: waiting, sent, or failed with its cause; ``at_s`` is when it got there."""
-
-    command: Command
-    state: Literal["waiting", "sent", "failed"]
-    at_s: float
-    cause: str = ""
 
 
 class SuggestionBook:

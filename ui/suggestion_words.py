@@ -10,7 +10,8 @@ from typing import Literal
 from paceline.events import AuditEntry, Effect, Gain, Suggestion
 from paceline.words import LONGEST_NAME, digits, quantity
 
-from .suggestion_book import CLOSED, OPEN, STATES, SentCommand
+from .asked_change import Change
+from .suggestion_book import CLOSED, OPEN, STATES
 from .wording import ratio
 
 Tone = Literal["good", "wait", "lost", "ended"]
@@ -28,7 +29,7 @@ WORDS = {
 #: What is shown unless somebody chooses otherwise: what is to do, and how the last ended.
 SHOWN = (*OPEN, "verified", "did_not_help")
 SEVERITIES = {"critical": 0, "warning": 1, "info": 2}
-#: Nobody answers after so long.
+#: Nobody answers a command after so long.
 PATIENCE_S = 10.0
 #: Numbers beyond are told by their power of ten.
 LARGE = 1e6
@@ -88,17 +89,19 @@ def effect_words(effect: Effect) -> str:
     return f"{name}: {before} before, {after} after{change}"
 
 
-def answer_words(sent: SentCommand | None, entry: AuditEntry | None, asked_s: float, now_s: float) -> tuple[Tone, str]:
-    """What came of a command so far: the answer, or how far it has come."""
+def answer_words(change: Change | None, entry: AuditEntry | None, asked_s: float, now_s: float) -> tuple[Tone, str]:
+    """What came of what was asked at ``asked_s``: the answer, or how far it has come; ``change`` may be forgotten."""
     if entry is not None:
         said = entry.outcome.replace("_", " ")[:LONGEST_NAME]
         tone_: Tone = "good" if entry.outcome == "accepted" else "lost"
         return tone_, f"{said} by {entry.service} on {entry.node}" + (f": {entry.reason}" if entry.reason else "")
-    if sent is not None and sent.state == "failed":
-        return "lost", f"not sent: {sent.cause}"
-    if now_s - asked_s > PATIENCE_S:
+    if change is not None and change.failed:
+        return "lost", f"not done: {change.said}"
+    if change is not None and not change.said:
+        return "wait", "sending …"
+    if now_s - (change.at_s if change is not None else asked_s) > PATIENCE_S:
         return "lost", "nobody answered within 10 s: is `paceline streams` running, and may it read commands?"
-    return "wait", "sending …" if sent is not None and sent.state == "waiting" else "sent, waiting for an answer …"
+    return "wait", "sent, waiting for an answer …"
 
 
 def about(suggestion: Suggestion) -> str:

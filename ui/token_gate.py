@@ -1,4 +1,4 @@
-"""Who knows the token may accept and dismiss: the comparison, and how often anybody may try.
+"""Who knows the token may change something: the comparison, and how often anybody may try.
 
 Rule of this file: pure; time is an argument (seconds of any clock that does not go back). The attempts of all
 visitors count together, for one visitor may open any number of sessions; while there are too many, a right token is

@@ -36,8 +36,10 @@ class CaptureState(BaseModel):
     ranks: list[dict[str, Any]]
 
 
-def router(book: CaptureBook, outgoing: Publishes, allowed: Callable[..., None]) -> APIRouter:
-    """The routes over ``book``, whose changes only who is ``allowed`` may ask for."""
+def router(
+    book: CaptureBook, outgoing: Publishes, cluster_of: Callable[[str], str], allowed: Callable[..., None]
+) -> APIRouter:
+    """The routes over ``book``; a wish reaches the job in ``cluster_of`` it, for who is ``allowed``."""
     routes = APIRouter(prefix="/v1", tags=["captures"])
 
     @routes.post(
@@ -51,7 +53,7 @@ def router(book: CaptureBook, outgoing: Publishes, allowed: Callable[..., None])
         ranks = sorted(set(sent.ranks))
         capture = secrets.token_hex(8)
         arguments = {"capture": capture, "ranks": ",".join(map(str, ranks)), "steps": sent.steps}
-        command = outgoing.command(job_target(job), CAPTURE, arguments, asker)
+        command = outgoing.command(job_target(job), CAPTURE, arguments, asker, cluster_of(job))
         book.begin(capture, job, ranks, sent.steps, command, time.time())
         return _state(book, capture)
 

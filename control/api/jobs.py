@@ -40,9 +40,13 @@ class PlanAsked(Strict):
 
 
 def router(
-    book: Book, outgoing: Publishes, cluster: str, allowed: Callable[..., None], threshold_refusal: ThresholdRefusal
+    book: Book,
+    outgoing: Publishes,
+    cluster_of: Callable[[str], str],
+    allowed: Callable[..., None],
+    threshold_refusal: ThresholdRefusal,
 ) -> APIRouter:
-    """The routes over ``book``, whose changes only who is ``allowed`` may ask for."""
+    """The routes over ``book``; changes reach the job in ``cluster_of`` it, for who is ``allowed``."""
     routes = APIRouter(prefix="/v1/jobs", tags=["jobs"])
     token = [Depends(allowed)]
     Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
@@ -60,7 +64,8 @@ def router(
             if reason := threshold_refusal(name, value):
                 raise RefusedError(422, f"values.{name}"[:100], reason[:1000])
         _check_job(job)
-        outgoing.event(THRESHOLD, Thresholds(cluster=cluster, job=job, attempt=sent.attempt, values=sent.values))
+        asked = Thresholds(cluster=cluster_of(job), job=job, attempt=sent.attempt, values=sent.values)
+        outgoing.event(THRESHOLD, asked)
         outgoing.audit("set_thresholds", f"job:{job}", asker, sent.because)
         return {"job": job, "attempt": sent.attempt, "values": sent.values}
 
@@ -83,7 +88,7 @@ def router(
         if sum(sent.shares) != sum(held.shares):
             raise RefusedError(422, "shares", f"they add up to {sum(sent.shares)}; the batch has {sum(held.shares)}")
         proposed = BalancePlan(
-            cluster=cluster,
+            cluster=held.cluster,
             job=job,
             attempt=held.attempt,
             time_s=time.time(),

@@ -8,8 +8,8 @@ from paceline.topics import Topic
 class Publishes(Protocol):
     """What routes need of `Outgoing`."""
 
-    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str) -> str:
-        """Ask services for something; the command's id."""
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
+        """Ask services of ``cluster`` for something, of our own where it is not said; the command's id."""
 
     def event(self, topic: Topic, event: Any) -> None:
         """Publish an event."""

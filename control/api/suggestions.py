@@ -60,7 +60,7 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
         if suggestion.state not in SAID[said]:
             raise RefusedError(409, "state", f"it is {suggestion.state.replace('_', ' ')}: {said} changes nothing")
         because = {"because": sent.because if sent else ""}
-        return Asked(command=outgoing.command(suggestion_target(id), said, because, asker))
+        return Asked(command=outgoing.command(suggestion_target(id), said, because, asker, suggestion.cluster))
 
     @routes.get("/commands/{id}")
     def command(id: str) -> Answers:  # noqa: A002

@@ -69,13 +69,15 @@ class Bus:
     def __init__(self) -> None:
         self.away = False
         self.commands: list[tuple[str, str, dict[str, Any], str]] = []
+        self.clusters: list[str] = []
         self.events: list[tuple[Topic, Any]] = []
         self.audited: list[tuple[str, str, str, str]] = []
         self.states: list[tuple[str, SessionState | None]] = []
 
-    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str) -> str:
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
         if self.away:
             raise RefusedError(503, "brokers", "they are away")
+        self.clusters.append(cluster)
         self.commands.append((target, action, arguments, issuer))
         return "0123456789abcdef"
 
@@ -127,11 +129,14 @@ class Control:
         routers = [
             sessions.router(self.changes, self.store, "default", allowed),
             suggestions.router(self.book, self.bus, allowed),
-            jobs.router(self.book, self.bus, "default", allowed, refusal),
-            captures.router(self.captures, self.bus, allowed),
+            jobs.router(self.book, self.bus, self.cluster_of, allowed, refusal),
+            captures.router(self.captures, self.bus, self.cluster_of, allowed),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
         return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
+
+    def cluster_of(self, job: str) -> str:
+        return self.book.cluster(job) or "default"
 
     def start(self, name: str = "s", **body: Any) -> Any:
         return self.client.post("/v1/sessions", json={"name": name, "all": True, **body}, headers=MAY)
@@ -333,6 +338,7 @@ def test_a_suggestion_is_accepted_by_a_command(control: Control) -> None:
     response = control.client.post(f"/v1/suggestions/{one.id}/accept", json={"because": "drained"}, headers=MAY)
     assert response.status_code == 202
     assert control.bus.commands == [(f"suggestion:{one.id}", "accept", {"because": "drained"}, "ada@login")]
+    assert control.bus.clusters == [one.cluster], "whoever advises that cluster hears it"
 
 
 def test_what_cannot_be_said_to_a_suggestion_is_refused(control: Control) -> None:
@@ -372,6 +378,17 @@ def test_thresholds_are_checked_and_told(control: Control) -> None:
     assert (topic, event.job, event.values) == (topics.THRESHOLD, "resnet", {"sigmas": 4.0})
     control.book.update(topic, "resnet", event, b"", 0.0)
     assert control.client.get(path).json()["values"] == {"sigmas": 4.0}
+
+
+def test_a_job_of_another_cluster_is_reached_there(control: Control) -> None:
+    """Brokers may serve several clusters; a job is where it was described last."""
+    golden = wire.decode(topics.JOB, sorted(GOLDEN.glob("v1*/JobDescribed.json"))[0].read_bytes())
+    control.book.update(topics.JOB, "", msgspec.structs.replace(golden, job="resnet", cluster="east"), b"", 0.0)
+    for job, cluster in (("resnet", "east"), ("unheard-of", "default")):
+        control.client.put(f"/v1/jobs/{job}/thresholds", json={"values": {"sigmas": 4.0}}, headers=MAY)
+        assert control.bus.events[-1][1].cluster == cluster
+        control.client.post(f"/v1/jobs/{job}/captures", json={"ranks": [0]}, headers=MAY)
+        assert control.bus.clusters[-1] == cluster
 
 
 def test_a_plan_keeps_the_ranks_and_the_batch(control: Control) -> None:

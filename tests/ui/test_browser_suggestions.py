@@ -1,6 +1,9 @@
-"""Suggestions and forecasts in a real Chromium, over a real broker and a real `paceline ui` process."""
+"""Suggestions and forecasts in a real Chromium, over a real broker, `paceline ui` and `paceline control`."""
 
+import os
 import re
+import subprocess
+import sys
 import time
 
 import pytest
@@ -36,10 +39,24 @@ def commands(own_broker):
         yield commands
 
 
-def test_a_suggestion_is_accepted_by_who_knows_the_token(tab, own_broker, serve, commands, until):
-    """It appears by itself, a wrong token opens nothing, the right one sends a command, and its answer is shown."""
+@pytest.fixture
+def control(own_broker, free_port, tmp_path):
+    """A control, and what tells another process where it is, and its token."""
+    port = free_port()
+    there = {"XDG_DATA_HOME": str(tmp_path), "PACELINE_CONTROL_URL": f"http://127.0.0.1:{port}"}
+    command = [sys.executable, "-P", "-m", "paceline", "control", "--port", str(port), "--brokers", own_broker.address]
+    with (tmp_path / "control.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **there})
+    yield there
+    process.kill()
+    process.wait()
+
+
+def test_a_suggestion_is_accepted_by_who_knows_the_token(tab, own_broker, control, serve, commands, until):
+    """It appears by itself, a wrong token opens nothing, the right one has control send a command, and its answer
+    is shown."""
     publish(own_broker.address, [])
-    _, url = serve(own_broker.address, PACELINE_UI_TOKEN=TOKEN)
+    _, url = serve(own_broker.address, PACELINE_UI_TOKEN=TOKEN, **control)
     tab.goto(f"{url}/suggestions")
     shows(tab, "No streams worker is heard")
     publish(own_broker.address, [(topics.SUGGESTION, suggestion(1, time.time()))])

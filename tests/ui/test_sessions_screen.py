@@ -2,13 +2,11 @@
 
 import pytest
 
-from paceline.control_client import ControlClient, ControlError
-from paceline.kafka.settings import BrokerSettings
+from tests.ui.control_in_place import Control, eventually
 from tests.ui.opened_app import opened, text_of
 from ui import session_words
 from ui.control_door import ControlDoor
 from ui.feed import Feed
-from ui.suggestion_commands import SuggestionCommands
 from ui.token_gate import TokenGate
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -16,34 +14,10 @@ NOW_S = 1_000_000.0
 TOKEN = "correct horse battery staple"
 
 
-def script(source, door, commands):
+def script(source, door, gate):
     from ui.screens import sessions
 
-    sessions.show(source, door, commands)
-
-
-class Control(ControlClient):
-    """In place of the service: it answers what it is told to, and keeps what it was asked."""
-
-    def __init__(self):
-        super().__init__("http://127.0.0.1:9")
-        self.sessions = []
-        self.asked = []
-        self.refusal = None
-        self.issuer = ""
-
-    def call(self, method, path, body=None, timeout_s=0.0):
-        if path == "/v1/sessions" and method == "GET":
-            if self.refusal:
-                raise ControlError(0, self.refusal)
-            return {"sessions": self.sessions}
-        if path.endswith("/stat"):
-            name = path.split("/")[-2]
-            return {"session": name, "gpus": 4, "utilization_ratio": {"mean": 0.5 if name == "one" else 0.75}}
-        self.asked.append((method, path, body, self.issuer))
-        if "refused" in path:
-            raise ControlError(409, "state: it is stopped")
-        return {}
+    sessions.show(source, door, gate)
 
 
 @pytest.fixture
@@ -53,11 +27,7 @@ def control():
 
 @pytest.fixture
 def door(control):
-    def client(issuer):
-        control.issuer = issuer
-        return control
-
-    made = ControlDoor(client)
+    made = ControlDoor(control.client)
     yield made
     made.stop()
 
@@ -72,8 +42,7 @@ def known(door, until):
 def open_page(snapshot_of, door, until):
     def open_page(token=TOKEN, query=None):
         source = lambda job, rank=None: snapshot_of(Feed(), now_s=NOW_S)  # noqa: E731
-        commands = SuggestionCommands(BrokerSettings(), TokenGate(token), lambda: NOW_S, lambda: 0.0)
-        return opened(script, (source, known(door, until), commands), query)
+        return opened(script, (source, known(door, until), TokenGate(token)), query)
 
     return open_page
 
@@ -111,7 +80,7 @@ def labels(app):
 
 
 def test_without_control_it_says_what_to_start(control, open_page):
-    control.refusal = "no control at http://127.0.0.1:9: Connection refused"
+    control.away = "no control at http://127.0.0.1:9: Connection refused"
     text = text_of(open_page())
     assert "Control does not answer" in text
     assert "paceline control" in text
@@ -162,12 +131,11 @@ def test_a_session_is_stopped_in_the_name_of_who_asks(control, open_page, until)
     app = unlocked(open_page())
     app.button(key="stop-one").click()
     app.run()
-    until(lambda: control.asked)
-    assert control.asked == [("POST", "/v1/sessions/one/stop", None, "ada")]
+    assert eventually(until, control) == ("POST", "/v1/sessions/one/stop", None, "ada")
 
 
 def test_a_refusal_is_shown(control, open_page, door, until):
-    control.sessions = [session("refused")]
+    control.sessions, control.refusal = [session("refused")], "state: it is stopped"
     app = unlocked(open_page())
     app.button(key="stop-refused").click()
     app.run()
@@ -182,9 +150,8 @@ def test_a_session_is_started(control, open_page, until):
     app.selectbox(key="session_interval").set_value("0.2 s")
     next(one for one in app.button if one.label == "Start").click()
     app.run()
-    until(lambda: control.asked)
     body = {"name": "tuesday", "all": True, "interval_s": 0.2, "adaptive": False}
-    assert control.asked == [("POST", "/v1/sessions", body, "ada")]
+    assert eventually(until, control) == ("POST", "/v1/sessions", body, "ada")
 
 
 def test_two_sessions_stand_side_by_side(control, open_page, door, until):

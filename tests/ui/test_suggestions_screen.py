@@ -2,12 +2,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from paceline import events, topics
-from paceline.kafka.settings import BrokerSettings
+from tests.ui.control_in_place import Control, eventually
 from tests.ui.forecasts import suggestion
 from tests.ui.opened_app import opened, text_of
 from tests.ui.test_suggestion_book import entry
+from ui.control_door import ControlDoor
 from ui.feed import Feed
-from ui.suggestion_commands import SuggestionCommands
 from ui.token_gate import TokenGate
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -15,33 +15,32 @@ NOW_S = 1_000_000.0
 TOKEN = "correct horse battery staple"
 
 
-def script(source, commands):
+def script(source, door, gate):
     from ui.screens import suggestions
 
-    suggestions.show(source, commands)
-
-
-class Held(SuggestionCommands):
-    """Keeps what is asked for instead of sending it."""
-
-    def __init__(self, token=TOKEN):
-        super().__init__(BrokerSettings(), TokenGate(token), lambda: NOW_S, lambda: 0.0)
-        self.asked = []
-
-    def ask(self, suggestion, action, because, issuer):
-        self.asked.append((suggestion.id, action, because, issuer))
-        self._thread.start = lambda: None
-        return super().ask(suggestion, action, because, issuer)
+    suggestions.show(source, door, gate)
 
 
 @pytest.fixture
-def open_page(snapshot_of):
-    """The suggestions page over a feed."""
+def control():
+    return Control()
 
-    def open_page(feed, commands=None, query=None, **changed):
+
+@pytest.fixture
+def door(control):
+    made = ControlDoor(control.client, clock=lambda: NOW_S)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def open_page(snapshot_of, door):
+    """The suggestions page over a feed, with a gate or without."""
+
+    def open_page(feed, gate=None, query=None, **changed):
         given = {"now_s": NOW_S, **changed}
         source = lambda job, rank=None: snapshot_of(feed, **given)  # noqa: E731
-        return opened(script, (source, commands), query)
+        return opened(script, (source, door, gate), query)
 
     return open_page
 
@@ -134,10 +133,10 @@ def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
     assert "No streams worker is heard" in text_of(open_page(Feed()))
 
 
-@pytest.mark.parametrize("commands", [None, ""])
-def test_without_a_token_the_page_is_read_only_and_says_so(commands, heard, open_page):
+@pytest.mark.parametrize("gate", [None, TokenGate("")])
+def test_without_a_token_the_page_is_read_only_and_says_so(gate, heard, open_page):
     """No button, and the name of the setting."""
-    app = open_page(heard(suggestion(1, NOW_S)), None if commands is None else Held(token=""))
+    app = open_page(heard(suggestion(1, NOW_S)), gate)
     assert "Read-only: to accept or dismiss, PACELINE_UI_TOKEN" in text_of(app)
     assert [one.label for one in app.button] == []
     assert not app.text_input
@@ -145,8 +144,7 @@ def test_without_a_token_the_page_is_read_only_and_says_so(commands, heard, open
 
 def test_a_wrong_token_opens_nothing_and_is_forgotten(heard, open_page):
     """What was typed is not kept; without a name nobody is asked."""
-    commands = Held()
-    app = unlocked(open_page(heard(suggestion(1, NOW_S)), commands), token="guess")
+    app = unlocked(open_page(heard(suggestion(1, NOW_S)), TokenGate(TOKEN)), token="guess")
     assert "This is not the token." in [one.value for one in app.error]
     assert "Accept" not in [one.label for one in app.button]
     assert app.text_input(key="token_given").value == ""
@@ -156,28 +154,28 @@ def test_a_wrong_token_opens_nothing_and_is_forgotten(heard, open_page):
 
 def test_too_many_attempts_are_refused_even_when_right(heard, open_page):
     """Of all sessions together."""
-    commands = Held()
+    gate = TokenGate(TOKEN)
     feed = heard(suggestion(1, NOW_S))
     for _ in range(5):
-        unlocked(open_page(feed, commands), token="guess")
-    app = unlocked(open_page(feed, commands))
+        unlocked(open_page(feed, gate), token="guess")
+    app = unlocked(open_page(feed, gate))
     assert "Too many attempts" in app.error[0].value
 
 
-def test_the_right_token_is_asked_once_and_a_reason_each_time(heard, open_page):
-    """Accepting sends who and why; without a why nothing is sent."""
-    commands = Held()
-    app = unlocked(open_page(heard(suggestion(1, NOW_S)), commands))
+def test_the_right_token_is_asked_once_and_a_reason_each_time(heard, open_page, control, until):
+    """Accepting tells control who and why; without a why nothing is sent."""
+    app = unlocked(open_page(heard(suggestion(1, NOW_S)), TokenGate(TOKEN)))
     assert "You accept or dismiss as ada." in text_of(app)
     assert "token_given" not in [one.key for one in app.text_input]
     accept = next(one for one in app.button if one.label == "Accept" and one.form_id)
     accept.click().run()
-    assert commands.asked == []
+    assert control.asked == []
     app.text_input(key="because-accept-cordon-gpu-02-1").set_value("it failed twice")
     next(one for one in app.button if one.label == "Accept" and one.form_id).click()
     app.run()
-    assert commands.asked == [("cordon-gpu-02-1", "accept", "it failed twice", "ada")]
-    assert "sending" in text_of(app)
+    asked = eventually(until, control)
+    assert asked == ("POST", "/v1/suggestions/cordon-gpu-02-1/accept", {"because": "it failed twice"}, "ada")
+    assert "sen" in text_of(app)  # "sending" or, if control was quicker, "sent".
     button_of(app, "Lock").click().run()
     assert app.text_input(key="token_given")
 
@@ -189,23 +187,38 @@ ANSWERS = {
 }
 
 
+@pytest.fixture
+def dismissed(heard, control, door, tell, snapshot_of, until):
+    """The page after somebody dismissed a suggestion, control has said something, and this and that has happened."""
+
+    def dismissed(*happened, later_s=0.0):
+        feed, clock = heard(suggestion(1, NOW_S)), {"now_s": NOW_S}
+        source = lambda job, rank=None: snapshot_of(feed, **clock)  # noqa: E731
+        app = AppTest.from_function(script, args=(source, door, TokenGate(TOKEN)), default_timeout=60).run()
+        unlocked(app)
+        app.text_input(key="because-dismiss-cordon-gpu-02-1").set_value("not now")
+        next(one for one in app.button if one.label == "Dismiss" and one.form_id).click()
+        app.run()
+        until(lambda: door.change(1).said)
+        tell(feed, happened, NOW_S)
+        clock["now_s"] = NOW_S + later_s
+        app.run()
+        return text_of(app)
+
+    return dismissed
+
+
 @pytest.mark.parametrize("outcome", ANSWERS)
-def test_what_came_of_it_is_told(outcome, heard, open_page, tell, snapshot_of):
+def test_what_came_of_it_is_told(outcome, dismissed):
     """The answer with its reason, or that there is none."""
-    commands, feed, clock = Held(), heard(suggestion(1, NOW_S)), {"now_s": NOW_S}
-    source = lambda job, rank=None: snapshot_of(feed, **clock)  # noqa: E731
-    app = AppTest.from_function(script, args=(source, commands), default_timeout=60).run()
-    unlocked(app)
-    app.text_input(key="because-dismiss-cordon-gpu-02-1").set_value("not now")
-    next(one for one in app.button if one.label == "Dismiss" and one.form_id).click()
-    app.run()
-    (sent,) = commands._sent.values()
-    assert sent.command.arguments == {"because": "not now"}
-    if outcome is not None:
-        tell(feed, [(topics.AUDIT, entry(sent.command.id, outcome, reason="it is accepted now"))], NOW_S)
-    clock["now_s"] = NOW_S + 11.0
-    app.run()
-    assert ANSWERS[outcome] in text_of(app)
+    answers = [(topics.AUDIT, entry("command-1", outcome, reason="it is accepted now"))] if outcome else []
+    assert ANSWERS[outcome] in dismissed(*answers, later_s=11.0)
+
+
+def test_control_that_refuses_is_told_with_its_reason(control, dismissed):
+    """At once, and still later."""
+    control.refusal = "state: it is expired: dismiss changes nothing"
+    assert "not done: state: it is expired" in dismissed(later_s=30.0)
 
 
 def test_hostile_texts_stay_text(heard, open_page):
@@ -232,7 +245,7 @@ def test_hostile_texts_stay_text(heard, open_page):
         updated_s=9e10,
         expires_s=0.0,
     )
-    app = unlocked(open_page(heard(said), Held()), name=evil)
+    app = unlocked(open_page(heard(said), TokenGate(TOKEN)), name=evil)
     shown = text_of(app)
     assert "<img" not in shown
     assert "<script" not in shown

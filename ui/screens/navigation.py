@@ -8,7 +8,7 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from ..control_door import ControlDoor
-from ..suggestion_commands import SuggestionCommands
+from ..token_gate import TokenGate
 from . import collectives, fleet, forecast, job, links, pipeline, rank, sessions, suggestions
 from .frame import Source
 
@@ -33,10 +33,10 @@ PAGES = (
 FIRST = "job"
 
 
-def run(source: Source, commands: SuggestionCommands | None = None, door: ControlDoor | None = None) -> None:
-    """Draw the page that the address names; ``commands`` are what may be asked for on it, ``door`` leads to control."""
-    advice = Entry("Suggestions", "suggestions", partial(suggestions.show, commands=commands))
-    recorded = Entry("Sessions", "sessions", partial(sessions.show, door=door, commands=commands))
+def run(source: Source, door: ControlDoor | None = None, gate: TokenGate | None = None) -> None:
+    """Draw the page that the address names; ``door`` leads to control, for whom ``gate`` lets in."""
+    advice = Entry("Suggestions", "suggestions", partial(suggestions.show, door=door, gate=gate))
+    recorded = Entry("Sessions", "sessions", partial(sessions.show, door=door, gate=gate))
     entries = [*PAGES[:-1], advice, recorded, PAGES[-1]]
     pages = {
         entry.path: st.Page(partial(entry.show, source), title=entry.title, url_path=entry.path) for entry in entries

@@ -16,10 +16,10 @@ from .. import notices
 from .. import session_words as words
 from ..control_door import ControlDoor
 from ..notices import Notice
-from ..suggestion_commands import SuggestionCommands
 from ..theme import FAST
+from ..token_gate import TokenGate
 from ..wording import safe
-from . import frame, suggestion_token, summary
+from . import frame, summary, token_form
 from .frame import Shown, Source
 
 #: Cards drawn; numbers of changes asked for in this visit, the newest last.
@@ -30,12 +30,12 @@ EVERYTHING = "everything"
 ASKED = {"stop": ("POST", "/stop"), "recover": ("POST", "/recover"), "delete": ("DELETE", "")}
 
 
-def show(source: Source, door: ControlDoor | None = None, commands: SuggestionCommands | None = None) -> None:
-    """Draw the whole page over what ``door`` knows."""
-    frame.show(source, partial(_draw, door=door, commands=commands), "Sessions", ranged=False)
+def show(source: Source, door: ControlDoor | None = None, gate: TokenGate | None = None) -> None:
+    """Draw the whole page over what ``door`` knows; whom ``gate`` lets in may change something."""
+    frame.show(source, partial(_draw, door=door, gate=gate), "Sessions", ranged=False)
 
 
-def _draw(shown: Shown, door: ControlDoor | None, commands: SuggestionCommands | None) -> None:
+def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> None:
     if door is None:
         return
     sessions, problem = door.sessions()
@@ -45,7 +45,7 @@ def _draw(shown: Shown, door: ControlDoor | None, commands: SuggestionCommands |
         if not problem:
             st.html('<div class="pl"><p class="muted">Asking control…</p></div>')
         return
-    issuer = suggestion_token.draw(commands, "change sessions")
+    issuer = token_form.draw(gate, "change sessions")
     if issuer is not None:
         _start(shown, door, issuer)
     _answers(door)

@@ -5,27 +5,28 @@ Rule of this file: every text is of other processes; it is shown as text, and la
 
 import streamlit as st
 
+from paceline.control_client import segment
 from paceline.events import Evidence, Suggestion
 from paceline.words import age, evidence_name, quantity
 
 from .. import suggestion_words as words
+from ..control_door import ControlDoor
 from ..suggestion_book import CLOSED
-from ..suggestion_commands import LONGEST_REASON, SuggestionCommands
 from ..theme import CAUTION, FAINT, FAST, GOOD, SLOW
 from ..wording import apart, safe
 from . import summary
 from .frame import Shown
 
-#: What was asked in this session: suggestion id -> (command id, when).
+#: What was asked in this session: suggestion id -> (number of the change, when).
 ASKED = "asked"
 #: From which states a suggestion may be accepted, and dismissed.
 ACCEPT_FROM, DISMISS_FROM = ("new",), ("new", "accepted")
+#: What control takes of a reason.
+LONGEST_REASON = 256
 SEVERITIES = {"critical": SLOW, "warning": CAUTION}
 
 
-def draw(
-    one: Suggestion, shown: Shown, commands: SuggestionCommands | None, issuer: str | None, *, opened: bool
-) -> None:
+def draw(one: Suggestion, shown: Shown, door: ControlDoor | None, issuer: str | None, *, opened: bool) -> None:
     """The card; ``opened`` with its evidence and steps."""
     now_s = shown.snapshot.now_s
     with st.container(border=True, key=f"suggestion-{one.id}"):
@@ -38,8 +39,8 @@ def draw(
             st.code("\n".join(one.apply), language=None, wrap_lines=True)
         with st.expander("Evidence and steps", expanded=opened, key=f"why-{one.id}"):
             _why(one, shown)
-        if commands is not None:
-            _act(one, shown, commands, issuer)
+        if door is not None:
+            _act(one, shown, door, issuer)
 
 
 def _head(one: Suggestion, now_s: float) -> str:
@@ -105,24 +106,25 @@ def _link(shown: Shown, page: str, text: str, **changes: object) -> str:
     return f'<a style="color:{FAST}" href="{safe(address)}" target="_blank" rel="noopener">{safe(text[:80])}</a>'
 
 
-def _act(one: Suggestion, shown: Shown, commands: SuggestionCommands, issuer: str | None) -> None:
+def _act(one: Suggestion, shown: Shown, door: ControlDoor, issuer: str | None) -> None:
     asked = st.session_state.get(ASKED, {}).get(one.id)
     if asked is not None:
-        command_id, asked_s = asked
-        answer = shown.snapshot.answers.get(command_id)
-        tone, said = words.answer_words(commands.sent(command_id), answer, asked_s, shown.snapshot.now_s)
+        number, asked_s = asked
+        change = door.change(number)
+        answer = shown.snapshot.answers.get(change.command) if change is not None else None
+        tone, said = words.answer_words(change, answer, asked_s, shown.snapshot.now_s)
         dot = f'<span class="pl-dot" style="background:{summary.TONES[tone]}"></span>'
         st.html(f'<div class="pl" role="status"><p>{dot}{safe(said)}</p></div>')
     if issuer is None:
         return
     with st.container(horizontal=True):
         if one.state in ACCEPT_FROM:
-            _ask(one, "accept", commands, issuer)
+            _ask(one, "accept", door, issuer)
         if one.state in DISMISS_FROM:
-            _ask(one, "dismiss", commands, issuer)
+            _ask(one, "dismiss", door, issuer)
 
 
-def _ask(one: Suggestion, action: str, commands: SuggestionCommands, issuer: str) -> None:
+def _ask(one: Suggestion, action: str, door: ControlDoor, issuer: str) -> None:
     """A button that opens the question why."""
     name = action.capitalize()
     with (
@@ -132,13 +134,14 @@ def _ask(one: Suggestion, action: str, commands: SuggestionCommands, issuer: str
         st.text_input(
             "Because", key=f"because-{action}-{one.id}", max_chars=LONGEST_REASON, placeholder="for the record"
         )
-        st.form_submit_button(name, on_click=_send, args=(one, action, commands, issuer))
+        st.form_submit_button(name, on_click=_send, args=(one, action, door, issuer))
 
 
-def _send(one: Suggestion, action: str, commands: SuggestionCommands, issuer: str) -> None:
+def _send(one: Suggestion, action: str, door: ControlDoor, issuer: str) -> None:
     because = (st.session_state.get(f"because-{action}-{one.id}") or "").strip()
     if not because:
         st.toast("Say why: it goes into the audit log.")
         return
-    sent = commands.ask(one, action, because, issuer)
-    st.session_state.setdefault(ASKED, {})[one.id] = (sent.command.id, sent.at_s)
+    body = {"because": because[:LONGEST_REASON]}
+    change = door.ask(f"{action} {one.id}", "POST", f"/v1/suggestions/{segment(one.id)}/{action}", body, issuer)
+    st.session_state.setdefault(ASKED, {})[one.id] = (change.number, change.at_s)

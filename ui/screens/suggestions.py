@@ -9,13 +9,14 @@ import streamlit as st
 
 from paceline.words import age
 
+from ..control_door import ControlDoor
 from ..notices import DOCTOR, STREAMS, Notice
 from ..snapshot import Snapshot
 from ..suggestion_book import STATES
-from ..suggestion_commands import SuggestionCommands
 from ..suggestion_words import SHOWN, counted, ranked, state_words
+from ..token_gate import TokenGate
 from ..wording import safe
-from . import frame, suggestion_card, suggestion_token, summary
+from . import frame, suggestion_card, summary, token_form
 from .frame import Shown, Source
 
 #: Cards drawn; the rest is counted.
@@ -24,14 +25,14 @@ CARDS = 12
 SILENT_S = 120.0
 
 
-def show(source: Source, commands: SuggestionCommands | None = None) -> None:
-    """Draw the whole page; without ``commands`` nothing can be accepted or dismissed on it."""
-    frame.show(source, partial(_draw, commands=commands), "Suggestions", ranged=False)
+def show(source: Source, door: ControlDoor | None = None, gate: TokenGate | None = None) -> None:
+    """Draw the whole page; whom ``gate`` lets in accepts and dismisses through ``door``."""
+    frame.show(source, partial(_draw, door=door, gate=gate), "Suggestions", ranged=False)
 
 
-def _draw(shown: Shown, commands: SuggestionCommands | None) -> None:
+def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> None:
     snapshot = shown.snapshot
-    issuer = suggestion_token.draw(commands)
+    issuer = token_form.draw(gate, "accept or dismiss")
     if not snapshot.suggestions:
         summary.draw_notice(nothing(snapshot))
         return
@@ -59,7 +60,7 @@ def _draw(shown: Shown, commands: SuggestionCommands | None) -> None:
     if not cards:
         st.caption(f"None of {len(snapshot.suggestions):,} is in these states.")
     for number, one in enumerate(cards[:CARDS]):
-        suggestion_card.draw(one, shown, commands, issuer, opened=number == 0)
+        suggestion_card.draw(one, shown, door, issuer, opened=number == 0)
     if len(cards) > CARDS:
         st.caption(f"and {len(cards) - CARDS:,} more, of less gain: choose states above")
 

@@ -1,24 +1,27 @@
-"""Who may accept and dismiss: asked once a session for a name and the token.
+"""Who may change something on the page: asked once a session for a name and the token.
 
 Rule of this file: what was typed is compared and forgotten; the session keeps the name alone.
 """
+
+import time
 
 import streamlit as st
 
 from paceline.settings import UI_TOKEN
 
-from ..suggestion_commands import LONGEST_NAME, SuggestionCommands
-from ..token_gate import LONGEST
+from ..token_gate import LONGEST, TokenGate
 from ..wording import safe
 from . import login
 
 #: The name of who has shown the token, in the session's state; and what is wrong with the last attempt.
 ISSUER, WRONG = "issuer", "token_wrong"
+#: What control takes of a name.
+LONGEST_NAME = 200
 
 
-def draw(commands: SuggestionCommands | None, what: str = "accept or dismiss") -> str | None:
+def draw(gate: TokenGate | None, what: str) -> str | None:
     """Say who may do ``what``, or ask for the token; the name of who may, None of who may not."""
-    if commands is None or not commands.allowed:
+    if gate is None or not gate.opens:
         _say(f"Read-only: to {what}, {UI_TOKEN.name} is needed where this page is started.")
         return None
     issuer: str | None = st.session_state.get(ISSUER)
@@ -29,14 +32,14 @@ def draw(commands: SuggestionCommands | None, what: str = "accept or dismiss") -
         lock.button("Lock", key="token_lock", on_click=_lock)
         return issuer
     with st.expander(f"Read-only: enter the token to {what}", key="token"):
-        _form(commands)
+        _form(gate)
     return None
 
 
-def _form(commands: SuggestionCommands) -> None:
+def _form(gate: TokenGate) -> None:
     known = login.name()
     if known == "":
-        _say("Your login tells no verified e-mail: nobody would know who accepts or dismisses.")
+        _say("Your login tells no verified e-mail: nobody would know who asks.")
         return
     with st.form("token_form", clear_on_submit=True, border=False):
         if known is None:
@@ -44,19 +47,19 @@ def _form(commands: SuggestionCommands) -> None:
         else:
             _say(f"You are logged in as {known}.")
         st.text_input("Token", key="token_given", type="password", max_chars=LONGEST, autocomplete="off")
-        st.form_submit_button("Unlock", on_click=_unlock, args=(commands, known))
+        st.form_submit_button("Unlock", on_click=_unlock, args=(gate, known))
     if wrong := st.session_state.get(WRONG):
         st.error(wrong)
 
 
-def _unlock(commands: SuggestionCommands, known: str | None) -> None:
+def _unlock(gate: TokenGate, known: str | None) -> None:
     name = (known if known is not None else st.session_state.get("token_name") or "").strip()
     given = st.session_state.get("token_given") or ""
     st.session_state["token_given"] = ""
     if not name or not given:
         st.session_state[WRONG] = "Both are needed: a name for the record, and the token."
         return
-    verdict = commands.unlock(given)
+    verdict = gate.judge(given, time.monotonic())
     told = {"wrong": "This is not the token.", "too often": "Too many attempts. Wait a minute and try again."}
     st.session_state[WRONG] = told.get(verdict, "")
     if verdict == "right":

@@ -1,0 +1,82 @@
+"""The page's way to control: nothing that a visitor does waits for it."""
+
+import pytest
+
+from paceline.control_client import ControlClient
+from tests.ui.control_in_place import Control
+from ui.control_door import MOST_DOWNLOAD, MOST_WAITING, REMEMBERED, ControlDoor
+
+
+@pytest.fixture
+def opened():
+    """Makes doors, closed at the end."""
+    made = []
+
+    def opened(client):
+        made.append(ControlDoor(client, clock=lambda: 50.0))
+        return made[-1]
+
+    yield opened
+    for one in made:
+        one.stop()
+
+
+def accept(door, name="s"):
+    return door.ask(f"accept {name}", "POST", f"/v1/suggestions/{name}/accept", {"because": "why"}, "ada")
+
+
+def test_a_change_is_answered_at_once_and_known_later(opened, until):
+    """With the command that control gave because of it."""
+    door = opened(Control().client)
+    change = accept(door)
+    assert (change.said, change.failed, change.at_s) == ("", False, 50.0)
+    until(lambda: door.change(change.number).said)
+    done = door.change(change.number)
+    assert (done.said, done.failed, done.command) == ("done", False, "command-1")
+
+
+def test_without_control_the_change_fails_with_the_cause(opened, until, free_port):
+    """A real client, and nobody there."""
+    url = f"http://127.0.0.1:{free_port()}"
+    door = opened(lambda issuer: ControlClient(url, "token", issuer))
+    change = accept(door)
+    until(lambda: door.change(change.number).failed)
+    assert "paceline control" in door.change(change.number).said
+
+
+@pytest.mark.parametrize("answer", [None, [], {"command": 7}, {"command": None}, "text"])
+def test_an_answer_of_another_shape_breaks_nothing(answer, opened, until):
+    class Odd(Control):
+        def call(self, method, path, body=None, timeout_s=0.0):
+            return answer
+
+    door = opened(Odd().client)
+    change = accept(door)
+    until(lambda: door.change(change.number).said)
+    assert (door.change(change.number).command, door.change(change.number).failed) == ("", False)
+    assert "no answer" not in door.sessions()[1]
+
+
+def test_what_waits_and_what_is_remembered_is_bounded(opened):
+    """Control hangs: some wait, the rest is refused, and the oldest is forgotten."""
+    door = opened(Control().client)
+    door.stop()
+    changes = [accept(door, str(number)) for number in range(MOST_WAITING + REMEMBERED)]
+    assert changes[-1].failed
+    assert "too many" in door.change(changes[-1].number).said
+    assert sum(one.failed for one in changes) >= REMEMBERED
+    assert door.change(changes[0].number) is None
+
+
+def test_a_download_that_no_browser_could_hold_is_refused(opened):
+    """Bounded while it comes, and told what to use instead."""
+
+    class Large(Control):
+        def download(self, path, file, timeout_s=0.0):
+            piece = bytes(1 << 20)
+            while True:
+                file.write(piece)
+
+    door = opened(Large().client)
+    with pytest.raises(Exception, match=f"{MOST_DOWNLOAD >> 20} MiB.*session export"):
+        door.download("one", "jsonl")
