@@ -31,6 +31,7 @@ class Progress:
         self._selection = Selection(definition.job or None, definition.nodes)
         self._proof = Proof(manifest.proof, manifest.unproved)
         self._clients = Clients(manifest.silences)
+        self._awaited = False
         #: The nodes whose collectors were heard.
         self.heard: set[str] = set()
         self._gaps = list(manifest.gaps)
@@ -100,6 +101,11 @@ class Progress:
 
     def tick(self, now_s: float) -> None:
         """It is ``now_s``, and the bus answers."""
+        if not self._awaited:
+            # Whoever was named and never says anything is as silent as who has stopped.
+            self._awaited = True
+            for node in self.definition.nodes:
+                self._clients.awaited(node, now_s)
         self._clients.tick(now_s)
 
     def deaf(self, seconds: float) -> None:

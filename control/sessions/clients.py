@@ -42,6 +42,11 @@ class Clients:
         if client in self._last_s or len(self._last_s) < MOST_CLIENTS:
             self._last_s[client] = now_s
 
+    def awaited(self, client: str, now_s: float) -> None:
+        """``client`` should be heard from now on; who is silent stays so."""
+        if client not in self._open:
+            self._last_s.setdefault(client, now_s)
+
     def tick(self, now_s: float) -> None:
         """It is ``now_s``, and the bus answers."""
         for client, last_s in list(self._last_s.items()):
