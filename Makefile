@@ -160,7 +160,7 @@ fuzz-env: env
 
 .PHONY: fuzz
 fuzz: fuzz-env  ## hostile bytes at every decoder, reader, importer and HTTP route (MINUTES=20 TARGET=name)
-	@$(BIN)/python -m experiments.fuzzing $(if $(MINUTES),--minutes $(MINUTES)) $(if $(TARGET),--target $(TARGET)) $(ARGS)
+	@$(BIN)/python -m experiments.fuzzing $(if $(MINUTES),--minutes $(MINUTES)) $(if $(TARGET),--target '$(TARGET)') $(ARGS)
 
 .PHONY: bench-streams
 bench-streams: bench-env  ## rows per second and delay through broker and Faust, beside other stream processors

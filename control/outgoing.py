@@ -41,27 +41,19 @@ class Outgoing:
             expires_s=time.time() + EXPIRES_S,
             issuer=issuer,
         )
-        self.send(command)
-        return command.id
-
-    def send(self, command: Command) -> None:
-        """Send a command.
-
-        Raises:
-            RefusedError: 503 the brokers are away, 422 it is no command.
-        """
-        try:
-            wire.decode(COMMAND, wire.encode(command))
-        except (wire.WireError, UnicodeEncodeError) as error:
-            raise RefusedError(422, "command", f"no command: {error}") from None
         self.event(COMMAND, command)
+        return command.id
 
     def event(self, topic: Topic, event: Any) -> None:
         """Publish an event.
 
         Raises:
-            RefusedError: 503 the brokers are away.
+            RefusedError: 503 the brokers are away, 422 it is none: no reader would take it.
         """
+        try:
+            wire.decode(topic, wire.encode(event))
+        except (wire.WireError, UnicodeEncodeError) as error:
+            raise RefusedError(422, topic.short, f"no {topic.short}: {error}"[:1000]) from None
         if not self._connected():
             raise RefusedError(503, "brokers", "they are away: nobody would hear of it; try again, or see /readyz")
         self._publisher.publish(topic, event)

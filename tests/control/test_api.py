@@ -448,7 +448,8 @@ def test_the_interface_keeps_its_word(control: Control) -> None:
     from experiments.fuzzing import http
 
     schema = schemathesis.openapi.from_url(f"{control.client.base_url}/openapi.json")
-    operations = http.operations(schema)
+    operations = http.operations("control", schema)
+    assert set(operations) == {name for name in http.names() if name.startswith("http control ")}
     assert len(operations) >= 25
     for operation in operations.values():
         assert http.ask(operation, 8, 0) >= 1

@@ -152,8 +152,8 @@ def test_the_interface_keeps_its_word(address: str) -> None:
 
     from experiments.fuzzing import http
 
-    operations = http.operations(schemathesis.openapi.from_url(f"{address}/openapi.json"))
-    assert set(operations) == set(http.names())
+    operations = http.operations("forecaster", schemathesis.openapi.from_url(f"{address}/openapi.json"))
+    assert set(operations) == {name for name in http.names() if name.startswith("http forecaster ")}
     assert len(operations) >= 12
     for operation in operations.values():
         assert http.ask(operation, 12, 0) >= 1
