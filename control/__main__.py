@@ -25,7 +25,9 @@ def main(argv: list[str] | None = None) -> int:
     args = _parse(sys.argv[1:] if argv is None else argv)
     log_to_stderr(args.log_level)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    from .server import ServerError, serve
+    from paceline.web.starting import ServerError
+
+    from .server import serve
 
     try:
         return serve(args)

@@ -7,7 +7,6 @@ import argparse
 import logging
 import os
 import signal
-import socket
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -16,11 +15,9 @@ import uvicorn
 from paceline import hosts
 from paceline.control_access import own_token, sessions_folder, token_file
 from paceline.delivery.publisher import Publisher
-from paceline.kafka.errors import BusError
-from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, CONTROL_TOKEN
+from paceline.web.starting import listen, make_topics
 from paceline.web.token import guard
 
 from .api import captures, gswarm, jobs, sessions, suggestions
@@ -40,10 +37,6 @@ THRESHOLDS = "paceline.thresholds"
 CLOSE_S = 5.0
 
 
-class ServerError(RuntimeError):
-    """The service cannot start: cause and mend, in one line."""
-
-
 def serve(args: argparse.Namespace) -> int:
     """Serve until SIGTERM; the exit status.
 
@@ -56,8 +49,8 @@ def serve(args: argparse.Namespace) -> int:
     settings.ssl_context()
     token, cluster = own_token(environ), CLUSTER.read(environ)
     store = SessionStore(Path(args.sessions_dir) if args.sessions_dir else sessions_folder(environ))
-    listening = _listen(args.address, args.port)
-    _prepare(settings)
+    listening = listen(args.address, args.port, logger)
+    make_topics(settings, "nothing can be changed", logger)
     book = Book()
     traces = CaptureBook()
     reader = BusReader(settings, book, traces)
@@ -112,28 +105,3 @@ def _threshold_refusal() -> jobs.ThresholdRefusal:
         except ImportError as error:
             logger.warning("thresholds are not checked here: %s", error)
     return lambda name, value: None
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
-    if address not in hosts.LOOPBACK:
-        logger.warning("listening beyond this machine: whoever reaches %s may read; changes want the token", address)
-    return listening
-
-
-def _prepare(settings: BrokerSettings) -> None:
-    """Make the topics that are missing, where a broker answers at once; the service answers without one."""
-    try:
-        wait_for_broker(settings, 2.0)
-        ensure_topics(settings)
-    except BusError as error:
-        if error.permanent:
-            raise ServerError(str(error)) from error
-        logger.warning("%s; until then nothing can be changed", error)

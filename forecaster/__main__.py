@@ -57,7 +57,9 @@ def _serve(args: argparse.Namespace) -> int:
     log_to_stderr(args.log_level)
     for noisy in ("httpx", "httpcore", "cmdstanpy", "prophet"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    from .server import ServerError, serve
+    from paceline.web.starting import ServerError
+
+    from .server import serve
 
     try:
         return serve(args, FORECASTER_TOKEN.read(os.environ))

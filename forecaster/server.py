@@ -7,20 +7,17 @@ import argparse
 import logging
 import os
 import signal
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
 
 from paceline import hosts
-from paceline.kafka.errors import BusError
-from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
-from paceline.kafka.topic_admin import ensure_topics
 from paceline.prometheus import PrometheusError
 from paceline.settings import ALLOWED_HOSTS
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
+from paceline.web.starting import ServerError, listen, make_topics
 
 from .api.app import application
 from .api.executor import ForecastExecutor
@@ -37,10 +34,6 @@ logger = logging.getLogger("paceline.forecaster")
 Part = EventConsumer | ForecastPublisher
 
 
-class ServerError(RuntimeError):
-    """The service cannot start: cause and mend, in one line."""
-
-
 def serve(args: argparse.Namespace, token: str) -> int:
     """Serve until SIGTERM; the exit status.
 
@@ -48,13 +41,13 @@ def serve(args: argparse.Namespace, token: str) -> int:
         ServerError: an option cannot be followed, or the port is taken.
     """
     models = _models(args)
-    listening = _listen(args.address, args.port)
+    listening = listen(args.address, args.port, logger)
     memory, executor = Memory(), ForecastExecutor(models, max(1, args.processors))
     parts: list[Part] = []
     if not args.no_bus:
         settings = BrokerSettings.from_environ(os.environ, args.brokers)
         settings.ssl_context()
-        _prepare(settings)
+        make_topics(settings, "only what is sent along is answered", logger, (JOB, WINDOW, DEVICE, FORECAST, PROFILE))
         parts = [EventConsumer(settings, memory), ForecastPublisher(settings, memory, models)]
     if args.prometheus:
         try:
@@ -94,28 +87,3 @@ def _models(args: argparse.Namespace) -> Registry:
     except (OSError, ValueError, KeyError, UnsuitedError) as error:
         option = "--chronos" if isinstance(error, UnsuitedError) else "--network"
         raise ServerError(f"{option}: {error}") from error
-
-
-def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
-    if address not in hosts.LOOPBACK:
-        logger.warning("listening beyond this machine: whoever reaches %s may ask; changes want the token", address)
-    return listening
-
-
-def _prepare(settings: BrokerSettings) -> None:
-    """Make the topics that are missing, where a broker answers at once; the service answers without one."""
-    try:
-        wait_for_broker(settings, 2.0)
-        ensure_topics(settings, (JOB, WINDOW, DEVICE, FORECAST, PROFILE))
-    except BusError as error:
-        if error.permanent:
-            raise ServerError(str(error)) from error
-        logger.warning("%s; until then only what is sent along is answered", error)

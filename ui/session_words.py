@@ -67,7 +67,8 @@ def holds(session: Mapping[str, Any], now_s: float) -> str:
     started_s, stopped_s = number(session, "started_s"), number(session, "stopped_s")
     lasted = ""
     if started_s:
-        lasted = f"for {words.seconds(max(0.0, (stopped_s or now_s) - started_s))}, begun {words.age(now_s, started_s)}"
+        lasted = f"for {words.seconds(max(0.0, (stopped_s or now_s) - started_s))}"
+        lasted += f", begun {words.age(now_s, started_s)}" if stopped_s else ""
     proof = "nothing missing" if not (lacks or gaps) else f"{lacks:,} messages and {gaps:,} gaps missing"
     silent = session.get("silent")
     quiet = f"{len(silent)} nodes silent" if isinstance(silent, list) and silent else ""

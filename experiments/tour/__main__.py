@@ -2,6 +2,7 @@
 
 Nothing is mocked: `paceline up` is broker, workers, collector, forecaster and page; a real Chromium looks. Checked:
 findings are on the page within five seconds, links last, numbers leave as CSV, a suggestion is accepted and verified,
+what happens meanwhile is recorded as a session that lacks what the silent node did not say and nothing else,
 each fault has its finding and its suggestion and no healthy job has any, a balanced run still names its slow rank, no
 script complains, no other host is asked.
 """
@@ -23,12 +24,12 @@ from playwright.sync_api import Page
 
 from paceline.terminal import say
 
-from ..chromium import launched
+from ..chromium import key_class, launched
 from ..machine import machine
 from . import pictures
-from .expected import unlike
+from .expected import SILENT, unlike
 from .heard import Heard
-from .stack import BALANCED, OFFICE, REAL, REAL_RANK, Stack, cluster, history, real_run, stack
+from .stack import BALANCED, OFFICE, REAL, REAL_RANK, Stack, cluster, history, real_run, session, stack
 from .visitor import Visitor, card, stamp, stamped_s, unlock
 
 EXAMPLES = """\
@@ -46,6 +47,8 @@ FORECAST = f"forecast?series={SERIES}"
 #: Jobs whose pages are open before they begin; and the one whose fault ends by itself, whose suggestion is accepted.
 WATCHED = ("diffusion", "embedding")
 MENDED = "diffusion"
+#: What is recorded under a name from the page, from before the jobs begin.
+SESSION = "tuesday"
 #: The simulated cluster's pages: their links, and words that are there.
 PAGES = {
     "fleet": ("fleet?metric=utilization_ratio", "GPUs on"),
@@ -53,6 +56,7 @@ PAGES = {
     "rank": (f"rank?job={CLUSTER}/llama-70b&rank=9&span=all", "Rank 9"),
     "collectives": (f"collectives?job={CLUSTER}/embedding&span=all", "Who comes last"),
     "suggestions": ("suggestions", "Suggestions"),
+    "sessions": ("sessions", "Sessions"),
     "health": ("health", "Pipeline health"),
 }
 
@@ -124,6 +128,27 @@ class Tour:
         self.require(True, f"verified on the page: {one.title}")
         tab.close()
 
+    def recorded(self, token: str) -> None:
+        """Somebody begins a session."""
+        tab = self.visitor.tab("sessions")
+        unlock(tab, token, "ada")
+        self.visitor.record(tab, SESSION)
+        self._shows(tab, f"{key_class(f'session-{SESSION}')}:has-text('recording')")
+        tab.close()
+
+    def proved(self, token: str) -> None:
+        """And ends it: missing is what the silent node did not say, and nothing else."""
+        tab = self.visitor.tab(f"sessions?session={SESSION}")
+        unlock(tab, token, "ada")
+        self.visitor.stop_recording(tab, SESSION)
+        self._shows(tab, f"{key_class(f'session-{SESSION}')}:has-text('stopped')")
+        tab.close()
+        told = session(self.there, SESSION)
+        lacking = {one["node"] for one in told["proof"]["producers"] if one["missing_count"]}
+        silent = {one["client"] for one in told["silences"]}
+        words = f"{told['messages']:,} messages in the session, {told['missing']} missing, of {sorted(lacking)}"
+        self.require(SILENT in silent and lacking <= {SILENT} and not told["gap_count"], words)
+
     def advised(self) -> None:
         """The real run's finding has become a suggestion."""
         one = self.heard.until(lambda: self.heard.suggested(REAL.job), 30.0, f"a suggestion for {REAL.job}")
@@ -191,6 +216,7 @@ def main(argv: list[str]) -> int:
 def _cluster(tour: Tour, token: str, *, take: bool) -> None:
     """The simulated cluster, from its beginning to its end."""
     watched = tuple(f"{CLUSTER}/{job}" for job in WATCHED)
+    tour.step("a session is recorded", lambda: tour.recorded(token))
     with cluster(tour.there) as running:
         tour.step("findings appear", lambda: tour.findings_appear(watched, 300.0))
         tour.step("a suggestion is accepted", lambda: tour.accepted(token))
@@ -203,6 +229,7 @@ def _cluster(tour: Tour, token: str, *, take: bool) -> None:
         tour.step("it is verified", tour.verified)
         say("waiting for the cluster's ten minutes to end")
         tour.heard.until(lambda: running.poll() is not None, 700.0, "the end of the simulated cluster")
+        tour.step("the session ends", lambda: tour.proved(token))
         tour.require(running.returncode == 0, f"the simulated cluster ended with status {running.returncode}")
     wrong = _unlike(tour)
     for words in wrong:

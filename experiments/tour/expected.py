@@ -33,7 +33,8 @@ EXPECTED = {
     "cut-badly": Expected("stage_imbalance", "", (), "rebalance"),
     "over-the-wire": Expected("communication_bound", "", (), "overlap_communication"),
 }
-#: A node of ``speech`` is silent for two minutes: that is said, and is over by itself.
+#: A node of ``speech`` is silent for two minutes: that is said, and is over by itself. A session lacks that alone.
+SILENT = "gpu-0044"
 HEALTHY = ("vision", "speech", "ranker", "policy", "chat-api", "notebooks")
 
 

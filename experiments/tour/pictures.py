@@ -14,8 +14,8 @@ from .visitor import Visitor
 
 FOLDER = ROOT / "docs" / "images" / "page"
 #: What is there once a page has been drawn: its first picture, or of pages without any a card or a table.
-PICTURE, OTHER = ".js-plotly-plot .main-svg", ".pl-table, [class*=st-key-suggestion-]"
-WITHOUT_PICTURES = ("suggestions", "health")
+PICTURE, OTHER = ".js-plotly-plot .main-svg", ".pl-table, [class*=st-key-suggestion-], [class*=st-key-session-]"
+WITHOUT_PICTURES = ("suggestions", "sessions", "health")
 #: After the first drawing: pictures get their size, and the next refresh has come.
 SETTLE_MS = 5_000
 

@@ -4,12 +4,13 @@ Rule of this file: starting and ending; what is seen is for others.
 """
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paceline.kafka.settings import BrokerSettings
 
@@ -40,17 +41,21 @@ class Stack(NamedTuple):
     settings: BrokerSettings
     page: str
     folder: Path
+    environ: dict[str, str]
 
 
 @contextlib.contextmanager
 def stack(folder: Path, token: str) -> Iterator[Stack]:
-    """Broker, workers, collector, forecaster and a page on which ``token`` may accept."""
-    broker, page, forecaster = free_ports(3)
-    ports = ["--port", str(broker), "--ui-port", str(page), "--forecaster-port", str(forecaster)]
+    """Broker, workers, collector, forecaster, control and a page on which ``token`` may accept."""
+    broker, page, forecaster, control = free_ports(4)
+    ports = ["--port", str(broker), "--ui-port", str(page)]
+    ports += ["--forecaster-port", str(forecaster), "--control-port", str(control)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PACELINE_")}
-    with started([*PACELINE, "up", *ports], folder / "up.log", {**environ, "PACELINE_UI_TOKEN": token}) as up:
+    environ |= {"PACELINE_UI_TOKEN": token, "XDG_DATA_HOME": str(folder)}  # Sessions of others are none of ours.
+    with started([*PACELINE, "up", *ports], folder / "up.log", environ) as up:
         until(up, lambda: answers(broker) and answers(page) and answers(forecaster), "paceline up")
-        yield Stack(BrokerSettings(brokers=(f"127.0.0.1:{broker}",)), f"http://127.0.0.1:{page}", folder)
+        environ |= {"PACELINE_CONTROL_URL": f"http://127.0.0.1:{control}"}
+        yield Stack(BrokerSettings(brokers=(f"127.0.0.1:{broker}",)), f"http://127.0.0.1:{page}", folder, environ)
 
 
 @contextlib.contextmanager
@@ -71,6 +76,16 @@ def real_run(there: Stack, run: Run) -> Iterator["subprocess.Popen[bytes]"]:
     command = [*PACELINE, "run", *options, *launch, *script, "--seconds", str(REAL_S)]
     with started(command, there.folder / f"{run.job}.log", {**os.environ, "OMP_NUM_THREADS": "1"}) as running:
         yield running
+
+
+def session(there: Stack, name: str) -> Any:
+    """A session with its proof, as a terminal has it.
+
+    Raises:
+        subprocess.CalledProcessError: there is none.
+    """
+    command = [*PACELINE, "session", "status", name, "--json"]
+    return json.loads(subprocess.run(command, env=there.environ, check=True, capture_output=True).stdout)
 
 
 def history(there: Stack, folder: Path) -> None:

@@ -96,6 +96,16 @@ class Visitor:
         asked.fill(because)
         asked.press("Enter")
 
+    def record(self, tab: Page, session: str) -> None:
+        """Begin a session of that name, of everything."""
+        tab.locator(f"{key_class('session_new')} summary").filter(visible=True).click()
+        tab.get_by_label("Name", exact=True).fill(session)
+        tab.get_by_role("button", name="Start", exact=True).click()
+
+    def stop_recording(self, tab: Page, session: str) -> None:
+        """End a session."""
+        tab.locator(key_class(f"session-{session}")).get_by_role("button", name="Stop", exact=True).click()
+
 
 def downloaded(tab: Page, click: Callable[[], None]) -> bytes:
     """What a click brings; one that falls between two drawings of the page is lost, and made again.

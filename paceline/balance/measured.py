@@ -71,14 +71,15 @@ class Measured:
         """By which factor this step was longer for all than their speeds say: the median over ranks.
 
         It changes no share. Ranks that are slowed down together, as by what they have in common, would be found out one
-        after the other, and look unlike meanwhile. 1 where fewer than half of them are measured.
+        after the other, and look unlike meanwhile. 1 where fewer than half of them are measured; of two, too, where the
+        middle would take half of what one alone has slowed down by for common.
         """
         factors = [
             value / speed.level
             for speed, value in zip(self._speeds, values)
             if value is not None and speed.level is not None
         ]
-        if len(factors) < 2 or 2 * len(factors) < len(self._speeds):
+        if len(factors) < 3 or 2 * len(factors) < len(self._speeds):
             return 1.0
         return max(statistics.median(factors), LEAST_SAMPLE_S)
 

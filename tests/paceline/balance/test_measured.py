@@ -1,5 +1,8 @@
 """What is known of all ranks: what they have in common changes the seconds that are told, and no share."""
 
+import statistics
+from random import Random
+
 import pytest
 
 from paceline.balance.measured import Measured
@@ -52,3 +55,19 @@ def test_a_snapshot_of_before_has_no_unit() -> None:
     del state["unit"]
     restored.restore(state)
     assert restored.levels() == measured.levels()
+
+
+def test_of_two_ranks_the_one_that_slows_down_is_known_soon() -> None:
+    """Amid noise, too: the middle of two is no sign of what they have in common."""
+    errors = []
+    for seed in range(60):
+        random, measured = Random(seed), Measured(2, 25.0, stale=8)
+        for step in range(65):
+            slower = 1.5 if step >= 40 else 1.0
+            noisy = [100 * factor * max(0.2, random.gauss(1, 0.12)) for factor in (slower, 1.0)]
+            measured.update([100, 100], noisy)
+            first, second = measured.levels()
+            assert first is not None
+            assert second is not None
+            errors += [abs(first / second / slower - 1)] if step >= 45 else []
+    assert statistics.mean(errors) < 0.05

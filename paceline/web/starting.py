@@ -1,0 +1,58 @@
+"""What an HTTP service does before it answers: it takes its port, and has its topics made.
+
+Rule of this file: whatever keeps a service from starting is a ``ServerError`` of one line.
+"""
+
+import logging
+import socket
+from collections.abc import Collection
+
+from paceline import hosts
+from paceline.kafka.errors import BusError
+from paceline.kafka.reach import wait_for_broker
+from paceline.kafka.settings import BrokerSettings
+from paceline.kafka.topic_admin import ensure_topics
+from paceline.topics import TOPICS, Topic
+
+#: How long a broker may take to answer; a service answers without one.
+BROKER_S = 2.0
+
+
+class ServerError(RuntimeError):
+    """The service cannot start: cause and mend, in one line."""
+
+
+def listen(address: str, port: int, logger: logging.Logger) -> socket.socket:
+    """A socket of our own at ``address``; beyond this machine is warned of.
+
+    Raises:
+        ServerError: it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((address, port))
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise ServerError(f"cannot listen on {address}:{port}: {error}; choose another --port") from error
+    if address not in hosts.LOOPBACK:
+        logger.warning("listening beyond this machine: whoever reaches %s may ask; changes want the token", address)
+    return listening
+
+
+def make_topics(
+    settings: BrokerSettings, without: str, logger: logging.Logger, topics: Collection[Topic] = TOPICS
+) -> None:
+    """Make ``topics`` that are missing, where a broker answers at once; else warn of what goes on ``without``.
+
+    Raises:
+        ServerError: the brokers will never have us.
+    """
+    try:
+        wait_for_broker(settings, BROKER_S)
+        ensure_topics(settings, topics)
+    except BusError as error:
+        if error.permanent:
+            raise ServerError(str(error)) from error
+        logger.warning("%s; until then %s", error, without)
