@@ -37,6 +37,7 @@ COMMANDS = {
     "top": Command("paceline.commands.top:main", "jobs, ranks, findings and suggestions in a terminal"),
     "alerts": Command("paceline.commands.alerts:main", "send findings and suggestions to chat, mail or Alertmanager"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
+    "rights": Command("paceline.commands.rights:main", "the least that each service needs on the brokers, as ACLs"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
 }
 #: What services and tools offer, with the extra that brings what they need; their targets are entry points of the

@@ -16,6 +16,8 @@ _NO_TLS = "that port may not speak TLS: set PACELINE_SECURITY_PROTOCOL to PLAINT
 _WANTS_MORE = "that port may want TLS or a login: set PACELINE_SECURITY_PROTOCOL to SSL, SASL_PLAINTEXT or SASL_SSL"
 #: Part of what the client says -> (cause, mend, whether waiting cannot help).
 _CAUSES: tuple[tuple[str, str, str, bool], ...] = (
+    # The client asks for a producer's id before it writes anywhere.
+    ("InitProducerIdResponse: [Error 31]", "not allowed to write anything", "ask for an ACL (docs/deploy.md)", True),
     (
         "CERTIFICATE_VERIFY_FAILED",
         "its certificate is not trusted",

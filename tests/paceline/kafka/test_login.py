@@ -11,21 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ResourcePattern,
-    ResourceType,
-)
 
-from paceline import events, topics
+from paceline import events, rights, topics
 from paceline.command_reader import CommandReader
 from paceline.command_rules import CommandRules, Reader
 from paceline.delivery.publisher import Publisher
-from paceline.kafka import clients
+from paceline.kafka import acls, clients
 from paceline.kafka.errors import BusError
+from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import describe_topics, ensure_topics
@@ -79,7 +72,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def secured(certificates: Path, seen: Path, new_apache_kafka: Callable[..., object]) -> Iterator[BrokerSettings]:
     """Settings that are right for a node with TLS, two users and no rights but the administrator's."""
-    (certificates / "users").write_text("guest=guest-secret\n")
+    (certificates / "users").write_text("guest=guest-secret\nother=other-secret\n")
     users = {"SCRAM_USERS": "admin=admin-secret", "SCRAM_USERS_FILE": str(certificates / "users")}
     path = f"{seen.parent}{os.pathsep}{os.environ['PATH']}"
     properties = certificates / "extra.properties"
@@ -184,16 +177,14 @@ def asks(secured: BrokerSettings) -> "subprocess.Popen[str]":
     return runs(secured, "guest", "ask", "job:j", "dance", "--wait", "60")
 
 
-def allow(right: str, kind: ResourceType, name: str, pattern: ACLResourcePatternType) -> ACL:
-    """A right of the guest's."""
-    allowed = ACLPermissionType.ALLOW
-    return ACL("User:guest", "*", ACLOperation[right], allowed, ResourcePattern(kind, name, pattern))
-
-
-#: What docs/deploy.md grants the workers, by the short names of the topics.
-READ = ("op", "collective", "op-v1", "collective-v1", "device", "host")
-READ += ("node", "job", "threshold", "profile", "forecast", "command", "balance")
-WRITTEN = ("window", "finding", "suggestion", "audit", "deadletter", "command", "plan")
+@contextlib.contextmanager
+def allowed(secured: BrokerSettings, service: str, user: str = "guest") -> Iterator[None]:
+    """The rights of a service, for a user, by the command's way to give them."""
+    asked = rights.rules(service, f"User:{user}")
+    assert acls.allow(secured, asked) == len(acls.entries(asked))
+    yield
+    with contextlib.closing(clients.admin(secured)) as admin:
+        admin.delete_acls(acls.entries(asked))
 
 
 @pytest.mark.e2e
@@ -201,23 +192,13 @@ WRITTEN = ("window", "finding", "suggestion", "audit", "deadletter", "command", 
 def test_a_worker_advises_with_the_rights_that_are_documented(secured: BrokerSettings):
     """Read, write, and all over its own prefix: it makes its own topics, hears a command and answers."""
     ensure_topics(secured)
-    topic, exactly = ResourceType.TOPIC, ACLResourcePatternType.LITERAL
-    acls = [
-        *(allow("READ", topic, topics.resolve(name).name, exactly) for name in READ),
-        *(allow("WRITE", topic, topics.resolve(name).name, exactly) for name in WRITTEN),
-        allow("ALL", topic, f"{topics.STREAMS_GROUP}-", ACLResourcePatternType.PREFIXED),
-        allow("READ", ResourceType.GROUP, topics.STREAMS_GROUP, exactly),
-    ]
-    with contextlib.closing(clients.admin(secured)) as admin:
-        admin.create_acls(acls)
-        with runs(secured, "guest", "streams", "--log-level", "error") as worker:
-            try:
-                asked = runs(secured, "admin", "ask", "suggestion:none", "accept", "--wait", "200", "--expires", "600")
-                output, said = asked.communicate()
-            finally:
-                worker.terminate()
-                _, errors = worker.communicate()
-        admin.delete_acls(acls)
+    with allowed(secured, "streams"), runs(secured, "guest", "streams", "--log-level", "error") as worker:
+        try:
+            asked = runs(secured, "admin", "ask", "suggestion:none", "accept", "--wait", "200", "--expires", "600")
+            output, said = asked.communicate()
+        finally:
+            worker.terminate()
+            _, errors = worker.communicate()
     assert "refused: no such suggestion in cluster default" in output, f"{said}{errors}"
 
 
@@ -233,30 +214,12 @@ def test_a_user_without_the_right_to_ask_is_told(secured: BrokerSettings):
 def test_who_may_ask_is_decided_by_rights_to_the_topics(secured: BrokerSettings, until: Callable[..., object]):
     """Those that docs/deploy.md names suffice: a reader with rights of its own answers."""
     ensure_topics(secured)
-    rights = (
-        (topics.COMMAND, "WRITE"),
-        (topics.COMMAND, "DESCRIBE"),
-        (topics.AUDIT, "READ"),
-        (topics.AUDIT, "DESCRIBE"),
-    )
-    acls = [
-        ACL(
-            "User:guest",
-            "*",
-            ACLOperation[right],
-            ACLPermissionType.ALLOW,
-            ResourcePattern(ResourceType.TOPIC, topic.name),
-        )
-        for topic, right in rights
-    ]
     rules = CommandRules(Reader("sidecar", "n1", "default"), {}, obeys=True, since_s=time.time())
     publisher = Publisher(secured, client_id="test")
     reader = CommandReader(secured, "test", rules, publisher.publish)
-    with contextlib.closing(clients.admin(secured)) as admin:
-        admin.create_acls(acls)
+    with allowed(secured, "people"):
         process = asks(secured)
         until(lambda: reader.turn({"job:j"}) or process.poll() is not None)
-        admin.delete_acls(acls)
     output, said = process.communicate()
     reader.close(10)
     publisher.close(10)
@@ -269,6 +232,70 @@ def test_a_topic_that_may_not_be_described_is_told(secured: BrokerSettings):
     guest = replace(secured, sasl_username="guest", sasl_password="guest-secret")
     with pytest.raises(BusError, match=rf"not allowed: .*{topics.DEADLETTER.name}"):
         describe_topics(guest, [topics.DEADLETTER.name])
+
+
+def written(settings: BrokerSettings, topic: topics.Topic) -> tuple[int, str]:
+    """Write an event's worth of bytes; how many the brokers took, and what was told."""
+    told: list[str] = []
+    publisher = Publisher(settings, client_id="test", on_warning=told.append)
+    publisher.publish_encoded(topic.name, "key", b"{}")
+    return publisher.close(60).sent, " ".join(told)
+
+
+def read(settings: BrokerSettings, topic: topics.Topic, until: Callable[..., object]) -> bool:
+    """Whether something comes of a topic."""
+    with Follower(settings, {topic: BEGINNING}, "test") as follower:
+        return bool(until(lambda: follower.poll() or follower.cause)) and not follower.cause
+
+
+@pytest.mark.parametrize(
+    ("service", "reads", "writes", "not_reads", "not_writes"),
+    [
+        ("collectors", "command", "device", "finding", "command"),
+        ("training", "plan", "op", "device", "finding"),
+        ("page", "finding", None, "command", "finding"),
+        ("forecaster", "window", "forecast", "finding", "window"),
+        ("alerts", "finding", None, "op", "suggestion"),
+        ("control", "finding", "session", None, "finding"),
+    ],
+)
+def test_each_service_may_do_its_work_and_no_more(
+    secured: BrokerSettings,
+    until: Callable[..., object],
+    service: str,
+    reads: str,
+    writes: str | None,
+    not_reads: str | None,
+    not_writes: str,
+) -> None:
+    """With the rights that `paceline rights` gives; whatever else is tried is refused in a sentence."""
+    ensure_topics(secured)
+    user = replace(secured, sasl_username="other", sasl_password="other-secret")
+    with allowed(secured, service, "other"):
+        assert written(secured, topics.resolve(reads)) == (1, "")
+        assert read(user, topics.resolve(reads), until)
+        if writes is not None:
+            assert written(user, topics.resolve(writes)) == (1, "")
+        if not_reads is not None:
+            # Who may read may describe: who may not describe may not read.
+            with pytest.raises(BusError, match=f"not allowed: .*{topics.resolve(not_reads).name}"):
+                describe_topics(user, [topics.resolve(not_reads).name])
+        sent, told = written(user, topics.resolve(not_writes))
+    assert sent == 0
+    if writes is None:
+        assert "not allowed to write anything" in told
+    else:
+        assert "other" in told
+        assert topics.resolve(not_writes).name in told
+
+
+def test_rights_are_given_by_an_administrator_alone(secured: BrokerSettings) -> None:
+    """Whoever else tries is told so in one line; twice is no error."""
+    for user, status in (("guest", 1), ("admin", 0), ("admin", 0)):
+        process = runs(secured, user, "rights", "alerts", "--user", "alerts=bell", "--apply")
+        _, said = process.communicate()
+        assert (process.returncode, said.count("\n")) == (status, 1), said
+        assert ("not allowed" in said) == bool(status)
 
 
 def event() -> events.DeadLetter:
