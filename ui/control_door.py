@@ -1,4 +1,4 @@
-"""Control, for all visitors of this page: asked in a thread, so that no page waits for it.
+"""Control, for all visitors of this page: asked in threads, so that no page waits for it.
 
 Rule of this file: a door. It asks only while somebody looks; what a visitor wants changed is handed over and answered
 later. Who may change anything is the gate's to say, and control asks for a token of its own.
@@ -46,6 +46,8 @@ class ControlDoor:
         self._count = 0
         self._stop = threading.Event()
         self._thread = SupervisedThread("the page's door to control", self._run, self._stop)
+        #: Reading what a long session holds takes a minute: nobody's change waits for that.
+        self._counting = SupervisedThread("the page's reader of sessions", self._count_up, self._stop)
 
     def sessions(self) -> tuple[list[Mapping[str, Any]] | None, str]:
         """All sessions as of the last answer, None before one; and why there is no newer one."""
@@ -60,6 +62,7 @@ class ControlDoor:
         with self._lock:
             known = self._numbers.get(name)
         if known is None:
+            self._counting.start()
             with contextlib.suppress(queue.Full):
                 self._wanted.put_nowait(name)
         return known
@@ -94,8 +97,9 @@ class ControlDoor:
         return held.getvalue()
 
     def stop(self) -> None:
-        """Ask no more, and wait for the thread."""
+        """Ask no more, and wait for the threads."""
         self._thread.stop(5.0)
+        self._counting.stop(5.0)
 
     def _note(self, change: Change) -> None:
         with self._lock:
@@ -106,7 +110,6 @@ class ControlDoor:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._change_next()
-            self._number_next()
             with self._lock:
                 now_s = self._monotonic()
                 due = now_s - self._asked_s >= ASK_S and now_s - self._looked_s < LOOKED_S
@@ -128,9 +131,14 @@ class ControlDoor:
             self._note(replace(change, at_s=self._clock(), said=str(error), failed=True))
         self._ask()
 
+    def _count_up(self) -> None:
+        while not self._stop.is_set():
+            self._number_next()
+            self._counting.well()
+
     def _number_next(self) -> None:
         try:
-            name = self._wanted.get_nowait()
+            name = self._wanted.get(timeout=0.25)
             with self._lock:
                 known = name in self._numbers
             told = {} if known else self._client("").call("GET", f"/v1/sessions/{segment(name)}/stat", timeout_s=120.0)

@@ -1,5 +1,7 @@
 """The page's way to control: nothing that a visitor does waits for it."""
 
+import threading
+
 import pytest
 
 from paceline.control_client import ControlClient
@@ -55,6 +57,27 @@ def test_an_answer_of_another_shape_breaks_nothing(answer, opened, until):
     until(lambda: door.change(change.number).said)
     assert (door.change(change.number).command, door.change(change.number).failed) == ("", False)
     assert "no answer" not in door.sessions()[1]
+
+
+def test_no_change_waits_for_a_long_session_to_be_read(opened, until):
+    """Its numbers come when they come."""
+    reading, answered = threading.Event(), threading.Event()
+
+    class Slow(Control):
+        def call(self, method, path, body=None, timeout_s=0.0):
+            if path.endswith("/stat"):
+                reading.set()
+                answered.wait(60)
+            return super().call(method, path, body, timeout_s)
+
+    door = opened(Slow().client)
+    assert door.numbers("long") is None
+    until(reading.is_set)
+    change = accept(door)
+    until(lambda: door.change(change.number).said)
+    assert door.numbers("long") is None
+    answered.set()
+    until(lambda: door.numbers("long"))
 
 
 def test_what_waits_and_what_is_remembered_is_bounded(opened):
