@@ -68,6 +68,6 @@ def test_a_login_without_a_verified_e_mail_may_read_only(tab, guarded):
         tab.goto(f"{url}/suggestions")
         shows(tab, "Cordon node gpu-02: its GPU 5 held back three jobs", CARD)
         tab.locator(".st-key-token summary").filter(visible=True).click()
-        words = "Your login tells no verified e-mail: nobody would know who accepts or dismisses."
+        words = "Your login tells no verified e-mail: nobody would know who asks."
         expect(current(tab).get_by_text(words, exact=True)).to_have_count(1)
         expect(tab.get_by_label("Token", exact=True)).to_have_count(0)
