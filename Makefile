@@ -3,16 +3,16 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-# Processes that share tests. Tests often wait for a clock, a broker or a child: two more than cores keep those busy.
-WORKERS ?= 4
-SHARED := --dist loadfile --no-loadscope-reorder --numprocesses
-QUICK := not (bus or browser or e2e or training or network or gpu or frameworks)
+# Processes that share tests.
+WORKERS ?= 2
+QUICK := not (slow or bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := collectors streams forecaster control ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
 unexport PYTHONDONTWRITEBYTECODE
 # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
-test quick-tests: export OPENBLAS_NUM_THREADS := 1
+quick-tests: export OPENBLAS_NUM_THREADS := 1
+GATE = $(PYTHON) deploy/gate.py --workers $(WORKERS) --args '$(ARGS)'
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --silent --no-audit --no-fund --ignore-scripts
 COMPILE := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --quiet
 
@@ -32,12 +32,18 @@ env: .venv/ready  ## build .venv from the lock
 demo: env  ## watch a real training run whose slow rank is named, live (ARGS='--headless --json')
 	@$(BIN)/paceline demo $(ARGS)
 
-# Verdicts on real training runs come first and have the machine for themselves; the rest is shared by WORKERS processes.
+# What is run, and in which order: deploy/gate.py. Status 3: something could not be fetched.
 .PHONY: test
-test: env system lint  ## everything that needs no GPU: lint, all tests, the built wheel (ARGS=--random-order)
-	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m training $(ARGS)
-	@PYTHONPATH=tests/plugins $(PYTEST) -p no_skips -m 'not (training or gpu or frameworks)' $(SHARED) $(WORKERS) $(ARGS)
-	@deploy/wheel-test.sh
+test:  ## what every change must pass, in ten minutes: lint, quick tests, programs on both brokers, a training run, the wheel
+	@$(GATE) land
+
+.PHONY: test-all
+test-all:  ## everything that needs no GPU, in 25 minutes (ARGS=--random-order)
+	@$(GATE) all
+
+.PHONY: test-part
+test-part:  ## what `make test` leaves out, of parts (PART=streams,ui) or of those that your changes owe (PART=owed)
+	@$(GATE) part --part '$(or $(PART),owed)'
 
 .PHONY: check
 check: env  ## while you work: lint and the tests that need no broker, browser or training run (ARGS='-k name')
@@ -45,7 +51,7 @@ check: env  ## while you work: lint and the tests that need no broker, browser o
 
 .PHONY: quick-tests
 quick-tests:
-	@$(PYTEST) -q -m '$(QUICK)' $(SHARED) $(WORKERS) $(ARGS)
+	@$(PYTEST) -q -m '$(QUICK)' --dist loadgroup --no-loadscope-reorder --numprocesses $(WORKERS) $(ARGS)
 
 .PHONY: wheel
 wheel: env  ## what is installed elsewhere: dist/paceline-VERSION-py3-none-any.whl

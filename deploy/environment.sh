@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Build the virtual environment $1 from a hashed lock ($2, default requirements.lock), with this checkout in it or with
-# the built wheel $3. Needs python3 with pip, or uv.
+# the built wheel $3. Needs python3 with pip, or uv. Status 3: a package was not to be had, after three tries.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source deploy/tries.sh
 
 venv=$1
 lock=${2:-requirements.lock}
@@ -10,29 +11,31 @@ wheel=${3:-}
 python=${PYTHON:-python3}
 uv_version=0.13.8
 
-die() {
-  echo "environment.sh: $*" >&2
-  exit 2
+die() { # status, why
+  echo "environment.sh: $2" >&2
+  exit "$1"
 }
 
 # A folder of its own: `pip install --user` is refused where the system's Python is externally managed.
 private_uv() {
   local folder=$PWD/.paceline/uv
   if [ ! -x "$folder/bin/uv" ]; then
-    command -v "$python" >/dev/null || die "$python is missing; mend: install Python 3.11 or newer, or uv"
+    command -v "$python" >/dev/null || die 2 "$python is missing; mend: install Python 3.11 or newer, or uv"
     echo "environment.sh: fetching uv into $folder" >&2
-    PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --target "$folder" "uv==$uv_version" >&2 ||
-      die "neither uv nor pip works here; mend: sudo apt-get install python3-pip"
+    "$python" -m pip --version >/dev/null 2>&1 || die 2 "neither uv nor pip is here; fix: sudo apt-get install python3-pip"
+    PIP_ROOT_USER_ACTION=ignore tries "$python" -m pip install --quiet --disable-pip-version-check --target "$folder" \
+      "uv==$uv_version" >&2 || die $NOT_TO_BE_HAD "uv $uv_version could not be fetched from the package index; pip's message is above"
   fi
   echo "$folder/bin/uv"
 }
 
-uv=$(command -v uv || private_uv)
+uv=$(command -v uv || private_uv) || exit
 new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 "$python" -c "$new_enough" 2>/dev/null || python=3.12 # uv finds or fetches it
 "$uv" venv --quiet --allow-existing --python "$python" "$venv"
 # Compiled once, here: many processes that start together would each compile PyTorch anew.
-"$uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock"
+tries "$uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock" ||
+  die $NOT_TO_BE_HAD "the packages of $lock could not be installed; uv's message is above"
 if [ -n "$wheel" ]; then
   "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --reinstall-package paceline "$wheel"
   exit

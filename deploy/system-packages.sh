@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus, Alertmanager. Installs only what is missing,
 # where apt is allowed; elsewhere says which tests are skipped and what brings them. In CI a missing one is a failure.
+# Status 3: apt is allowed, and a package was not to be had after three tries.
 # `system-packages.sh images`: what `make images-check` needs as well.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/tries.sh"
 images=${1:-}
 
 have_java() {
@@ -48,16 +50,22 @@ may_install() {
   command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo --non-interactive true 2>/dev/null; }
 }
 
-check
-[ ${#packages[@]} -eq 0 ] && exit 0
-if may_install; then
+install_missing() {
   as_root apt-get update --quiet=2 || true
   check # which Java there is to be had is known only now
   echo "system-packages.sh: installing ${packages[*]}" >&2
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install --quiet=2 --yes --no-install-recommends "${packages[@]}" \
     >/dev/null || true
   check
-  [ ${#packages[@]} -eq 0 ] && exit 0
+  [ ${#packages[@]} -eq 0 ]
+}
+
+check
+[ ${#packages[@]} -eq 0 ] && exit 0
+if may_install; then
+  tries install_missing && exit 0
+  echo "system-packages.sh: not to be had: ${packages[*]}; apt's messages are above" >&2
+  exit $NOT_TO_BE_HAD
 fi
 for index in "${!packages[@]}"; do
   echo "system-packages.sh: no ${packages[$index]}: ${skipped[$index]} are skipped" >&2

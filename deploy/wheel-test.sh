@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # What users get is the wheel: build it, install it beside nothing but the lock, and test it outside of the checkout.
+# `wheel-test.sh --quick`: that it holds the checkout's files and its commands start; else also each service in an
+# environment of its own lock, and the tests that look for what is installed (further arguments are pytest's).
 set -euo pipefail
+quick=
+if [ "${1:-}" = --quick ]; then quick=yes && shift; fi
 cd "$(dirname "$0")/.."
 checkout=$PWD
 work=$(mktemp -d "${TMPDIR:-/tmp}/paceline-wheel.XXXXXX")
@@ -28,12 +32,14 @@ starts() { # service: its own environment, in which its command explains itself 
   "$service/bin/paceline" topics --help >/dev/null
   "$service/bin/python" -P -c "import ${module[$service]}"
 }
-jobs=()
-for service in "${!command[@]}"; do
-  starts "$service" &
-  jobs+=("$!")
-done
-for job in "${jobs[@]}"; do wait "$job"; done
+if [ -z "$quick" ]; then
+  jobs=()
+  for service in "${!command[@]}"; do
+    starts "$service" &
+    jobs+=("$!")
+  done
+  for job in "${jobs[@]}"; do wait "$job"; done
+fi
 
 cp -r tests pyproject.toml "$work/"
 mkdir "$work/beside" && cp -r experiments "$work/beside/" # the page's tests open a browser as experiments do
@@ -65,6 +71,7 @@ venv/bin/paceline --version
 for tool in import simulate; do
   venv/bin/paceline "$tool" --help >/dev/null
 done
+[ -z "$quick" ] || exit 0
 # The same bytes and the same lock decide the same as on the checkout. What may differ where they are installed is how
 # commands, entry points and files beside the code are found: these tests start commands or read such files. Those
 # with brokers, browsers and training runs ran on the checkout.

@@ -226,6 +226,14 @@ MOST_RANKS = Setting(
     "ranks of one job that are judged; those beyond are left out, and the job's findings say so",
 )
 
+PATIENCE = Setting(
+    "PACELINE_PATIENCE",
+    1.0,
+    number(1.0, 100.0),
+    "1 to 100",
+    "factor on the time that our programs give each other to start, answer and end; more where machines are slow",
+)
+
 NO_COMMANDS = Setting(
     "PACELINE_NO_COMMANDS",
     False,
@@ -338,6 +346,7 @@ _NAMED: tuple[Setting[object], ...] = (
     SPOOL_DIR,
     SPOOL_BYTES,
     MOST_RANKS,
+    PATIENCE,
     NO_COMMANDS,
     PROBE_BUDGET,
     FORECASTER_TOKEN,

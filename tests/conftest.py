@@ -1,10 +1,11 @@
-"""What all tests stand on: clean surroundings, a way to wait, ports, and brokers.
+"""What all tests stand on: clean surroundings, a way to wait, ports, brokers, and the rule of the rings.
 
 Rules of this file: before the first test is collected, whatever the session inherited is put to what a fresh login
 has (``pytest_sessionstart``), and every program a test starts inherits that: no test has to do it again. A test waits
 on a condition (``until``), with no deadline of its own. A test that takes ``broker`` runs on the embedded broker and
 on Apache Kafka, which the session shares: its topics hold other tests' messages, so a test looks for its own job or
-key. Where Java or Maven are missing, Apache Kafka is skipped by name; in CI nothing may be skipped.
+key. Where Java or Maven are missing, Apache Kafka is skipped by name; in CI nothing may be skipped. A test without a
+mark starts no process (``_no_process_without_a_mark``): what does is no quick test, and chooses its ring by its mark.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -21,6 +23,7 @@ from pathlib import Path
 from shutil import which
 from typing import IO, TypeVar
 
+import hypothesis
 import pytest
 
 with warnings.catch_warnings():
@@ -37,9 +40,14 @@ with warnings.catch_warnings():
 T = TypeVar("T")
 ROOT = Path(__file__).parent.parent
 KAFKA = ROOT / "deploy" / "kafka" / "kafka.sh"
-#: How long a condition may take to come true on a machine that is busy, a first fetch of Kafka's 60 MB included;
-#: shorter than pytest's own timeout.
+#: How long a condition may take to come true on a machine that is busy; shorter than pytest's own timeout.
 PATIENCE_S = 240.0
+#: A test with one of these may start processes.
+PROGRAM_MARKS = ("bus", "browser", "e2e", "training", "network", "gpu", "frameworks", "slow")
+#: What Python's audit hooks call the start of a process.
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+#: How much longer than elsewhere our programs wait for each other: a busy machine is no reason to give up.
+PATIENCE = "20"
 #: Variables that change what a program does: settings, schedulers and launchers around us, screen and site.
 FOREIGN_PREFIXES = ("PACELINE_", "SLURM", "TORCHELASTIC_", "KUBERNETES_", "OTEL_", "STREAMLIT_", "LC_", "XDG_")
 FOREIGN = {"RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR"}
@@ -56,7 +64,13 @@ FOREIGN |= {
     "SCRAM_USERS_FILE",
 }  # what kafka.sh reads
 #: No test meets a Kafka that it did not start, though one may listen at the default address.
-OURS = {"PACELINE_BROKERS": "none", "LANG": "C.UTF-8", "TERM": "dumb", "TZ": "UTC"}
+OURS = {
+    "PACELINE_BROKERS": "none",
+    "PACELINE_PATIENCE": PATIENCE,
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+    "TZ": "UTC",
+}
 #: Maven keeps what it has fetched there; a worker of pytest-xdist is started when HOME is another one already.
 INHERITED_HOME = os.environ.setdefault("PYTEST_INHERITED_HOME", os.environ.get("HOME", "/"))
 
@@ -105,22 +119,61 @@ def _reset_signals() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The Kafka client leaves the socket of a refused connection to the garbage collector, which warns."""
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <s:ResourceWarning")
+    """The Kafka client leaves the socket of a refused connection to the garbage collector, which warns.
 
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests, file by file, long files come first: quick ones then fill the end.
-
-    Those are what starts programs, then verdicts, which compute most.
+    Hypothesis' deadline of 200 ms an example is one of a machine's speed.
     """
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <s:ResourceWarning")
+    hypothesis.settings.register_profile("no-deadline", deadline=None)
+    hypothesis.settings.load_profile("no-deadline")
 
-    def quickness(item: pytest.Item) -> tuple[bool, bool]:
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests share a process, and so do all that start PyTorch: two of those at once need four cores.
+
+    Long files come first, and quick ones then fill the end: what starts PyTorch, other programs, then verdicts, which
+    compute most.
+    """
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+    def quickness(item: pytest.Item) -> tuple[bool, bool, bool]:
+        group = item.get_closest_marker("xdist_group")
         programs = any(item.get_closest_marker(name) for name in ("e2e", "bus", "browser"))
-        return not programs, ROOT / "tests" / "streams" not in item.path.parents
+        pytorch = group is not None and group.args == ("pytorch",)
+        return not pytorch, not programs, ROOT / "tests" / "streams" not in item.path.parents
 
-    if hasattr(config, "workerinput"):
-        items.sort(key=quickness)
+    items.sort(key=quickness)
+
+
+#: What the running test has started although it has no mark for it.
+_started: list[str] = []
+_may_start = True
+
+
+def _notice_starts(event: str, arguments: tuple[object, ...]) -> None:
+    if event in STARTS and not _may_start:
+        _started.append(f"{event}{arguments!r}"[:200])
+
+
+sys.addaudithook(_notice_starts)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the first fixture of the test, whatever its scope."""
+    global _may_start
+    _may_start = any(item.get_closest_marker(name) for name in PROGRAM_MARKS)
+    _started.clear()
+
+
+@pytest.fixture(autouse=True)
+def _no_process_without_a_mark() -> Iterator[None]:
+    """A process a test is what makes a suite slow, and dependent on the machine: it bears a mark that says so."""
+    yield
+    assert not _started, "the test starts a process and has no mark for it (slow, bus, e2e, …): see CONTRIBUTING.md"
 
 
 class ApacheKafka:
@@ -233,18 +286,33 @@ def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKaf
         running.stop()
 
 
-@pytest.fixture(scope="module")
-def new_apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ApacheKafka]]:
-    """Makes Apache Kafka nodes of one's own, stopped after the module: to kill, or with other properties."""
+@contextlib.contextmanager
+def _own_nodes(folders: pytest.TempPathFactory) -> Iterator[Callable[..., ApacheKafka]]:
     made: list[ApacheKafka] = []
 
     def make(**environ: str) -> ApacheKafka:
-        made.append(ApacheKafka(tmp_path_factory.mktemp("own-kafka"), environ))
+        made.append(ApacheKafka(folders.mktemp("own-kafka"), environ))
         return made[-1]
 
-    yield make
-    for node in made:
-        node.stop()
+    try:
+        yield make
+    finally:
+        for node in made:
+            node.stop()
+
+
+@pytest.fixture
+def new_apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ApacheKafka]]:
+    """Makes Apache Kafka nodes of one's own, stopped after the test: to kill, or with other properties."""
+    with _own_nodes(tmp_path_factory) as make:
+        yield make
+
+
+@pytest.fixture(scope="module")
+def new_apache_kafka_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ApacheKafka]]:
+    """The same, stopped after the module: with other properties, for all its tests."""
+    with _own_nodes(tmp_path_factory) as make:
+        yield make
 
 
 BOTH = [pytest.param("embedded", marks=pytest.mark.bus), pytest.param("apache", marks=pytest.mark.bus)]
@@ -347,6 +415,10 @@ def bomb() -> Callable[[BrokerSettings, Topic, str], None]:
     return send
 
 
+class NotInTimeError(AssertionError):
+    """What was waited for did not come: the one kind of failure that a busy machine can be the reason of."""
+
+
 @pytest.fixture(scope="session")
 def until() -> Callable[[Callable[[], T]], T]:
     """Waits until a condition holds, asking again and again, and gives what it said; fails after ``PATIENCE_S``."""
@@ -354,7 +426,8 @@ def until() -> Callable[[Callable[[], T]], T]:
     def wait(condition: Callable[[], T]) -> T:
         end = time.monotonic() + PATIENCE_S
         while not (said := condition()):
-            assert time.monotonic() < end, "the condition did not come true in time"
+            if time.monotonic() > end:
+                raise NotInTimeError(f"the condition did not come true within {PATIENCE_S:g} s")
             time.sleep(0.02)
         return said
 

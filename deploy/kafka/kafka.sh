@@ -10,17 +10,18 @@
 #                        `make kafka SCRAM_USERS=...` would show passwords to everyone on this machine
 #   SCRAM_USERS_FILE=F   a file with more of them, one name=password a line; better
 #
-# `kafka.sh fetch` only downloads the pinned release. What is fetched is shared by every broker of this checkout.
+# `kafka.sh fetch` only downloads the pinned release (status 3: not to be had, after three tries). What is fetched is shared by every broker of this checkout.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$here/../tries.sh"
 port=${PORT:-9092}
 data=${DATA:-$here/data}
 declare +x SCRAM_USERS  # Java need not inherit it.
 
-die() {
-  echo "kafka.sh: $*" >&2
-  exit 2
+die() { # why, and the status (2)
+  echo "kafka.sh: $1" >&2
+  exit "${2:-2}"
 }
 
 answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
@@ -34,6 +35,11 @@ check_tools() {
   command -v flock >/dev/null || die "flock is missing; mend: install util-linux"
 }
 
+fetch_aside() {
+  rm -rf "$1"
+  mvn --batch-mode --quiet -Dstyle.color=never --file "$here/pom.xml" dependency:copy-dependencies -DoutputDirectory="$1" >&2
+}
+
 # The folder is named after the pom, filled aside and renamed: a parallel caller sees all of it or nothing.
 fetch() {
   libs=$here/libs/$(cksum <"$here/pom.xml" | cut -d' ' -f1)
@@ -44,9 +50,7 @@ fetch() {
   flock 9
   if [ ! -d "$libs" ]; then
     echo "kafka.sh: fetching Apache Kafka (once, about 60 MB)" >&2
-    rm -rf "$libs.part"
-    mvn --batch-mode --quiet -Dstyle.color=never --file "$here/pom.xml" dependency:copy-dependencies \
-      -DoutputDirectory="$libs.part" >&2 || die "Maven could not fetch Apache Kafka; its message is above"
+    tries fetch_aside "$libs.part" || die "Maven could not fetch Apache Kafka; its message is above" $NOT_TO_BE_HAD
     mv "$libs.part" "$libs"
   fi
   exec 9>&-

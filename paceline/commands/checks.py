@@ -5,6 +5,7 @@ its own that it removes again. What cannot be measured is said to be "not measur
 """
 
 import contextlib
+import os
 import platform
 import time
 import uuid
@@ -21,6 +22,7 @@ from paceline.kafka import clients, compat
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.reach import attempt
 from paceline.kafka.settings import BrokerSettings, split
+from paceline.patience import patient
 from paceline.topics import TOPICS
 
 Status = Literal["ok", "warn", "fail"]
@@ -109,7 +111,7 @@ def brokers(settings: BrokerSettings) -> list[Check]:
     for address in settings.brokers:
         began = time.monotonic()
         try:
-            attempt(address, options, _REACH_S)
+            attempt(address, options, patient(_REACH_S, os.environ))
         except BusError as error:
             checks.append(Check("broker", "fail", f"{address}: {error.cause}", error.mend))
         else:
@@ -142,7 +144,7 @@ def advertised(settings: BrokerSettings) -> list[Check]:
         if address in settings.brokers:
             continue
         try:
-            attempt(address, settings.kafka_options(), _REACH_S)
+            attempt(address, settings.kafka_options(), patient(_REACH_S, os.environ))
         except BusError as error:
             says = f"the broker sends its clients to {address}, and from here: {error.cause}"
             checks.append(Check("advertised", "fail", says, "mend advertised.listeners on the broker"))

@@ -23,6 +23,7 @@ from paceline.events import Finding, JobWindow, Suggestion
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings
+from paceline.patience import patient
 from paceline.terminal import Progress, say
 from paceline.topics import FINDING, OP, SUGGESTION, WINDOW
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
@@ -117,10 +118,11 @@ class DemoRun:
             self._poll(follower)
             self._check()
             self._progress.tell(f"{self._elapsed()} {self._doing()}")
-        last, quiet = time.monotonic() + LAST_S, time.monotonic() + QUIET_S
+        quiet_s = patient(QUIET_S, os.environ)
+        last, quiet = time.monotonic() + patient(LAST_S, os.environ), time.monotonic() + quiet_s
         while time.monotonic() < min(last, quiet):
             if self._poll(follower):
-                quiet = time.monotonic() + QUIET_S
+                quiet = time.monotonic() + quiet_s
         self._progress.end()
         status = training.returncode
         say(f"{self._elapsed()} training ended with status {status}; {self._verdict()}")

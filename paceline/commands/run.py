@@ -21,7 +21,17 @@ from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
 from paceline.recording import RecordingError, check_writable
-from paceline.settings import BROKERS, CLUSTER, JOB, NO_COMMANDS, NODE, PROBE_BUDGET, SPOOL_BYTES, SettingError
+from paceline.settings import (
+    BROKERS,
+    CLUSTER,
+    JOB,
+    NO_COMMANDS,
+    NODE,
+    PATIENCE,
+    PROBE_BUDGET,
+    SPOOL_BYTES,
+    SettingError,
+)
 from paceline.terminal import say
 from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE
 
@@ -112,7 +122,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     Raises:
         SettingError, RecordingError: one line that says what.
     """
-    for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, SPOOL_BYTES, PROBE_BUDGET):
+    for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET):
         setting.read(environ)
     if options.probe_budget is not None:
         PROBE_BUDGET.read({PROBE_BUDGET.name: options.probe_budget})

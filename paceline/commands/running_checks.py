@@ -5,6 +5,7 @@ pure functions; asking is done beside them.
 """
 
 import http.client
+import os
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from paceline.delivery.spool_depth import Depth, depth
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
+from paceline.patience import patient
 from paceline.topics import BY_NAME, DEADLETTER, STREAMS_GROUP
 
 #: A group that is further behind than this falls behind rather than works: seconds of a thousand nodes' messages.
@@ -137,7 +139,7 @@ def _get(url: str) -> tuple[int, str]:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not a URL that begins with http:// or https://")
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=ANSWER_S)
+    connection = kind(parts.hostname, parts.port, timeout=patient(ANSWER_S, os.environ))
     try:
         connection.request("GET", parts.path or "/readyz")
         answered = connection.getresponse()

@@ -17,9 +17,11 @@ from pathlib import Path
 from random import Random
 
 from paceline.backoff import Backoff
+from paceline.patience import patient
 from paceline.terminal import say
 
 #: From the command's end until both have ended; an analyzer that has only just started gets this long from its start.
+#: PACELINE_PATIENCE makes all of them longer.
 END_S = 5.0
 SIDECAR_S = 3.5
 YOUNG_S = 10.0
@@ -44,6 +46,9 @@ class SideProcesses:
     ) -> None:
         """Start them. What cannot start is said once. ``nccl_inspector`` is the folder that NCCL Inspector writes
         into, "" one of our own, which goes with us."""
+        self._end_s, self._sidecar_s, self._young_s = (
+            patient(each, os.environ) for each in (END_S, SIDECAR_S, YOUNG_S)
+        )
         self._folder = Path(tempfile.mkdtemp(prefix="paceline-"))
         self.socket = self._folder / "ranks"
         self.nccl_folder = Path(nccl_inspector or self._folder / "nccl").absolute()
@@ -93,7 +98,7 @@ class SideProcesses:
 
     def _await_socket(self) -> None:
         """Wait until ranks can connect: the command's first rank must find the socket."""
-        deadline = time.monotonic() + END_S
+        deadline = time.monotonic() + self._end_s
         while self._sidecar is not None and self._sidecar.poll() is None and not self.socket.exists():
             if time.monotonic() > deadline:
                 say("the sidecar is slow to start: the first steps may go untimed")
@@ -147,10 +152,10 @@ class SideProcesses:
             if self._sidecar.poll() is not None and not self._told:
                 say(f"the sidecar ended early (status {self._sidecar.returncode}): the run's end is untimed")
             _tell(self._sidecar, exit_status)
-            _wait(self._sidecar, ended + SIDECAR_S)
+            _wait(self._sidecar, ended + self._sidecar_s)
         self._hang_up()
         if self._analyzer is not None:
-            if not _wait(self._analyzer, max(ended + END_S, self._started + YOUNG_S)):
+            if not _wait(self._analyzer, max(ended + self._end_s, self._started + self._young_s)):
                 say("the analyzer did not finish in time: no panel")
             elif self._analyzer.returncode not in (0, 2):  # 2: nothing to judge, and it has said why.
                 say(f"the analyzer failed (status {self._analyzer.returncode}): no panel")

@@ -20,6 +20,7 @@ from paceline.events import ACCEPT, DISMISS, Command, Suggestion
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.patience import patient
 from paceline.prometheus import PrometheusError
 from paceline.settings import number
 from paceline.terminal import Progress, say
@@ -181,12 +182,13 @@ def _catch_up(settings: BrokerSettings, follower: Follower, held: SuggestionList
         BusError: the brokers are away, or do not tell all of it in time.
     """
     follower.connect()
-    end = time.monotonic() + CAUGHT_UP_S
+    limit_s = patient(CAUGHT_UP_S, os.environ)
+    end = time.monotonic() + limit_s
     while follower.follows(SUGGESTION) and not follower.caught_up:
         for record in (record for _, records in follower.poll() for record in records):
             held.hear(record.value)
         if time.monotonic() > end:
-            cause = follower.cause or f"not all of {SUGGESTION.name} was told in {CAUGHT_UP_S:g} s"
+            cause = follower.cause or f"not all of {SUGGESTION.name} was told in {limit_s:g} s"
             raise BusError(settings.address, cause, "run `paceline doctor`")
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import IO
 
 from paceline import child
+from paceline.patience import patient
 
 HOST = "127.0.0.1"
 _START_S = 20.0
@@ -138,7 +139,7 @@ def _spawn(command: list[str], output: IO[bytes]) -> "subprocess.Popen[bytes]":
 
 
 def _up(process: "subprocess.Popen[bytes]", port: int) -> bool:
-    end = time.monotonic() + _START_S
+    end = time.monotonic() + patient(_START_S, os.environ)
     while process.poll() is None and time.monotonic() < end:
         with contextlib.suppress(OSError), socket.create_connection((HOST, port), timeout=1):
             return True

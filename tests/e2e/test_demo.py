@@ -1,12 +1,35 @@
 """The demo, whole: broker, worker, collector, a real training run, and what it says."""
 
 import json
+import signal
 import subprocess
 import sys
 
 import pytest
 
 pytestmark = [pytest.mark.training, pytest.mark.bus, pytest.mark.timeout(600)]
+
+
+@pytest.mark.landing
+def test_the_slow_rank_is_confirmed_with_its_cause_and_what_to_do():
+    """Nobody else is. It is ended as soon as that is told, however long it takes on this machine."""
+    command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600", "--fault", "input"]
+    confirmed, suggested = [], []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            told = json.loads(line)
+            if "action" in told:
+                suggested.append(told)
+            elif told["state"] == "confirmed":
+                confirmed.append(told)
+            if confirmed and suggested:
+                process.send_signal(signal.SIGINT)
+                break
+        process.stdout.read()
+    assert {(tuple(finding["ranks"]), finding["cause"]) for finding in confirmed} == {((2,), "input_pipeline")}
+    assert suggested[0]["action"] == "feed_input"
+    assert suggested[0]["findings"] == [confirmed[0]["id"]]
 
 
 @pytest.mark.parametrize(

@@ -70,14 +70,16 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def secured(certificates: Path, seen: Path, new_apache_kafka: Callable[..., object]) -> Iterator[BrokerSettings]:
+def secured(
+    certificates: Path, seen: Path, new_apache_kafka_of_module: Callable[..., object]
+) -> Iterator[BrokerSettings]:
     """Settings that are right for a node with TLS, two users and no rights but the administrator's."""
     (certificates / "users").write_text("guest=guest-secret\nother=other-secret\n")
     users = {"SCRAM_USERS": "admin=admin-secret", "SCRAM_USERS_FILE": str(certificates / "users")}
     path = f"{seen.parent}{os.pathsep}{os.environ['PATH']}"
     properties = certificates / "extra.properties"
     properties.write_text(PROPERTIES.format(store=certificates / "store.pem", authority=certificates / "ca.pem"))
-    node = new_apache_kafka(EXTRA_PROPERTIES=str(properties), PATH=path, **users)
+    node = new_apache_kafka_of_module(EXTRA_PROPERTIES=str(properties), PATH=path, **users)
     settings = BrokerSettings(
         brokers=(node.address,),
         security_protocol="SASL_SSL",

@@ -1,0 +1,37 @@
+"""Writes what became of each test, a line of JSON a phase, to the file that GATE_REPORT names, for deploy/gate.py."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+#: How a failure begins that is no wrong value: somebody waited until their patience ended.
+WAITED = ("NotInTimeError", "tests.conftest.NotInTimeError", "Failed: Timeout (>", "subprocess.TimeoutExpired")
+WAITED += ("playwright._impl._errors.TimeoutError", "TimeoutError", "queue.Empty")
+#: Marks that say what a test needs, and whether it may be repeated.
+MARKS = ("bus", "browser", "e2e", "training", "network", "exactly_once", "landing", "slow")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    place = os.environ.get("GATE_REPORT")
+    if place is None or "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    test = report.nodeid.rpartition("@")[0] if _grouped(report.nodeid) else report.nodeid
+    crash = getattr(report.longrepr, "reprcrash", None)
+    row = {
+        "test": test,
+        "part": test.split("/")[1] if test.count("/") > 1 else "others",
+        "phase": report.when,
+        "outcome": "xfailed" if hasattr(report, "wasxfail") else report.outcome,
+        "seconds": round(report.duration, 3),
+        "marks": [mark for mark in MARKS if mark in report.keywords],
+        "timed_out": crash is not None and crash.message.startswith(WAITED),
+    }
+    with Path(place).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _grouped(nodeid: str) -> bool:
+    """Whether xdist has appended the name of the group that shares a process."""
+    return "@" in nodeid.rpartition("]")[2]
