@@ -128,16 +128,24 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("no-deadline")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """A file's tests share a process, and so do all that start PyTorch: two of those at once need four cores.
 
-    Long files come first, and quick ones then fill the end: what starts PyTorch, other programs, then verdicts, which
-    compute most.
+    What needs a broker and no program of ours is in ring 1 on the embedded one.
     """
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    if item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    asked = getattr(item, "callspec", None)
+    embedded_one = asked is not None and "embedded" in (asked.params.get(name) for name in ("broker", "own_broker"))
+    if embedded_one and not any(item.get_closest_marker(name) for name in ("e2e", "browser", "training")):
+        item.add_marker(pytest.mark.landing)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first, and quick ones then fill the end: what starts PyTorch, other programs, then verdicts,
+    which compute most.
+    """
 
     def quickness(item: pytest.Item) -> tuple[bool, bool, bool]:
         group = item.get_closest_marker("xdist_group")

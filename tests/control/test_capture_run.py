@@ -26,6 +26,7 @@ def training(cluster: Cluster, tmp_path: Path) -> Iterator["subprocess.Popen[byt
     process.wait()
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_ranks_of_a_running_job_are_captured_and_the_traces_are_read(
     cluster: Cluster, training: "subprocess.Popen[bytes]", tmp_path: Path, until: Callable[..., None]
 ) -> None:

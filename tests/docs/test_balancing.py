@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "balancing.md"
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 @pytest.mark.timeout(600)
 def test_the_script_of_the_page_trains_on_two_ranks(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ TORCHRUN = [
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
     """The ranks that are started again are another attempt of the same job, and nobody is accused for it."""
     kept = tmp_path / "run.jsonl"

@@ -19,6 +19,7 @@ def steps(*lengths: float) -> Measured:
     return Measured(list(lengths), own, [8] * len(own), [1.0] * len(own), plans=3, final_loss=0.5)
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_a_runs_figures_are_over_all_ranks_samples() -> None:
     """Two ranks with eight samples a step of half a second: 32 a second."""
     task = Task("resnet", "plain", 60, 16, ((0, (0.5, 0.5)),))
@@ -28,6 +29,7 @@ def test_a_runs_figures_are_over_all_ranks_samples() -> None:
     assert len(found["at_s"]) == len(found["loss"]) == 60
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_adaptation_ends_where_three_steps_are_near_what_comes_later() -> None:
     """One good step by chance does not count."""
     lengths = [0.3, 0.1, 0.3, 0.3, *[0.1] * 56]
@@ -35,6 +37,7 @@ def test_adaptation_ends_where_three_steps_are_near_what_comes_later() -> None:
     assert real.figures(task, [steps(*lengths)])["adapts_in_steps"] == [4]
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_a_rule_is_told_what_our_controller_is() -> None:
     """Times under a plan with its shares; what it wants becomes a plan, and a rank without a time is waited for."""
 
@@ -58,11 +61,13 @@ def test_a_rule_is_told_what_our_controller_is() -> None:
     assert policy.seen == [(0, 0, (2, 6), [1.0, 2.0]), (1, 4, (6, 2)), (1, 1, (6, 2), [1.0, 2.0])]
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_the_oracle_shares_out_by_cost() -> None:
     """Twice the processor, twice the samples, where a step costs nothing beside them."""
     assert real.Costs(0.0, 0.001).shares((0.2, 0.2, 0.4, 0.8), 256) == (32, 32, 64, 128)
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_two_in_turn_are_compared_by_their_blocks_once_the_balancer_has_settled(monkeypatch) -> None:
     """Blocks of 5 steps; the first four of each are not counted."""
     plain, ours = Measured([9.0] * 20 + [0.4] * 5 + [0.6] * 5), Measured([9.0] * 20 + [0.2] * 5 + [0.3] * 5, plans=1)
@@ -72,6 +77,7 @@ def test_two_in_turn_are_compared_by_their_blocks_once_the_balancer_has_settled(
     assert (found["over_uniform"], found["standard_error"], found["plans"]) == (2.0, 0.0, 1)
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.timeout(300)
 def test_models_take_turns_in_the_same_processes() -> None:
     """Twelve steps in blocks of five; equal shares, and shares that are known from the seventh on."""
@@ -84,6 +90,7 @@ def test_models_take_turns_in_the_same_processes() -> None:
     assert first[0].final_loss == pytest.approx(first[1].final_loss)
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_an_aim_that_is_missed_is_said_to_be() -> None:
     """Of the parts that were run, and of no other."""
     run = {"over_uniform": 1.8, "of_oracle": 0.95}
@@ -96,6 +103,7 @@ def test_an_aim_that_is_missed_is_said_to_be() -> None:
     assert real_report.aims({}) == []
 
 
+@pytest.mark.xdist_group("pytorch")
 def test_without_the_right_to_set_quotas_it_says_what_it_takes(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("experiments.balancing.quota._V1", tmp_path / "none")
     monkeypatch.setattr("experiments.balancing.quota._V2", tmp_path / "nowhere")

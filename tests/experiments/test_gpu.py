@@ -184,6 +184,7 @@ def told(tmp_path_factory):
     return {row["case"]: row for row in json.loads(Path(f"{kept}.json").read_text())["cases"]}
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 @pytest.mark.timeout(1600)
 @pytest.mark.parametrize("name", ON_CPU)
@@ -194,6 +195,7 @@ def test_a_case_runs_on_a_processor(told, name):
     assert row["outcome"] == HOLDS or not ON_CPU[name], row["read"]
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_without_a_gpu_it_says_so():
     """One line and status 2, and nothing is run."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.e2e  # PyTorch
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.fixture(scope="module")

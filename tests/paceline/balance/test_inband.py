@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 BATCH = 64
 SLOW = ("slow", "slow_workers", "slow_sharded")
 AT_ONCE = (

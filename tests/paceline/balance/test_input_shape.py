@@ -10,7 +10,7 @@ from paceline.balance.handout import Handed, Piece
 from paceline.balance.parts import Part
 from paceline.balance.plan import Plan
 
-pytestmark = pytest.mark.e2e  # PyTorch
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 COMPILED = ("compiled_inside", "compiled_in_place", "compiled_outside")
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.paceline.training.fake_accelerator import accelerator
 from tests.paceline.training.fake_cuda import FakeCuda, Stream
 
-pytestmark = pytest.mark.e2e  # PyTorch
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.fixture(scope="module")

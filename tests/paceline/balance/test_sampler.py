@@ -9,7 +9,7 @@ import pytest
 from paceline.balance.errors import BalanceError
 from paceline.balance.worker import SplitError
 
-pytestmark = pytest.mark.e2e  # PyTorch
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 SCRIPT = Path(__file__).parents[3] / "experiments" / "overhead" / "many_marks.py"
 STEPS = 200

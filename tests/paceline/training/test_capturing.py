@@ -12,7 +12,7 @@ from paceline.training.capture_messages import Capture, encode
 from paceline.training.capturing import Capturing
 from paceline.training.probe import Probe
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.fixture

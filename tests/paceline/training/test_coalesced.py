@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 #: What a step sleeps once it has waited for everything, but for what clocks are rounded by.
 SLEEP_S = 0.049
 

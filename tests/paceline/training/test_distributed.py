@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.landing, pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 OVERLAYS = ("gc", "cpu_wait", "step")
 

@@ -64,6 +64,7 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_a_training_python_without_paceline_is_timed_and_sees_nothing_of_ours(trainer: Path, tmp_path: Path) -> None:
     """Steps and phases of all ranks; of Paceline's environment its own few files are imported, and no package."""

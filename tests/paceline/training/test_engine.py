@@ -9,6 +9,7 @@ import pytest
 SLEEP_S = 0.05
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 @pytest.mark.timeout(600)  # importing PyTorch alone takes a minute on a machine that is busy with other tests
 def test_what_comes_before_the_engines_forward_is_no_forward(

@@ -9,8 +9,7 @@ import pytest
 from paceline import columns, topics, wire
 from paceline.recording import Line, read
 
-# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LOOP = """
 from paceline import training
 assert "torch" not in __import__("sys").modules

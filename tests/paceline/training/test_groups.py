@@ -69,6 +69,7 @@ def test_messages_count_for_their_pair() -> None:
     assert sender.next("all_reduce", -1) == ("default", 4, 0)
 
 
+@pytest.mark.xdist_group("pytorch")
 @in_pytorch
 @pytest.mark.parametrize(
     ("function", "arguments", "told"),
@@ -95,6 +96,7 @@ def test_functions_tell_where_groups_do_not(function: str, arguments: dict[str, 
     assert payloads == [("default", 4, seq, *told, marks.PYTHON) for seq in (0, 1)]
 
 
+@pytest.mark.xdist_group("pytorch")
 @in_pytorch
 def test_other_groups_go_by_their_own_name() -> None:
     """The world is ``default``; a group that was never joined is not counted."""
@@ -107,6 +109,7 @@ def test_other_groups_go_by_their_own_name() -> None:
     assert [payload[:3] for _, _, payload in probe.ring] == [("7", 4, 0)]
 
 
+@pytest.mark.xdist_group("pytorch")
 @in_pytorch
 def test_arguments_that_nobody_expects_end_the_timing_only(capsys: pytest.CaptureFixture[str]) -> None:
     """A tensor that tells no size is our problem, not the script's."""
@@ -125,6 +128,7 @@ class HookedGroup(World):
         self.issue = lambda name, root=-1: hook(SimpleNamespace(name=name, root=root, input_tensors=[Tensor(64)]))
 
 
+@pytest.mark.xdist_group("pytorch")
 @in_pytorch
 def test_collectives_of_a_step_that_is_left_out_are_counted() -> None:
     """Those that are told after it have the numbers that they have on ranks that told it, messages of a pair too."""

@@ -269,7 +269,6 @@ def test_the_fake_device_aborts_a_child_that_frees_an_event() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
 @pytest.mark.xdist_group("pytorch")
 def test_a_script_that_captures_and_forks(new_listener: Callable[[], Any], scripts: Path) -> None:
     """Real PyTorch, forked DataLoader workers and the shipping thread, on the fake device: all of it ends well."""

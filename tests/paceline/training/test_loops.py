@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 KINDS = ("in_backward", "by_hooks", "scaled", "raising", "closures", "gradients", "penalised", "compiled")
 STEPS = 6
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 #: 20 steps of warm-up, six pairs of windows of ten steps each, and some more.
 STEPS = 150

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-# Importing PyTorch alone takes a minute on a machine that is busy with other tests.
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 STEPS, MICROBATCHES = 6, 4
 #: Seconds that each rank's passes take at least, for each of its stages.

@@ -57,7 +57,7 @@ def told(probe: Probe) -> list[int]:
     return kinds
 
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 def test_a_replay_is_what_was_captured(probe: Probe, kind: type[Graph]) -> None:

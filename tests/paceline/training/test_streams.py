@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600), pytest.mark.xdist_group("pytorch")]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 #: What a step may be off by, in milliseconds: the clock leaks 20 ppm on purpose.
 CLOSE = {"abs": 0.01}
 

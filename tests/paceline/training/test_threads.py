@@ -102,8 +102,8 @@ def test_a_wrapper_is_in_training_mode_where_what_it_wraps_is(wrapper: bool, wra
     assert kinds(probe) == [kind]
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
 def test_a_training_function_in_a_thread_is_told_whole(new_listener: Callable[[], Any], scripts: Path) -> None:
     """As in the actor of a framework, which trains again with a thread of its own: every step with its passes."""
     listener = new_listener()
