@@ -28,9 +28,15 @@ env: .venv/ready  ## build .venv from the lock
 	@PYTHON=$(PYTHON) deploy/environment.sh .venv
 	@touch $@
 
+# Whoever has the environment of `make env` has all that the demo needs; it alone needs a third of the packages.
+.venv-demo/ready: deploy/requirements/demo-stack.lock pyproject.toml deploy/environment.sh
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv-demo deploy/requirements/demo-stack.lock
+	@touch $@
+
+DEMO_ENV = $(if $(wildcard .venv/ready),.venv,.venv-demo)
 .PHONY: demo
-demo: env  ## watch a real training run whose slow rank is named, live (ARGS='--headless --json')
-	@$(BIN)/paceline demo $(ARGS)
+demo: $(DEMO_ENV)/ready  ## watch a real training run whose slow rank is named, live (ARGS='--headless --json')
+	@$(DEMO_ENV)/bin/paceline demo $(ARGS)
 
 # What is run, and in which order: deploy/gate.py. Status 3: something could not be fetched.
 .PHONY: test
@@ -105,6 +111,8 @@ panels-check: env system  ## rules, runbooks, dashboards by Grafana's types, and
 	@$(NPM) ci --prefix deploy/grafana/check && $(NPM) run --prefix deploy/grafana/check check
 	@$(BIN)/python -m experiments.panels $(ARGS)
 
+# What `make demo` runs: `paceline demo` with its page, forecasts and sessions.
+DEMO_STACK := training streams collectors ui forecaster control embedded
 .PHONY: lock
 lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) pyproject.toml --all-extras --group dev -o requirements.lock
@@ -117,6 +125,8 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	  $(COMPILE) pyproject.toml --extra $$image -c requirements.lock -o deploy/requirements/$$image.lock; \
 	done
 	@$(COMPILE) pyproject.toml --extra training --extra streams -c requirements.lock -o deploy/requirements/demo.lock
+	@$(COMPILE) --group editable pyproject.toml $(DEMO_STACK:%=--extra %) --override deploy/requirements/demo-overrides.txt \
+	  -c requirements.lock -o deploy/requirements/demo-stack.lock
 	@sed -nE 's/^requires = \["(.*)"\]/\1/p' pyproject.toml | \
 	  $(COMPILE) - -c requirements.lock -o deploy/requirements/build.lock
 

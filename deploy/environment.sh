@@ -30,11 +30,15 @@ private_uv() {
 }
 
 uv=$(command -v uv || private_uv) || exit
+quiet=--quiet
+[ ! -t 2 ] || quiet= # At a terminal uv shows how far it is.
+size=$(grep -q '^torch==' "$lock" && echo ", 5 to 7 GB with PyTorch" || true)
+echo "environment.sh: $venv: $(grep -c '^[a-z].*==' "$lock") packages of $lock$size" >&2
 new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 "$python" -c "$new_enough" 2>/dev/null || python=3.12 # uv finds or fetches it
 "$uv" venv --quiet --allow-existing --python "$python" "$venv"
 # Compiled once, here: many processes that start together would each compile PyTorch anew.
-tries "$uv" pip sync --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock" ||
+tries "$uv" pip sync $quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock" ||
   die $NOT_TO_BE_HAD "the packages of $lock could not be installed; uv's message is above"
 if [ -n "$wheel" ]; then
   "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --reinstall-package paceline "$wheel"
