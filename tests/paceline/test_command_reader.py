@@ -46,7 +46,7 @@ class Asked:
 
     def command(self, number: int = 0, **fields: object) -> Command:
         said = {"id": f"{self.job[-8:]}-{number}", "cluster": "lab", "target": self.job, "action": "note"}
-        return Command(**{**said, "expires_s": time.time() + 60, "issuer": "test", **fields})
+        return Command(**{**said, "expires_s": time.time() + 3600, "issuer": "test", **fields})
 
     def turn(self) -> list[str]:
         """Answer what has come; the ids that were answered so far."""

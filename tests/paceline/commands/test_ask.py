@@ -19,6 +19,7 @@ from paceline.kafka import clients
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.settings import BrokerSettings
 from paceline.visible import visible
+from tests.patience import PATIENCE_S
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -28,7 +29,7 @@ _spec.loader.exec_module(rank)
 
 Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 #: As long as an answer may take on a busy machine; the command waits no longer than it has to for what is asked here.
-WAIT_S = "20"
+WAIT_S = "240"
 
 
 class Running:
@@ -73,7 +74,8 @@ def asking(broker: BrokerSettings) -> Ask:
     """Runs the command as a user would."""
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", *words, "--brokers", broker.address]
+        command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--expires", "600"]
+        command += [*words, "--brokers", broker.address]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     return run
@@ -98,7 +100,7 @@ def test_what_is_not_obeyed_is_told_and_is_status_1(sidecar: Callable[..., Runni
     """Both an action and arguments that it does not know, in a line each."""
     running = sidecar()
     unknown = asking(f"job:{running.job}", "dance", "--wait", WAIT_S)
-    wrong = asking(f"job:{running.job}", "full_rows", "--arg", "seconds=soon", "--wait", "5")
+    wrong = asking(f"job:{running.job}", "full_rows", "--arg", "seconds=soon", "--wait", WAIT_S)
     assert (unknown.returncode, wrong.returncode) == (1, 1)
     assert unknown.stdout == "sidecar on n1: unknown action: known here: capture, full_rows\n"
     assert wrong.stdout.startswith("sidecar on n1: refused: arguments: Expected `float`, got `str`")
@@ -161,7 +163,7 @@ def test_only_answers_to_this_command_count(broker: BrokerSettings, capsys: pyte
         follower.connect()
         producer = clients.producer(broker, "test")
         for value in (b"nonsense", json.dumps(foreign).encode(), wire.encode(entry)):
-            producer.send(topics.AUDIT.name, value=value).get(30)
+            producer.send(topics.AUDIT.name, value=value).get(PATIENCE_S)
         producer.close()
         answers = _answers(follower, command, 60.0)
         assert next(answers) == entry

@@ -22,6 +22,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
 from tests.damaged_batches import put_damaged
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., None]
 
@@ -42,7 +43,7 @@ def publish(settings: BrokerSettings, topic: Topic, *values: bytes, timestamp_ms
     ensure_topics(settings, [topic])
     producer = clients.producer(settings, "test")
     for value in values:
-        producer.send(topic.name, value, timestamp_ms=timestamp_ms).get(30)
+        producer.send(topic.name, value, timestamp_ms=timestamp_ms).get(PATIENCE_S)
     producer.close()
 
 
@@ -129,7 +130,7 @@ def test_a_message_larger_than_a_fetch_comes_whole(broker: BrokerSettings, topic
     producer = clients.producer(broker, "test", compression_type=None)
     ensure_topics(broker, [topic])
     for value in (b"before", large, b"after"):
-        producer.send(topic.name, value).get(60)
+        producer.send(topic.name, value).get(PATIENCE_S)
     producer.close()
     with Follower(broker, {topic: BEGINNING}, "test") as follower:
         heard = Heard(follower)

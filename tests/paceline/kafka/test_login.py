@@ -174,7 +174,7 @@ def runs(secured: BrokerSettings, user: str, *words: str) -> "subprocess.Popen[s
 
 def asks(secured: BrokerSettings) -> "subprocess.Popen[str]":
     """`paceline ask` by a user who is no administrator."""
-    return runs(secured, "guest", "ask", "job:j", "dance", "--wait", "60")
+    return runs(secured, "guest", "ask", "job:j", "dance", "--wait", "240")
 
 
 @contextlib.contextmanager

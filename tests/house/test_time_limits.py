@@ -1,0 +1,165 @@
+"""No verdict of a test depends on how fast the machine was: real time has no upper limit under two minutes.
+
+Rule of this file: sources are read, never run. A limit is what a test passes to a call that waits (``timeout=``,
+``.wait(5)``), what it compares a measured time with, and pytest's own mark. Three short times are none:
+
+* 0: it asks whether something is there, and waits for nothing;
+* a pause: a wait in a loop whose answer nobody takes, so that the loop goes on either way;
+* a probe: under ``contextlib.suppress`` in a function that is handed to ``until``, or in a loop: it is asked again.
+
+Where the time is to run out, for that is what the test is about, the line says so: ``# it is to run out``.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: The least that a test may give the machine; what waits shorter takes a busy one for a fault.
+LEAST_S = 120.0
+#: The least that pytest may give one test: it counts the fixtures, and a wait of ``tests/patience.py`` fits in.
+LEAST_TEST_S = 300.0
+#: Arguments that are an upper limit, whatever is called.
+LIMITS = {"timeout", "timeout_s", "default_timeout"}
+#: Methods whose first argument is one. ``get`` is a future's or a queue's; a dict is asked by other keys than seconds.
+WAITING = {"wait", "join", "communicate", "get", "result", "exception", "acquire", "stop", "settimeout", "timeout"}
+#: Options of commands whose next word is one.
+OPTIONS = {"--wait", "--timeout"}
+CLOCKS = {"time.monotonic()", "time.time()", "time.perf_counter()", "monotonic()", "perf_counter()"}
+ON_PURPOSE = "# it is to run out"
+
+
+class Scan(ast.NodeVisitor):
+    """Goes through one source and keeps where real time is limited too tightly: ``line: what it says``."""
+
+    def __init__(self, source: str, others: dict[str, float] | None = None) -> None:
+        self.lines = source.splitlines()
+        self.found: list[str] = []
+        tree = ast.parse(source)
+        self._constants = (others or {}) | constants(tree)
+        self._clocked = set(_measured_names(tree))
+        self._asked_again = set(_asked_again(tree))
+        self._above: list[ast.AST] = []
+        self.visit(tree)
+
+    def visit(self, node: ast.AST) -> None:
+        self._above.append(node)
+        if isinstance(node, ast.Call):
+            self._call(node)
+        elif isinstance(node, ast.Compare):
+            self._compare(node)
+        self.generic_visit(node)
+        self._above.pop()
+
+    def _call(self, node: ast.Call) -> None:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if ast.unparse(node.func) == "pytest.mark.timeout":
+            if any((self._seconds(each) or LEAST_TEST_S) < LEAST_TEST_S for each in node.args):
+                self._keep(node)
+            return
+        given = [each.value for each in node.keywords if each.arg in LIMITS]
+        given += node.args[:1] if called in WAITING and len(node.args) == 1 else []
+        short = [each for each in given if 0 < (self._seconds(each) or 0) < LEAST_S]
+        if short and not self._is_pause(called) and not self._is_probe():
+            self._keep(node)
+
+    def _compare(self, node: ast.Compare) -> None:
+        """``measured < 5``, ``5 > measured`` and ``1 < measured < 5``, where measured has a clock's time in it."""
+        sides = [node.left, *node.comparators]
+        for left, operator, right in zip(sides, node.ops, sides[1:], strict=False):
+            less, more = (right, left) if isinstance(operator, ast.Gt | ast.GtE) else (left, right)
+            if isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE) and self._is_measured(less):
+                seconds = self._seconds(more)
+                if seconds is not None and seconds < LEAST_S and any(isinstance(n, ast.Assert) for n in self._above):
+                    self._keep(node)
+
+    def _is_measured(self, node: ast.expr) -> bool:
+        """A difference with a clock in it, or a name that was given one."""
+        return measured(node) or (isinstance(node, ast.Name) and node.id in self._clocked)
+
+    def _seconds(self, node: ast.expr) -> float | None:
+        return value(node, self._constants)
+
+    def _is_pause(self, called: str) -> bool:
+        looped = any(isinstance(each, ast.While | ast.For) for each in self._above)
+        return called == "wait" and looped and isinstance(self._above[-2], ast.Expr)
+
+    def _is_probe(self) -> bool:
+        suppressed = any(
+            isinstance(each, ast.With) and any("suppress(" in ast.unparse(item) for item in each.items)
+            for each in self._above
+        )
+        functions = [each for each in self._above if isinstance(each, ast.FunctionDef)]
+        again = any(isinstance(each, ast.While) for each in self._above)
+        return suppressed and (again or (bool(functions) and functions[-1].name in self._asked_again))
+
+    def _keep(self, node: ast.expr) -> None:
+        lines = self.lines[node.lineno - 1 : node.end_lineno]
+        if not any(ON_PURPOSE in line for line in lines):
+            self.found.append(f"{node.lineno}: {lines[0].strip()}")
+
+
+def constants(tree: ast.Module) -> dict[str, float]:
+    """The numbers that a module gives a name."""
+    found: dict[str, float] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            number = value(node.value, found)
+            if number is not None:
+                found[node.targets[0].id] = number
+    return found
+
+
+def value(node: ast.expr, named: dict[str, float]) -> float | None:
+    """The number that an expression of constants is; None where it cannot be told from the source."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        return float(node.value)
+    if isinstance(node, ast.Name):
+        return named.get(node.id)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub | ast.Mult | ast.Div):
+        left, right = value(node.left, named), value(node.right, named)
+        if left is not None and right is not None and not (isinstance(node.op, ast.Div) and right == 0):
+            signs = {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}
+            return left / right if isinstance(node.op, ast.Div) else signs[type(node.op)]
+    return None
+
+
+def measured(node: ast.expr) -> bool:
+    """Whether it takes one time from another, and a clock is one of them."""
+    return any(
+        isinstance(each, ast.BinOp)
+        and isinstance(each.op, ast.Sub)
+        and any(ast.unparse(side) in CLOCKS for side in (each.left, each.right))
+        for each in ast.walk(node)
+    )
+
+
+def _measured_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and measured(node.value):
+            yield node.targets[0].id
+
+
+def _asked_again(tree: ast.Module) -> Iterator[str]:
+    """Functions that are handed to ``until``, by name or called in its lambda, or asked by a ``while``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("until"):
+            asked: list[ast.expr] = node.args
+        elif isinstance(node, ast.While):
+            asked = [node.test]
+        else:
+            continue
+        for each in (part for one in asked for part in ast.walk(one)):
+            if isinstance(each, ast.Name):
+                yield each.id
+            elif isinstance(each, ast.Attribute):
+                yield each.attr
+
+
+def test_no_test_limits_real_time() -> None:
+    """Where one does, a slow machine is told as a fault; ``PATIENCE_S`` of ``tests/patience.py`` is the limit to take."""
+    found = {}
+    for path in sorted(ROOT.glob("tests/**/*.py")):
+        if said := Scan(path.read_text(encoding="utf-8")).found:
+            found[str(path.relative_to(ROOT))] = said
+    assert found == {}
