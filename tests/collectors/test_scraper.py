@@ -5,10 +5,10 @@ import itertools
 import subprocess
 import sys
 import threading
-import time
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -205,7 +205,7 @@ def test_an_answer_that_never_comes_is_over_in_time(served):
 
 def test_an_answer_that_never_ends_is_over_in_time(served, monkeypatch):
     """It goes on, a letter now and then, when its time is over by the clock."""
-    clock = chain([1000.0], repeat(1000.0 + PATIENCE_S + 0.1))
+    clock = itertools.chain([1000.0], itertools.repeat(1000.0 + PATIENCE_S + 0.1))
     monkeypatch.setattr(scraper, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     served.answer = dripping
     with pytest.raises(ExporterError, match="no whole answer in 240 s"):

@@ -118,9 +118,11 @@ def test_in_a_terminal_of_80_columns(
 
 
 @pytest.mark.bus
-def test_a_broker_that_goes_and_comes_back(terminal: Callable[..., Terminal], job: str, until: Until) -> None:
+def test_a_broker_that_goes_and_comes_back(
+    terminal: Callable[..., Terminal], job: str, until: Until, free_port: Callable[[], int]
+) -> None:
     """A banner says so, what was known stays, and reading goes on."""
-    first = embedded.start()
+    first = embedded.start(free_port())
     settings = BrokerSettings().with_brokers(first.address)
     try:
         publish(settings, job)
@@ -131,7 +133,7 @@ def test_a_broker_that_goes_and_comes_back(terminal: Callable[..., Terminal], jo
         first.process.wait()
     until(lambda: "what was known is below" in window.text())
     assert "rank 3 1.80x" in window.text()
-    with embedded.start(port=int(first.address.rpartition(":")[2])):
+    with embedded.start(first.port):
         publish(settings, job)
         until(lambda: "connected" in window.text() and "what was known" not in window.text())
 
