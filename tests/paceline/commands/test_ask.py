@@ -119,7 +119,8 @@ def test_a_run_without_commands_refuses_and_says_so(sidecar: Callable[..., Runni
 @pytest.mark.bus
 def test_nobody_there_is_said_and_is_status_1(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]) -> None:
     """After the time that was given, with the topic that they must be able to read."""
-    status = ask.main([f"job:{uuid.uuid4().hex}", "full_rows", "--wait", "0.5", "--brokers", broker.address])
+    words = [f"job:{uuid.uuid4().hex}", "full_rows", "--wait", "0.5"]  # it is to run out
+    status = ask.main([*words, "--brokers", broker.address])
     said = capsys.readouterr()
     assert (status, said.out, said.err.count("\n")) == (1, "", 1)
     assert "nobody answered within 0.5 s" in said.err
