@@ -165,7 +165,7 @@ def test_a_metered_publisher_publishes(samples):
     published = Published()
     publisher, event = MeteredPublisher(published, samples), host_samples(cpu_ratio=[1, 1])
     publisher.publish(HOST_TOPIC, event, key="n")
-    publisher.close(1.0)
+    publisher.close(PATIENCE_S)
     assert published == [(HOST_TOPIC, event, "n"), 1.0]
     assert told(samples)
 

@@ -28,7 +28,20 @@ LEAST_TEST_S = 300.0
 #: Arguments that are an upper limit, whatever is called.
 LIMITS = {"timeout", "timeout_s", "default_timeout"}
 #: Methods whose first argument is one. ``get`` is a future's or a queue's; a dict is asked by other keys than seconds.
-WAITING = {"wait", "join", "communicate", "get", "result", "exception", "acquire", "stop", "settimeout", "timeout"}
+WAITING = {
+    "wait",
+    "join",
+    "communicate",
+    "get",
+    "result",
+    "exception",
+    "acquire",
+    "stop",
+    "settimeout",
+    "timeout",
+    "close",
+    "flush",
+}
 #: Options of commands whose next word is one.
 OPTIONS = {"--wait", "--timeout"}
 MEASURING = {"time.monotonic()", "time.perf_counter()", "monotonic()", "perf_counter()"}

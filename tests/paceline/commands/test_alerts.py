@@ -58,7 +58,7 @@ def publish(settings: BrokerSettings, *told: events.Finding | events.Suggestion 
     publisher = Publisher(settings, client_id="test")
     for event in told:
         publisher.publish(of[type(event)], event)
-    assert publisher.close(60).sent == len(told)
+    assert publisher.close(PATIENCE_S).sent == len(told)
 
 
 def said(receiver: Receiver, job: str) -> list[tuple[str, str]]:

@@ -41,7 +41,7 @@ def publish(settings: BrokerSettings, *jobs: str) -> None:
             places=[],
         )
         publisher.publish(topics.JOB, described)
-    assert publisher.close(60).sent == len(jobs)
+    assert publisher.close(PATIENCE_S).sent == len(jobs)
 
 
 def steps_of(job: str) -> list[Outgoing]:

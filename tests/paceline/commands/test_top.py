@@ -22,6 +22,7 @@ from paceline.delivery.publisher import Publisher
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., None]
 COMMAND = [sys.executable, "-m", "paceline", "top"]
@@ -36,7 +37,7 @@ def publish(settings: BrokerSettings, job: str) -> None:
         publisher.publish(topics.WINDOW, rank_window(rank, 0.9 if rank == 3 else 0.5, job=job))
     publisher.publish(topics.FINDING, finding(id=f"f-{job}", job=job, summary=HOSTILE))
     publisher.publish(topics.SUGGESTION, suggestion(id=f"s-{job}", job=job, title=f"Cordon {HOSTILE}", expires_s=4e9))
-    assert publisher.close(60).sent == 12
+    assert publisher.close(PATIENCE_S).sent == 12
 
 
 @pytest.fixture
