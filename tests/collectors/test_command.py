@@ -39,6 +39,12 @@ def events(lines):
     return found
 
 
+def unasked(err):
+    """The lines on standard error, but for those of a machine that stands still: a sample or a broker is late."""
+    late = (b"a call to the driver or the kernel does not return", b" samples come again", b"a sampling thread hangs")
+    return [line for line in err.splitlines() if not any(words in line for words in (*late, b"Events wait "))]
+
+
 def test_once_on_this_machine(collect):
     """With no broker and whatever GPUs are here, one sample of the host and the inventory come out, status 0."""
     process = collect("--stdout", "--once", "--interval", "0.2", "--node", "here")
@@ -56,21 +62,21 @@ def test_simulated_gpus_are_published(collect):
     out, err = process.communicate()
     found = events(out.splitlines(keepends=True))
 
-    assert (process.returncode, err) == (0, b"")
+    assert process.returncode == 0
+    assert unasked(err) == []
     assert len(found[DEVICE.name][0].uuids) == 2
     assert sum(len(event.time_s) for event in found[DEVICE.name]) > 4
 
 
-def test_no_driver_is_one_log_line(collect):
-    """Without a driver there is exactly one line on standard error, structured, and it says what is missing."""
-    process = collect("--stdout", "--seconds", "2")
+def test_no_driver_is_one_log_line(collect, tmp_path):
+    """Without a driver that works there is exactly one line about it, structured, and it says what is missing."""
+    (tmp_path / "libnvidia-ml.so.1").touch()  # comes before that of this machine, which may have one
+    process = collect("--stdout", "--seconds", "2", env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
     _, err = process.communicate()
-    if not err:
-        pytest.skip("a driver is here")
 
-    assert err.count(b"\n") == 1
-    assert b"level=warning" in err
-    assert b"GPUs not measured" in err
+    (line,) = unasked(err)
+    assert b"level=warning" in line
+    assert b"GPUs not measured" in line
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -94,7 +100,7 @@ def test_a_reader_that_leaves_ends_it(collect):
     err = process.stderr.read()
 
     assert process.wait() == 0
-    assert err == b""
+    assert unasked(err) == []
 
 
 def test_no_broker_does_not_stop_it(collect):
@@ -125,7 +131,8 @@ def test_it_reaches_the_bus(collect, broker):
     """What it publishes is on the topics, under the node's key, in order."""
     process = collect("--seconds", "3", "--simulate", "2", "--node", "bus-test", "--brokers", broker.address)
     _, err = process.communicate()
-    assert (process.returncode, err) == (0, b"")
+    assert process.returncode == 0
+    assert unasked(err) == []
 
     with contextlib.closing(clients.consumer(broker, DEVICE, NODE, HOST, from_beginning=True)) as reader:
         found = {}
@@ -143,7 +150,8 @@ def test_it_reaches_the_bus(collect, broker):
 
 def test_it_answers_commands_for_its_node(collect, broker):
     """It knows one action and says which; with commands forbidden it refuses."""
-    ask = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--wait", "60", "--brokers", broker.address]
+    ask = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--brokers", broker.address]
+    ask += ["--wait", "240", "--expires", "600"]
     for node, options, said in (
         ("asked", [], "collectors on asked: unknown action: known here: sample\n"),
         ("unasked", ["--no-commands"], "collectors on unasked: refused: no commands are obeyed here (--no-commands)\n"),

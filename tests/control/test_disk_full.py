@@ -17,6 +17,7 @@ from paceline.events import SessionState
 from paceline.kafka.settings import BrokerSettings
 from paceline.recording import Line
 from tests.control.conftest import Collector
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.bus
 Until = Callable[..., None]
@@ -45,7 +46,7 @@ class Running:
     def close(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
 
 
 @pytest.fixture

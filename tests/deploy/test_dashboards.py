@@ -17,6 +17,7 @@ import yaml
 from deploy.grafana.boards import BOARDS, FOLDER, text
 from experiments.panels import asked
 from paceline.gpu.dcgm import FIELDS
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
@@ -113,7 +114,7 @@ def stock(new_prometheus: Callable[[str], str]) -> tuple[str, int]:
 def answered(stock: tuple[str, int], expression: str) -> list[float]:
     url, now_s = stock
     body = urllib.parse.urlencode({"query": expression, "time": now_s}).encode()
-    with urllib.request.urlopen(f"{url}/api/v1/query", body, timeout=30) as answer:
+    with urllib.request.urlopen(f"{url}/api/v1/query", body, timeout=PATIENCE_S) as answer:
         return [float(one["value"][1]) for one in json.load(answer)["data"]["result"]]
 
 

@@ -26,7 +26,7 @@ def test_help_has_examples():
 
 def test_no_broker_is_said_and_waited_for():
     """It tells what it waits for, then gives up with one line and status 1."""
-    done = streams("--brokers", "127.0.0.1:1", "--wait", "2")
+    done = streams("--brokers", "127.0.0.1:1", "--wait", "2")  # it is to run out
     assert done.returncode == 1
     assert "waiting for a broker" in done.stderr
     assert "127.0.0.1:1" in done.stderr.splitlines()[-1]

@@ -13,6 +13,7 @@ from mode import Service
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
 from streams import compat
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.bus
@@ -42,7 +43,7 @@ def test_seeking_to_what_is_committed_reads_again_what_was_fetched_and_dropped(b
                 await consumer.commit({at: committed})
             dropped = [await consumer.getone() for _ in range(3 - (committed or 0))]
             await compat.seek_to_committed(consumer, {topic.name})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 return dropped, [await consumer.getone() for _ in dropped]
         finally:
             await consumer.stop()

@@ -13,6 +13,7 @@ from paceline.kafka import clients
 from paceline.kafka.topic_admin import ensure_topics
 from streams.faust_app import CHANGELOG, NEEDED
 from streams.processor import IDLE_S, MOST_PUSH_S
+from tests.patience import PATIENCE_S
 from tests.streams.real_workers import expected, metric, ready, upserted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -90,7 +91,7 @@ def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, fre
     assert workers.findings(job) == wanted
     assert "made again" not in workers.said()
     shown = f'paceline_step_seconds{{training_job="{job}-next"}} '
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         assert shown in answer.read().decode()
 
 

@@ -2,6 +2,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from paceline import events, topics
+from tests.patience import PATIENCE_S
 from tests.ui.control_in_place import Control, eventually
 from tests.ui.forecasts import suggestion
 from tests.ui.opened_app import opened, text_of
@@ -194,7 +195,7 @@ def dismissed(heard, control, door, tell, snapshot_of, until):
     def dismissed(*happened, later_s=0.0):
         feed, clock = heard(suggestion(1, NOW_S)), {"now_s": NOW_S}
         source = lambda job, rank=None: snapshot_of(feed, **clock)  # noqa: E731
-        app = AppTest.from_function(script, args=(source, door, TokenGate(TOKEN)), default_timeout=60).run()
+        app = AppTest.from_function(script, args=(source, door, TokenGate(TOKEN)), default_timeout=PATIENCE_S).run()
         unlocked(app)
         app.text_input(key="because-dismiss-cordon-gpu-02-1").set_value("not now")
         next(one for one in app.button if one.label == "Dismiss" and one.form_id).click()

@@ -22,6 +22,7 @@ from paceline.delivery.publisher import Publisher
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., None]
 COMMAND = [sys.executable, "-m", "paceline", "top"]
@@ -36,7 +37,7 @@ def publish(settings: BrokerSettings, job: str) -> None:
         publisher.publish(topics.WINDOW, rank_window(rank, 0.9 if rank == 3 else 0.5, job=job))
     publisher.publish(topics.FINDING, finding(id=f"f-{job}", job=job, summary=HOSTILE))
     publisher.publish(topics.SUGGESTION, suggestion(id=f"s-{job}", job=job, title=f"Cordon {HOSTILE}", expires_s=4e9))
-    assert publisher.close(60).sent == 12
+    assert publisher.close(PATIENCE_S).sent == 12
 
 
 @pytest.fixture
@@ -118,9 +119,11 @@ def test_in_a_terminal_of_80_columns(
 
 
 @pytest.mark.bus
-def test_a_broker_that_goes_and_comes_back(terminal: Callable[..., Terminal], job: str, until: Until) -> None:
+def test_a_broker_that_goes_and_comes_back(
+    terminal: Callable[..., Terminal], job: str, until: Until, free_port: Callable[[], int]
+) -> None:
     """A banner says so, what was known stays, and reading goes on."""
-    first = embedded.start()
+    first = embedded.start(free_port())
     settings = BrokerSettings().with_brokers(first.address)
     try:
         publish(settings, job)
@@ -131,7 +134,7 @@ def test_a_broker_that_goes_and_comes_back(terminal: Callable[..., Terminal], jo
         first.process.wait()
     until(lambda: "what was known is below" in window.text())
     assert "rank 3 1.80x" in window.text()
-    with embedded.start(port=int(first.address.rpartition(":")[2])):
+    with embedded.start(first.port):
         publish(settings, job)
         until(lambda: "connected" in window.text() and "what was known" not in window.text())
 

@@ -15,6 +15,7 @@ import pytest
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from tests.patience import PATIENCE_S
 
 PARENT = """
 import sys, signal
@@ -27,7 +28,7 @@ signal.pause()
 
 def listens(address: str) -> bool:
     host, port = address.split(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=PATIENCE_S):
         return True
     return False
 
