@@ -28,7 +28,8 @@ def test_a_program_inherits_nothing_of_the_session() -> None:
     assert (ignored & ~PYTHONS & ~LIBRARYS, blocked) == (0, 0)
     assert (umask, zone) == (0o022, "UTC")
     foreign = {name: value for name, value in environ.items() if name.startswith(("PACELINE_", "SLURM_", "LC_"))}
-    assert foreign == {"PACELINE_BROKERS": "none", "PACELINE_SPOOL_DIR": f"{environ['HOME']}/spool"}
+    ours = {"PACELINE_BROKERS": "none", "PACELINE_PATIENCE": "20", "PACELINE_SPOOL_DIR": f"{environ['HOME']}/spool"}
+    assert foreign == ours
     assert not (Path(environ["HOME"]) / ".streamlit").exists()
 
 
