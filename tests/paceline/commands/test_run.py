@@ -61,13 +61,22 @@ def children(pid: int, word: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [("", 0), ("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137), ("import os; os.abort()", 134)],
-)
-def test_the_exit_status_is_the_commands(tmp_path: Path, code: str, status: int) -> None:
-    """128 + N where signal N ended it."""
-    assert run("--no-panel", *script(code), folder=tmp_path)[0] == status
+#: What a command does, and the status that it ends with.
+ENDS = {
+    "print('hello')": 0,
+    "raise SystemExit(3)": 3,
+    "import os; os.kill(os.getpid(), 9)": 137,
+    "import os; os.abort()": 134,
+}
+
+
+def test_status_and_output_are_the_commands_own(tmp_path: Path) -> None:
+    """128 + N where signal N ended it. Nothing of ours is on standard output, or left in the temporary folder."""
+    processes = {code: start("--no-panel", *script(code), folder=tmp_path) for code in ENDS}
+    said = {code: process.communicate()[0] for code, process in processes.items()}
+    assert {code: process.returncode for code, process in processes.items()} == ENDS
+    assert said == {code: "hello\n" if "hello" in code else "" for code in ENDS}
+    assert list(tmp_path.glob("paceline-*")) == []
 
 
 def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(tmp_path: Path) -> None:
@@ -104,12 +113,6 @@ def test_the_command_is_found_on_its_own_path(tmp_path: Path) -> None:
     assert said(VIRTUAL_ENV=str(ours.parent)) == "ours"
 
 
-def test_input_and_output_are_the_commands_own(tmp_path: Path) -> None:
-    """Nothing of ours on standard output."""
-    status, out, _ = run("--no-panel", *script("print('hello')"), folder=tmp_path)
-    assert (status, out) == (0, "hello\n")
-
-
 @pytest.mark.parametrize(("options", "told"), [((), "''\n"), (("--measure-overhead",), "'1'\n")])
 def test_ranks_are_told_to_measure_what_the_probe_costs(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
     """On every node by its own command, and only where it was asked for."""
@@ -118,7 +121,7 @@ def test_ranks_are_told_to_measure_what_the_probe_costs(tmp_path: Path, options:
 
 
 def test_what_the_ranks_report_is_in_the_recording(tmp_path: Path) -> None:
-    """With no broker anywhere, and with how the command ended."""
+    """With no broker anywhere, and with how the command ended; in the temporary folder nothing of ours is left."""
     recording = tmp_path / "run.jsonl.gz"
     status, _, err = run("--record", str(recording), "--no-panel", *speak(30, 7), folder=tmp_path)
     events = [
@@ -128,26 +131,29 @@ def test_what_the_ranks_report_is_in_the_recording(tmp_path: Path) -> None:
     steps = [step for event in events if isinstance(event, StepTimings) for step in columns.numbers(event.step)]
     assert steps == list(range(30))
     assert [event.exit_status for event in events if isinstance(event, JobDescribed)][-1] == 7
+    assert list(tmp_path.glob("paceline-*")) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
-def test_signals_reach_the_command_once(tmp_path: Path, number: signal.Signals) -> None:
+def test_signals_reach_the_command_once(tmp_path: Path) -> None:
     """And what it makes of them is its own affair."""
     code = (
         "import signal, sys, time\n"
         "got = []\n"
-        f"signal.signal({int(number)}, lambda *_: got.append(1))\n"
+        "signal.signal({}, lambda *_: got.append(1))\n"
         "print('ready', flush=True)\n"
         "while not got: time.sleep(0.01)\n"
         "time.sleep(0.5)\n"
         "sys.exit(40 + len(got))"
     )
-    process = start("--no-panel", *script(code), folder=tmp_path)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    process.communicate()
-    assert process.returncode == 41
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP]
+    processes = {one: start("--no-panel", *script(code.format(int(one))), folder=tmp_path) for one in numbers}
+    for number, process in processes.items():
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+    for process in processes.values():
+        process.communicate()
+    assert {one: process.returncode for one, process in processes.items()} == dict.fromkeys(numbers, 41)
 
 
 def steps_in(recording: Path) -> tuple[list[int], int]:
@@ -271,13 +277,6 @@ def test_no_command_is_told_with_an_example(tmp_path: Path) -> None:
     status, _, err = run("--job", "x", folder=tmp_path)
     assert status == 2
     assert "paceline run --" in err
-
-
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    """No folder of ours in the temporary one, and no process."""
-    process = start("--no-panel", *speak(5), folder=tmp_path)
-    process.communicate()
-    assert list(tmp_path.glob("paceline-*")) == []
 
 
 def test_a_grandchild_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> None:

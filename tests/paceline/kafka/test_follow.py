@@ -1,6 +1,7 @@
 """The consumer loop: where it starts, and what it does while brokers or topics are not there."""
 
 import contextlib
+import itertools
 import signal
 import socket
 import struct
@@ -72,29 +73,32 @@ class Heard:
         return self.follower.caught_up
 
 
-@pytest.mark.parametrize(
-    ("start", "expected"),
-    [
-        (BEGINNING, [b"1", b"2", b"3", b"new"]),
-        (Start(messages=2), [b"2", b"3", b"new"]),
-        (Start(messages=9), [b"1", b"2", b"3", b"new"]),
-        (NOW, [b"new"]),
-    ],
-    ids=["the beginning", "two messages", "more than there are", "now"],
-)
-def test_it_begins_where_it_is_told(
-    broker: BrokerSettings, topic: Topic, until: Until, start: Start, expected: list[bytes]
-):
+#: Where a follower begins in a topic of three messages, and what it hears with a fourth one to come.
+BEGINNINGS = {
+    "the beginning": (BEGINNING, [b"1", b"2", b"3", b"new"]),
+    "two messages": (Start(messages=2), [b"2", b"3", b"new"]),
+    "more than there are": (Start(messages=9), [b"1", b"2", b"3", b"new"]),
+    "now": (NOW, [b"new"]),
+}
+
+
+def test_it_begins_where_it_is_told(broker: BrokerSettings, topic: Topic, until: Until):
     """What came before as far as is asked for, then what comes; ``connect`` is the moment that divides them."""
     publish(broker, topic, b"1", b"2", b"3")
-    with Follower(broker, {topic: start}, "test") as follower:
-        follower.connect()
-        assert follower.lag == {topic: len(expected) - 1}
+    with contextlib.ExitStack() as stack:
+        followers = {
+            name: stack.enter_context(Follower(broker, {topic: start}, "test"))
+            for name, (start, _) in BEGINNINGS.items()
+        }
+        for name, (_, expected) in BEGINNINGS.items():
+            followers[name].connect()
+            assert followers[name].lag == {topic: len(expected) - 1}, name
         publish(broker, topic, b"new")
-        heard = Heard(follower)
-        until(lambda: heard.poll().values[-1:] == [b"new"])
-        assert heard.values == expected
-        assert follower.caught_up
+        for name, (_, expected) in BEGINNINGS.items():
+            heard = Heard(followers[name])
+            until(lambda heard=heard: heard.poll().values[-1:] == [b"new"])
+            assert heard.values == expected, name
+            assert followers[name].caught_up, name
 
 
 @pytest.mark.bus
@@ -210,26 +214,29 @@ def test_a_broker_that_is_away_at_the_start_is_an_error_or_told_once(nobody: str
     assert "refused" in follower.cause
 
 
-@pytest.mark.parametrize("start", [BEGINNING, NOW], ids=["from the beginning", "from now"])
-@pytest.mark.parametrize("resume", [True, False], ids=["resume", "look back"])
-def test_a_topic_that_is_made_again_is_read_from_its_beginning(
-    broker: BrokerSettings, topic: Topic, start: Start, resume: bool, until: Until
-):
-    """As many messages are in the new one: the old place is its end, and would show nothing.
+def test_a_topic_that_is_made_again_is_read_from_its_beginning(broker: BrokerSettings, topic: Topic, until: Until):
+    """As many messages are in the new one: the old place is its end, and would show nothing. Wherever it began, and
+    whether it resumes or looks back.
 
     The embedded broker makes four partitions where one is asked for; only within one there is an order.
     """
     publish(broker, topic, b"old")
-    with Follower(broker, {topic: start}, "test", resume=resume) as follower:
-        heard = Heard(follower)
-        until(lambda: heard.whole())
+    with contextlib.ExitStack() as stack:
+        kinds = list(itertools.product((BEGINNING, NOW), (True, False)))
+        followers = [
+            stack.enter_context(Follower(broker, {topic: start}, "test", resume=resume)) for start, resume in kinds
+        ]
+        heard = [Heard(follower) for follower in followers]
+        until(lambda: all(one.whole() for one in heard))
         publish(broker, topic, b"1", b"2")
-        until(lambda: sorted(heard.poll().values[-2:]) == [b"1", b"2"])
+        until(lambda: all(sorted(one.poll().values[-2:]) == [b"1", b"2"] for one in heard))
         with contextlib.closing(clients.admin(broker)) as admin:
             admin.delete_topics([topic.name])
         publish(broker, topic, b"3", b"4", b"5")
-        until(lambda: sorted(heard.poll().values[-3:]) == [b"3", b"4", b"5"])
-        assert sorted(heard.values) == [b"1", b"2", b"3", b"4", b"5"] + ([b"old"] if start == BEGINNING else [])
+        until(lambda: all(sorted(one.poll().values[-3:]) == [b"3", b"4", b"5"] for one in heard))
+        for (start, resume), one in zip(kinds, heard, strict=True):
+            before = [b"old"] if start == BEGINNING else []
+            assert sorted(one.values) == [b"1", b"2", b"3", b"4", b"5", *before], (start, resume)
 
 
 class Listener:
@@ -322,12 +329,15 @@ def test_a_broker_that_hangs_is_lost_and_found_again(topic: Topic, until: Until)
             until(lambda: heard.poll().values == [b"1", b"2"])
 
 
+@pytest.fixture(scope="module")
+def node(new_apache_kafka: Callable[..., Any]) -> Any:
+    """Apache Kafka of this file's own, which tests end and start again."""
+    return new_apache_kafka().start()
+
+
 @pytest.mark.bus
-def test_after_an_outage_it_goes_on_where_it_was_or_looks_back_again(
-    new_apache_kafka: Callable[..., object], topic: Topic, until: Until
-):
+def test_after_an_outage_it_goes_on_where_it_was_or_looks_back_again(node: Any, topic: Topic, until: Until):
     """Nothing is lost either way; repeats come only to those who did not ask to ``resume``."""
-    node = new_apache_kafka().start()
     publish(node.settings, topic, b"1", b"2")
     with (
         Follower(node.settings, {topic: BEGINNING}, "test") as looking_back,
@@ -381,11 +391,8 @@ ROTTEN = (0, 6, 16, 17, 22, 24, 60, 70)
 
 
 @pytest.mark.bus
-def test_batches_that_rotted_on_a_brokers_disk_are_passed_over_and_told(
-    new_apache_kafka: Callable[..., Any], topic: Topic, until: Until
-):
+def test_batches_that_rotted_on_a_brokers_disk_are_passed_over_and_told(node: Any, topic: Topic, until: Until):
     """Apache Kafka hands them on as they are: a byte in the second of three batches is another one."""
-    node = new_apache_kafka().start()
     rotten = {at: msgspec.structs.replace(topic, name=f"{topic.name}-{at}") for at in ROTTEN}
     for each in rotten.values():
         publish(node.settings, each, b"before", b"never", b"after")
