@@ -56,6 +56,7 @@ def test_once_on_this_machine(collect):
     assert found[HOST.name][0].node == "here"
 
 
+@pytest.mark.landing
 def test_simulated_gpus_are_published(collect):
     """A run of a second with simulated GPUs is a recording that decodes, device rows included."""
     process = collect("--stdout", "--seconds", "2", "--simulate", "2", "--interval", "0.1")

@@ -132,6 +132,7 @@ def test_what_is_no_longer_sampled_vanishes(samples, clock):
     assert "no sample of the host for 31 s" in str(samples.waits())
 
 
+@pytest.mark.slow
 def test_names_are_hostile_and_many(samples, promtool):
     """Whatever a driver calls its GPUs: bounded, each once, and Prometheus reads it."""
     uuids = [f"{HOSTILE}{'x' * 500}{number}" for number in range(MOST_DEVICES + 50)]
@@ -143,6 +144,7 @@ def test_names_are_hostile_and_many(samples, promtool):
     promtool(told_text)
 
 
+@pytest.mark.slow
 def test_what_is_told_is_clean(samples, promtool):
     """Names, types and units as Prometheus wants them, with every column measured."""
     full = device_samples(["A"], [(0, 0.0)])

@@ -250,6 +250,7 @@ def test_it_is_nvml_or_an_exporter(capsys):
     assert parse(["--dcgm", "http://h:9400/x"], {}).dcgm == "http://h:9400/x"
 
 
+@pytest.mark.slow
 def test_once_prints_a_recording(served):
     """The command as people try it: the samples, the inventory and the host, with no broker and no driver."""
     options = ["--dcgm", served.url, "--stdout", "--once", "--interval", "0.05", "--node", "n7"]

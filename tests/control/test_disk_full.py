@@ -98,6 +98,7 @@ def test_it_ends_before_the_disk_is_full_and_recover_brings_the_rest(
     assert numbers(store, folder, collector) == list(range(400))
 
 
+@pytest.mark.exactly_once
 @pytest.mark.parametrize("step", ["write", "sync", "end"])
 def test_a_disk_that_is_full_at_once_keeps_what_was_there_and_loses_nothing(
     step: str,

@@ -80,6 +80,8 @@ def numbers(store: SessionStore, folder: SessionFolder, collector: Collector) ->
     return [value["sequence"] for value in values if value.get("producer") == collector.name]
 
 
+@pytest.mark.exactly_once
+@pytest.mark.landing
 def test_what_is_published_between_start_and_stop_is_in_the_session_once(
     begun: Callable[..., SessionFolder], store: SessionStore, recorder: Recorder, collector: Collector, until: Until
 ) -> None:
@@ -102,6 +104,7 @@ def test_what_is_published_between_start_and_stop_is_in_the_session_once(
     assert {"topic", "key", "timestamp_ms", "value", "partition", "offset"} <= told[0].keys()
 
 
+@pytest.mark.exactly_once
 def test_a_recorder_that_is_killed_in_the_middle_loses_nothing(
     begun: Callable[..., SessionFolder], store: SessionStore, recorder: Recorder, collector: Collector, until: Until
 ) -> None:

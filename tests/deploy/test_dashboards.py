@@ -79,6 +79,7 @@ def test_grafana_is_given_the_data_source_and_the_dashboards() -> None:
     assert len({board["uid"] for board in boards().values()}) == len(NAMES)
 
 
+@pytest.mark.slow
 def test_every_expression_is_one_of_promql(tmp_path: Path) -> None:
     """promtool reads panels, annotations and variables, with a job chosen."""
     if which("promtool") is None:

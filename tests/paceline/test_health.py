@@ -80,6 +80,7 @@ def test_what_breaks_is_no_end(start):
     assert get(server, "/metrics")[0] == 200
 
 
+@pytest.mark.slow
 def test_clients_that_say_nothing_hold_nobody_up(start, until):
     """More than are answered at a time: the server has room again when they have been let go."""
     server = start()

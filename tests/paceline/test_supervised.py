@@ -20,6 +20,7 @@ def stop() -> Iterator[threading.Event]:
     event.set()
 
 
+@pytest.mark.slow
 def test_work_that_fails_is_started_again(stop: threading.Event, until: Until) -> None:
     """The cause is there as long as it fails, and gone when the work has gone on for a while."""
     broken = threading.Event()
@@ -42,6 +43,7 @@ def test_work_that_fails_is_started_again(stop: threading.Event, until: Until) -
     assert thread.stop(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_a_short_recovery_is_none(stop: threading.Event, until: Until) -> None:
     """Work that gets a step further each time, and fails again, is told as failing all the while."""
     seen: list[str] = []

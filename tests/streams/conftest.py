@@ -324,9 +324,9 @@ def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
 
 
 @pytest.fixture(scope="module")
-def own_kafka(new_apache_kafka: Callable[..., Any]) -> BrokerSettings:
+def own_kafka(new_apache_kafka_of_module: Callable[..., Any]) -> BrokerSettings:
     """Apache Kafka for a file's tests, one after the other: it takes far longer to start than to be emptied."""
-    settings: BrokerSettings = new_apache_kafka().start().settings
+    settings: BrokerSettings = new_apache_kafka_of_module().start().settings
     return settings
 
 

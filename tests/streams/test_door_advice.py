@@ -138,6 +138,7 @@ def upserted(suggestions):
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_anywhere_advice_loses_nothing(ops, uninterrupted, seed):
     """Findings lead to suggestions, and commands for them are answered, as if nothing had happened."""
@@ -215,6 +216,7 @@ def test_what_is_judged_and_passed_on_is_committed_after_both():
     assert bus.committed[topics.NODE.name] == 1
 
 
+@pytest.mark.slow
 def test_clusters_are_advised_apart(ops):
     """Each by its own events: another cluster's suggestion is unknown in this one."""
     bus = Bus(op_v1=ops)

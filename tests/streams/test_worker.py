@@ -119,6 +119,7 @@ def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, fre
         assert shown in answer.read().decode()
 
 
+@pytest.mark.exactly_once
 def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
     """kill -9 of the worker, twice: no finding is lost; one said again has the same id, revision and content."""
     workers = apache_workers
@@ -143,6 +144,7 @@ def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
         assert upserted(workers.findings(job)) == wanted[job]
 
 
+@pytest.mark.exactly_once
 def test_two_workers_say_what_one_says(workers, make_training, request, free_port):
     """A second worker joins in the middle; together they find what one alone would have found."""
     jobs = [f"shared-{number}-{request.node.name}" for number in range(6)]

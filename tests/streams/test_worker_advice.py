@@ -73,6 +73,7 @@ class TestOneWorker:
         assert reason in entry["reason"]
 
 
+@pytest.mark.exactly_once
 def test_killed_in_between_nothing_is_lost_or_told_twice(workers, make_cluster, cluster):
     """kill -9 after the suggestion, and after the command: the next worker knows both."""
     workers.start()
@@ -94,6 +95,7 @@ def test_killed_in_between_nothing_is_lost_or_told_twice(workers, make_cluster, 
     assert [(one["id"], one["revision"], one["state"]) for one in told] == [(id_, 1, "new"), (id_, 2, "dismissed")]
 
 
+@pytest.mark.exactly_once
 def test_two_workers_advise_as_one(workers, make_cluster):
     """Clusters and jobs lie in partitions of both: what one finds, the other may be the one to make something of."""
     jobs = {f"cluster-{uuid.uuid4().hex}": f"job-{uuid.uuid4().hex}" for _ in range(6)}

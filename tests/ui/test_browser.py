@@ -61,6 +61,7 @@ def own_job(request):
     return SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job=name)
 
 
+@pytest.mark.landing
 def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve, simulated_job):
     """From nothing to a job to a finding to no broker, in one tab that is never reloaded."""
     _, url = serve(own_broker.address)
@@ -162,6 +163,7 @@ PAGES = {
 }
 
 
+@pytest.mark.landing
 @pytest.mark.timeout(900)
 def test_every_page_opens_by_its_link_reloads_and_exports(tab, full_page):
     """One browser through all pages: a link shows what it says, also after a reload; pictures leave as CSV and PNG; and

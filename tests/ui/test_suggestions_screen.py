@@ -125,6 +125,7 @@ def test_what_was_measured_is_before_and_after(heard, open_page):
     assert "by ada" in shown
 
 
+@pytest.mark.slow
 def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
     """A healthy cluster: how many jobs and GPUs; without a worker: that nobody looks."""
     assert "Nothing to suggest: 1 job and 4 GPUs looked at" in text_of(open_page(played, now_s=1001.0))
@@ -153,6 +154,7 @@ def test_a_wrong_token_opens_nothing_and_is_forgotten(heard, open_page):
     assert "Both are needed" in app.error[0].value
 
 
+@pytest.mark.slow
 def test_too_many_attempts_are_refused_even_when_right(heard, open_page):
     """Of all sessions together."""
     gate = TokenGate(TOKEN)
@@ -264,6 +266,7 @@ def test_clocks_hours_off_break_nothing(heard, open_page):
     assert "its time is over" in shown
 
 
+@pytest.mark.slow
 def test_a_link_to_a_suggestion_shows_it_first(heard, open_page):
     """Whatever its state; one that is not known is told."""
     feed = heard(suggestion(1, NOW_S, state="withdrawn", title="Old"), suggestion(2, NOW_S, title="Recent"))

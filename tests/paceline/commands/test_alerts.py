@@ -121,6 +121,7 @@ def test_a_dry_run_prints_and_sends_nothing(
     assert not (tmp_path / "state.json").exists()
 
 
+@pytest.mark.slow
 def test_a_test_needs_no_broker(receiver: Receiver, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--to", f"http://{receiver.at}/{SECRET}", "--to", f"slack+http://{receiver.at}/", "--command", "cat"]
     assert alerts.main(["--test", *where]) == 0
@@ -196,6 +197,7 @@ def test_it_serves_how_telling_goes(
     )
 
 
+@pytest.mark.slow
 def test_metrics_need_what_tells_them() -> None:
     """Without prometheus-client there are alerts all the same; a port for metrics is refused with what to install."""
     argv = ["alerts", "--to", "http://127.0.0.1:9/", "--web-port", "9402", "--brokers", "127.0.0.1:9"]

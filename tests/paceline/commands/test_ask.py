@@ -81,6 +81,7 @@ def asking(broker: BrokerSettings) -> Ask:
     return run
 
 
+@pytest.mark.landing
 @pytest.mark.e2e
 def test_a_sidecar_is_asked_and_answers(sidecar: Callable[..., Running], asking: Ask) -> None:
     """With who asked, in the audit log; and the run goes on."""

@@ -183,6 +183,7 @@ def test_wrong_options_are_status_2(words: list[str], said: str, capsys: pytest.
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_no_broker_is_one_line_and_status_1() -> None:
     """With what to do."""
     command = [sys.executable, "-W", "ignore", "-m", "paceline", "suggestions", "--brokers", "127.0.0.1:1"]

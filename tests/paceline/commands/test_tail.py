@@ -189,6 +189,7 @@ def test_no_broker_is_status_1(capsys: pytest.CaptureFixture[str]):
     assert "127.0.0.1:1: connection refused" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_not_there_yet_is_waited_for():
     """On a fresh broker it says so, and prints the first event that makes the topic."""
     with embedded.start() as fresh:

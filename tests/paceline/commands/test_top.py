@@ -162,6 +162,7 @@ def test_once_as_json_is_one_object(broker: BrokerSettings, job: str) -> None:
     assert b"\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error(embedded_broker: embedded.EmbeddedBroker) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--brokers", embedded_broker.address, "--once"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -181,6 +182,7 @@ def test_without_a_broker_it_says_why(free_port: Callable[[], int], capsys: pyte
     assert "Connection refused" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"), [([], "paceline top --once prints plain text"), (["--json"], "--json is for --once")]
 )
@@ -190,6 +192,7 @@ def test_what_needs_a_terminal_says_so(options: list[str], said: str) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.slow
 def test_without_textual_it_names_the_mend(terminal: Callable[..., Terminal], until: Until) -> None:
     """And what is left to do without."""
     script = (
@@ -205,6 +208,7 @@ def test_without_textual_it_names_the_mend(terminal: Callable[..., Terminal], un
         window.close()
 
 
+@pytest.mark.slow
 def test_once_needs_no_textual() -> None:
     script = "import sys, paceline.commands.top; sys.exit(any(name in sys.modules for name in ('textual', 'rich')))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -63,6 +63,7 @@ def warnings() -> list[str]:
     return []
 
 
+@pytest.mark.landing
 def test_events_arrive_in_order(broker: BrokerSettings, warnings: list[str]):
     """What is published is on the bus, in order, and counted as sent; nobody is warned."""
     mark = uuid.uuid4().hex
@@ -131,6 +132,7 @@ def test_without_a_spool_the_newest_stay_in_memory(nobody: BrokerSettings, warni
     assert after.shed_by_topic == {topics.DEADLETTER.name: 1000}
 
 
+@pytest.mark.exactly_once
 @pytest.mark.bus
 def test_the_next_process_delivers_what_the_last_one_spooled(
     nobody: BrokerSettings, embedded_broker: embedded.EmbeddedBroker, tmp_path: Path, until: Until
@@ -210,6 +212,7 @@ def test_a_long_queue_pushes_out_nothing_new(
     assert received(settings, mark, number - 1) == list(range(number))
 
 
+@pytest.mark.exactly_once
 @pytest.mark.bus
 def test_an_outage_of_the_embedded_broker_costs_nothing_published_during_it(
     tmp_path: Path, warnings: list[str], until: Until, free_port: Callable[[], int]
@@ -232,6 +235,8 @@ def test_an_outage_of_the_embedded_broker_costs_nothing_published_during_it(
     assert (stats.sent, stats.spooled, stats.shed, stats.outages, len(warnings)) == (250, 0, 0, 1, 1)
 
 
+@pytest.mark.exactly_once
+@pytest.mark.landing
 @pytest.mark.bus
 def test_a_killed_apache_kafka_loses_nothing(
     new_apache_kafka: Callable[..., object], tmp_path: Path, warnings: list[str], until: Until

@@ -17,6 +17,7 @@ from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOST
 
 
+@pytest.mark.slow
 def test_a_refused_connection_leaves_no_socket_behind(nobody):
     """However often a broker that is away is tried, no socket waits for the garbage collector."""
     gc.collect()
@@ -31,6 +32,7 @@ def test_a_refused_connection_leaves_no_socket_behind(nobody):
         gc.enable()
 
 
+@pytest.mark.slow
 def test_a_client_that_cannot_be_made_leaves_no_socket_behind(nobody):
     """A constructor of kafka-python that fails forgets its sockets."""
     gc.collect()
@@ -45,6 +47,7 @@ def test_a_client_that_cannot_be_made_leaves_no_socket_behind(nobody):
         gc.enable()
 
 
+@pytest.mark.landing
 def test_a_discarded_producer_is_closed_at_once_with_what_it_holds(broker: BrokerSettings):
     """Nothing is waited for; twice is fine."""
     producer = clients.producer(broker, "test", linger_ms=60_000)
@@ -54,6 +57,7 @@ def test_a_discarded_producer_is_closed_at_once_with_what_it_holds(broker: Broke
     assert held.failed()
 
 
+@pytest.mark.slow
 def test_private_names_of_the_client_are_used_here_alone():
     """A new version of kafka-python needs one file to be read."""
     private = re.compile(r"\bkafka\.net\b|\b(client|consumer|producer)\._[a-z]|_unregister_cleanup|force_close")

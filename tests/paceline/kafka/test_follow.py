@@ -82,6 +82,7 @@ BEGINNINGS = {
 }
 
 
+@pytest.mark.landing
 def test_it_begins_where_it_is_told(broker: BrokerSettings, topic: Topic, until: Until):
     """What came before as far as is asked for, then what comes; ``connect`` is the moment that divides them."""
     publish(broker, topic, b"1", b"2", b"3")
@@ -194,6 +195,7 @@ def test_what_is_hopelessly_behind_is_passed_over_and_told(broker: BrokerSetting
     assert skipped == [(topic, 8)]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_away_at_the_start_is_an_error_or_told_once(nobody: str, until: Until):
     """``connect`` raises; ``poll`` tries again and again, and says so a single time."""
     told: list[str] = []
@@ -264,6 +266,7 @@ class Listener:
                     connection.sendall(self._answer)
 
 
+@pytest.mark.slow
 def test_an_outage_that_changes_its_face_is_told_once_and_what_waiting_cannot_mend_anew(
     free_port: Callable[[], int], until: Until
 ):

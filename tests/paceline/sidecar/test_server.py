@@ -98,6 +98,7 @@ def sidecar(tmp_path: Path, until: Callable[..., bool]) -> Iterator[Sidecar]:
     made.process.communicate()
 
 
+@pytest.mark.slow
 def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> None:
     """Rows sent just before the parent hangs up are in the file, and so is the command's exit status."""
     speaker = sidecar.speaker()
@@ -113,6 +114,7 @@ def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> No
     assert last.ended_s is not None
 
 
+@pytest.mark.slow
 def test_the_connections_of_a_rank_are_passed_on(sidecar: Sidecar) -> None:
     """With what their interface is rated at, which nobody knows of loopback."""
     peer = Peer(local="127.0.0.1:4000", remote="127.0.0.1:5000", rtt_s=0.0001)
@@ -130,6 +132,7 @@ def test_the_connections_of_a_rank_are_passed_on(sidecar: Sidecar) -> None:
     assert (link["local"], link["remote"]) == ([columns.end_of_link(peer.local)], [columns.end_of_link(peer.remote)])
 
 
+@pytest.mark.slow
 def test_the_socket_is_for_our_user_alone(shared: Sidecar) -> None:
     """Its folder admits nobody else."""
     assert stat.S_IMODE(shared.path.parent.stat().st_mode) == 0o700
@@ -144,6 +147,7 @@ GARBAGE = {
 }
 
 
+@pytest.mark.slow
 def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sidecar) -> None:
     """The others' rows arrive, and the count is told at the end."""
     good = sidecar.speaker()
@@ -178,6 +182,7 @@ def test_marks_and_places_that_cannot_be_drop_the_connection(sidecar: Sidecar) -
     assert f"{len(MARKS) + 1} connections were dropped" in sidecar.end()
 
 
+@pytest.mark.slow
 def test_ranks_of_another_version_are_told_of_once_and_pass_unread(sidecar: Sidecar) -> None:
     """Hung up on they would come again and again; the others are timed as ever."""
     later = [sidecar.speaker(), sidecar.speaker()]
@@ -196,6 +201,7 @@ def test_ranks_of_another_version_are_told_of_once_and_pass_unread(sidecar: Side
         speaker.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_learns_its_device_says_hello_again(sidecar: Sidecar, until: Callable[..., bool]) -> None:
     """It is the same rank, with the same steps; who it is is told anew, and so are the conditions of its device."""
     speaker, hello = sidecar.speaker(), rank.hello()
@@ -219,6 +225,7 @@ def test_a_rank_that_learns_its_device_says_hello_again(sidecar: Sidecar, until:
 CHANGES: list[dict[str, Any]] = [{"pid": 1}, {"rank": 99}, {"job": "other"}, {"world_size": 9}, {"attempt": 2}]
 
 
+@pytest.mark.slow
 def test_a_second_hello_of_somebody_else_drops_the_connection(sidecar: Sidecar) -> None:
     """One connection is one rank, from its beginning to its end."""
     for number, change in enumerate(CHANGES):
@@ -233,6 +240,7 @@ def test_a_second_hello_of_somebody_else_drops_the_connection(sidecar: Sidecar) 
     assert [(place.rank, place.pid) for place in told[-1].places] == [(n, os.getpid()) for n in range(len(CHANGES))]
 
 
+@pytest.mark.slow
 def test_a_rank_that_says_nothing_but_hello_is_dropped(sidecar: Sidecar) -> None:
     """It learns a few things about itself, not one each second."""
     speaker, hello = sidecar.speaker(), rank.hello()
@@ -243,6 +251,7 @@ def test_a_rank_that_says_nothing_but_hello_is_dropped(sidecar: Sidecar) -> None
     assert sidecar.recorded(JobDescribed)[-1].batch_size == MOST_HELLOS - 1
 
 
+@pytest.mark.slow
 def test_a_rank_that_stands_in_a_collective_is_told(shared: Sidecar, until: Callable[..., bool]) -> None:
     """A hang shows in nothing else: no row comes out of it."""
     speaker = shared.speaker()
@@ -262,6 +271,7 @@ def test_a_rank_that_stands_in_a_collective_is_told(shared: Sidecar, until: Call
     speaker.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_ends_no_step_for_seconds_is_told_to_be_there_and_then_to_have_left(
     sidecar: Sidecar, until: Callable[..., bool]
 ) -> None:
@@ -277,6 +287,7 @@ def test_a_rank_that_ends_no_step_for_seconds_is_told_to_be_there_and_then_to_ha
     assert [event.ended for event in sidecar.recorded(StepTimings)][-1]
 
 
+@pytest.mark.slow
 def test_rows_come_with_what_the_node_did_to_the_rank(shared: Sidecar, until: Callable[..., bool]) -> None:
     """Once a second; what this machine does not measure is None."""
     speaker = shared.speaker()
@@ -296,6 +307,7 @@ def test_rows_come_with_what_the_node_did_to_the_rank(shared: Sidecar, until: Ca
     speaker.close()
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar, until: Callable[..., bool]) -> None:
     """A rank that is still connected does not hold it up."""
     speaker = sidecar.speaker()
@@ -308,6 +320,7 @@ def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar, until: Callab
     assert [step for steps in sidecar.steps() for step in steps] == [0]
 
 
+@pytest.mark.slow
 def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
     """The terminal sends it to everybody; the last rows come after it."""
     sidecar.process.send_signal(signal.SIGINT)
@@ -319,6 +332,7 @@ def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
     assert sidecar.steps() == [[0]]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path, until: Callable[..., bool]) -> None:
     """The recording ends; the socket stays open."""
     made = Sidecar(until, tmp_path, record="/dev/full")
@@ -333,6 +347,7 @@ def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path, until: Callabl
     assert made.process.returncode == 0
 
 
+@pytest.mark.slow
 def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path, until: Callable[..., bool]) -> None:
     """The way of a script that watches itself: nobody is there to hang up."""
     made = Sidecar(until, tmp_path, "--until-empty")
@@ -351,6 +366,7 @@ def rank_steps(sidecar: Sidecar) -> set[tuple[int, int]]:
     return {pair for row in rows for pair in zip(*row, strict=True)}
 
 
+@pytest.mark.slow
 def test_what_is_safe_is_told_and_nobody_has_to_listen(sidecar: Sidecar) -> None:
     """A step that is recorded with its sums is safe; a rank that leaves without reading that loses nothing."""
     speaker, deaf = sidecar.speaker(), sidecar.speaker()
@@ -373,6 +389,7 @@ def test_what_is_safe_is_told_and_nobody_has_to_listen(sidecar: Sidecar) -> None
     assert {step for number, step in rank_steps(sidecar) if number == 1} == set(range(6))
 
 
+@pytest.mark.slow
 def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar, tmp_path: Path) -> None:
     """Ranks of a node may all try to start it: one wins, the others end in peace."""
     second = subprocess.run(

@@ -229,6 +229,7 @@ def test_it_goes_and_comes_on_the_connection_that_ships_marks(rank: Rank, until:
     assert rank.words(2) == [BalanceWord(awaits=True), BalanceWord(plan=PLAN)]
 
 
+@pytest.mark.slow
 def test_a_forked_child_says_nothing_of_it(rank: Rank) -> None:
     """A loader worker is no rank: its copy of the link has nobody to ship it."""
     pid = os.fork()
