@@ -94,7 +94,7 @@ def secured(
 
 def test_the_right_password_opens_everything(secured: BrokerSettings):
     """Topics are made and an event is delivered over TLS with a login."""
-    wait_for_broker(secured, 60)
+    wait_for_broker(secured, PATIENCE_S)
     ensure_topics(secured)
     publisher = Publisher(secured, client_id="test")
     publisher.publish(topics.DEADLETTER, event())
