@@ -24,6 +24,8 @@ RIGHT = {
     "slowdown:from=80,size=0.4": ("inspect_job", "job:simulated"),
     "silent:node=1,from=40": ("inspect_node", "node:node-0001"),
 }
+#: Steps of half a second where 120 are too few: a silence is confirmed after a minute of it.
+LONG = {"silent:node=1,from=40": 180}
 
 
 def test_every_kind_of_fault_is_here():
@@ -33,7 +35,7 @@ def test_every_kind_of_fault_is_here():
 @pytest.mark.parametrize("fault", RIGHT)
 def test_a_fault_has_the_suggestion_that_is_right_for_it(fault, events_of, told):
     heard = told()
-    for event in events_of(fault):
+    for event in events_of(fault, steps=LONG.get(fault, 120)):
         heard.tell(event)
     heard.conclude()
     kept = [one for one in heard.last().values() if one.state == "new"]
@@ -64,7 +66,7 @@ def test_what_is_no_rank_s_fault_has_its_own(shape, action, events_of, told):
 
 def test_a_healthy_job_has_none(events_of, told):
     heard = told()
-    for event in events_of(steps=400):
+    for event in events_of(steps=200):
         heard.tell(event)
     heard.conclude()
     assert heard.said == []
