@@ -18,8 +18,6 @@ from streams.snapshots import pack, unpack
 from streams.store import Store
 
 AT = Partition(topics.OP_V1.name, 0)
-#: As often does the loop run what can run: a worker of these tests waits for nothing but its publications.
-TURNS = 100
 
 
 class KilledError(Exception):
@@ -108,7 +106,7 @@ def findings(broker):
 @pytest.fixture(scope="module")
 def messages(make_training):
     """Two jobs in one partition, and a message that is none."""
-    runs = [make_training(job=f"job-{number}", slow=number, seconds=20, slow_from_s=6) for number in range(2)]
+    runs = [make_training(job=f"job-{number}", slow=number, seconds=15, slow_from_s=4) for number in range(2)]
     made = [wire.encode(event) for row in zip(*runs, strict=True) for event in row]
     return [*made[:30], b"{nonsense", *made[30:]]
 
@@ -209,39 +207,31 @@ def test_who_is_interrupted_amid_an_answer_stores_nothing_of_it(messages, uninte
     assert findings(broker) == findings(uninterrupted)
 
 
-class Stuck(Broker):
-    """What is published is under way for ever."""
+async def stuck(messages):
+    """What is committed once a worker, of whose publications none is ever delivered, can go no further."""
+    published = asyncio.Event()
 
-    def __init__(self, messages):
-        super().__init__(messages)
-        self.under_way = asyncio.Event()
+    class Stuck(Broker):
+        async def publish(self, topic, key, value):
+            published.set()
+            return asyncio.get_running_loop().create_future()
 
-    async def publish(self, topic, key, value):
-        self.under_way.set()
-        return asyncio.get_running_loop().create_future()
-
-
-async def stuck(working, under_way):
-    """Let a worker go on from its first publication until nothing but that can wake it; then it is killed."""
-    task = asyncio.ensure_future(working)
-    await under_way.wait()
-    for _ in range(TURNS):
+    broker = Stuck(messages)
+    working = asyncio.create_task(work(broker, Clock()))
+    await published.wait()
+    for _ in range(1000):  # As far as it can go.
         await asyncio.sleep(0)
-    assert not task.done()
-    task.cancel()
+    assert not working.done()
+    working.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
+        await working
+    return broker.committed
 
 
 def test_nothing_is_committed_before_its_answers_are_delivered(messages):
     """While a publication is under way, the offsets of the events before it stay where they are."""
 
-    async def run():
-        broker = Stuck(messages[:30])
-        await stuck(work(broker, Clock()), broker.under_way)
-        return broker.committed
-
-    assert asyncio.run(run()) == 0
+    assert asyncio.run(stuck(messages[:30])) == 0
 
 
 def waiting(processor):
@@ -456,12 +446,7 @@ def test_a_checkpoint_while_the_client_takes_its_time_waits_for_what_is_being_ha
 def test_a_refused_message_is_not_committed_before_its_letter_is_delivered():
     """While a letter is under way, the offset of its message stays where it is."""
 
-    async def run():
-        broker = Stuck([b"nonsense"])
-        await stuck(work(broker, Clock()), broker.under_way)
-        return broker.committed
-
-    assert asyncio.run(run()) == 0
+    assert asyncio.run(stuck([b"nonsense"])) == 0
 
 
 def test_a_letter_that_cannot_be_delivered_ends_the_worker():

@@ -24,6 +24,12 @@ RIGHT = {
     "slowdown:from=80,size=0.4": ("inspect_job", "job:simulated"),
     "silent:node=1,from=40": ("inspect_node", "node:node-0001"),
 }
+#: What a fault needs more than one node and 120 steps of half a second: a silence is confirmed after a minute of it.
+SHAPES = {
+    "silent:node=1,from=40": {"ranks": 16, "steps": 180},
+    "link:rank=3,from=40": {"ranks": 16},
+    "hang:rank=3,from=100,seconds=120": {"ranks": 16},
+}
 
 
 def test_every_kind_of_fault_is_here():
@@ -33,7 +39,7 @@ def test_every_kind_of_fault_is_here():
 @pytest.mark.parametrize("fault", RIGHT)
 def test_a_fault_has_the_suggestion_that_is_right_for_it(fault, events_of, told):
     heard = told()
-    for event in events_of(fault):
+    for event in events_of(fault, **{"ranks": 8, **SHAPES.get(fault, {})}):
         heard.tell(event)
     heard.conclude()
     kept = [one for one in heard.last().values() if one.state == "new"]
@@ -64,7 +70,7 @@ def test_what_is_no_rank_s_fault_has_its_own(shape, action, events_of, told):
 
 def test_a_healthy_job_has_none(events_of, told):
     heard = told()
-    for event in events_of(steps=400):
+    for event in events_of(steps=200):
         heard.tell(event)
     heard.conclude()
     assert heard.said == []
@@ -73,7 +79,7 @@ def test_a_healthy_job_has_none(events_of, told):
 def test_a_suggestion_comes_with_the_confirmation(events_of, told):
     """In a demo of a minute and a half nobody waits for the next window."""
     heard = told()
-    for event in events_of("gc:rank=3,from=40"):
+    for event in events_of("gc:rank=3,from=40", ranks=8):
         said = heard.tell(event)
         if getattr(event, "state", "") == "confirmed":
             break
@@ -105,7 +111,7 @@ def test_what_recovers_by_itself_is_withdrawn(events_of, told):
 def test_a_slow_rank_comes_with_the_lines_that_balance_its_job(events_of, told):
     """They are Python, and the names that they import are those that users import."""
     heard = told()
-    for event in events_of("compute:rank=3,from=40"):
+    for event in events_of("compute:rank=3,from=40", ranks=8):
         heard.tell(event)
     heard.conclude()
     (one,) = (one for one in heard.last().values() if one.state == "new")

@@ -54,10 +54,10 @@ def test_devices_that_all_wait_alike_accuse_nobody():
     assert [finding for finding in found(set(RANKS)) if finding.ranks] == []
 
 
-def simulated(*faults, steps=160, change=None):
+def simulated(*faults, steps=100, change=None):
     """What is found in a made-up job of eight ranks; ``change`` is made to every message of steps."""
     processor, said = Processor(), {}
-    for message in Job(Spec(ranks=8, steps=steps, faults=faults)).messages():
+    for message in Job(Spec(ranks=8, steps=steps, step_s=0.25, faults=faults)).messages():
         event = message.event
         if change is not None and isinstance(event, StepTimings) and "host_bound" in event.phases:
             event = replace(event, phases=event.phases | {"host_bound": change(event)})
@@ -130,7 +130,7 @@ def test_a_rank_at_the_edge_is_not_told_anew_with_every_look():
         share = dice.uniform(0.1, 0.4)  # of the step; the excess is a fifth of it
         return columns.durations([share * step_s if rank == 5 else 0.0 for rank, step_s in pairs])
 
-    (told,) = simulated(Fault("compute", (5,), 0.3, 60), Fault("host", (2,), 0.001), steps=300, change=column)
+    (told,) = simulated(Fault("compute", (5,), 0.3, 60), Fault("host", (2,), 0.001), steps=240, change=column)
     assert len({finding.cause for finding in told if finding.state == "confirmed"}) == 1
 
 
