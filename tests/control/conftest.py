@@ -149,7 +149,7 @@ class Cluster:
     def asked(self, path: str) -> Any:
         """What control answers to a GET; None while it does not, or where there is nothing."""
         try:
-            with urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=60) as answer:
+            with urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=PATIENCE_S) as answer:
                 return json.loads(answer.read())
         except HTTPError as refused:
             refused.close()

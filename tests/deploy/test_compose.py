@@ -75,6 +75,7 @@ def test_own_services_are_folders_or_commands(services: dict[str, Any]) -> None:
         assert services[name]["build"]["target"] == "streams"
 
 
+@pytest.mark.slow
 def test_images_are_pinned(services: dict[str, Any]) -> None:
     """Each by a whole version, or by digest."""
     for name, service in services.items():
@@ -82,6 +83,7 @@ def test_images_are_pinned(services: dict[str, Any]) -> None:
         assert tag.count(".") >= 2, f"{name}: {service['image']}"
 
 
+@pytest.mark.slow
 def test_ports_are_published_on_loopback_only(services: dict[str, Any]) -> None:
     """Nothing is reachable from another machine unless its operator says so."""
     ports = [port for service in services.values() for port in service.get("ports", [])]
@@ -168,6 +170,7 @@ def test_with_secure_every_listener_that_leaves_kafka_asks_for_a_login(secured: 
     assert {name for name, protocol in protocols.items() if protocol == "SASL_SSL"} == {"SERVICES", "HOST"}
 
 
+@pytest.mark.slow
 def test_with_secure_secrets_come_by_file(secured: dict[str, Any]) -> None:
     """Every client of Kafka logs in with a password that no environment shows."""
     for name, service in secured.items():
@@ -181,6 +184,7 @@ def test_with_secure_secrets_come_by_file(secured: dict[str, Any]) -> None:
     assert secured["grafana"]["environment"]["GF_AUTH_ANONYMOUS_ENABLED"] == "false"
 
 
+@pytest.mark.slow
 def test_with_secure_nothing_starts_before_the_secrets_are_there(secured: dict[str, Any]) -> None:
     """Kafka waits for its certificate, and the topics for the users."""
     done = "service_completed_successfully"

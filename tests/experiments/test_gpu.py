@@ -181,7 +181,6 @@ def told(tmp_path_factory):
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(1600)
 @pytest.mark.parametrize("name", ON_CPU)
 def test_a_case_runs_on_a_processor(told, name):
     """It reads what it wants to; that is as predicted where no busy neighbour can change it."""

@@ -35,8 +35,6 @@ OPTIONS = {"--wait", "--timeout"}
 MEASURING = {"time.monotonic()", "time.perf_counter()", "monotonic()", "perf_counter()"}
 CLOCKS = MEASURING | {"time.time()"}
 ON_PURPOSE = "# it is to run out"
-#: Files that are changed on another branch meanwhile: to be empty once that is merged.
-ELSEWHERE = {"tests/conftest.py", "tests/e2e/test_broker_gone.py"}
 
 
 class Scan(ast.NodeVisitor):
@@ -246,4 +244,4 @@ def test_no_test_limits_real_time() -> None:
     """A slow machine would be told as a fault: ``PATIENCE_S`` of ``tests/patience.py`` is the limit to take."""
     scans = {path: Scan(path.read_text(encoding="utf-8")).found for path in sorted(ROOT.glob("tests/**/*.py"))}
     told = {str(path.relative_to(ROOT)): found for path, found in scans.items() if found and path != Path(__file__)}
-    assert {name: found for name, found in told.items() if name not in ELSEWHERE} == {}
+    assert told == {}

@@ -59,6 +59,8 @@ def file(lines, tmp_path):
     return str(path)
 
 
+@pytest.mark.landing
+@pytest.mark.slow
 def test_json_is_every_finding_of_the_processor(file, events):
     """What it prints is what the same code says on the bus, and at the end of a job, one object a line."""
     done = process(file, "--json")
@@ -129,6 +131,7 @@ def test_quiet_leaves_the_panel_alone(analyze, lines):
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_help_has_examples():
     """The help page shows how it is used."""
     assert b"paceline analyze run.jsonl" in process("--help").stdout

@@ -17,12 +17,13 @@ from streams.processor import IDLE_S, MOST_PUSH_S
 from tests.patience import PATIENCE_S
 from tests.streams.real_workers import expected, metric, ready, upserted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 
 class TestOneWorker:
     """What one worker makes of each test's own job."""
 
+    @pytest.mark.landing
     def test_from_batches_to_findings(self, one_worker, make_training, request):
         """What a worker publishes on the bus is what the processor says in process.
 

@@ -10,7 +10,7 @@ from paceline.kafka import clients
 from tests.damaged_batches import put_damaged
 from tests.streams.real_workers import expected, metric, ready, upserted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 HUGE = {
     "a sequence of 71 bits": b'"sequence":1180591620717411303424',

@@ -14,7 +14,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import describe_topics, ensure_topics
 from tests.streams.real_workers import expected, metric, readiness, ready, upserted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 
 def delete(settings: BrokerSettings, topic) -> Callable[..., bool]:

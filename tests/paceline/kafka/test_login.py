@@ -191,7 +191,6 @@ def allowed(secured: BrokerSettings, service: str, user: str = "guest") -> Itera
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
 def test_a_worker_advises_with_the_rights_that_are_documented(secured: BrokerSettings):
     """Read, write, and all over its own prefix: it makes its own topics, hears a command and answers."""
     ensure_topics(secured)
