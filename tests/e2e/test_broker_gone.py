@@ -22,6 +22,7 @@ from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import Line, RecordingError, Writer, read
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 #: Commands that publish nothing and ask little.

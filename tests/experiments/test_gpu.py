@@ -56,12 +56,14 @@ def run(tmp_path, cases, total_s=900, device="cpu"):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_case_that_aborts_loses_itself_alone(tmp_path):
     """Its status is told, and the next case is run."""
     found = run(tmp_path, {"aborts": "import os; os.abort()", "reads": READS})
     assert found == {"aborts": [BROKEN, "ended with status -6"], "reads": [HOLDS, "gloo"]}
 
 
+@pytest.mark.slow
 def test_a_case_that_hangs_is_ended_with_all_it_started(tmp_path):
     """A child in a session of its own ends, too."""
     found = run(tmp_path, {"hangs": HANGS, "reads": READS})
@@ -69,12 +71,14 @@ def test_a_case_that_hangs_is_ended_with_all_it_started(tmp_path):
     assert not Path("/proc", (tmp_path / "hangs" / "child").read_text()).exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_is_told_as_such(tmp_path):
     """A case that needs CUDA, and one that the time does not suffice for."""
     assert run(tmp_path / "a", {"cuda": READS}) == {"cuda": [NOT_RUN, "needs CUDA"]}
     assert run(tmp_path / "b", {"reads": READS}, total_s=0.5) == {"reads": [NOT_RUN, "the 0 s were over"]}
 
 
+@pytest.mark.slow
 def test_two_ranks_talk_through_nccl_where_it_lets_them(tmp_path):
     """The cases after that one are told what it found."""
     assert run(tmp_path, {TWO_RANKS: READS, "after": READS}, device="cuda")["after"] == [HOLDS, "nccl"]

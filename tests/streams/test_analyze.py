@@ -73,6 +73,7 @@ def test_json_is_every_finding_of_the_processor(file, events):
     assert said
 
 
+@pytest.mark.slow
 def test_bad_lines_are_named_and_the_rest_is_analyzed(analyze, lines):
     """Each bad line is reported with its number and reason; the findings are the same."""
     bad = [
@@ -177,6 +178,7 @@ def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(analyze, make_de
     assert analyze(str(path)).stdout.decode().startswith(said)
 
 
+@pytest.mark.slow
 def test_suggestions_are_what_to_do_about_it(capsys):
     """In place of findings: title, reason, gain, risk, steps and commands; as JSON every revision."""
     name = str(Path(__file__).parents[1] / "regression" / "gc.jsonl.zst")

@@ -119,6 +119,7 @@ def uninterrupted(messages):
     return broker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_anywhere_it_loses_nothing(messages, uninterrupted, seed):
     """Killed again and again after some operations, the workers together say what one uninterrupted worker says."""
@@ -153,6 +154,7 @@ class Refusing(Broker):
         return refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [1, 3])
 @pytest.mark.parametrize("at_once", [True, False])
 def test_what_could_not_be_published_is_never_stored_as_said(messages, uninterrupted, which, at_once):
@@ -272,6 +274,7 @@ def test_what_waits_is_judged_as_soon_as_nothing_more_comes(make_training, monke
     assert len(told(broker)) == len(answers) + len(waiting(processor))
 
 
+@pytest.mark.slow
 def test_a_backlog_is_judged_together_and_nothing_is_said_otherwise(messages, uninterrupted):
     """A worker that is behind takes more at a time; findings stay, byte for byte."""
     broker, clock = Broker(messages), Clock()
@@ -555,6 +558,7 @@ def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):
     assert asyncio.run(run()) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_missing_stretch_is_asked_for_again(messages, uninterrupted):
     """Messages that the stream library dropped are read again, and the answers are as if they had come at once."""
 

@@ -145,6 +145,7 @@ def upserted(suggestions):
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_anywhere_advice_loses_nothing(ops, uninterrupted, seed):
     """Findings lead to suggestions, and commands for them are answered, as if nothing had happened."""

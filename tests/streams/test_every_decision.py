@@ -245,6 +245,7 @@ def test_odd_rows_stop_nothing(decision, changed, make_training):
     assert kept
 
 
+@pytest.mark.slow
 def test_both_versions_of_a_job_say_the_same(make_training, make_wide_training):
     """Also mixed, node by node, as while sidecars are exchanged."""
     narrow, wide = (make(seconds=14, slow=1, slow_from_s=4) for make in (make_training, make_wide_training))
@@ -253,6 +254,7 @@ def test_both_versions_of_a_job_say_the_same(make_training, make_wide_training):
         assert said(decision(), narrow) == said(decision(), wide) == said(decision(), mixed) != []
 
 
+@pytest.mark.slow
 def test_sliced_batches_say_the_same(make_training):
     """Windows and findings do not depend on how rows were put into messages."""
     events = make_training(seconds=14, slow=2, slow_from_s=4)

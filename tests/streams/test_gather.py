@@ -34,6 +34,7 @@ def words(found):
     return sorted((topic.name, repr(event)) for topic, event in found)
 
 
+@pytest.mark.slow
 def test_waiting_changes_nothing_that_is_said(messages, whole, monkeypatch):
     """Judged one by one and three at a time, the findings and the windows are the same."""
     assert any(getattr(event, "ranks", None) == [77] for _, event in whole)
@@ -41,6 +42,7 @@ def test_waiting_changes_nothing_that_is_said(messages, whole, monkeypatch):
     assert words(said(Processor(), messages)) == words(whole)
 
 
+@pytest.mark.slow
 def test_what_waits_survives_a_restart(messages, whole):
     """Stored and read back while messages wait, nothing is lost and nothing said twice."""
     found, processor = [], Processor()
@@ -69,6 +71,7 @@ def test_from_a_backlog_all_producers_wait_for_each_other(messages):
     assert [len(waiting.push(batch, 4, backlog=True)) for _ in range(8)] == [0, 0, 0, 4, 0, 0, 0, 4]
 
 
+@pytest.mark.slow
 def test_a_backlog_changes_nothing_that_is_said(messages, whole):
     """Offline, and while a worker catches up, more is judged together; the words stay."""
     processor = Processor()

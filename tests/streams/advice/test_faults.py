@@ -36,6 +36,7 @@ def test_every_kind_of_fault_is_here():
     assert {fault.partition(":")[0] for fault in RIGHT} == set(EXPECTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", RIGHT)
 def test_a_fault_has_the_suggestion_that_is_right_for_it(fault, events_of, told):
     heard = told()
@@ -68,6 +69,7 @@ def test_what_is_no_rank_s_fault_has_its_own(shape, action, events_of, told):
     assert heard.open() == [action]
 
 
+@pytest.mark.slow
 def test_a_healthy_job_has_none(events_of, told):
     heard = told()
     for event in events_of(steps=200):
@@ -76,6 +78,7 @@ def test_a_healthy_job_has_none(events_of, told):
     assert heard.said == []
 
 
+@pytest.mark.slow
 def test_a_suggestion_comes_with_the_confirmation(events_of, told):
     """In a demo of a minute and a half nobody waits for the next window."""
     heard = told()
@@ -86,6 +89,7 @@ def test_a_suggestion_comes_with_the_confirmation(events_of, told):
     assert [one.state for one in said] == ["new"]
 
 
+@pytest.mark.slow
 def test_what_is_accepted_is_seen_to_be_done_and_measured(events_of, told):
     """The fault ends after somebody accepted: before and after are the step times."""
     heard = told(decide="accept")
@@ -100,6 +104,7 @@ def test_what_is_accepted_is_seen_to_be_done_and_measured(events_of, told):
     assert effect.after == pytest.approx(0.51, abs=0.03)
 
 
+@pytest.mark.slow
 def test_what_recovers_by_itself_is_withdrawn(events_of, told):
     heard = told()
     for event in events_of("compute:rank=3,size=0.5,from=60,to=140", steps=300):

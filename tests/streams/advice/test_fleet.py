@@ -65,6 +65,7 @@ def hour(job: str, what: str, busy: float) -> str:
     return HOUR.replace("JOB", job).replace("KIND", what).replace("BUSY", str(busy))
 
 
+@pytest.mark.slow
 def test_a_training_hour_at_20_percent_gives_one(advised):
     heard = advised(hour("llama", "training", 0.2))
     assert [(one.action, one.target, one.state) for one in heard.said] == [("consolidate", "job:llama", "new")]
@@ -74,11 +75,13 @@ def test_a_training_hour_at_20_percent_gives_one(advised):
     assert one.gain.gpu_hours_per_day == pytest.approx(5 * 24)
 
 
+@pytest.mark.slow
 def test_an_inference_hour_at_99_percent_gives_one(advised):
     heard = advised(hour("chat", "inference", 0.99), [("chat", "inference")])
     assert [(one.action, one.target, one.state) for one in heard.said] == [("scale_out", "job:chat", "new")]
 
 
+@pytest.mark.slow
 def test_a_training_hour_at_99_percent_gives_none(advised):
     assert advised(hour("llama", "training", 0.99)).said == []
 
@@ -88,6 +91,7 @@ def test_full_gpus_of_nobody_knows_what_give_none(advised):
     assert advised(hour("what", "inference", 0.99)).said == []
 
 
+@pytest.mark.slow
 def test_a_healthy_fleet_gets_none_in_a_day(advised):
     heard = advised(DAY, [("chat", "inference")])
     assert heard.said == []
@@ -102,6 +106,7 @@ def test_gpus_that_are_held_and_idle_are_to_be_freed(advised):
     assert len(one.devices) == 8
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_fleet_concerns_its_job_alone(advised):
     text = """
 duration: 2m

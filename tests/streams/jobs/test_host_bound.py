@@ -3,6 +3,7 @@
 import random
 import re
 
+import pytest
 from msgspec.structs import replace
 
 from importers.kineto_phases import StepRow
@@ -101,6 +102,7 @@ def test_a_slow_device_beside_hosts_that_wait_for_theirs_is_its_own_computing():
     assert any(text.startswith("host bound: ") for text in finding.exonerated)
 
 
+@pytest.mark.slow
 def test_other_causes_stay_what_they_are():
     """A loader, a collector and a neighbour that keep the host are named, and the device is cleared."""
     for kind, cause in (("input", "input_pipeline"), ("gc", "garbage_collection"), ("cpu", "cpu_contention")):
@@ -121,6 +123,7 @@ def test_a_memory_shortage_explains_a_slow_host():
     assert finding.cause == "memory_pressure"
 
 
+@pytest.mark.slow
 def test_a_rank_at_the_edge_is_not_told_anew_with_every_look():
     """Its share goes up and down around the bar: the cause that was named stays."""
     dice = random.Random(7)
@@ -140,6 +143,7 @@ def test_a_healthy_job_that_tells_of_its_devices_accuses_nobody():
         assert simulated(Fault("host", (2,), 0.001), change=waits_in(share)) == []
 
 
+@pytest.mark.slow
 def test_numbers_that_cannot_be_change_no_verdict():
     """A rank's socket may say anything."""
     for value in (float("nan"), float("inf"), -1e9, 1e300):

@@ -66,6 +66,7 @@ def test_a_long_stage_clears_its_ranks(simulate):
     assert findings[-1].cost.lost_s > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--ranks", "16"), ("--ranks", "16", "--pp", "4")], ids=["dp", "pp"])
 def test_uneven_sequences_accuse_nobody(simulate, options):
     """Long and short batches fall on all ranks in turn."""
@@ -73,6 +74,7 @@ def test_uneven_sequences_accuse_nobody(simulate, options):
     assert told(findings) == {("data_imbalance", "sequence_length", ())}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", ["32", "4"], ids=["with peers in the stage", "alone in the stage"])
 def test_a_slow_rank_of_a_pipeline_is_named_within_its_stage(simulate, ranks):
     """Beside peers of equal work, or against its own past where it has none."""
@@ -147,6 +149,7 @@ def changing(events: list[Any], at: int, values: dict[str, float]) -> Iterator[A
     return iter([*events[:at], change, *events[at:]])
 
 
+@pytest.mark.slow
 def test_thresholds_change_while_the_job_runs(simulate):
     """A rank 10 % slower is told by the default, and not by a bar of 40 %, set before it turned slow."""
     events = simulate("--ranks", "8", "--steps", "130", "--fault", "compute:rank=2,size=0.15,from=60")
@@ -155,6 +158,7 @@ def test_thresholds_change_while_the_job_runs(simulate):
     assert told(judge(list(changing(events, 30, {"nonsense": 1.0, "sigmas": float("nan")})))) == told(judge(events))
 
 
+@pytest.mark.slow
 def test_state_and_thresholds_survive_a_restart(simulate):
     """At every tenth event the diagnosis is stored and read back: the findings are the same, byte for byte."""
     fault = "throttle:rank=9,size=0.4,from=60"
@@ -196,6 +200,7 @@ def _without(table: Any, names: tuple[str, ...], steps: int) -> Any:
     return msgspec.structs.replace(table, **changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "seconds"), [(10, 100), (40, 130), (160, 270)])
 @pytest.mark.parametrize("options", [("--ranks", "8"), ("--ranks", "16", "--pp", "4"), ("--ranks", "8", "--fsdp")])
 def test_steps_without_the_probe_are_nobodys_fault(simulate, options, steps, seconds):

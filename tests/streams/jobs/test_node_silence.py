@@ -104,6 +104,7 @@ def test_of_two_nodes_the_silent_one_is_told() -> None:
     assert {finding.nodes[0] for finding in judge(told({0: 40}, nodes=2))} == {"node-0"}
 
 
+@pytest.mark.slow
 def test_a_node_that_said_goodbye_is_not_silent() -> None:
     """Nodes end at different times; one that comes back is watched again."""
     left = told({1: 40})
@@ -126,6 +127,7 @@ def test_steps_longer_than_the_patience_accuse_nobody_where_nothing_is_told_betw
     assert judge(messages) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead_s", [-10_800.0, 10_800.0])
 def test_a_clock_that_is_hours_wrong_changes_nothing(ahead_s: float) -> None:
     """Clocks of two nodes are never compared."""
@@ -178,6 +180,7 @@ def test_what_it_says_depends_on_whether_the_others_train_on() -> None:
     assert stands.severity == "critical"
 
 
+@pytest.mark.slow
 def test_stored_and_restored_after_every_message_it_finds_the_same() -> None:
     """A worker that dies forgets nothing."""
     messages = told({1: 30}, seconds=100)
@@ -226,6 +229,7 @@ def described(node: int, ended: float | None) -> JobDescribed:
     )
 
 
+@pytest.mark.slow
 def test_a_goodbye_in_a_recordings_descriptions_counts_wherever_it_stands() -> None:
     """Sidecars of earlier versions said it there alone, and the two topics have no order."""
     messages = told({1: 40}, seconds=80)

@@ -151,6 +151,7 @@ def test_one_rank_alone_is_never_accused(job):
     assert {(finding.kind, *finding.ranks) for finding in found} == {("slowdown",)}
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_does_not_stop_the_verdict_on_the_others(job):
     """When one node falls silent, the rest are judged again after a bounded wait."""
     batches = list(

@@ -138,6 +138,7 @@ def test_a_rank_that_stays_slow_when_its_node_is_well_again_is_a_finding_of_its_
     assert [finding.ranks for finding in open_at_the_end(findings)] == [[9]]
 
 
+@pytest.mark.slow
 def test_a_small_fault_of_a_whole_node_is_found_where_no_rank_stands_out(job: Callable[..., Any]) -> None:
     """The middle of eight noisy ranks is steadier than each of them."""
     made: dict[str, Any] = {"noise": 0.08, "steps": 240, "seed": 3}
@@ -166,6 +167,7 @@ def test_a_slow_node_survives_a_restart_of_the_worker(job: Callable[..., Any]) -
     assert findings
 
 
+@pytest.mark.slow
 def test_the_order_in_which_nodes_join_changes_nothing_but_the_order(job: Callable[..., Any]) -> None:
     """Units are numbered as they are heard, and named by their names."""
     batches = list(job(ranks=24, nodes=3, fault=late(range(8, 16))).batches())
@@ -191,6 +193,7 @@ def found_in(job: Job) -> list[Finding]:
     ]
 
 
+@pytest.mark.slow
 def test_a_slow_switch_is_one_finding_with_its_nodes_and_ranks() -> None:
     """Two of four nodes hang from it: no node is told beside it."""
     findings, _ = simulated("compute:switch=1,size=0.3,from=40", nodes_a_switch=2)
@@ -201,12 +204,14 @@ def test_a_slow_switch_is_one_finding_with_its_nodes_and_ranks() -> None:
     assert findings[-1].summary.startswith("Switch switch-1 (ranks 16-31) works ")
 
 
+@pytest.mark.slow
 def test_one_slow_node_of_a_switch_is_the_node() -> None:
     """Half of the switch, and so not most of it."""
     findings, _ = simulated("compute:node=2,size=0.3,from=40", nodes_a_switch=2)
     assert {(finding.group, tuple(finding.nodes)) for finding in findings} == {(None, ("node-0002",))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [
@@ -222,6 +227,7 @@ def test_a_slow_node_of_a_pipeline_is_told(shape: dict[str, Any]) -> None:
     assert findings[-1].ranks == list(range(16, 24))
 
 
+@pytest.mark.slow
 def test_a_throttled_node_is_told_as_such() -> None:
     """What most of its devices went through is what it is slow by."""
     findings, _ = simulated("throttle:node=1,size=0.3,from=40", ranks=24, steps=60, step_s=0.5)
@@ -246,6 +252,7 @@ def test_a_dead_node_is_silent_and_missing_from_the_hang() -> None:
     assert confirmed["node_silent"].ranks == confirmed["hang"].ranks == list(range(8, 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "slow", "nodes"),
     [
@@ -268,6 +275,7 @@ def test_a_slow_tensor_group_is_one_finding(shape: dict[str, Any], slow: str, no
     assert "They compute in step: one of them may be slow for all." in accused[-1].summary
 
 
+@pytest.mark.slow
 def test_a_node_of_two_slow_tensor_groups_is_the_node() -> None:
     """The larger unit speaks."""
     findings, _ = simulated("compute:node=1,size=0.3,from=40", tp=4)
@@ -280,6 +288,7 @@ def test_one_slow_rank_of_a_tensor_group_is_the_rank() -> None:
     assert {tuple(finding.ranks) for finding in findings} == {(9,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "seed"),
     [
