@@ -166,6 +166,10 @@ endif
 chaos: env  ## hurt a real stack at random for 20 minutes: it must say what it says in peace (ARGS='--minutes 5 --seed 7')
 	@$(BIN)/python -m experiments.chaos $(ARGS)
 
+.PHONY: soak
+soak: env system  ## start, end and restart the stack 1,000 times: how often it is not ready in 30 s (ARGS='--starts 40 --load 8')
+	@$(BIN)/python -m experiments.soak $(ARGS)
+
 .PHONY: bench-env
 bench-env: env
 	@PYTHON=$(PYTHON) deploy/environment.sh .venv deploy/requirements/bench.lock

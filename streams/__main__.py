@@ -9,7 +9,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paceline.command_rules import Reader
@@ -18,6 +18,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option, add_no_commands_option
 from paceline.kafka.topic_admin import TopicDescription, describe_topics, ensure_topics
+from paceline.patience import patient
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, MOST_RANKS, NO_COMMANDS
 from paceline.terminal import log_to_stderr, say
 from paceline.topics import Topic
@@ -35,6 +36,8 @@ Start it on as many machines as you like (up to 12): they share the jobs. State 
 """
 #: A worker that fails sooner than this after its start has not done any work: the next try waits a little.
 SOON_S, AGAIN_S = 10.0, 2.0
+#: Set for a worker that takes the place of one that hung: how often that has been.
+TAKEN_OVER = "_PACELINE_STREAMS_TAKEN_OVER"
 #: What a job's events need: the same partition in every topic, and one of the changelog.
 MEND = "delete it when its data may go (kafka-topics.sh --delete); it is made again as it must be"
 
@@ -89,9 +92,20 @@ def _work(
     from .cluster_advice import AdviceSettings
     from .command_door import CommandDoor
     from .faust_app import CHANGELOG, NEEDED, SOURCES
-    from .worker import Worker, WorkerError
+    from .watchdog import Watchdog
+    from .worker import READY_S, Worker, WorkerError
 
-    advice, restarts = AdviceSettings(reader.node, obeys, advice_config or AdviceConfig()), 0
+    advice = AdviceSettings(reader.node, obeys, advice_config or AdviceConfig())
+    restarts, ready_s = _taken_over(), patient(READY_S, os.environ)
+    worker: Worker | None = None
+
+    def overdue(what: str) -> None:
+        if worker is not None and worker.stopped:
+            _say(f"ended at once, {what}; what is not stored will be read again")
+            os._exit(1)
+        _take_over(what)
+
+    watchdog = Watchdog(overdue)
     with contextlib.ExitStack() as stack:
         commands: CommandDoor | None = None
         while True:
@@ -100,19 +114,26 @@ def _work(
             except BusError as error:
                 _say(str(error))
                 return 1
-            odd = [topic for topic in (*SOURCES, CHANGELOG) if joined[topic.name].partitions != topic.partitions]
-            for topic in odd:
-                here = joined[topic.name].partitions
-                _say(f"{topic.name} has {here} partitions, and must have {topic.partitions}: {MEND}")
-            if odd:
+            if _odd(joined, (*SOURCES, CHANGELOG)):
                 return 1
             if commands is None:
                 commands = stack.enter_context(contextlib.closing(CommandDoor(settings, reader, obeys=obeys)))
             began_s = time.monotonic()
             try:
-                asyncio.run(
-                    Worker(settings, data_dir, joined, web, most_ranks, further_hosts, commands, restarts, advice).run()
+                worker = Worker(
+                    settings,
+                    data_dir,
+                    joined,
+                    web,
+                    most_ranks,
+                    further_hosts,
+                    commands,
+                    restarts,
+                    advice,
+                    watchdog,
+                    ready_s,
                 )
+                asyncio.run(worker.run())
             except WorkerError as error:
                 _say(f"starting again from what is stored: {error}")
                 restarts += 1
@@ -120,6 +141,32 @@ def _work(
                     time.sleep(AGAIN_S)
             else:
                 return 0
+            finally:
+                watchdog.done()
+
+
+def _odd(joined: Mapping[str, TopicDescription], needed: Sequence[Topic]) -> bool:
+    """Whether a topic has other partitions than its jobs need; each is named."""
+    odd = [topic for topic in needed if joined[topic.name].partitions != topic.partitions]
+    for topic in odd:
+        here = joined[topic.name].partitions
+        _say(f"{topic.name} has {here} partitions, and must have {topic.partitions}: {MEND}")
+    return bool(odd)
+
+
+def _take_over(what: str) -> None:
+    """This process cannot go on: what its client waits for does not come. It becomes a new one, from what is stored.
+
+    The same process for whoever started it, with the same arguments; its threads, loop and connections are gone.
+    """
+    _say(f"starting again from what is stored: {what}")
+    os.environ[TAKEN_OVER] = str(_taken_over() + 1)
+    os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - ourselves, as we were started
+
+
+def _taken_over() -> int:
+    told = os.environ.get(TAKEN_OVER, "")
+    return int(told) if told.isdecimal() else 0
 
 
 def _joined(settings: BrokerSettings, wait_s: float, needed: Sequence[Topic]) -> dict[str, TopicDescription]:

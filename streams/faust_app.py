@@ -184,6 +184,18 @@ class Consumer:
         return fetched
 
 
+def where(made: faust.App) -> str:
+    """How far ``made`` has come with joining, for a person: read from another thread, while it does nothing more."""
+    try:
+        ours = made.consumer.assignment()
+        recovering = cast(Any, made.tables).recovery.in_recovery
+    except Exception as error:  # It may be at any point of its start.
+        return f"no consumer yet: {type(error).__name__}"
+    if not ours:
+        return "the group has given it no partitions"
+    return f"{len(ours)} partitions, {'reading back its table' if recovering else 'not started'}"
+
+
 def build(
     settings: BrokerSettings,
     data_dir: Path,

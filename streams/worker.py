@@ -24,9 +24,10 @@ from . import health
 from .cluster_advice import DEFAULTS, AdviceSettings
 from .command_door import CommandDoor
 from .door import Door
-from .faust_app import build
+from .faust_app import build, where
 from .meters import WorkerState
 from .topic_watch import TopicWatch
+from .watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,8 @@ LOOK_S = 0.25
 WATCH_S = 5.0
 #: Longer than this neither the last snapshot nor the app's own stop may take.
 STOP_S = 10.0
+#: Joining takes 3 to 5 s; what takes longer than this waits for an answer that will not come. And the end of all of it.
+READY_S, ENDED_S = 60.0, 2 * STOP_S + 5.0
 #: A broker that is there answers a heartbeat every 1.5 s, and a fetch every half second.
 SILENT_S = 10.0
 
@@ -57,8 +60,13 @@ class Worker:
         commands: CommandDoor | None = None,
         restarts: int = 0,
         advice: AdviceSettings = DEFAULTS,
+        watchdog: Watchdog | None = None,
+        ready_s: float = READY_S,
     ) -> None:
-        """A worker that joins the topics ``joined``, as brokers describe them right before."""
+        """A worker that joins the topics ``joined``, as brokers describe them right before.
+
+        ``watchdog`` is told what to expect of it: to be ready within ``ready_s``, and to end.
+        """
         self.settings = settings
         self.data_dir = data_dir
         self.most_ranks = most_ranks
@@ -69,7 +77,8 @@ class Worker:
         self.restarts = restarts
         self.commands = commands
         self.advice_settings = advice
-        self.ready = False
+        self.watchdog, self._ready_s = watchdog, ready_s
+        self.ready = self.stopped = False
         self._answered_s = time.monotonic()
 
     def waits(self) -> str | None:
@@ -105,6 +114,8 @@ class Worker:
         app, door = build(
             self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids, hear, self.advice_settings
         )
+        if self.watchdog is not None:
+            self.watchdog.expect(lambda: f"not ready after {self._ready_s:g} s ({where(app)})", self._ready_s)
         site = await self._serve(door) if self.web_port else None
         starting = asyncio.create_task(self._start(app, door))
         watching = asyncio.create_task(self._watch())
@@ -112,7 +123,9 @@ class Worker:
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({starting, watching, attending, stopping, failure}, return_when=asyncio.FIRST_COMPLETED)
-            self.ready = False
+            self.ready, self.stopped = False, stop.is_set()
+            if self.watchdog is not None:
+                self.watchdog.expect(lambda: f"still ending after {ENDED_S:g} s", ENDED_S)
             if stop.is_set():
                 await self._finish(door)
         finally:
@@ -149,6 +162,8 @@ class Worker:
         """Join, then store what is due until cancelled. Ends by itself only when the app does."""
         await app.start()
         self.ready = not app.should_stop
+        if self.watchdog is not None:
+            self.watchdog.done()
         log.info("ready: %s on %s", app.conf.id, self.settings.address)
         while not app.should_stop:
             await door.checkpoint()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 
 from paceline.commands.demo_run import DemoRun
-from paceline.commands.services import ServiceError, Services
+from paceline.commands.services import ServiceError, Services, logs
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
 from paceline.commands.stack import StackError, add_service_options, broker, check_ports, require
 from paceline.kafka.embedded import EmbeddedBrokerError
@@ -86,7 +86,8 @@ def _demo(options: argparse.Namespace) -> int:
     require("streams", "collect", "training", *([] if options.headless else ["ui"]))
     check_ports(options)
     job = f"demo-{options.fault}-{secrets.token_hex(2)}"
-    with Services() as services, _link(options.fault) as link, broker(options.brokers, 0, services) as settings:
+    folder = logs()
+    with _link(options.fault) as link, broker(options.brokers, 0, folder) as settings, Services(folder) as services:
         return DemoRun(options, job, services, settings, link, sys.stdout).run()
 
 

@@ -6,19 +6,19 @@ Rule of this file: the training run decides. It goes on when a service or the br
 import argparse
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import time
 import webbrowser
 from typing import TextIO
 
-from paceline.child import spawn
+from paceline.child import kill_tree, spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import SlowLink
-from paceline.commands.stack import answers, await_page, environment, free_port, start_control, start_forecaster
+from paceline.commands.stack import await_page, environment, free_port, start_control, start_forecaster
 from paceline.commands.suggestion_list import gain, ranked
+from paceline.commands.worker_watch import WorkerWatch, readiness
 from paceline.events import Finding, JobWindow, Suggestion
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.reach import listens
@@ -31,7 +31,7 @@ from paceline.training.example_faults import LINK_COMMAND_VARIABLE
 #: After the run has ended: findings still on their way are waited for until it has been quiet for this long.
 QUIET_S = 2.0
 LAST_S = 6.0
-END_S = 15.0
+END_S = 2.0
 
 
 class DemoRun:
@@ -57,6 +57,7 @@ class DemoRun:
         self._started = time.monotonic()
         self._waiting = {"the first training step", "the stream worker to join"}
         self._ready_at = free_port(0)
+        self._worker, self._look_s = WorkerWatch(time.monotonic()), 0.0
         self._step = ""
         self._told = False
         self._confirmed: dict[str, str] = {}
@@ -180,7 +181,7 @@ class DemoRun:
     def _doing(self) -> str:
         if self._step:
             return self._step
-        if len(self._waiting) and answers(f"http://127.0.0.1:{self._ready_at}/readyz"):
+        if self._worker.ready:
             self._waiting.discard("the stream worker to join")
         return "waiting for " + (" and ".join(sorted(self._waiting)) or "the first window")
 
@@ -190,7 +191,13 @@ class DemoRun:
         return f"{len(self._confirmed)} finding{'s' if len(self._confirmed) > 1 else ''}"
 
     def _check(self) -> None:
-        """Say once that a service has ended; training goes on without it."""
+        """Say once that a service has ended, and when the worker does not get ready; training goes on without them."""
+        now_s = time.monotonic()
+        if now_s >= self._look_s:
+            self._look_s = now_s + 1.0
+            if news := self._worker.update(now_s, readiness(self._ready_at)):
+                self._progress.end()
+                say(f"{self._elapsed()} {news}")
         if self._told:
             return
         try:
@@ -211,6 +218,5 @@ def _end(training: "subprocess.Popen[bytes]") -> None:
     try:
         training.wait(END_S)
     except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(training.pid, signal.SIGKILL)
+        kill_tree(training.pid)  # The launcher's ranks are in sessions of their own.
         training.wait()

@@ -14,10 +14,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from paceline.child import spawn
+from paceline.child import kill_tree, spawn
 
-#: From SIGTERM until what is left is killed.
-STOP_S = 8.0
+#: From SIGTERM until what is left is killed. Nothing is lost by that: a worker reads again what it had not stored.
+STOP_S = 2.0
 TAIL_LINES = 12
 
 
@@ -32,7 +32,8 @@ class Service:
         self.name = name
         self.log = log
         with log.open("wb") as output:
-            self.process = spawn(command, output, environ, nice)
+            # One that hangs in its own end would meet the next broker at the same address, and join its group.
+            self.process = spawn(command, output, environ, nice, death=signal.SIGKILL)
 
     def check(self) -> None:
         """Return while it runs.
@@ -50,17 +51,25 @@ class Service:
         """Whether it has ended."""
         return self.process.poll() is not None
 
-    def signal_all(self, number: signal.Signals) -> None:
-        """Send a signal to it and to what it has started."""
+    def kill(self) -> None:
+        """End it and what it has started; what is left of its own session, too, where it has ended before."""
+        if self.process.poll() is None:
+            kill_tree(self.process.pid)
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, number)
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def logs() -> Path:
+    """A new folder for the logs of a command's services."""
+    return Path(tempfile.mkdtemp(prefix="paceline-logs-"))
 
 
 class Services:
-    """The services of one command. Leaving the ``with`` block stops them."""
+    """The services of one command, with their logs in ``folder``. Leaving the ``with`` block stops them."""
 
-    def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="paceline-logs-"))
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self._running: list[Service] = []
 
     def start(self, name: str, *options: str, environ: Mapping[str, str], nice: int = 0) -> Service:
@@ -92,8 +101,7 @@ class Services:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 service.process.wait(max(deadline - time.monotonic(), 0.05))
         for service in self._running:
-            service.signal_all(signal.SIGKILL)  # Also what a service had started and left behind.
-            service.process.wait()
+            service.kill()
         self._running.clear()
 
     def __enter__(self) -> "Services":

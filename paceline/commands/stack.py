@@ -5,13 +5,12 @@ Rule of this file: the order of things and what is said about them. Each wait is
 
 import argparse
 import contextlib
-import http.client
 import importlib.util
 import os
 import socket
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from paceline.commands.services import Services
 from paceline.kafka import embedded
@@ -43,6 +42,8 @@ _MODULES = {
 #: The forecaster works when nobody else does: training may share its cores.
 FORECASTER_PORT, FORECASTER_NICE = 8000, 19
 CONTROL_PORT = 8002
+#: Where the stream worker answers for its health, unless something listens there already.
+STREAMS_PORT = 6066
 
 
 class StackError(RuntimeError):
@@ -50,14 +51,14 @@ class StackError(RuntimeError):
 
 
 @contextlib.contextmanager
-def broker(brokers: str | None, port: int, services: Services) -> Iterator[BrokerSettings]:
+def broker(brokers: str | None, port: int, logs: Path) -> Iterator[BrokerSettings]:
     """A broker that answers and has the topics: the one at ``brokers``, else an embedded one on ``port``."""
     with contextlib.ExitStack() as stack:
         if brokers:
             settings = BrokerSettings.from_environ(os.environ, brokers)
         else:
             optional_settings(os.environ)  # What is wrong there is told before anything starts.
-            started = stack.enter_context(embedded.start(port, services.folder / "broker.log"))
+            started = stack.enter_context(embedded.start(port, logs / "broker.log"))
             settings = BrokerSettings(brokers=(started.address,))
             say(f"broker at {started.address}, embedded: all is kept in memory and gone when this command ends")
         with waiting(f"for Kafka at {settings.address}") as tick:
@@ -163,15 +164,6 @@ def free_port(wanted: int) -> int:
         except (OSError, OverflowError):
             return free_port(0)
         return int(probe.getsockname()[1])
-
-
-def answers(url: str) -> bool:
-    """Whether ``url`` answers with success at once."""
-    try:
-        with urllib.request.urlopen(url, timeout=0.3) as reply:  # noqa: S310 - a page of our own on loopback
-            return bool(reply.status == 200)
-    except (OSError, http.client.HTTPException):
-        return False
 
 
 def await_page(port: int, services: Services) -> str:

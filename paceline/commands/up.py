@@ -8,8 +8,9 @@ import os
 import signal
 import time
 
-from paceline.commands.services import ServiceError, Services
+from paceline.commands.services import ServiceError, Services, logs
 from paceline.commands.stack import (
+    STREAMS_PORT,
     StackError,
     add_service_options,
     await_page,
@@ -21,6 +22,7 @@ from paceline.commands.stack import (
     start_control,
     start_forecaster,
 )
+from paceline.commands.worker_watch import WorkerWatch, readiness
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
@@ -70,9 +72,14 @@ def _up(options: argparse.Namespace) -> None:
     if free_port(options.ui_port) != options.ui_port:
         raise StackError(f"--ui-port={options.ui_port}: something listens there already; choose another")
     check_ports(options)
-    with Services() as services, broker(options.brokers, options.port, services) as settings:
+    folder = logs()
+    # The broker ends last: who is still publishing, or leaving its group, finds it there.
+    with broker(options.brokers, options.port, folder) as settings, Services(folder) as services:
         environ = environment(settings, os.environ)
-        services.start("streams", environ=environ)
+        ready_at = free_port(STREAMS_PORT)
+        services.start("streams", "--web-port", str(ready_at), environ=environ)
+        began_s = time.monotonic()
+        worker, told = WorkerWatch(began_s), False
         services.start("collect", environ=environ)
         environ = start_control(options, services, environ)
         services.start("ui", "--port", str(options.ui_port), environ=environ)
@@ -83,4 +90,9 @@ def _up(options: argparse.Namespace) -> None:
         say(f"now, in another terminal: paceline run {option}-- torchrun --nproc-per-node 4 train.py")
         while True:
             services.check()
+            if news := worker.update(time.monotonic(), readiness(ready_at)):
+                say(f"{news}; its log is {folder / 'streams.log'}")
+            if worker.ready and not told:
+                told = True
+                say(f"ready after {time.monotonic() - began_s:.0f} s: what your job reports is judged from now on")
             time.sleep(0.5)

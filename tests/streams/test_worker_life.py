@@ -1,12 +1,17 @@
 """What ends a worker's life, and what it says of it: no broker is needed, its app is one that only waits."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from paceline.kafka.settings import BrokerSettings
 from streams import worker as module
 from streams.worker import Worker, WorkerError
+from tests.streams.real_workers import metric, readiness, ready
 
 
 class App:
@@ -43,3 +48,47 @@ def test_a_watch_that_breaks_ends_it(worker):
 
     with pytest.raises(WorkerError, match=r"KeyError: .*a field that this broker does not send"):
         asyncio.run(worker(broken).run())
+
+
+#: A worker that never gets ready the first time, as one whose group deals it nothing, and then as it is.
+HANGS_ONCE = """
+import asyncio, os, sys
+import faust
+from streams import worker
+from streams.__main__ import TAKEN_OVER, main
+
+if TAKEN_OVER not in os.environ:
+    worker.READY_S, worker.ENDED_S = float(os.environ["READY_S"]), 2.0
+    async def never(self):
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:  # What hangs in a library does not always end when it is told to.
+                pass
+    faust.App.start = never
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("stops", [False, True], ids=["goes on", "is told to stop"])
+def test_a_worker_that_does_not_get_ready_says_where_it_stands_and_starts_again(
+    embedded_broker, free_port, stops, until
+):
+    """In the same process for whoever started it; one that is told to stop ends instead, though it hangs."""
+    port = free_port()
+    command = [sys.executable, "-c", HANGS_ONCE, "--brokers", embedded_broker.address, "--web-port", str(port)]
+    environ = {**os.environ, "PACELINE_PATIENCE": "1", "READY_S": "3600" if stops else "2"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as process:
+        if stops:
+            until(lambda: "joining the group" in readiness(port))
+            process.send_signal(signal.SIGTERM)
+        else:
+            first = next(line for line in process.stderr if "starting again" in line)
+            assert "not ready after 2 s (no consumer yet" in first
+            until(lambda: ready(port))
+            assert metric(port, "paceline_streams_restarts") == 1.0
+            process.send_signal(signal.SIGTERM)
+        last = process.stderr.read()
+        assert ("ended at once, still ending after 2 s" in last) == stops
+        assert process.wait() == int(stops)

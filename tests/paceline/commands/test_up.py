@@ -113,11 +113,11 @@ def test_a_service_may_be_nice_to_others() -> None:
 
 
 @pytest.mark.slow
-def test_a_service_that_ends_is_named_with_its_last_lines() -> None:
+def test_a_service_that_ends_is_named_with_its_last_lines(tmp_path: Path) -> None:
     """Its name, its status, what it said, and where the whole log is."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with Services() as services:
+        with Services(tmp_path) as services:
             service = services.start("no-such-service", environ=os.environ)
             service.process.wait()
             with pytest.raises(ServiceError, match=r"no-such-service ended \(status 2\)") as told:
@@ -134,8 +134,8 @@ def test_services_die_with_a_command_that_is_killed(until: Callable[..., bool]) 
     """A kill -9 leaves none of them running."""
     code = (
         "import os, sys\n"
-        "from paceline.commands.services import Services\n"
-        "services = Services()\n"
+        "from paceline.commands.services import Services, logs\n"
+        "services = Services(logs())\n"
         "service = services.start('collect', environ=os.environ)\n"
         "print(service.process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"

@@ -1,0 +1,1 @@
+"""`make soak`: starts and restarts of the whole stack, by the hundred."""
