@@ -19,7 +19,7 @@ from paceline.settings import TLS_CAFILE, TLS_CERTFILE, SettingError
 ANSWER_S = 4.0
 
 
-def get(url: str, trust: ssl.SSLContext | None = None) -> tuple[int, str]:
+def get(url: str, trust: ssl.SSLContext | None = None, timeout_s: float = ANSWER_S) -> tuple[int, str]:
     """Status and first line of what is at ``url``.
 
     Raises:
@@ -29,9 +29,9 @@ def get(url: str, trust: ssl.SSLContext | None = None) -> tuple[int, str]:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("not a URL that begins with http:// or https://")
     connection = (
-        http.client.HTTPSConnection(parts.hostname, parts.port, timeout=ANSWER_S, context=trust)
+        http.client.HTTPSConnection(parts.hostname, parts.port, timeout=timeout_s, context=trust)
         if parts.scheme == "https"
-        else http.client.HTTPConnection(parts.hostname, parts.port, timeout=ANSWER_S)
+        else http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
     )
     try:
         connection.request("GET", parts.path or "/readyz")
