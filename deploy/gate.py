@@ -38,6 +38,7 @@ MOST_REPEATED = 3
 
 #: Which parts of ring 2 (folders of tests/) a change of a folder owes; the longest name that fits counts.
 OWED: dict[str, tuple[str, ...]] = {
+    "annotator": ("annotator", "deploy"),
     "collectors": ("collectors",),
     "control": ("control", "ui"),
     "deploy": ("deploy",),

@@ -177,8 +177,7 @@ def test_bounds_are_those_of_the_compose_file() -> None:
     found = compose.services("--profile", "*")
     told = json.loads(json.dumps(yaml.safe_load((CHART / "values.yaml").read_text())))
     said = {
-        name: told[name]["resources"]
-        for name in ("collectors", "streams", "forecaster", "control", "ui", "alerts")
+        name: told[name]["resources"] for name in ("collectors", "streams", "forecaster", "control", "ui", "alerts")
     }
     said["kafka"] = told["kafka"]["bundled"]["resources"]
     bounds = compose._file("--profile", "*")["services"]

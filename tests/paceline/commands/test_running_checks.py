@@ -16,6 +16,7 @@ from paceline.delivery.outbox import Message
 from paceline.delivery.spool import Spool
 from paceline.delivery.spool_depth import Depth, depth
 from paceline.events import DeadLetter
+from paceline.history.store import open_store
 from paceline.kafka import clients
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.settings import BrokerSettings

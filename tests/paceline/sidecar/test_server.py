@@ -93,6 +93,29 @@ def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> No
     assert last.ended_s is not None
 
 
+@pytest.mark.parametrize(("place", "part"), [(None, ""), ("0", ""), ("3", "3")])
+def test_one_of_several_sidecars_of_a_node_says_which(
+    tmp_path: Path, until: Callable[..., bool], monkeypatch: pytest.MonkeyPatch, place: str | None, part: str
+) -> None:
+    """By the place of its task, in whose environment it runs; the first and the only one are alike."""
+    if place is not None:
+        monkeypatch.setenv("SLURM_PROCID", "11")
+        monkeypatch.setenv("SLURM_LOCALID", place)
+    sidecar = Sidecar(until, tmp_path)
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.close()
+    assert sidecar.end() == ""
+    assert {event.part for event in sidecar.recorded(JobDescribed)} == {part}
+
+
+def test_patience_is_how_long_a_sidecar_waits_for_ranks(tmp_path: Path, until: Callable[..., bool]) -> None:
+    """With none for so long it ends by itself, long before it would otherwise."""
+    sidecar = Sidecar(until, tmp_path, "--until-empty", "--patience", "0.1")
+    assert sidecar.process.wait(timeout=60) == 0
+    assert sidecar.end() == ""
+
+
 def test_the_connections_of_a_rank_are_passed_on(sidecar: Sidecar) -> None:
     """With what their interface is rated at, which nobody knows of loopback."""
     peer = Peer(local="127.0.0.1:4000", remote="127.0.0.1:5000", rtt_s=0.0001)
