@@ -68,6 +68,7 @@ LABELS = {
     "outcome": "arrived, failed or refused",
     "phase": "phase of the step, as forward",
     "rank": "rank of the job; at most 8 of a job, the slowest",
+    "reason": "why a message is a dead letter: undecodable, unjudgeable, unstorable",
     "result": "what came of a write: written, conflict (tried again), gone, refused, invalid, busy (tried again)",
     "route": "route's template",
     "severity": "info, warning or critical",

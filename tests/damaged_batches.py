@@ -13,6 +13,7 @@ from kafka.record.util import calc_crc32c, encode_varint
 
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
+from tests.patience import PATIENCE_S
 
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 
@@ -72,7 +73,7 @@ def _put(settings: BrokerSettings, topic: Topic, data: bytes, partition: int) ->
     host, port = settings.brokers[0].rsplit(":", 1)
     request = struct.pack(">hhi", 0, 3, 1) + text("test") + struct.pack(">hhii", -1, -1, 10_000, 1) + text(topic.name)
     request += struct.pack(">iii", 1, partition, len(data)) + data
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
         connection.sendall(struct.pack(">i", len(request)) + request)
         with connection.makefile("rb") as answer:
             (size,) = struct.unpack(">i", answer.read(4))

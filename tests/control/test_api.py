@@ -316,6 +316,7 @@ def test_a_format_that_nobody_knows_is_refused(control: Control) -> None:
         assert "there are" in reason(response)
 
 
+@pytest.mark.slow
 def test_an_empty_session_is_exported_in_every_format(control: Control) -> None:
     control.start()
     for path in ("jsonl", "frames", "parquet", "csv"):
@@ -441,6 +442,7 @@ def test_metrics_tell_sessions_by_state(control: Control) -> None:
     assert 'paceline_control_sessions{state="starting"} 1.0' in text
 
 
+@pytest.mark.slow
 def test_the_interface_keeps_its_word(control: Control) -> None:
     """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
     import schemathesis

@@ -17,6 +17,7 @@ from paceline.events import SessionState
 from paceline.kafka.settings import BrokerSettings
 from paceline.recording import Line
 from tests.control.conftest import Collector
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.bus
 Until = Callable[..., None]
@@ -45,7 +46,7 @@ class Running:
     def close(self) -> None:
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(PATIENCE_S)
 
 
 @pytest.fixture
@@ -97,6 +98,7 @@ def test_it_ends_before_the_disk_is_full_and_recover_brings_the_rest(
     assert numbers(store, folder, collector) == list(range(400))
 
 
+@pytest.mark.exactly_once
 @pytest.mark.parametrize("step", ["write", "sync", "end"])
 def test_a_disk_that_is_full_at_once_keeps_what_was_there_and_loses_nothing(
     step: str,

@@ -186,6 +186,7 @@ def test_hostile_messages_are_passed_over(kind: str) -> None:
     assert written(kind, hostile())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PLOTS)
 def test_hostile_messages_are_drawn_over(kind: str) -> None:
     out = io.BytesIO()

@@ -17,6 +17,7 @@ def numbers(path: Path, collector: Collector) -> list[int]:
     return [value["sequence"] for value in values if value.get("producer") == collector.name]
 
 
+@pytest.mark.exactly_once
 def test_nothing_is_lost_when_recorder_and_control_are_killed(
     cluster: Cluster, collector: Collector, until: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -80,20 +80,31 @@ def numbers(store: SessionStore, folder: SessionFolder, collector: Collector) ->
     return [value["sequence"] for value in values if value.get("producer") == collector.name]
 
 
+@pytest.mark.exactly_once
+@pytest.mark.landing
 def test_what_is_published_between_start_and_stop_is_in_the_session_once(
     begun: Callable[..., SessionFolder], store: SessionStore, recorder: Recorder, collector: Collector, until: Until
 ) -> None:
+    """In segments that are recordings which others read. A second recorder of the session ends at once, and changes
+    nothing."""
     folder = begun(nodes=[collector.node])
     process = recorder.start(folder)
     until(recording(folder))
+    assert recorder.start(folder).wait() == 1
+    assert "recorded already" in folder.log.read_text()
     collector.publish(500)
     folder.ask_to_stop(StopRequest("ada", "enough"))
     process.wait()
-    state = read_manifest(folder.manifest).state
+    manifest = read_manifest(folder.manifest)
+    state = manifest.state
     assert (process.returncode, state.state, state.missing, state.gap_count) == (0, "stopped", 0, 0)
     assert numbers(store, folder, collector) == list(range(500))
+    with gzip.open(folder.path / manifest.segments[-1].file, "rb") as file:
+        told = [json.loads(line) for line in file]
+    assert {"topic", "key", "timestamp_ms", "value", "partition", "offset"} <= told[0].keys()
 
 
+@pytest.mark.exactly_once
 def test_a_recorder_that_is_killed_in_the_middle_loses_nothing(
     begun: Callable[..., SessionFolder], store: SessionStore, recorder: Recorder, collector: Collector, until: Until
 ) -> None:
@@ -153,17 +164,6 @@ def test_a_session_of_one_node_holds_no_other_node_and_misses_none_of_its_number
     assert read_manifest(folder.manifest).state.missing == 0
 
 
-def test_a_second_recorder_of_one_session_ends_at_once(
-    begun: Callable[..., SessionFolder], recorder: Recorder, until: Until
-) -> None:
-    folder = begun()
-    recorder.start(folder)
-    until(recording(folder))
-    second = recorder.start(folder)
-    assert second.wait() == 1
-    assert "recorded already" in folder.log.read_text()
-
-
 def test_a_recorder_that_is_told_to_end_leaves_a_session_that_can_be_gone_on_with(
     begun: Callable[..., SessionFolder], store: SessionStore, recorder: Recorder, collector: Collector, until: Until
 ) -> None:
@@ -181,21 +181,6 @@ def test_a_recorder_that_is_told_to_end_leaves_a_session_that_can_be_gone_on_wit
     folder.ask_to_stop(StopRequest())
     second.wait()
     assert numbers(store, folder, collector) == list(range(300))
-
-
-def test_segments_are_recordings_that_others_read(
-    begun: Callable[..., SessionFolder], recorder: Recorder, collector: Collector, until: Until
-) -> None:
-    folder = begun(nodes=[collector.node])
-    process = recorder.start(folder)
-    until(recording(folder))
-    collector.publish(5)
-    folder.ask_to_stop(StopRequest())
-    process.wait()
-    segments = read_manifest(folder.manifest).segments
-    with gzip.open(folder.path / segments[-1].file, "rb") as file:
-        told = [json.loads(line) for line in file]
-    assert {"topic", "key", "timestamp_ms", "value", "partition", "offset"} <= told[0].keys()
 
 
 def test_a_broker_that_forgets_is_told(

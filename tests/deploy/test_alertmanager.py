@@ -17,6 +17,7 @@ from paceline.alerts.destination import Destination
 from paceline.alerts.post import post
 from paceline.alerts.target import of_url
 from tests.derived_events import finding
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -48,12 +49,12 @@ def by_rule(at: str, name: str, **series: str) -> None:
     }
     body = json.dumps([{"labels": {key: value for key, value in filled.items() if value}}]).encode()
     request = urllib.request.Request(f"http://{at}/api/v2/alerts", body, {"Content-Type": "application/json"})
-    urllib.request.urlopen(request, timeout=10).close()
+    urllib.request.urlopen(request, timeout=PATIENCE_S).close()
 
 
 def inhibited(at: str, **labels: str) -> list[bool]:
     """Of each alert with these labels whether it is kept back."""
-    with urllib.request.urlopen(f"http://{at}/api/v2/alerts", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{at}/api/v2/alerts", timeout=PATIENCE_S) as answer:
         alerts = json.load(answer)
     held = [one for one in alerts if labels.items() <= one["labels"].items()]
     return [bool(one["status"]["inhibitedBy"]) for one in held]

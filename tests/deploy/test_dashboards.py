@@ -17,6 +17,7 @@ import yaml
 from deploy.grafana.boards import BOARDS, FOLDER, text
 from experiments.panels import asked
 from paceline.gpu.dcgm import FIELDS
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
@@ -78,6 +79,7 @@ def test_grafana_is_given_the_data_source_and_the_dashboards() -> None:
     assert len({board["uid"] for board in boards().values()}) == len(NAMES)
 
 
+@pytest.mark.slow
 def test_every_expression_is_one_of_promql(tmp_path: Path) -> None:
     """promtool reads panels, annotations and variables, with a job chosen."""
     if which("promtool") is None:
@@ -113,7 +115,7 @@ def stock(new_prometheus: Callable[[str], str]) -> tuple[str, int]:
 def answered(stock: tuple[str, int], expression: str) -> list[float]:
     url, now_s = stock
     body = urllib.parse.urlencode({"query": expression, "time": now_s}).encode()
-    with urllib.request.urlopen(f"{url}/api/v1/query", body, timeout=30) as answer:
+    with urllib.request.urlopen(f"{url}/api/v1/query", body, timeout=PATIENCE_S) as answer:
         return [float(one["value"][1]) for one in json.load(answer)["data"]["result"]]
 
 

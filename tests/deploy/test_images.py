@@ -22,6 +22,7 @@ def pins(lock: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_linter_has_nothing_to_say() -> None:
     """hadolint finds nothing in the Dockerfile."""
     hadolint = Path(sys.executable).with_name("hadolint")

@@ -33,15 +33,20 @@ def tool(name: str, *arguments: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.landing
+@pytest.mark.slow
 def test_prometheus_takes_its_configuration_and_rules() -> None:
     tool("promtool", "check", "config", "--lint-fatal", PROMETHEUS / "prometheus.yml")
     tool("promtool", "check", "rules", "--lint-fatal", *sorted((PROMETHEUS / "rules").glob("*.yml")))
 
 
+@pytest.mark.slow
 def test_alertmanager_takes_its_configuration() -> None:
     tool("amtool", "check-config", ROOT / "deploy" / "alertmanager" / "alertmanager.yml")
 
 
+@pytest.mark.landing
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
 def test_rules_say_what_they_should(case: Path) -> None:
     tool("promtool", "test", "rules", case)

@@ -33,6 +33,7 @@ def bare(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
+@pytest.mark.slow
 def test_missing_system_packages_are_named_with_what_they_cost(bare: str) -> None:
     """Where apt is not allowed, the skipped tests and the command that brings them are said."""
     done = run(PACKAGES, PATH=bare, CI="")
@@ -41,11 +42,13 @@ def test_missing_system_packages_are_named_with_what_they_cost(bare: str) -> Non
         assert said in done.stderr
 
 
+@pytest.mark.slow
 def test_in_ci_a_missing_system_package_is_a_failure(bare: str) -> None:
     """In CI nothing may be skipped."""
     assert run(PACKAGES, PATH=bare, CI="true").returncode == 1
 
 
+@pytest.mark.slow
 def test_kafka_without_java_says_how_to_get_it(bare: str) -> None:
     """One line: cause and mend."""
     done = run(KAFKA, PATH=bare)
@@ -55,6 +58,7 @@ def test_kafka_without_java_says_how_to_get_it(bare: str) -> None:
     assert "apt-get install" in done.stderr
 
 
+@pytest.mark.slow
 def test_make_refuses_passwords_on_its_own_command_line() -> None:
     """make's arguments are in the process list, too: the line says how to give them instead."""
     done = subprocess.run(

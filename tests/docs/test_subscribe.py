@@ -12,6 +12,7 @@ import msgspec
 from paceline import events, topics, wire
 from paceline.delivery.publisher import Publisher
 from paceline.kafka.settings import BrokerSettings
+from tests.patience import PATIENCE_S
 
 GOLDEN = Path(__file__).parents[1] / "paceline" / "golden" / "v2"
 PAGE = Path(__file__).parent.parent.parent / "docs" / "subscribe.md"
@@ -62,7 +63,7 @@ def test_the_python_of_the_page_prints_findings(broker: BrokerSettings):
     summary = f"rank 2 is slow {uuid.uuid4().hex}"
     publisher = Publisher(broker, client_id="test")
     publisher.publish(topics.FINDING, finding(summary))
-    assert publisher.close(60).sent == 1
+    assert publisher.close(PATIENCE_S).sent == 1
     assert prints(broker, code, summary)
 
 
@@ -73,5 +74,5 @@ def test_the_python_of_the_page_prints_steps(broker: BrokerSettings):
     steps = msgspec.structs.replace(wire.decode(topics.OP, golden), job=uuid.uuid4().hex)
     publisher = Publisher(broker, client_id="test")
     publisher.publish(topics.OP, steps)
-    assert publisher.close(60).sent == 1
+    assert publisher.close(PATIENCE_S).sent == 1
     assert prints(broker, code, f"{steps.job} rank 5 step 42: 0.750 s")

@@ -74,6 +74,7 @@ def numbers(events: list[StepTimings]) -> dict[str, list[int]]:
     return seen
 
 
+@pytest.mark.exactly_once
 @pytest.mark.xdist_group("pytorch")
 def test_nothing_is_lost(new_apache_kafka: Callable[..., object], tmp_path: Path, until: Until) -> None:
     """Every row once, every number there and in order, none told as lost."""

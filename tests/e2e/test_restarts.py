@@ -12,6 +12,7 @@ from paceline import recording, wire
 from paceline.events import StepTimings
 from paceline.topics import BY_NAME, OP
 from streams.step_rows import step_rows
+from tests.patience import PATIENCE_S
 
 SCRIPT = Path(__file__).parent / "scripts" / "restarting.py"
 PACELINE = [sys.executable, "-m", "paceline"]
@@ -52,6 +53,8 @@ def test_an_attempt_begins_with_each_restart(tmp_path: Path) -> None:
     # The other one is killed by torchrun, with what it had not handed over yet.
     assert 14 <= steps[0][1] <= 16
     assert steps[0][0] <= 16
-    analyze = subprocess.run([*PACELINE, "analyze", str(kept), "--json"], check=True, capture_output=True, timeout=60)
+    analyze = subprocess.run(
+        [*PACELINE, "analyze", str(kept), "--json"], check=True, capture_output=True, timeout=PATIENCE_S
+    )
     findings = [json.loads(line) for line in analyze.stdout.splitlines()]
     assert not [finding for finding in findings if finding["ranks"]]

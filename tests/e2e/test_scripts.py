@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_S
+
 SCRIPTS = Path(__file__).parent / "scripts"
 PACELINE = [sys.executable, "-m", "paceline"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
@@ -29,7 +31,9 @@ def test_names_the_slow_rank_of_an_unchanged_script(tmp_path, script, fault, ran
     train = [*TORCHRUN, str(SCRIPTS / script), fault, str(rank), str(tmp_path / "checkpoint.pt")]
     environ = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*PACELINE, "run", "--record", str(recording), "--", *train], check=True, env=environ, timeout=500)
-    told = subprocess.run([*PACELINE, "analyze", str(recording), "--json"], check=True, capture_output=True, timeout=60)
+    told = subprocess.run(
+        [*PACELINE, "analyze", str(recording), "--json"], check=True, capture_output=True, timeout=PATIENCE_S
+    )
     findings = [json.loads(line) for line in told.stdout.splitlines()]
     assert {tuple(finding["ranks"]) for finding in findings} == ({(rank,)} if cause else set())
     confirmed = [finding for finding in findings if finding["state"] == "confirmed"]

@@ -1,5 +1,7 @@
 """What chaos judges by: findings that differ, messages that never came, and the same jobs for the same seed."""
 
+import pytest
+
 from experiments.chaos.observer import missing, numbers
 from experiments.chaos.verdict import contradictions, differences, last_revisions
 from experiments.chaos.workload import Message, fleet, found_undisturbed, messages
@@ -53,6 +55,7 @@ def test_missing_messages_are_counted_by_producer_and_topic():
     assert numbers([Message(0.0, topics.OP.name, None, b"\xff nonsense", 0)]) == {}
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_fleet():
     """In the order of time, healthy jobs and slow ones in turn, and something is found in the slow ones alone."""
     sent = messages(fleet(2, 5, 1.8e9))

@@ -114,6 +114,7 @@ def test_phases_are_read_from_either_version_of_the_topic():
     assert old.tables().end_s.tolist() == new.tables().end_s.tolist() == [102.0, 104.0]
 
 
+@pytest.mark.slow
 def test_every_rule_judges_a_job_with_a_gross_fault():
     """A rank that works three times as long is found by Paceline, TraceML and NVRx, and by nobody wrongly."""
     spec = Spec(ranks=4, steps=150, step_s=1.0, faults=(Fault("compute", (1,), 2.0, 20, 149),), seed=3)

@@ -15,6 +15,7 @@ from experiments.gpu.case import BROKEN, HOLDS, NOT_RUN, Case, Reading
 from experiments.gpu.compared import differences
 from experiments.gpu.recorded import Row
 from experiments.gpu.table import CASES, TWO_RANKS
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "gpu.md").read_text(encoding="utf-8")
@@ -27,16 +28,23 @@ FACTS = {
     "cores": 2,
     "processor": "x",
 }
-#: Runs made-up cases as the suite runs its own; each is a name and what its process does.
+#: Runs made-up cases as the suite runs its own; each is a name, what its process does and how long it may take.
 RUNNER = """
-import json, sys
+import json, subprocess, sys, time
 from pathlib import Path
 from experiments.gpu import runner
 from experiments.gpu.case import Case
 wanted, folder, total_s = json.loads(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-cases = [Case(name, 2, "", "", None, name != "cuda") for name in wanted]
+cases = [Case(name, seconds, "", "", None, name != "cuda") for name, (_, seconds) in wanted.items()]
 def command(case, device, folder, backend):
-    return [sys.executable, "-c", wanted[case.name], str(folder), backend]
+    return [sys.executable, "-c", wanted[case.name][0], str(folder), backend]
+class Begun(subprocess.Popen):
+    def wait(self, timeout=None):
+        # A case that is to hang has its time from there on, however long its interpreter takes to start.
+        while "hangs" in self.args[3] and self.poll() is None and not Path(self.args[3], "child").exists():
+            time.sleep(0.01)
+        return super().wait(timeout)
+runner.subprocess.Popen = Begun
 runner.ON_CPU = 1
 found = runner.run(cases, sys.argv[4], folder, lambda outcome: None, total_s, command)
 print(json.dumps({each.case.name: [each.reading.outcome, each.reading.words] for each in found}))
@@ -47,38 +55,45 @@ import json, sys
 open(sys.argv[1] + "/reading.json", "w").write(json.dumps({"words": sys.argv[2], "holds": True}))
 """
 HANGS = """
-import subprocess, sys, time
+import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-open(sys.argv[1] + "/child", "w").write(str(child.pid))
+open(sys.argv[1] + "/child.new", "w").write(str(child.pid))
+os.rename(sys.argv[1] + "/child.new", sys.argv[1] + "/child")
 time.sleep(600)
 """
 
 
-def run(tmp_path, cases, total_s=60, device="cpu"):
-    command = [sys.executable, "-c", RUNNER, json.dumps(cases), str(tmp_path), str(total_s), device]
+def run(tmp_path, cases, total_s=4 * PATIENCE_S, device="cpu", **limits):
+    """What comes of ``cases``; each may take as long as it likes, but for those that ``limits`` names."""
+    wanted = {name: (script, limits.get(name, PATIENCE_S)) for name, script in cases.items()}
+    command = [sys.executable, "-c", RUNNER, json.dumps(wanted), str(tmp_path), str(total_s), device]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_case_that_aborts_loses_itself_alone(tmp_path):
     """Its status is told, and the next case is run."""
     found = run(tmp_path, {"aborts": "import os; os.abort()", "reads": READS})
     assert found == {"aborts": [BROKEN, "ended with status -6"], "reads": [HOLDS, "gloo"]}
 
 
+@pytest.mark.slow
 def test_a_case_that_hangs_is_ended_with_all_it_started(tmp_path):
     """A child in a session of its own ends, too."""
-    found = run(tmp_path, {"hangs": HANGS, "reads": READS})
+    found = run(tmp_path, {"hangs": HANGS, "reads": READS}, hangs=2)
     assert found == {"hangs": [BROKEN, "ended after 2 s"], "reads": [HOLDS, "gloo"]}
     assert not Path("/proc", (tmp_path / "hangs" / "child").read_text()).exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_is_told_as_such(tmp_path):
     """A case that needs CUDA, and one that the time does not suffice for."""
     assert run(tmp_path / "a", {"cuda": READS}) == {"cuda": [NOT_RUN, "needs CUDA"]}
     assert run(tmp_path / "b", {"reads": READS}, total_s=0.5) == {"reads": [NOT_RUN, "the 0 s were over"]}
 
 
+@pytest.mark.slow
 def test_two_ranks_talk_through_nccl_where_it_lets_them(tmp_path):
     """The cases after that one are told what it found."""
     assert run(tmp_path, {TWO_RANKS: READS, "after": READS}, device="cuda")["after"] == [HOLDS, "nccl"]

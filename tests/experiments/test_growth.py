@@ -49,6 +49,7 @@ def test_messages_come_through_the_pipe_as_they_were():
     assert list(feed.read(pipe)) == [message.data for message in encoded(LOAD, feed.BEGAN_S)]
 
 
+@pytest.mark.slow
 def test_a_point_is_measured_and_stands_in_the_tables():
     """Every figure is there and above zero."""
     point = states.measured(LOAD, (message.data for message in encoded(LOAD, feed.BEGAN_S)))

@@ -56,6 +56,7 @@ def test_a_path_is_where_its_volume_lies() -> None:
     assert path_on_host(mounts, said) == "/tmp/b/ca.pem /runs /a/spool /opt/tmp"
 
 
+@pytest.mark.slow
 def test_a_service_has_what_its_image_says() -> None:
     """Entrypoint, command and health come from the Dockerfile where the compose file says nothing."""
     found = services(*PROFILES["demo"])
@@ -67,6 +68,7 @@ def test_a_service_has_what_its_image_says() -> None:
     assert found["topics"].health is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", PROFILES)
 def test_services_come_after_those_they_wait_for(way: str) -> None:
     """In the order in which Compose starts them."""
@@ -76,6 +78,7 @@ def test_services_come_after_those_they_wait_for(way: str) -> None:
         assert all(order.index(other) < order.index(name) for other in service.waits_for), name
 
 
+@pytest.mark.slow
 def test_the_gateway_is_the_compose_files() -> None:
     """The address on which the collector listens for Prometheus."""
     assert gateway() in services()["collectors"].command

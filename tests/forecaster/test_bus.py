@@ -59,6 +59,7 @@ def follow(broker: BrokerSettings, until: Until) -> Callable[[], contextlib.Abst
     return following
 
 
+@pytest.mark.landing
 def test_it_learns_publishes_and_recovers(
     broker: BrokerSettings,
     follow: Callable[[], contextlib.AbstractContextManager[Memory]],

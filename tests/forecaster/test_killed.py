@@ -14,6 +14,7 @@ from paceline import topics, wire
 from paceline.events import DeviceWindow
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 Until = Callable[..., Any]
@@ -24,7 +25,7 @@ class Service:
 
     def __init__(self, brokers: str, port: int) -> None:
         self.command = [sys.executable, "-m", "paceline", "forecaster", "--port", str(port), "--brokers", brokers]
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S)
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:

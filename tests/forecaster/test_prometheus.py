@@ -149,6 +149,7 @@ class Packed(Large):
         self.wfile.write(gzip.compress(content, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "said"),
     [(Large, f"an answer of more than {MOST_BYTES:,} bytes"), (Packed, "no answer of a Prometheus")],

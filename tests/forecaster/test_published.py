@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from forecaster.api.meters import METERS, Meters
 from forecaster.memory import Memory
 from forecaster.published import MOST_FORECASTS, SILENT_S, PublishedForecasts
@@ -58,6 +60,7 @@ def test_a_silent_series_is_told_no_more() -> None:
     assert not published.values(200.0 + SILENT_S)
 
 
+@pytest.mark.slow
 def test_what_the_service_tells_is_clean(promtool: Callable[[str], None]) -> None:
     """Also of names that somebody made up, and short forecasts; every metric is declared and told."""
     memory, meters = Memory(), Meters(lambda: 0.0)

@@ -57,6 +57,7 @@ def answers(address: str) -> bool:
     return False
 
 
+@pytest.mark.landing
 @pytest.mark.e2e
 def test_it_answers_without_a_broker_and_stops_when_told(start: Start, until: Callable[..., None]) -> None:
     """Questions need nothing but the command; a batch is shared out over processes; SIGTERM ends it cleanly."""
@@ -144,6 +145,7 @@ def test_what_cannot_be_done_is_one_line(arguments: list[str], words: str, capsy
     assert words in line
 
 
+@pytest.mark.slow
 def test_the_interface_keeps_its_word(address: str) -> None:
     """Whatever is sent to any route, the answer is one that OpenAPI declares, and never a server error."""
     # Here, not above: every process that collects tests would spend half a second on it, and beside the wheel, where

@@ -40,6 +40,7 @@ def ask(address: str, route: str, asked: dict[str, object]) -> socket.socket:
     return connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("route", "abandoned"),
     [

@@ -123,7 +123,7 @@ def _run(case: Case, fault: str, folder: Path) -> Run:
         environ["PYTHONPATH"] = str(SCRIPTS)
     subprocess.run(command, check=True, env=environ, cwd=folder, timeout=500)
     analyze = [*PACELINE, "analyze", str(kept), "--json"]
-    told = subprocess.run(analyze, check=True, capture_output=True, cwd=folder, timeout=60)
+    told = subprocess.run(analyze, check=True, capture_output=True, cwd=folder, timeout=240)
     rows = step_rows(list(_steps(kept)))
     ranks = rows.rank.astype(int).tolist()
     seconds = dict(zip(OPS, np.nansum(rows.seconds, axis=1).tolist(), strict=True))

@@ -5,14 +5,12 @@ import json
 import pytest
 
 from annotator import bus_reader
-from annotator import bus_reader
 from control import following
 from control.recorder.recording import RECORDED
 from forecaster import consumer
 from paceline import rights, topics
 from paceline.__main__ import main
 from paceline.alerts import alerting
-from paceline.history.tables import ARCHIVED
 from paceline.topics import TOPICS
 from streams.cluster_events import ADVICE
 from streams.faust_app import PASSED_ON

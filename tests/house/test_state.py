@@ -169,16 +169,19 @@ def test_the_scan_sees_resets_and_untyped_restores() -> None:
     assert untyped(ast.parse("\n".join(lines))) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_decision_remembers_nothing_outside_its_objects() -> None:
     """The same events give the same verdicts in every process, however often they are told."""
     assert faults(decisions(), remembered) == {}
 
 
+@pytest.mark.slow
 def test_nothing_is_reset_by_its_constructor() -> None:
     """A fresh start is a new object or a method that says what it clears."""
     assert faults(sources(*PACKAGES), resets) == {}
 
 
+@pytest.mark.slow
 def test_state_is_restored_field_by_field() -> None:
     """What a snapshot holds has a type: a name in it never decides which field is set."""
     assert faults(sources(*PACKAGES), untyped) == {}

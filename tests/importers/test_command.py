@@ -61,6 +61,7 @@ def bomb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"), [("kineto", "rank0.json.gz"), ("nccl-inspector", "a.log.gz"), ("timeline", "t.csv.gz")]
 )

@@ -16,6 +16,7 @@ from paceline.events import AuditEntry, Command
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import AUDIT, COMMAND, Topic
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., object]
 
@@ -46,7 +47,7 @@ class Asked:
 
     def command(self, number: int = 0, **fields: object) -> Command:
         said = {"id": f"{self.job[-8:]}-{number}", "cluster": "lab", "target": self.job, "action": "note"}
-        return Command(**{**said, "expires_s": time.time() + 60, "issuer": "test", **fields})
+        return Command(**{**said, "expires_s": time.time() + 3600, "issuer": "test", **fields})
 
     def turn(self) -> list[str]:
         """Answer what has come; the ids that were answered so far."""
@@ -66,7 +67,7 @@ def send(settings: BrokerSettings, *commands: Command | bytes) -> None:
 def asked(broker: BrokerSettings) -> Iterator[Asked]:
     made = Asked(broker)
     yield made
-    made.reader.close(10)
+    made.reader.close(PATIENCE_S)
 
 
 def test_what_was_asked_before_and_has_not_expired_is_obeyed_and_then_what_comes(
@@ -112,7 +113,7 @@ def test_nothing_is_read_before_somebody_is_there_to_be_asked(broker: BrokerSett
     made.reader.turn(())
     assert "the reader of commands" not in [thread.name for thread in threading.enumerate()]
     until(lambda: made.turn() == [command.id])
-    made.reader.close(10)
+    made.reader.close(PATIENCE_S)
 
 
 def test_without_brokers_it_is_silent_and_nobody_waits(free_port: Callable[[], int], until: Until):
@@ -122,5 +123,5 @@ def test_without_brokers_it_is_silent_and_nobody_waits(free_port: Callable[[], i
     until(lambda: made.turn() or told)
     assert made.entries == []
     assert "connection refused" in told[0]
-    made.reader.close(30)
+    made.reader.close(PATIENCE_S)
     assert len(told) == 1

@@ -28,6 +28,7 @@ def without(package: str, *command: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "extra"), [("import", "importers"), ("simulate", "simulator")])
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(command: str, extra: str) -> None:
     """One line says what is missing and what to install; no traceback."""
@@ -36,6 +37,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(command: str, 
     assert done.stderr == f"paceline: {command} needs numpy; pip install 'paceline[{extra}]'\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "record", "topics"])
 def test_own_commands_need_no_extra(command: str) -> None:
     """What ``paceline`` itself offers works with no numpy at all."""

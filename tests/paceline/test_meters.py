@@ -22,6 +22,7 @@ def test_a_label_of_the_bound_is_not_cut():
     assert label(label("x" * 500)) == label("x" * 500)
 
 
+@pytest.mark.slow
 def test_prometheus_reads_what_anybody_calls_a_job(promtool):
     """Line ends, quotes, halves of characters: every name is one series."""
     meter = Meter("paceline_ranks", "gauge", "Ranks.", ("training_job",))
@@ -38,6 +39,7 @@ def test_prometheus_reads_what_anybody_calls_a_job(promtool):
     assert '_bucket{le="1.0",training_job="日本"} 3.0' in told
 
 
+@pytest.mark.slow
 def test_no_series_is_told_twice(promtool):
     """Though two names are sent as one, as a NUL and what stands for it."""
     steps = Meter("paceline_step_time_seconds", "histogram", "Steps.", ("training_job",))

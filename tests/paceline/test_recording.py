@@ -187,6 +187,7 @@ def test_compressed_by_hand_reads_too(values: list[object], tmp_path_factory: py
     assert [msgspec.json.decode(line.value) for line in read(str(path)) if isinstance(line, Line)] == values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_a_bomb_breaks_off_at_the_bound(tmp_path: Path, suffix: str) -> None:
     """What came before is read; more than is allowed is not unpacked."""

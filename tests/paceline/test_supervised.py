@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from paceline.supervised import SupervisedThread
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., None]
 
@@ -19,6 +20,7 @@ def stop() -> Iterator[threading.Event]:
     event.set()
 
 
+@pytest.mark.slow
 def test_work_that_fails_is_started_again(stop: threading.Event, until: Until) -> None:
     """The cause is there as long as it fails, and gone when the work has gone on for a while."""
     broken = threading.Event()
@@ -38,9 +40,10 @@ def test_work_that_fails_is_started_again(stop: threading.Event, until: Until) -
     assert thread.failure == "the test failed (OverflowError: int too large to convert) and is started again"
     broken.clear()
     until(lambda: thread.failure == "")
-    assert thread.stop(30)
+    assert thread.stop(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_a_short_recovery_is_none(stop: threading.Event, until: Until) -> None:
     """Work that gets a step further each time, and fails again, is told as failing all the while."""
     seen: list[str] = []
@@ -53,7 +56,7 @@ def test_a_short_recovery_is_none(stop: threading.Event, until: Until) -> None:
     thread = SupervisedThread("the test", work, stop, steady_s=3600.0)
     thread.start()
     until(lambda: thread.restarts >= 2)
-    thread.stop(30)
+    thread.stop(PATIENCE_S)
     assert all("ValueError: again" in failure for failure in seen[1:])
 
 
@@ -74,23 +77,23 @@ def test_the_same_failure_is_logged_once(stop: threading.Event, until: Until, ca
     with caplog.at_level(logging.ERROR):
         thread.start()
         until(lambda: thread.restarts >= 2)
-        thread.stop(30)
+        thread.stop(PATIENCE_S)
     (line,) = caplog.records
     assert line.exc_info is not None
 
 
 def test_a_thread_that_was_never_started_can_be_stopped(stop: threading.Event) -> None:
     """What fails to start is taken down like what ran."""
-    assert SupervisedThread("the test", lambda: None, stop).stop(1)
+    assert SupervisedThread("the test", lambda: None, stop).stop(PATIENCE_S)
 
 
 def test_a_thread_is_started_once(stop: threading.Event) -> None:
     """Whoever needs its work may start it each time."""
     began = []
-    thread = SupervisedThread("the test", lambda: began.append(stop.wait(60)), stop)
+    thread = SupervisedThread("the test", lambda: began.append(stop.wait(PATIENCE_S)), stop)
     for _ in range(3):
         thread.start()
-    assert thread.stop(30)
+    assert thread.stop(PATIENCE_S)
     assert len(began) == 1
 
 
@@ -104,7 +107,7 @@ def test_work_that_hangs_is_left_behind(stop: threading.Event) -> None:
 
     thread = SupervisedThread("the test", work, stop)
     thread.start()
-    assert entered.wait(30)
-    assert not thread.stop(0.01)
+    assert entered.wait(PATIENCE_S)
+    assert not thread.stop(0.01)  # it is to run out
     release.set()
-    assert thread.stop(30)
+    assert thread.stop(PATIENCE_S)

@@ -13,6 +13,8 @@ _spec.loader.exec_module(rewrite)
 MEANT = "if this difference is meant: make regression, and list it in CHANGELOG.md"
 
 
+@pytest.mark.landing
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rewrite.RECORDINGS)
 def test_a_recording_is_judged_as_before(name):
     """Findings, the words for people and the windows have the stored bytes."""

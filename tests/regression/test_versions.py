@@ -153,6 +153,7 @@ def messages_of(name):
 OTHERS = ("node-", "imported", "slow-node")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in rewrite.RECORDINGS if not name.startswith(OTHERS)])
 def test_nobody_else_is_found_in_what_a_sidecar_of_today_sends(name):
     """Kind, state, cause, ranks and first step of every finding stay."""

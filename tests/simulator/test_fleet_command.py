@@ -29,6 +29,7 @@ def fleet(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_the_example_is_found_out_as_its_truth_says(tmp_path, capsys):
     """Each fault is confirmed with its kind, cause and ranks, in its job or GPU; nothing else is found anywhere."""
     out, answer = tmp_path / "fleet.jsonl.zst", tmp_path / "truth.json"

@@ -1,5 +1,6 @@
 """Made-up training runs and samples, seeded, so the same arguments give the same events; and real workers."""
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,8 @@ from paceline.events import (
     Speakers,
     StepTimings,
 )
+from paceline.kafka import clients, embedded
+from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.wire import sample_columns
 from streams.balance.job_balance import JobBalance
@@ -290,6 +293,28 @@ def workers(broker, until, tmp_path) -> Iterator[Workers]:
     made.end()
 
 
+EACH = [pytest.param("embedded_broker", marks=pytest.mark.bus), pytest.param("apache_kafka", marks=pytest.mark.bus)]
+
+
+@pytest.fixture(scope="class", params=EACH, ids=["embedded", "apache"])
+def one_worker(
+    request: pytest.FixtureRequest, until, tmp_path_factory: pytest.TempPathFactory, worker_port: int
+) -> Iterator[Workers]:
+    """A worker on each of the two brokers in turn, which the tests of a class share: none of them ends it."""
+    settings = BrokerSettings().with_brokers(request.getfixturevalue(request.param).address)
+    ensure_topics(settings)
+    made = Workers(settings, until, tmp_path_factory.mktemp("one-worker") / "worker.log")
+    made.start("--web-port", str(worker_port))
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="class")
+def worker_port(free_port: Callable[[], int]) -> int:
+    """Where ``one_worker`` tells of itself."""
+    return free_port()
+
+
 @pytest.fixture
 def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
     ensure_topics(apache_kafka.settings)
@@ -298,12 +323,38 @@ def apache_workers(apache_kafka, until, tmp_path) -> Iterator[Workers]:
     made.end()
 
 
-@pytest.fixture
-def own_workers(own_broker, until, tmp_path) -> Iterator[Workers]:
-    """Workers on a broker of the test's own, whose topics it may delete."""
-    made = Workers(own_broker, until, tmp_path / "worker.log")
-    yield made
-    made.end()
+@pytest.fixture(scope="module")
+def own_kafka(new_apache_kafka_of_module: Callable[..., Any]) -> BrokerSettings:
+    """Apache Kafka for a file's tests, one after the other: it takes far longer to start than to be emptied."""
+    settings: BrokerSettings = new_apache_kafka_of_module().start().settings
+    return settings
+
+
+def emptied(settings: BrokerSettings) -> bool:
+    """Delete all topics and groups; whether there are none, for a group stays until its last member is gone."""
+    with contextlib.closing(clients.admin(settings)) as admin:
+        groups = [group["group_id"] for group in admin.list_groups()]
+        names = [name for name in admin.list_topics() if not name.startswith("__")]
+        if groups:
+            admin.delete_groups(groups)
+        if names:
+            admin.delete_topics(names, raise_errors=False)
+    return not groups and not names
+
+
+@pytest.fixture(params=EACH, ids=["embedded", "apache"])
+def own_workers(request: pytest.FixtureRequest, until, tmp_path) -> Iterator[Workers]:
+    """Workers on a broker where nobody else is and nothing is left of others, whose topics the test may delete."""
+    with contextlib.ExitStack() as stack:
+        if request.param == "apache_kafka":
+            settings = request.getfixturevalue("own_kafka")
+            until(lambda: emptied(settings))
+        else:
+            settings = BrokerSettings().with_brokers(stack.enter_context(embedded.start()).address)
+        ensure_topics(settings)
+        made = Workers(settings, until, tmp_path / "worker.log")
+        stack.callback(made.end)
+        yield made
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from paceline.events import Command, StepTimings
 from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from streams.processor import Processor
+from tests.patience import PATIENCE_S
 
 
 def topic_of(event):
@@ -50,7 +51,7 @@ class Workers:
 
     def produce_raw(self, topic, key, value) -> None:
         producer = clients.producer(self.settings, "test")
-        producer.send(topic.name, key=key, value=value).get(20)
+        producer.send(topic.name, key=key, value=value).get(PATIENCE_S)
         producer.close()
 
     def read(self) -> None:
@@ -130,7 +131,7 @@ def upserted(findings) -> list[dict[str, object]]:
 
 
 def metric(port: int, name: str, unsaid: float = 0.0) -> float:
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         lines = answer.read().decode().splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(name)), unsaid)
 
@@ -142,7 +143,7 @@ def ready(port: int) -> bool:
 def readiness(port: int) -> str:
     """What the worker says of itself; nothing while nobody answers."""
     try:
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE_S) as answer:
             return answer.read().decode()
     except HTTPError as error:
         with error:

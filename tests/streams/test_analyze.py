@@ -36,6 +36,7 @@ def file(lines, tmp_path):
     return str(path)
 
 
+@pytest.mark.slow
 def test_json_is_every_finding_of_the_processor(file, events):
     """What it prints is what the same code says on the bus, and at the end of a job, one object a line."""
     done = analyze(file, "--json")
@@ -48,6 +49,7 @@ def test_json_is_every_finding_of_the_processor(file, events):
     assert said
 
 
+@pytest.mark.slow
 def test_bad_lines_are_named_and_the_rest_is_analyzed(lines):
     """Each bad line is reported with its number and reason; the findings are the same."""
     bad = [
@@ -61,12 +63,14 @@ def test_bad_lines_are_named_and_the_rest_is_analyzed(lines):
     assert [line.split(b":")[1].strip() for line in done.stderr.splitlines()] == [b"line 6", b"line 7", b"line 8"]
 
 
+@pytest.mark.slow
 def test_windows_are_printed_when_asked_for(file):
     """``--windows`` adds them to what is printed."""
     kinds = {json.loads(line)["window"] for line in analyze(file, "--windows").stdout.splitlines() if line[:1] == b"{"}
     assert kinds == {"rank", "job"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -84,6 +88,7 @@ def test_nothing_to_judge_is_said_in_a_line(content, reason):
     assert reason in done.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_said_in_a_line(tmp_path):
     """No trace, one line, exit status 2."""
     done = analyze(str(tmp_path / "nowhere.jsonl"))
@@ -91,6 +96,7 @@ def test_a_missing_file_is_said_in_a_line(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_live_the_panel_is_preceded_by_what_is_confirmed(lines):
     """Reading standard input, a confirmed finding is told once on standard error as it comes."""
     done = analyze("-", "--panel", stdin=b"".join(lines))
@@ -99,6 +105,7 @@ def test_live_the_panel_is_preceded_by_what_is_confirmed(lines):
     assert len([line for line in done.stderr.splitlines() if b"Rank 2" in line]) == 1
 
 
+@pytest.mark.slow
 def test_quiet_leaves_the_panel_alone(lines):
     """For whoever tells the findings himself: nothing before the panel."""
     done = analyze("-", "--panel", "--quiet", stdin=b"".join(lines))
@@ -106,11 +113,13 @@ def test_quiet_leaves_the_panel_alone(lines):
     assert done.stderr == b""
 
 
+@pytest.mark.slow
 def test_help_has_examples():
     """The help page shows how it is used."""
     assert b"paceline analyze run.jsonl" in analyze("--help").stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--panel"], ["--json"], ["--json", "--windows"], []])
 def test_a_jobs_name_does_nothing_to_the_terminal(make_training, options):
     """Escapes, C1, marks of direction and lines in a name are written out; JSON tells the very name."""
@@ -129,6 +138,7 @@ def test_a_jobs_name_does_nothing_to_the_terminal(make_training, options):
         assert {json.loads(line)["job"] for line in done.stdout.splitlines()} == {hostile}
 
 
+@pytest.mark.slow
 def test_a_few_steps_are_not_enough_to_find_nothing(make_training, tmp_path):
     """It says so, with what can be said, and accuses nobody."""
     path = tmp_path / "short.jsonl"
@@ -142,6 +152,7 @@ def test_a_few_steps_are_not_enough_to_find_nothing(make_training, tmp_path):
     assert {one["rank"] for one in found["evidence"] if one["name"] == "compute_s"} == {0, 1, 2, 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "said"), [(10, "not enough to judge: "), (150, "nothing found in ")])
 def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(make_device_samples, tmp_path, seconds, said):
     """What is wrong with a GPU shows over minutes."""
@@ -151,6 +162,7 @@ def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(make_device_samp
     assert analyze(str(path)).stdout.decode().startswith(said)
 
 
+@pytest.mark.slow
 def test_suggestions_are_what_to_do_about_it(capsys):
     """In place of findings: title, reason, gain, risk, steps and commands; as JSON every revision."""
     name = str(Path(__file__).parents[1] / "regression" / "gc.jsonl.zst")

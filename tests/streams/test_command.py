@@ -19,20 +19,23 @@ def streams(*arguments, **environ):
     return subprocess.run(command, capture_output=True, env={**os.environ, **environ}, text=True)
 
 
+@pytest.mark.slow
 def test_help_has_examples():
     """The help page shows how it is used."""
     assert "paceline streams --brokers" in streams("--help").stdout
 
 
+@pytest.mark.slow
 def test_no_broker_is_said_and_waited_for():
     """It tells what it waits for, then gives up with one line and status 1."""
-    done = streams("--brokers", "127.0.0.1:1", "--wait", "3")
+    done = streams("--brokers", "127.0.0.1:1", "--wait", "3")  # it is to run out
     assert done.returncode == 1
     assert done.stderr.count("waiting for a broker") == 1, "the same is said again and again"
     assert "127.0.0.1:1" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_setting_is_named():
     """One line with the variable and what is allowed, status 2."""
     done = streams("--brokers", "127.0.0.1:9", PACELINE_SECURITY_PROTOCOL="TSL")
@@ -41,6 +44,7 @@ def test_a_wrong_setting_is_named():
     assert "PACELINE_SECURITY_PROTOCOL" in done.stderr
 
 
+@pytest.mark.slow
 def test_wrong_brokers_are_named():
     """The option's value is checked before anything is tried."""
     done = streams("--brokers", "nowhere")

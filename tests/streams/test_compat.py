@@ -13,6 +13,7 @@ from mode import Service
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOUR_MS, Topic
 from streams import compat
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.bus
@@ -40,7 +41,7 @@ def test_seeking_to_what_is_committed_reads_again_what_was_fetched_and_dropped(b
             consumer.assign([at])
             if committed is not None:
                 await consumer.commit({at: committed})
-            async with asyncio.timeout(60):  # Its place may be asked for before that is committed.
+            async with asyncio.timeout(PATIENCE_S):  # Its place may be asked for before that is committed.
                 while (await consumer.getone()).offset < 2:
                     pass
                 await compat.seek_to_committed(consumer, {topic.name})
@@ -51,6 +52,7 @@ def test_seeking_to_what_is_committed_reads_again_what_was_fetched_and_dropped(b
     assert asyncio.run(run()) == list(range(committed or 0, 3))
 
 
+@pytest.mark.landing
 @pytest.mark.bus
 @pytest.mark.parametrize("joining", [1, 3])
 def test_who_joins_after_a_leader_left_a_group_that_was_forming_leads_it(broker, monkeypatch, joining):

@@ -28,6 +28,7 @@ def words(found):
     return sorted((topic.name, repr(event)) for topic, event in found)
 
 
+@pytest.mark.slow
 def test_waiting_changes_nothing_that_is_said(messages, monkeypatch):
     """Judged one by one and three at a time, the findings and the windows are the same."""
     together = said(Processor(), messages)
@@ -36,6 +37,7 @@ def test_waiting_changes_nothing_that_is_said(messages, monkeypatch):
     assert words(said(Processor(), messages)) == words(together)
 
 
+@pytest.mark.slow
 def test_what_waits_survives_a_restart(messages):
     """Stored and read back while messages wait, nothing is lost and nothing said twice."""
     whole, found, processor = said(Processor(), messages), [], Processor()
@@ -64,6 +66,7 @@ def test_from_a_backlog_all_producers_wait_for_each_other(messages):
     assert [len(waiting.push(batch, 4, backlog=True)) for _ in range(8)] == [0, 0, 0, 4, 0, 0, 0, 4]
 
 
+@pytest.mark.slow
 def test_a_backlog_changes_nothing_that_is_said(messages):
     """Offline, and while a worker catches up, more is judged together; the words stay."""
     processor = Processor()

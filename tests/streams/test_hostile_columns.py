@@ -52,6 +52,7 @@ def golden(request):
     return RAW[request.param], msgspec.msgpack.decode((GOLDEN / f"{request.param}.msgpack").read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SIZES)
 def test_any_number_in_any_column_is_refused_or_judged_and_stored(golden, kind):
     """In the middle of messages that are sound, the first row holds the extreme number."""

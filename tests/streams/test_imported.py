@@ -33,6 +33,7 @@ def verdict(found):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "kinds", "ranks"),
     [
@@ -54,6 +55,7 @@ def test_sampled_steps_whose_starts_restart_are_judged(tmp_path, judged, what, k
     assert "left out" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clock", CLOCKS[1:])
 def test_findings_do_not_depend_on_the_clock(tmp_path, judged, clock):
     """Starts that restart, and clocks of ranks that are years apart, say what absolute starts say."""
@@ -83,6 +85,7 @@ def test_nobody_need_be_seen_to_wait_at_the_end_of_a_step(tmp_path, judged, what
     assert verdict(found)[0] >= ({"straggler"} if ranks else set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensor", [8, 64])
 def test_ranks_may_be_numbered_with_gaps(tmp_path, judged, tensor):
     """The world is the ranks there are: nobody is missing, stages are known, and findings have the file's numbers."""
@@ -96,6 +99,7 @@ def test_ranks_may_be_numbered_with_gaps(tmp_path, judged, tensor):
     assert [note for note in coverage["notes"] if "impossible" in note] == []
 
 
+@pytest.mark.slow
 def test_a_job_may_be_cut_into_files(tmp_path, judged):
     """By step or by rank, and given in any order."""
     job = PipelineJob(steps=16, clock="per step", **SLOW)
@@ -106,6 +110,7 @@ def test_a_job_may_be_cut_into_files(tmp_path, judged):
     assert judged(*by_step)[0] == judged(*by_rank)[0] == want
 
 
+@pytest.mark.slow
 def test_places_do_for_ranks(tmp_path, judged):
     """Without a column for ranks, micro-batches or peers: dp and stage say who it is."""
     job = PipelineJob(steps=16, tensor=4, clock="per step", **SLOW)
@@ -115,6 +120,7 @@ def test_places_do_for_ranks(tmp_path, judged):
     assert "stage x 4 + dp" in said
 
 
+@pytest.mark.slow
 def test_a_rank_that_ends_early_holds_nobody_up(tmp_path, judged):
     """One rank has the first three of the sampled steps alone: the others are judged by theirs."""
     job = PipelineJob(clock="per step", batches=4, **SLOW)

@@ -1,6 +1,7 @@
 """Events find the state of their key; idle states are forgotten; one wrong clock makes nobody else look idle."""
 
 import msgspec
+import pytest
 
 from paceline import topics
 from paceline.events import Finding, NodeDescribed
@@ -35,6 +36,7 @@ def counts(processor):
     return {key.name: state.decisions["Echo"].count for key, (state, _) in processor.states.items()}
 
 
+@pytest.mark.slow
 def test_jobs_do_not_mix(make_training):
     """Findings of two jobs in one stream are those of each job alone."""
     runs = {job: make_training(job=job, slow=1, seconds=18, slow_from_s=6) for job in ("a", "b")}

@@ -38,11 +38,13 @@ def test_ranks_beyond_the_bound_are_left_out_and_told(events):
     assert {one.rank for one in found if isinstance(one, RankWindow)} == set(range(BOUND))
 
 
+@pytest.mark.slow
 def test_a_job_within_the_bound_is_judged_as_without(events):
     """The bound itself is allowed, and changes no word."""
     assert said(Processor(most_ranks=6), events) == said(Processor(), events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [3, 20, 41])
 def test_the_bound_holds_after_a_restart(events, cut):
     """Restored in the middle, the states go on with the same bound."""
@@ -99,6 +101,7 @@ def hundredfold(event):
     return msgspec.structs.replace(event, **columns, **many)
 
 
+@pytest.mark.slow
 def test_open_steps_of_many_ranks_take_no_spare_room(make_training):
     """What the windows of a job keep open is bounded by ranks x steps, room for later steps included."""
     windows = JobWindows()

@@ -126,6 +126,7 @@ def test_what_is_no_prometheus_is_said_so(status, content, said):
             thread.join()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", ["0", "400", "many"])
 def test_days_out_of_bounds_are_status_2(days):
     """Before anybody is asked."""

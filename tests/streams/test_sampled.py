@@ -71,6 +71,7 @@ def verdicts(found: list[Finding]) -> list[tuple[str, str, tuple[int, ...]]]:
     return sorted((one.kind, one.cause, tuple(one.ranks)) for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("job", "period"),
     [*((job, "mixed") for job in JOBS), *(("compute", period) for period in PERIODS if period != "mixed")],
@@ -85,6 +86,7 @@ def test_the_verdicts_are_those_of_the_whole_job(events: Callable[[str], list[An
         assert all(note.startswith("steps sampled: 1 in ") for note in one.coverage.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", ["1 in 2", "mixed"])
 def test_what_it_costs_counts_the_steps_that_are_left_out(events: Callable[[str], list[Any]], period: str) -> None:
     """Of a rank that was slow from step 100 on, as far as both have told of it."""
@@ -98,6 +100,7 @@ def _thin(told: list[Any], period: str) -> list[Any]:
     return [thinned(event, PERIODS[period]) for event in told]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("period", ["1 in 8", "mixed"])
 def test_windows_count_the_steps_that_are_left_out(events: Callable[[str], list[Any]], period: str) -> None:
     """A job's pace is what it was; nobody is waited for who leaves a step out."""
@@ -109,6 +112,7 @@ def test_windows_count_the_steps_that_are_left_out(events: Callable[[str], list[
     assert steps[1] == pytest.approx(steps[0], rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "period"), [("real-compute", 2), ("real-input", 4), ("real-gc", 2)])
 def test_real_runs(name: str, period: int) -> None:
     """Recorded ones, thinned."""
@@ -122,6 +126,7 @@ def test_real_runs(name: str, period: int) -> None:
     assert stragglers[1] == stragglers[0]
 
 
+@pytest.mark.slow
 def test_the_state_is_read_back_in_the_middle(events: Callable[[str], list[Any]]) -> None:
     """Of ranks with different periods: stored and restored in the middle, the same is said."""
     told = _thin(events("compute"), "mixed")
@@ -133,6 +138,7 @@ def test_the_state_is_read_back_in_the_middle(events: Callable[[str], list[Any]]
         assert again.update(event) == whole.update(event)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left_out", [63, 2**40])
 def test_a_rank_that_says_what_is_not_so_accuses_nobody(events: Callable[[str], list[Any]], left_out: int) -> None:
     """It tells every step and says that it leaves many out: what comes all the same is taken, late or not at all."""
@@ -155,6 +161,7 @@ def test_a_column_of_another_length_is_refused(events: Callable[[str], list[Any]
         wire.decode(topics.OP, wire.encode(event))
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_among_those_that_leave_steps_out_is_not_waited_for(
     events: Callable[[str], list[Any]],
 ) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 from contextlib import closing
+from functools import partial
 from urllib.request import urlopen
 
 import msgspec
@@ -13,39 +14,63 @@ from paceline.kafka import clients
 from paceline.kafka.topic_admin import ensure_topics
 from streams.faust_app import CHANGELOG, NEEDED
 from streams.processor import IDLE_S, MOST_PUSH_S
+from tests.patience import PATIENCE_S
 from tests.streams.real_workers import expected, metric, ready, upserted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
-def test_from_batches_to_findings(workers, make_training, request):
-    """What a worker publishes on the bus is what the processor says in process.
+class TestOneWorker:
+    """What one worker makes of each test's own job."""
 
-    Nonsense in between goes aside, and so does a well-formed event whose numbers no machine can hold; their jobs go on.
-    """
-    job, other = f"plain-{request.node.name}", f"huge-{request.node.name}"
-    events, others = make_training(job=job, slow=2, seconds=25), make_training(job=other, slow=3, seconds=25)
-    huge = msgspec.structs.replace(others[0], producer="odd", step=[2**80] * len(others[0].step))
-    workers.start()
-    workers.produce([*others[:10], huge, *others[10:]])
-    workers.produce(events[:20])
-    nonsense = [b'{"job": nonsense ' + job.encode(), b"\xff\x00" + job.encode()]
-    workers.produce_raw(topics.OP_V1, job.encode(), nonsense[0])
-    workers.produce_raw(topics.OP_V1, None, nonsense[1])
-    workers.produce(events[20:])
-    wanted = expected(events)
-    assert wanted
-    workers.until(lambda: len(workers.findings(job)) >= len(wanted))
-    assert upserted(workers.findings(job)) == wanted
-    # Other tests leave letters of their own on this broker.
-    excerpts = {base64.b64encode(message).decode() for message in nonsense}
-    workers.until(lambda: excerpts <= {letter["excerpt"] for letter in workers.dead_letters()})
-    letters = [letter for letter in workers.dead_letters() if letter["excerpt"] in excerpts]
-    assert {letter["topic"] for letter in letters} == {topics.OP_V1.name}
-    assert all(letter["reason"] and letter["offset"] >= 0 for letter in letters)
-    workers.until(lambda: len(workers.findings(other)) >= len(expected(others)))
-    assert upserted(workers.findings(other)) == expected(others)
-    workers.until(lambda: any(other.encode() in message for message in workers.put_aside()))
+    def test_from_batches_to_findings(self, one_worker, make_training, request):
+        """What a worker publishes on the bus is what the processor says in process.
+
+        Nonsense in between goes aside, and so does a well-formed event whose numbers no machine can hold; their jobs go
+        on.
+        """
+        job, other = f"plain-{request.node.name}", f"huge-{request.node.name}"
+        events, others = make_training(job=job, slow=2, seconds=25), make_training(job=other, slow=3, seconds=25)
+        huge = msgspec.structs.replace(others[0], producer="odd", step=[2**80] * len(others[0].step))
+        one_worker.produce([*others[:10], huge, *others[10:]])
+        one_worker.produce(events[:20])
+        nonsense = [b'{"job": nonsense ' + job.encode(), b"\xff\x00" + job.encode()]
+        one_worker.produce_raw(topics.OP_V1, job.encode(), nonsense[0])
+        one_worker.produce_raw(topics.OP_V1, None, nonsense[1])
+        one_worker.produce(events[20:])
+        wanted = expected(events)
+        assert wanted
+        one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
+        assert upserted(one_worker.findings(job)) == wanted
+        # Other tests leave letters of their own on this broker.
+        excerpts = {base64.b64encode(message).decode() for message in nonsense}
+        one_worker.until(lambda: excerpts <= {letter["excerpt"] for letter in one_worker.dead_letters()})
+        letters = [letter for letter in one_worker.dead_letters() if letter["excerpt"] in excerpts]
+        assert {letter["topic"] for letter in letters} == {topics.OP_V1.name}
+        assert all(letter["reason"] and letter["offset"] >= 0 for letter in letters)
+        one_worker.until(lambda: len(one_worker.findings(other)) >= len(expected(others)))
+        assert upserted(one_worker.findings(other)) == expected(others)
+        one_worker.until(lambda: any(other.encode() in message for message in one_worker.put_aside()))
+
+    def test_gaps_lag_and_senders_are_in_its_metrics(self, one_worker, worker_port, make_training, request):
+        """Two messages that never came, one that is none, what the sidecar says of itself; nothing is left to read."""
+        job = f"numbers-{request.node.name}"
+        account = DeliveryAccount(sent=3, spooled=41, shed={topics.OP_V1.name: 5})
+        first, _, _, last = make_training(job=job, nodes=1, seconds=4)
+        one_worker.until(lambda: ready(worker_port))
+        refused = partial(
+            metric, worker_port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op-v1"}'
+        )
+        refused_before = refused()
+        before = metric(worker_port, 'paceline_streams_missing_messages_total{topic="op-v1"}')
+        one_worker.produce([first, msgspec.structs.replace(last, account=account)])
+        one_worker.produce_raw(topics.OP_V1, job.encode(), b"nonsense")
+        who = f'{{node="node-0",training_job="{job}"}}'
+        one_worker.until(lambda: metric(worker_port, f"paceline_sidecar_spooled_messages{who}") == 41)
+        one_worker.until(lambda: refused() >= refused_before + 1)
+        assert metric(worker_port, 'paceline_streams_missing_messages_total{topic="op-v1"}') >= before + 2
+        assert metric(worker_port, "paceline_streams_ready ") == 1
+        one_worker.until(lambda: metric(worker_port, 'paceline_streams_lag_messages{topic="op-v1"}', -1.0) == 0)
 
 
 def test_a_forgotten_job_leaves_the_changelog(own_workers, make_training, request, until):
@@ -90,10 +115,11 @@ def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, fre
     assert workers.findings(job) == wanted
     assert "made again" not in workers.said()
     shown = f'paceline_step_seconds{{training_job="{job}-next"}} '
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         assert shown in answer.read().decode()
 
 
+@pytest.mark.exactly_once
 def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
     """kill -9 of the worker, twice: no finding is lost; one said again has the same id, revision and content."""
     workers = apache_workers
@@ -118,6 +144,7 @@ def test_killed_in_the_middle_it_loses_nothing(apache_workers, make_training):
         assert upserted(workers.findings(job)) == wanted[job]
 
 
+@pytest.mark.exactly_once
 def test_two_workers_say_what_one_says(workers, make_training, request, free_port):
     """A second worker joins in the middle; together they find what one alone would have found."""
     jobs = [f"shared-{number}-{request.node.name}" for number in range(6)]
@@ -133,23 +160,3 @@ def test_two_workers_say_what_one_says(workers, make_training, request, free_por
         wanted = expected(runs[job])
         workers.until(lambda job=job, wanted=wanted: len(upserted(workers.findings(job))) >= len(wanted))
         assert upserted(workers.findings(job)) == wanted
-
-
-def test_gaps_lag_and_senders_are_in_its_metrics(workers, make_training, request, free_port):
-    """Two messages that never came, one that is none, and what the sidecar says of itself; nothing is left to read."""
-    job = f"numbers-{request.node.name}"
-    account = DeliveryAccount(sent=3, spooled=41, shed={topics.OP_V1.name: 5})
-    first, _, _, last = make_training(job=job, nodes=1, seconds=4)
-    workers.start("--web-port", str(port := free_port()))
-    workers.until(lambda: ready(port))
-    before = metric(port, 'paceline_streams_missing_messages_total{topic="op-v1"}')
-    workers.produce([first, msgspec.structs.replace(last, account=account)])
-    workers.produce_raw(topics.OP_V1, job.encode(), b"nonsense")
-    who = f'{{node="node-0",training_job="{job}"}}'
-    workers.until(lambda: metric(port, f"paceline_sidecar_spooled_messages{who}") == 41)
-    workers.until(
-        lambda: metric(port, 'paceline_streams_refused_messages_total{reason="undecodable",topic="op-v1"}') >= 1
-    )
-    assert metric(port, 'paceline_streams_missing_messages_total{topic="op-v1"}') >= before + 2
-    assert metric(port, "paceline_streams_ready ") == 1
-    workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op-v1"}', -1.0) == 0)

@@ -38,41 +38,42 @@ def answer(workers, command):
     return entry
 
 
-def test_a_finding_leads_to_a_suggestion_that_is_accepted(workers, make_cluster, cluster):
-    """With what it rests on; who accepts is answered, and finds the next revision. It is not accepted twice."""
-    workers.start()
-    events = make_cluster(cluster, job="a", seconds=25)
-    workers.produce(events)
-    suggestion = first(workers, cluster)
-    (found,) = {finding["id"] for finding in expected(events)}
-    assert (suggestion["findings"], suggestion["target"], suggestion["state"]) == ([found], "job:a", "new")
-    id_ = suggestion["id"]
-    entry = answer(workers, workers.ask(cluster, id_, "accept", arguments={"because": "it is right"}))
-    assert (entry["outcome"], entry["service"], entry["target"]) == ("accepted", "streams", f"suggestion:{id_}")
-    latest = workers.suggestions(cluster)[-1]
-    assert (latest["id"], latest["revision"], latest["state"]) == (id_, 2, "accepted")
-    assert (latest["by"], latest["because"]) == ("ada", "it is right")
-    again = answer(workers, workers.ask(cluster, id_, "accept"))
-    assert (again["outcome"], again["reason"]) == ("refused", "it is accepted; accept is for what is new")
+class TestOneWorker:
+    """What one worker answers, each test in a cluster of its own."""
+
+    def test_a_finding_leads_to_a_suggestion_that_is_accepted(self, one_worker, make_cluster, cluster):
+        """With what it rests on; who accepts is answered, and finds the next revision. It is not accepted twice."""
+        events = make_cluster(cluster, job="a", seconds=25)
+        one_worker.produce(events)
+        suggestion = first(one_worker, cluster)
+        (found,) = {finding["id"] for finding in expected(events)}
+        assert (suggestion["findings"], suggestion["target"], suggestion["state"]) == ([found], "job:a", "new")
+        id_ = suggestion["id"]
+        entry = answer(one_worker, one_worker.ask(cluster, id_, "accept", arguments={"because": "it is right"}))
+        assert (entry["outcome"], entry["service"], entry["target"]) == ("accepted", "streams", f"suggestion:{id_}")
+        latest = one_worker.suggestions(cluster)[-1]
+        assert (latest["id"], latest["revision"], latest["state"]) == (id_, 2, "accepted")
+        assert (latest["by"], latest["because"]) == ("ada", "it is right")
+        again = answer(one_worker, one_worker.ask(cluster, id_, "accept"))
+        assert (again["outcome"], again["reason"]) == ("refused", "it is accepted; accept is for what is new")
+
+    @pytest.mark.parametrize(
+        ("id_", "fields", "outcome", "reason"),
+        [
+            ("nothing-1", {}, "refused", "no such suggestion"),
+            ("nothing-1", {"expires_s": 1.0}, "expired", "it expired"),
+            ("nothing-1", {"action": "dance"}, "unknown_action", "accept, dismiss"),
+            ("nothing-1", {"arguments": {"because": 7}}, "refused", "arguments: Expected `str`"),
+        ],
+    )
+    def test_what_cannot_be_done_is_answered_with_the_reason(self, one_worker, cluster, id_, fields, outcome, reason):
+        """By one worker, though the cluster was never heard of."""
+        entry = answer(one_worker, one_worker.ask(cluster, id_, **{"action": "accept", **fields}))
+        assert entry["outcome"] == outcome
+        assert reason in entry["reason"]
 
 
-@pytest.mark.parametrize(
-    ("id_", "fields", "outcome", "reason"),
-    [
-        ("nothing-1", {}, "refused", "no such suggestion"),
-        ("nothing-1", {"expires_s": 1.0}, "expired", "it expired"),
-        ("nothing-1", {"action": "dance"}, "unknown_action", "accept, dismiss"),
-        ("nothing-1", {"arguments": {"because": 7}}, "refused", "arguments: Expected `str`"),
-    ],
-)
-def test_what_cannot_be_done_is_answered_with_the_reason(workers, cluster, id_, fields, outcome, reason):
-    """By one worker, though the cluster was never heard of."""
-    workers.start()
-    entry = answer(workers, workers.ask(cluster, id_, **{"action": "accept", **fields}))
-    assert entry["outcome"] == outcome
-    assert reason in entry["reason"]
-
-
+@pytest.mark.exactly_once
 def test_killed_in_between_nothing_is_lost_or_told_twice(workers, make_cluster, cluster):
     """kill -9 after the suggestion, and after the command: the next worker knows both."""
     workers.start()
@@ -94,6 +95,7 @@ def test_killed_in_between_nothing_is_lost_or_told_twice(workers, make_cluster, 
     assert [(one["id"], one["revision"], one["state"]) for one in told] == [(id_, 1, "new"), (id_, 2, "dismissed")]
 
 
+@pytest.mark.exactly_once
 def test_two_workers_advise_as_one(workers, make_cluster):
     """Clusters and jobs lie in partitions of both: what one finds, the other may be the one to make something of."""
     jobs = {f"cluster-{uuid.uuid4().hex}": f"job-{uuid.uuid4().hex}" for _ in range(6)}

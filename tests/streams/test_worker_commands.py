@@ -34,7 +34,8 @@ def commands(workers):
 
 def answer(workers, *words):
     """What `paceline ask streams` prints: one line, from the one worker that there is."""
-    command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "streams", *words, "--wait", "60", "--json"]
+    command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "streams", *words, "--json"]
+    command += ["--wait", "240", "--expires", "600"]
     environ = {**os.environ, "PACELINE_BROKERS": workers.settings.address}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
     assert done.stderr == ""

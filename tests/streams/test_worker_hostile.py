@@ -1,13 +1,14 @@
 """A real worker that is sent what nobody should: numbers, nonsense and batches that stop neither it nor other jobs."""
 
 import base64
+from functools import partial
 
 import pytest
 
 from paceline import topics, wire
 from paceline.kafka import clients
 from tests.damaged_batches import put_damaged
-from tests.streams.real_workers import expected, metric, upserted
+from tests.streams.real_workers import expected, metric, ready, upserted
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -17,64 +18,67 @@ HUGE = {
 }
 
 
-def test_a_huge_number_neither_stops_nor_restarts_it(workers, make_training, request):
-    """An event with a number that no snapshot can hold is refused; its job and all others are judged by one worker."""
-    job = f"beyond-{request.node.name}"
-    events = make_training(job=job, slow=3, seconds=25)
-    worker = workers.start()
-    workers.produce(events[:10])
-    for number in HUGE.values():
-        workers.produce_raw(topics.OP_V1, job.encode(), wire.encode(events[10]).replace(b'"sequence":5', number, 1))
-    workers.produce(events[10:])
-    wanted = expected(events)
-    workers.until(lambda: len(workers.findings(job)) >= len(wanted))
-    assert upserted(workers.findings(job)) == wanted
-    workers.until(lambda: sum(_tells(letter, job) for letter in workers.dead_letters()) >= len(HUGE))
-    assert {letter["reason"] for letter in workers.dead_letters() if _tells(letter, job)} <= {
-        "Expected `int` <= 9007199254740992 - at `$.sequence`",
-        "Integer value out of range - at `$.sequence`",
-    }
-    assert worker.poll() is None
-    assert "starting again" not in workers.said()
-
-
-def test_a_flood_of_nonsense_holds_up_nobody(workers, make_training, request):
-    """Thousands of refused messages before a job's own: each has its letter, and the job is judged."""
-    job = f"flood-{request.node.name}"
-    events = make_training(job=job, slow=3, seconds=25)
-    workers.start()
-    producer = clients.producer(workers.settings, "test")
-    for _ in range(3000):
-        producer.send(topics.OP_V1.name, key=job.encode(), value=b"nonsense of " + job.encode())
-    producer.flush()
-    producer.close()
-    workers.produce(events)
-    wanted = expected(events)
-    workers.until(lambda: len(workers.findings(job)) >= len(wanted))
-    assert upserted(workers.findings(job)) == wanted
-    workers.until(lambda: sum(_tells(letter, job) for letter in workers.dead_letters()) >= 3000)
-    assert "starting again" not in workers.said()
-
-
 def _tells(letter: dict[str, object], job: str) -> bool:
     return job.encode() in base64.b64decode(str(letter["excerpt"]))
 
 
-@pytest.mark.parametrize("codec", ["gzip", "zstd"])
-def test_a_batch_that_unpacks_to_too_much_is_passed_over(
-    workers, make_training, request, free_port, bomb, codec, tmp_path
-):
-    """Its job and the others go on, the worker does not start again, and says how many there were."""
-    job = f"bombed-{codec}-{request.node.name}"
-    events = make_training(job=job, slow=1, seconds=25)
-    workers.start("--web-port", str(port := free_port()))
-    workers.produce(events[:20])
-    bomb(workers.settings, topics.OP_V1, codec)
-    workers.produce(events[20:])
-    workers.until(lambda: len(workers.findings(job)) >= len(expected(events)))
-    assert upserted(workers.findings(job)) == expected(events)
-    workers.until(lambda: metric(port, 'paceline_streams_unreadable_batches_total{topic="op-v1"}') >= 1)
-    assert "starting again" not in (tmp_path / "worker.log").read_text()
+class TestOneWorker:
+    """One worker is sent all of it, amid a job of each test's own."""
+
+    def test_a_huge_number_neither_stops_nor_restarts_it(self, one_worker, make_training, request):
+        """A number that no snapshot can hold is refused with its event; its job and others are judged by one worker."""
+        job = f"beyond-{request.node.name}"
+        events = make_training(job=job, slow=3, seconds=25)
+        one_worker.produce(events[:10])
+        for number in HUGE.values():
+            one_worker.produce_raw(
+                topics.OP_V1, job.encode(), wire.encode(events[10]).replace(b'"sequence":5', number, 1)
+            )
+        one_worker.produce(events[10:])
+        wanted = expected(events)
+        one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
+        assert upserted(one_worker.findings(job)) == wanted
+        one_worker.until(lambda: sum(_tells(letter, job) for letter in one_worker.dead_letters()) >= len(HUGE))
+        assert {letter["reason"] for letter in one_worker.dead_letters() if _tells(letter, job)} <= {
+            "Expected `int` <= 9007199254740992 - at `$.sequence`",
+            "Integer value out of range - at `$.sequence`",
+        }
+        assert one_worker.processes[-1].poll() is None
+        assert "starting again" not in one_worker.said()
+
+    def test_a_flood_of_nonsense_holds_up_nobody(self, one_worker, make_training, request):
+        """Thousands of refused messages before a job's own: each has its letter, and the job is judged."""
+        job = f"flood-{request.node.name}"
+        events = make_training(job=job, slow=3, seconds=25)
+        producer = clients.producer(one_worker.settings, "test")
+        for _ in range(3000):
+            producer.send(topics.OP_V1.name, key=job.encode(), value=b"nonsense of " + job.encode())
+        producer.flush()
+        producer.close()
+        one_worker.produce(events)
+        wanted = expected(events)
+        one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
+        assert upserted(one_worker.findings(job)) == wanted
+        one_worker.until(lambda: sum(_tells(letter, job) for letter in one_worker.dead_letters()) >= 3000)
+        assert "starting again" not in one_worker.said()
+
+    @pytest.mark.parametrize("codec", ["gzip", "zstd"])
+    def test_a_batch_that_unpacks_to_too_much_is_passed_over(
+        self, one_worker, worker_port, make_training, request, bomb, codec
+    ):
+        """Its job and the others go on, the worker does not start again, and says how many there were."""
+        job = f"bombed-{codec}-{request.node.name}"
+        events = make_training(job=job, slow=1, seconds=25)
+        unread = partial(metric, worker_port, 'paceline_streams_unreadable_batches_total{topic="op-v1"}')
+        one_worker.until(lambda: ready(worker_port))
+        before = unread()
+        one_worker.produce(events[:20])
+        bomb(one_worker.settings, topics.OP_V1, codec)
+        one_worker.produce(events[20:])
+        one_worker.until(lambda: len(one_worker.findings(job)) >= len(expected(events)))
+        assert upserted(one_worker.findings(job)) == expected(events)
+        one_worker.until(lambda: unread() >= before + 1)
+        assert "starting again" not in one_worker.said()
 
 
 def test_damaged_batches_are_passed_over(own_workers, make_training, request, free_port):

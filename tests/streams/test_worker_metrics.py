@@ -8,6 +8,7 @@ import pytest
 
 from paceline.meters import label
 from tests.derived_events import HOSTILE
+from tests.patience import PATIENCE_S
 from tests.streams.real_workers import metric, ready
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -26,7 +27,7 @@ def test_a_job_in_numbers(workers, make_training, until, free_port, promtool):
     of_job = f'training_job="{written(job)}"'
 
     def told(port):
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
             return answer.read().decode()
 
     def shown(port, name):

@@ -113,18 +113,42 @@ def own_broker(free_port):
 
 @pytest.fixture
 def serve(tmp_path, until, free_port):
-    """Starts `paceline ui`, on a free port where none is given, with further settings; its process and address."""
+    """Starts `paceline ui` for one test: see ``pages``."""
+    with pages(tmp_path, until, free_port) as serve:
+        yield serve
+
+
+@pytest.fixture(scope="module")
+def module_broker(free_port):
+    """A broker that a file's tests share: each has jobs of its own, and nobody stops it."""
+    with embedded.start(free_port()) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def module_page(module_broker, tmp_path_factory, until, free_port):
+    """The address of a page over it that a file's tests share."""
+    with pages(tmp_path_factory.mktemp("page"), until, free_port) as serve:
+        yield serve(module_broker.address)[1]
+
+
+@contextlib.contextmanager
+def pages(folder, until, free_port):
+    """Starts `paceline ui`, on a free port where none is given, with further settings; its process and address.
+
+    All of them end with the block.
+    """
     started = []
 
     def serve(brokers, port=None, **environ):
         port = port or free_port()
         command = [sys.executable, "-m", "paceline", "ui", "--port", str(port), "--brokers", brokers]
-        log = (tmp_path / "ui.log").open("wb")
+        log = (folder / "ui.log").open("wb")
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environ})
         started.append((process, log))
 
         def listening():
-            assert process.poll() is None, (tmp_path / "ui.log").read_text()
+            assert process.poll() is None, (folder / "ui.log").read_text()
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 return True
             return False
@@ -132,8 +156,10 @@ def serve(tmp_path, until, free_port):
         until(listening)
         return process, f"http://127.0.0.1:{port}"
 
-    yield serve
-    for process, log in started:
-        process.kill()
-        process.wait()
-        log.close()
+    try:
+        yield serve
+    finally:
+        for process, log in started:
+            process.kill()
+            process.wait()
+            log.close()

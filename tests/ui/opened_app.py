@@ -5,10 +5,12 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
+from tests.patience import PATIENCE_S
+
 
 def opened(script: Callable[..., None], args: tuple[Any, ...], query: Mapping[str, str] | None = None) -> AppTest:
     """``script`` run once with ``args`` under the link's ``query``; no exception is on the page."""
-    app = AppTest.from_function(script, args=args, default_timeout=60)
+    app = AppTest.from_function(script, args=args, default_timeout=PATIENCE_S)
     for name, value in (query or {}).items():
         app.query_params[name] = value
     app.run()

@@ -1,7 +1,8 @@
 """The page in a real Chromium, over a real broker and a real `paceline ui` process.
 
 Rule of this file: everything is looked for among what is ``current``, by its exact words or its role, and must be there
-once.
+once. Tests share a broker and a page, each with a job of its own; one that needs an empty page, ends it, or stops its
+broker has its own.
 """
 
 import re
@@ -27,18 +28,40 @@ VERDICT = "Straggler: rank 2, slow computation on the worker"
 pytestmark = [pytest.mark.browser, pytest.mark.bus]
 
 
-def full_page(tab, address, serve, simulated_job):
-    """Open the page of a job with timings, a finding and machines; its address, once all of it is there."""
-    now_s = time.time()
-    publish(address, [*simulated_job.described(now_s), *simulated_job.timings(now_s, 0, 50)])
-    publish(address, [simulated_job.finding(1, 49, "confirmed", first_step=10), *simulated_job.machines(now_s)])
-    _, url = serve(address)
-    tab.goto(url)
+def card(job):
+    """The card of the one finding of a simulated job."""
+    return f".st-key-finding-straggler-{job}-0-2-60"
+
+
+@pytest.fixture(scope="module")
+def full_job(module_broker):
+    """A job with timings, a finding and machines is on the shared broker."""
+    job, now_s = SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job="demo"), time.time()
+    publish(module_broker.address, [*job.described(now_s), *job.timings(now_s, 0, 50)])
+    publish(module_broker.address, [job.finding(1, 49, "confirmed", first_step=10), *job.machines(now_s)])
+
+
+@pytest.fixture
+def full_page(full_job, module_page):
+    """The address of a page that has that job."""
+    return module_page
+
+
+def opened(tab, full_page):
+    """Open that job's page, and wait until all of it is there."""
+    tab.goto(f"{full_page}/?job=demo&span=6h")
     shows(tab, VERDICT, CARD)
     shows_a_heatmap(tab)
-    return url
 
 
+@pytest.fixture
+def own_job(request):
+    """A simulated job named after the test."""
+    name = request.node.name.replace("_", "-")
+    return SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job=name)
+
+
+@pytest.mark.landing
 def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve, simulated_job):
     """From nothing to a job to a finding to no broker, in one tab that is never reloaded."""
     _, url = serve(own_broker.address)
@@ -66,56 +89,55 @@ def test_a_finding_appears_live_and_a_lost_broker_is_told(tab, own_broker, serve
     assert tab.evaluate("window.neverReloaded") is True
 
 
-def test_the_page_loads_nothing_from_a_foreign_host(tab, own_broker, serve, simulated_job):
+def test_the_page_loads_nothing_from_a_foreign_host(tab, full_page):
     """Every request of a full page goes to the page's own server; its icon comes with it."""
     asked = []
     tab.on("request", lambda request: asked.append(urlsplit(request.url)))
     tab.on("websocket", lambda socket: asked.append(urlsplit(socket.url)))
-    url = full_page(tab, own_broker.address, serve, simulated_job)
+    opened(tab, full_page)
     tab.locator("link[rel~=icon][href^='data:image/svg+xml']").wait_for(state="attached")
     assert {each.scheme for each in asked} == {"http", "ws"}
-    assert {each.netloc for each in asked} == {urlsplit(url).netloc}
+    assert {each.netloc for each in asked} == {urlsplit(full_page).netloc}
 
 
-def test_nothing_is_wider_than_the_window(tab, own_broker, serve, simulated_job):
+def test_nothing_is_wider_than_the_window(tab, full_page):
     """The page never scrolls sideways."""
-    full_page(tab, own_broker.address, serve, simulated_job)
+    opened(tab, full_page)
     for width in (480, 1280, 1600):
         tab.set_viewport_size({"width": width, "height": 1000})
         tab.wait_for_function(f"document.querySelector('[data-testid=stMain]').scrollWidth <= {width}")
 
 
-def test_an_opened_card_stays_open_while_the_page_refreshes(tab, own_broker, serve, simulated_job):
+def test_an_opened_card_stays_open_while_the_page_refreshes(tab, module_broker, module_page, own_job):
     """A reader of the details is not interrupted by the next refresh, the next revision, or a notice."""
-    publish(own_broker.address, [*simulated_job.timings(time.time(), 0, 50), simulated_job.finding(1, 49, "confirmed")])
-    _, url = serve(own_broker.address)
-    tab.goto(url)
-    opener = tab.locator(f"{CARD} summary").filter(visible=True)
+    its_card = card(own_job.job)
+    publish(module_broker.address, [*own_job.timings(time.time(), 0, 50), own_job.finding(1, 49, "confirmed")])
+    tab.goto(f"{module_page}/?job={own_job.job}")
+    opener = tab.locator(f"{its_card} summary").filter(visible=True)
     expect(opener.get_by_text("What it rests on, 1 revision", exact=True)).to_have_count(1)
     opener.click()
     coverage = "Coverage: 4 of 4 ranks heard, 0 events missing"
-    shows(tab, coverage, CARD)
-    publish(own_broker.address, [simulated_job.finding(2, 60, "confirmed")])
+    shows(tab, coverage, its_card)
+    publish(module_broker.address, [own_job.finding(2, 60, "confirmed")])
     expect(opener.get_by_text("What it rests on, 2 revisions", exact=True)).to_have_count(1)
-    shows(tab, coverage, CARD)
-    publish(own_broker.address, simulated_job.described(time.time() - 60, ended_s=time.time(), exit_status=0))
+    shows(tab, coverage, its_card)
+    publish(module_broker.address, own_job.described(time.time() - 60, ended_s=time.time(), exit_status=0))
     expect(current(tab).get_by_role("status").get_by_text(re.compile("This job ended"))).to_have_count(1)
-    shows(tab, coverage, CARD)
+    shows(tab, coverage, its_card)
 
 
-def test_what_is_wrong_with_paceline_itself_is_told(tab, own_broker, serve, simulated_job):
+def test_what_is_wrong_with_paceline_itself_is_told(tab, module_broker, module_page, own_job):
     """Gaps, what was shed and the newest refusal, live; until then that nothing is wrong."""
     now_s, place = time.time(), ".st-key-health"
-    publish(own_broker.address, [*simulated_job.described(now_s), *simulated_job.timings(now_s, 0, 50)])
-    _, url = serve(own_broker.address)
-    tab.goto(url)
+    publish(module_broker.address, [*own_job.described(now_s), *own_job.timings(now_s, 0, 50)])
+    tab.goto(f"{module_page}/?job={own_job.job}")
     shows(tab, "Nothing is missing, held back or refused.", place)
     account = events.DeliveryAccount(sent=1200, shed={topics.OP.name: 7})
-    (topic, batch), _ = simulated_job.timings(time.time(), 50, 10)
+    (topic, batch), _ = own_job.timings(time.time(), 50, 10)
     said = structs.replace(batch, account=account, sequence=batch.sequence + 40)
     reason = "<img src=x onerror=alert(1)> is no number"
     letter = events.DeadLetter(reason=reason, topic=topic.name, partition=0, offset=7, time_s=time.time(), excerpt="")
-    publish(own_broker.address, [(topic, said), (topics.DEADLETTER, letter)])
+    publish(module_broker.address, [(topic, said), (topics.DEADLETTER, letter)])
     shows(tab, "Numbered messages never came: 40 on op", place)
     shows(tab, f"7 messages were shed, by the sidecar of {batch.node}", place)
     shows(tab, re.compile(f"The workers refused messages, the last .* ago: {re.escape(reason)}"), place)
@@ -141,18 +163,19 @@ PAGES = {
 }
 
 
+@pytest.mark.landing
 @pytest.mark.timeout(900)
-def test_every_page_opens_by_its_link_reloads_and_exports(tab, own_broker, serve, simulated_job):
+def test_every_page_opens_by_its_link_reloads_and_exports(tab, full_page):
     """One browser through all pages: a link shows what it says, also after a reload; pictures leave as CSV and PNG; and
     no script of a page complains. (Streamlit looks for its own address below each page's; the 404 is its.)"""
     watched = Watched(tab)
-    url = full_page(tab, own_broker.address, serve, simulated_job)
+    opened(tab, full_page)
     for path, (words, query) in PAGES.items():
-        tab.goto(f"{url}/{path}{query}")
+        tab.goto(f"{full_page}/{path}{query}")
         expect(current(tab).get_by_text(re.compile(re.escape(words))).first).to_be_visible()
         tab.reload()
         expect(current(tab).get_by_text(re.compile(re.escape(words))).first).to_be_visible()
-        assert tab.url == f"{url}/{path}{query}"
+        assert tab.url == f"{full_page}/{path}{query}"
         if path != "health":
             numbers = downloaded(tab, lambda: tab.get_by_role("button", name="CSV").first.click())
             assert numbers.startswith((b"series,", b"node,"))
@@ -161,10 +184,10 @@ def test_every_page_opens_by_its_link_reloads_and_exports(tab, own_broker, serve
     assert watched.complaints == []
 
 
-def test_the_menu_leads_on_with_job_rank_and_range(tab, own_broker, serve, simulated_job):
+def test_the_menu_leads_on_with_job_rank_and_range(tab, full_page):
     """From a rank to the fleet and back: what was chosen stays, and so does a pause."""
-    url = full_page(tab, own_broker.address, serve, simulated_job)
-    tab.goto(f"{url}/rank?job=demo&rank=2&span=1h&live=0")
+    opened(tab, full_page)
+    tab.goto(f"{full_page}/rank?job=demo&rank=2&span=1h&live=0")
     shows(tab, VERDICT, CARD)
     tab.get_by_role("link", name="Fleet", exact=True).click()
     tab.wait_for_url(re.compile("/fleet.*rank=2"))

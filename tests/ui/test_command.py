@@ -11,6 +11,7 @@ import pytest
 
 import ui
 from paceline.settings import SettingError
+from tests.patience import PATIENCE_S
 from ui.__main__ import main, options
 
 
@@ -73,7 +74,7 @@ def handshake(port, host, origin):
     """The status of a WebSocket handshake with the page under these headers; None while nobody answers."""
     headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Host": host}
     headers |= {"Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="} | ({"Origin": origin} if origin else {})
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as connection:
         try:
             connection.request("GET", "/_stcore/stream", headers=headers)
             return connection.getresponse().status
@@ -105,7 +106,7 @@ def test_a_foreign_host_or_origin_opens_no_session(page):
     }
     assert set(foreign.values()) == {403}, foreign
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}):
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", page, timeout=60)) as connection:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", page, timeout=PATIENCE_S)) as connection:
             connection.request("GET", "/", headers=headers)
             answer = connection.getresponse()
             assert (answer.status, b"PACELINE_ALLOWED_HOSTS" in answer.read()) == (403, True)

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from paceline.control_client import ControlClient
+from tests.patience import PATIENCE_S
 from tests.ui.control_in_place import Control
 from ui.control_door import MOST_DOWNLOAD, MOST_WAITING, REMEMBERED, ControlDoor
 
@@ -67,7 +68,7 @@ def test_no_change_waits_for_a_long_session_to_be_read(opened, until):
         def call(self, method, path, body=None, timeout_s=0.0):
             if path.endswith("/stat"):
                 reading.set()
-                answered.wait(60)
+                answered.wait(PATIENCE_S)
             return super().call(method, path, body, timeout_s)
 
     door = opened(Slow().client)

@@ -51,6 +51,7 @@ def test_many_nodes_have_a_tile_each_with_their_worst_gpu(fleet_of):
     assert made.gpu[0, 0] == 199
 
 
+@pytest.mark.slow
 def test_a_fleet_of_thousands_is_gathered_by_neighbours(fleet_of):
     """Never more tiles than a browser draws with ease, and the one bad GPU among thousands is the first of them."""
     busy = [(0.9, 0.9)] * 5_000

@@ -61,6 +61,7 @@ def test_the_picture_has_history_intervals_median_and_the_naive_forecast(heard, 
     assert picture["layout"]["yaxis"]["title"]["text"] == "free GPUs"
 
 
+@pytest.mark.slow
 def test_the_cluster_comes_first_and_a_link_chooses(heard, open_page):
     """Without a link the whole is shown; with one, what it names; the choice goes into the address."""
     feed = heard(forecast(MEMORY, NOW_S, unit="bytes"), forecast(FREE, NOW_S), forecast("default/job/a/step_s", NOW_S))

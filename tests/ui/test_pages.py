@@ -169,6 +169,7 @@ def test_a_healthy_rank_has_no_finding_of_another(played, open_page):
     assert "Straggler: rank 2" not in text_of(open_page("rank", played, {"rank": "1"}))
 
 
+@pytest.mark.slow
 def test_choosing_a_rank_changes_the_link(played, open_page):
     """By number, or by the button of one worth a look."""
     app = open_page("rank", played)
@@ -205,6 +206,7 @@ def test_a_box_in_the_link_is_what_is_shown(played, open_page):
     assert "from" not in app.query_params
 
 
+@pytest.mark.slow
 def test_the_time_range_and_the_pause_are_in_the_link(played, open_page):
     """They belong to all pages over time; the fleet and Paceline's own health are of now."""
     app = open_page("job", played)
@@ -215,6 +217,7 @@ def test_the_time_range_and_the_pause_are_in_the_link(played, open_page):
         assert [one.key for one in open_page(path, played).segmented_control] == ["mode"]
 
 
+@pytest.mark.slow
 def test_every_picture_can_be_exported(played, open_page):
     """A CSV button for each, named after it."""
     for path in ("fleet", "job", "rank", "collectives"):
@@ -222,6 +225,7 @@ def test_every_picture_can_be_exported(played, open_page):
         assert len(app.get("download_button")) == len(app.get("plotly_chart")) > 0
 
 
+@pytest.mark.slow
 def test_no_page_leads_to_another_host(played, open_page):
     """Every link of every table is of this site."""
     for path in MINE:

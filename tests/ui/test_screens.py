@@ -106,6 +106,7 @@ def test_a_finding_of_a_node_knows_no_steps(simulated_job, tell, open_page):
     assert "steps -1" not in shown
 
 
+@pytest.mark.slow
 def test_a_finding_of_no_job_stands_with_the_machines(played, simulated_job, tell, open_page):
     """A fault of a GPU that nobody uses is told, makes no job, and accuses no rank of the one shown."""
     tell(played, [simulated_job.finding(1, -1, "confirmed", kind="device_fault", id="x", **{**OF_A_NODE, "job": ""})])

@@ -118,6 +118,7 @@ def test_sessions_of_another_shape_break_nothing(wrong):
     session_words.compared([wrong, wrong])
 
 
+@pytest.mark.slow
 def test_whoever_has_not_shown_the_token_sees_no_button(control, open_page):
     control.sessions = [session("one")]
     app = open_page()

@@ -2,6 +2,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from paceline import events, topics
+from tests.patience import PATIENCE_S
 from tests.ui.control_in_place import Control, eventually
 from tests.ui.forecasts import suggestion
 from tests.ui.opened_app import opened, text_of
@@ -124,6 +125,7 @@ def test_what_was_measured_is_before_and_after(heard, open_page):
     assert "by ada" in shown
 
 
+@pytest.mark.slow
 def test_nothing_to_suggest_says_what_was_looked_at(played, open_page):
     """A healthy cluster: how many jobs and GPUs; without a worker: that nobody looks."""
     assert "Nothing to suggest: 1 job and 4 GPUs looked at" in text_of(open_page(played, now_s=1001.0))
@@ -152,6 +154,7 @@ def test_a_wrong_token_opens_nothing_and_is_forgotten(heard, open_page):
     assert "Both are needed" in app.error[0].value
 
 
+@pytest.mark.slow
 def test_too_many_attempts_are_refused_even_when_right(heard, open_page):
     """Of all sessions together."""
     gate = TokenGate(TOKEN)
@@ -194,7 +197,7 @@ def dismissed(heard, control, door, tell, snapshot_of, until):
     def dismissed(*happened, later_s=0.0):
         feed, clock = heard(suggestion(1, NOW_S)), {"now_s": NOW_S}
         source = lambda job, rank=None: snapshot_of(feed, **clock)  # noqa: E731
-        app = AppTest.from_function(script, args=(source, door, TokenGate(TOKEN)), default_timeout=60).run()
+        app = AppTest.from_function(script, args=(source, door, TokenGate(TOKEN)), default_timeout=PATIENCE_S).run()
         unlocked(app)
         app.text_input(key="because-dismiss-cordon-gpu-02-1").set_value("not now")
         next(one for one in app.button if one.label == "Dismiss" and one.form_id).click()
@@ -263,6 +266,7 @@ def test_clocks_hours_off_break_nothing(heard, open_page):
     assert "its time is over" in shown
 
 
+@pytest.mark.slow
 def test_a_link_to_a_suggestion_shows_it_first(heard, open_page):
     """Whatever its state; one that is not known is told."""
     feed = heard(suggestion(1, NOW_S, state="withdrawn", title="Old"), suggestion(2, NOW_S, title="Recent"))

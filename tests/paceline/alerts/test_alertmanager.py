@@ -15,6 +15,7 @@ from paceline.alerts.destination import Destination
 from paceline.alerts.post import post
 from paceline.alerts.target import of_url
 from tests.derived_events import HOSTILE, finding, suggestion
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -25,7 +26,7 @@ def alertmanager(new_alertmanager: Callable[[str], str]) -> str:
 
 
 def asked(at: str, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://{at}{path}", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{at}{path}", timeout=PATIENCE_S) as answer:
         return bytes(answer.read())
 
 

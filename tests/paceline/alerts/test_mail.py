@@ -77,6 +77,7 @@ def test_a_letter_arrives_at_each_recipient(start: Start, message: Message) -> N
     assert b"Paceline: warning: train: Straggler: rank 3" in arrived.content
 
 
+@pytest.mark.slow
 def test_over_starttls_with_a_login(
     start: Start, message: Message, server_tls: ssl.SSLContext, trusting: Callable[[], None]
 ) -> None:

@@ -45,6 +45,7 @@ def alerting(deliver: list[Exception]) -> Alerting:
     )
 
 
+@pytest.mark.slow
 def test_what_waits_and_what_became_of_it(
     alerting: Alerting, deliver: list[Exception], until: Until, promtool: Callable[[str], None]
 ) -> None:
@@ -85,6 +86,7 @@ def test_what_waits_and_what_became_of_it(
 KINDS = ("command", "webhook")
 
 
+@pytest.mark.slow
 def test_all_are_declared_before_anything_is_read(alerting: Alerting, promtool: Callable[[str], None]) -> None:
     """With their types, and the service is not ready."""
     meters = AlertMeters(alerting)

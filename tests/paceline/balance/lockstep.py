@@ -14,6 +14,7 @@ from paceline.balance.ready_time import Ready
 from paceline.balance.replan import ControllerConfig
 from paceline.balance.switching import Switching
 from paceline.training.balance_messages import BalanceObserved, BalancePlan, ProposedPlan
+from tests.patience import PATIENCE_S
 
 
 class Meeting:
@@ -33,9 +34,9 @@ class Seat:
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
         self._meeting.told[self._rank] = [float(number) for number in numbers]
-        self._meeting.barrier.wait(60)
+        self._meeting.barrier.wait(PATIENCE_S)
         found = [list(row) for row in self._meeting.told]
-        if self._meeting.barrier.wait(60) == 0:
+        if self._meeting.barrier.wait(PATIENCE_S) == 0:
             self._meeting.exchanges += 1
         return found
 

@@ -8,6 +8,7 @@ import pytest
 import paceline.balance
 
 
+@pytest.mark.slow
 def test_the_controller_comes_without_pytorch() -> None:
     code = (
         "import sys, paceline.balance.controller; print([name for name in ('torch', 'numpy') if name in sys.modules])"

@@ -58,7 +58,7 @@ def publish(settings: BrokerSettings, *told: events.Finding | events.Suggestion 
     publisher = Publisher(settings, client_id="test")
     for event in told:
         publisher.publish(of[type(event)], event)
-    assert publisher.close(60).sent == len(told)
+    assert publisher.close(PATIENCE_S).sent == len(told)
 
 
 def said(receiver: Receiver, job: str) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def test_it_goes_on_until_it_is_stopped_and_tries_again(
     publish(broker, finding(id=job, job=job, summary=HOSTILE))
     until(lambda: len(receiver.received) > 1 and said(receiver, job))
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert "answered 503: later; tried again until it arrives" in errors
     assert "arrives again" in errors
@@ -121,6 +121,7 @@ def test_a_dry_run_prints_and_sends_nothing(
     assert not (tmp_path / "state.json").exists()
 
 
+@pytest.mark.slow
 def test_a_test_needs_no_broker(receiver: Receiver, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--to", f"http://{receiver.at}/{SECRET}", "--to", f"slack+http://{receiver.at}/", "--command", "cat"]
     assert alerts.main(["--test", *where]) == 0
@@ -184,7 +185,7 @@ def test_it_serves_how_telling_goes(
 
     def asked(path: str) -> str:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
                 return str(answer.read().decode())
         except OSError:
             return ""
@@ -196,6 +197,7 @@ def test_it_serves_how_telling_goes(
     )
 
 
+@pytest.mark.slow
 def test_metrics_need_what_tells_them() -> None:
     """Without prometheus-client there are alerts all the same; a port for metrics is refused with what to install."""
     argv = ["alerts", "--to", "http://127.0.0.1:9/", "--web-port", "9402", "--brokers", "127.0.0.1:9"]
@@ -204,7 +206,7 @@ def test_metrics_need_what_tells_them() -> None:
         [sys.executable, "-c", f"{without}; sys.exit(main({argv}))"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert ended.returncode == 2

@@ -19,6 +19,7 @@ from paceline.kafka import clients
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.settings import BrokerSettings
 from paceline.visible import visible
+from tests.patience import PATIENCE_S
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -28,7 +29,7 @@ _spec.loader.exec_module(rank)
 
 Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 #: As long as an answer may take on a busy machine; the command waits no longer than it has to for what is asked here.
-WAIT_S = "20"
+WAIT_S = "240"
 
 
 class Running:
@@ -73,12 +74,14 @@ def asking(broker: BrokerSettings) -> Ask:
     """Runs the command as a user would."""
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", *words, "--brokers", broker.address]
+        command = [sys.executable, "-W", "ignore", "-m", "paceline", "ask", "--expires", "600"]
+        command += [*words, "--brokers", broker.address]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     return run
 
 
+@pytest.mark.landing
 @pytest.mark.e2e
 def test_a_sidecar_is_asked_and_answers(sidecar: Callable[..., Running], asking: Ask) -> None:
     """With who asked, in the audit log; and the run goes on."""
@@ -98,7 +101,7 @@ def test_what_is_not_obeyed_is_told_and_is_status_1(sidecar: Callable[..., Runni
     """Both an action and arguments that it does not know, in a line each."""
     running = sidecar()
     unknown = asking(f"job:{running.job}", "dance", "--wait", WAIT_S)
-    wrong = asking(f"job:{running.job}", "full_rows", "--arg", "seconds=soon", "--wait", "5")
+    wrong = asking(f"job:{running.job}", "full_rows", "--arg", "seconds=soon", "--wait", WAIT_S)
     assert (unknown.returncode, wrong.returncode) == (1, 1)
     assert unknown.stdout == "sidecar on n1: unknown action: known here: capture, full_rows\n"
     assert wrong.stdout.startswith("sidecar on n1: refused: arguments: Expected `float`, got `str`")
@@ -117,7 +120,8 @@ def test_a_run_without_commands_refuses_and_says_so(sidecar: Callable[..., Runni
 @pytest.mark.bus
 def test_nobody_there_is_said_and_is_status_1(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]) -> None:
     """After the time that was given, with the topic that they must be able to read."""
-    status = ask.main([f"job:{uuid.uuid4().hex}", "full_rows", "--wait", "0.5", "--brokers", broker.address])
+    words = [f"job:{uuid.uuid4().hex}", "full_rows", "--wait", "0.5"]  # it is to run out
+    status = ask.main([*words, "--brokers", broker.address])
     said = capsys.readouterr()
     assert (status, said.out, said.err.count("\n")) == (1, "", 1)
     assert "nobody answered within 0.5 s" in said.err
@@ -161,7 +165,7 @@ def test_only_answers_to_this_command_count(broker: BrokerSettings, capsys: pyte
         follower.connect()
         producer = clients.producer(broker, "test")
         for value in (b"nonsense", json.dumps(foreign).encode(), wire.encode(entry)):
-            producer.send(topics.AUDIT.name, value=value).get(30)
+            producer.send(topics.AUDIT.name, value=value).get(PATIENCE_S)
         producer.close()
         answers = _answers(follower, command, 60.0)
         assert next(answers) == entry

@@ -71,6 +71,7 @@ class TestVersion:
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["nvidia-nccl-cu12", "nvidia-nccl-cu13"])
     def test_it_is_that_of_the_wheel_which_trains(self, tmp_path: Path, name: str) -> None:
         """Before the variable, for the wheel's library is the one that is loaded."""
@@ -87,6 +88,7 @@ class TestVersion:
         """As in NVIDIA's images."""
         assert nccl_of(["/no/such/program"], {"NCCL_VERSION": told}).version == version
 
+    @pytest.mark.slow
     def test_an_interpreter_that_fails_is_unknown(self, tmp_path: Path) -> None:
         """Or says anything."""
         for text in ("#!/bin/sh\nexit 3\n", "#!/bin/sh\necho x\necho y\n", "#!/bin/sh\nkill $$\n"):

@@ -60,6 +60,7 @@ def test_what_is_replayed_can_be_recorded_again(
     assert got[-21:] == want
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["record", "-o", "x.jsonl"], ["replay"]])
 def test_an_absent_broker_is_one_line_and_status_1(tmp_path: Path, command: list[str]) -> None:
     """With the address."""

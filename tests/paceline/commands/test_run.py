@@ -61,15 +61,25 @@ def children(pid: int, word: str) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("code", "status"),
-    [("", 0), ("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 137), ("import os; os.abort()", 134)],
-)
-def test_the_exit_status_is_the_commands(tmp_path: Path, code: str, status: int) -> None:
-    """128 + N where signal N ended it."""
-    assert run("--no-panel", *script(code), folder=tmp_path)[0] == status
+#: What a command does, and the status that it ends with.
+ENDS = {
+    "print('hello')": 0,
+    "raise SystemExit(3)": 3,
+    "import os; os.kill(os.getpid(), 9)": 137,
+    "import os; os.abort()": 134,
+}
 
 
+def test_status_and_output_are_the_commands_own(tmp_path: Path) -> None:
+    """128 + N where signal N ended it. Nothing of ours is on standard output, or left in the temporary folder."""
+    processes = {code: start("--no-panel", *script(code), folder=tmp_path) for code in ENDS}
+    said = {code: process.communicate()[0] for code, process in processes.items()}
+    assert {code: process.returncode for code, process in processes.items()} == ENDS
+    assert said == {code: "hello\n" if "hello" in code else "" for code in ENDS}
+    assert list(tmp_path.glob("paceline-*")) == []
+
+
+@pytest.mark.slow
 def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(tmp_path: Path) -> None:
     """As shells have it, with one line that says which."""
     status, _, err = run("--no-panel", "--", "no-such-command", folder=tmp_path)
@@ -78,6 +88,7 @@ def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(tmp_path
     assert run("--no-panel", "--", str(tmp_path), folder=tmp_path)[0] == 126
 
 
+@pytest.mark.slow
 def test_the_command_is_found_on_its_own_path(tmp_path: Path) -> None:
     """Not in the environment that ``uvx`` has made for us, which it puts first; but where that is the activated one."""
     ours, theirs = tmp_path / "ours" / "bin", tmp_path / "theirs"
@@ -104,12 +115,7 @@ def test_the_command_is_found_on_its_own_path(tmp_path: Path) -> None:
     assert said(VIRTUAL_ENV=str(ours.parent)) == "ours"
 
 
-def test_input_and_output_are_the_commands_own(tmp_path: Path) -> None:
-    """Nothing of ours on standard output."""
-    status, out, _ = run("--no-panel", *script("print('hello')"), folder=tmp_path)
-    assert (status, out) == (0, "hello\n")
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "told"), [((), "''\n"), (("--measure-overhead",), "'1'\n")])
 def test_ranks_are_told_to_measure_what_the_probe_costs(tmp_path: Path, options: tuple[str, ...], told: str) -> None:
     """On every node by its own command, and only where it was asked for."""
@@ -117,8 +123,9 @@ def test_ranks_are_told_to_measure_what_the_probe_costs(tmp_path: Path, options:
     assert run("--no-panel", *options, *script(code), folder=tmp_path) == (0, told, "")
 
 
+@pytest.mark.slow
 def test_what_the_ranks_report_is_in_the_recording(tmp_path: Path) -> None:
-    """With no broker anywhere, and with how the command ended."""
+    """With no broker anywhere, and with how the command ended; in the temporary folder nothing of ours is left."""
     recording = tmp_path / "run.jsonl.gz"
     status, _, err = run("--record", str(recording), "--no-panel", *speak(30, 7), folder=tmp_path)
     events = [
@@ -128,26 +135,30 @@ def test_what_the_ranks_report_is_in_the_recording(tmp_path: Path) -> None:
     steps = [step for event in events if isinstance(event, StepTimings) for step in columns.numbers(event.step)]
     assert steps == list(range(30))
     assert [event.exit_status for event in events if isinstance(event, JobDescribed)][-1] == 7
+    assert list(tmp_path.glob("paceline-*")) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
-def test_signals_reach_the_command_once(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.slow
+def test_signals_reach_the_command_once(tmp_path: Path) -> None:
     """And what it makes of them is its own affair."""
     code = (
         "import signal, sys, time\n"
         "got = []\n"
-        f"signal.signal({int(number)}, lambda *_: got.append(1))\n"
+        "signal.signal({}, lambda *_: got.append(1))\n"
         "print('ready', flush=True)\n"
         "while not got: time.sleep(0.01)\n"
         "time.sleep(0.5)\n"
         "sys.exit(40 + len(got))"
     )
-    process = start("--no-panel", *script(code), folder=tmp_path)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    process.communicate()
-    assert process.returncode == 41
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP]
+    processes = {one: start("--no-panel", *script(code.format(int(one))), folder=tmp_path) for one in numbers}
+    for number, process in processes.items():
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+    for process in processes.values():
+        process.communicate()
+    assert {one: process.returncode for one, process in processes.items()} == dict.fromkeys(numbers, 41)
 
 
 def steps_in(recording: Path) -> tuple[list[int], int]:
@@ -162,6 +173,9 @@ def steps_in(recording: Path) -> tuple[list[int], int]:
     return [step for event in told for step in columns.numbers(event.step)], sum(calls)
 
 
+@pytest.mark.exactly_once
+@pytest.mark.landing
+@pytest.mark.slow
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_killed_sidecar_is_replaced_and_no_step_is_lost(
     tmp_path: Path, until: Callable[..., object], deaths: int
@@ -220,6 +234,7 @@ def test_a_sidecar_that_keeps_dying_is_given_up(tmp_path: Path, until: Callable[
     assert (process.returncode, out, err) == (128 + signal.SIGTERM, "", "")
 
 
+@pytest.mark.slow
 def test_the_death_of_the_sidecar_is_one_line_and_the_command_goes_on(
     tmp_path: Path, until: Callable[..., bool]
 ) -> None:
@@ -233,6 +248,7 @@ def test_the_death_of_the_sidecar_is_one_line_and_the_command_goes_on(
     assert len([line for line in err.splitlines() if line.startswith("paceline: the sidecar ended early")]) == 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_the_command_goes_on(tmp_path: Path) -> None:
     """The recording ends, the run does not."""
     status, _, err = run("--no-panel", "--record", "/dev/full", *speak(150, 6), folder=tmp_path)
@@ -240,6 +256,7 @@ def test_a_full_disk_is_one_line_and_the_command_goes_on(tmp_path: Path) -> None
     assert [line for line in err.splitlines() if "No space left" in line] == err.splitlines()
 
 
+@pytest.mark.slow
 def test_an_absent_broker_is_one_line_and_the_command_goes_on(tmp_path: Path) -> None:
     """Named, and not there."""
     status, _, err = run("--no-panel", "--brokers", NOWHERE, *speak(30, 4), folder=tmp_path)
@@ -248,6 +265,7 @@ def test_an_absent_broker_is_one_line_and_the_command_goes_on(tmp_path: Path) ->
     assert NOWHERE in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["none/run.jsonl", "."])
 def test_a_recording_that_cannot_be_written_is_found_before_the_start(tmp_path: Path, path: str) -> None:
     """Status 2, one line, and the command has not run."""
@@ -255,6 +273,7 @@ def test_a_recording_that_cannot_be_written_is_found_before_the_start(tmp_path: 
     assert (status, out, len(err.splitlines())) == (2, "", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environ",
     [{"PACELINE_BROKERS": "nonsense"}, {"PACELINE_BROKERS": NOWHERE, "PACELINE_SECURITY_PROTOCOL": "SASL_SSL"}],
@@ -266,6 +285,7 @@ def test_a_wrong_setting_is_found_before_the_start(tmp_path: Path, environ: dict
     assert "PACELINE_" in err
 
 
+@pytest.mark.slow
 def test_no_command_is_told_with_an_example(tmp_path: Path) -> None:
     """Status 2."""
     status, _, err = run("--job", "x", folder=tmp_path)
@@ -273,13 +293,7 @@ def test_no_command_is_told_with_an_example(tmp_path: Path) -> None:
     assert "paceline run --" in err
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
-    """No folder of ours in the temporary one, and no process."""
-    process = start("--no-panel", *speak(5), folder=tmp_path)
-    process.communicate()
-    assert list(tmp_path.glob("paceline-*")) == []
-
-
+@pytest.mark.slow
 def test_a_grandchild_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> None:
     """A daemon that the command left running is none of our business."""
     code = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)"
@@ -293,6 +307,7 @@ def test_a_grandchild_that_holds_the_output_does_not_hold_us(tmp_path: Path) -> 
         process.communicate()
 
 
+@pytest.mark.landing
 @pytest.mark.e2e
 def test_the_run_ends_with_a_panel(tmp_path: Path) -> None:
     """On standard error, after the command's own output."""
@@ -301,6 +316,7 @@ def test_the_run_ends_with_a_panel(tmp_path: Path) -> None:
     assert "panel-test" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("local", ["0", "1"])
 def test_one_task_among_several_of_a_node_has_no_panel(tmp_path: Path, local: str) -> None:
     """It would judge its own ranks by themselves; the first of them says so."""
@@ -311,6 +327,7 @@ def test_one_task_among_several_of_a_node_has_no_panel(tmp_path: Path, local: st
     assert local == "0" or err == ""
 
 
+@pytest.mark.slow
 def test_a_users_folder_called_like_a_service_is_not_ours(tmp_path: Path) -> None:
     """Neither sidecar nor analyzer may import from the folder the user stands in."""
     for name in ("streams", "collectors", "paceline"):
@@ -326,6 +343,7 @@ def test_a_users_folder_called_like_a_service_is_not_ours(tmp_path: Path) -> Non
     assert recording.stat().st_size > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", ["old", None])
 def test_a_command_that_cannot_start_leaves_the_recording_as_it_was(tmp_path: Path, old: str | None) -> None:
     """The file is emptied when the command runs, no sooner; a new one is not left behind empty."""
@@ -337,6 +355,7 @@ def test_a_command_that_cannot_start_leaves_the_recording_as_it_was(tmp_path: Pa
     assert (recording.read_text() if recording.exists() else None) == old
 
 
+@pytest.mark.slow
 def test_a_command_without_ranks_replaces_the_recording(tmp_path: Path) -> None:
     """A recording never tells of another run than the last."""
     recording = tmp_path / "run.jsonl"
@@ -351,6 +370,7 @@ def plugin(folder: Path) -> Path:
     return folder / "libnccl-profiler-inspector.so"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theirs", [False, True])
 def test_nccls_own_times_are_in_the_recording(tmp_path: Path, theirs: bool) -> None:
     """A rank that writes what NCCL Inspector would: its rows have the rank and the step of the job."""
@@ -383,6 +403,7 @@ def test_nccls_own_times_are_in_the_recording(tmp_path: Path, theirs: bool) -> N
     assert len(list(kept.glob("*.log"))) == theirs
 
 
+@pytest.mark.slow
 def test_nccls_files_are_for_our_user_alone(tmp_path: Path) -> None:
     """And the command finds what it needs in its environment."""
     code = (
@@ -394,6 +415,7 @@ def test_nccls_files_are_for_our_user_alone(tmp_path: Path) -> None:
     assert out == f"0o700 {plugin(tmp_path)}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "environ", "why"),
     [
@@ -411,6 +433,7 @@ def test_nccls_times_that_cannot_be_had_are_told_before_the_start(
     assert why in err
 
 
+@pytest.mark.slow
 def test_an_nccl_that_is_too_old_is_told_before_the_start(tmp_path: Path) -> None:
     """By the variable, where the command is no Python."""
     options = ["--nccl-inspector", "--", "echo", "ran"]

@@ -16,11 +16,11 @@ from paceline.delivery.outbox import Message
 from paceline.delivery.spool import Spool
 from paceline.delivery.spool_depth import Depth, depth
 from paceline.events import DeadLetter
-from paceline.history.store import open_store
 from paceline.kafka import clients
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from tests.patience import PATIENCE_S
 
 OP = topics.OP.name
 LETTER = DeadLetter(reason="no JSON", topic=OP, partition=3, offset=7, time_s=1000.0, excerpt="")
@@ -151,7 +151,7 @@ def test_lag_is_what_a_group_has_not_committed(broker: BrokerSettings, own_topic
     with contextlib.closing(clients.producer(broker, "test")) as producer:
         for partition in (0, 1):
             for _ in range(4):
-                producer.send(own_topic.name, b"x", partition=partition).get(30)  # type: ignore[call-arg]
+                producer.send(own_topic.name, b"x", partition=partition).get(PATIENCE_S)  # type: ignore[call-arg]
     with contextlib.closing(
         clients.consumer(broker, own_topic, group=name, from_beginning=True, enable_auto_commit=False)
     ) as reader:
@@ -174,7 +174,7 @@ def test_the_newest_message_of_a_topic_is_found(broker: BrokerSettings, own_topi
         for _ in range(600):  # More than one poll brings.
             producer.send(own_topic.name, b"older", partition=0)  # type: ignore[call-arg]
         producer.flush()
-        producer.send(own_topic.name, mark, partition=0).get(30)  # type: ignore[call-arg]
+        producer.send(own_topic.name, mark, partition=0).get(PATIENCE_S)  # type: ignore[call-arg]
     assert held(broker, own_topic) == Held(601, mark)
 
 

@@ -41,6 +41,11 @@ def made(job: str, number: int = 0, **fields: object) -> Suggestion:
     return Suggestion(**(said | fields))  # type: ignore[arg-type]
 
 
+def mishaps(said: str) -> list[str]:
+    """The lines on standard error, but for those that say that it waits for a broker that is slow to answer."""
+    return [line for line in said.splitlines() if not line.endswith("; waiting for it")]
+
+
 def publish(settings: BrokerSettings, *told: Suggestion) -> None:
     producer = clients.producer(settings, "test")
     for one in told:
@@ -64,7 +69,8 @@ def test_what_is_open_is_listed_the_largest_gain_first(broker: BrokerSettings, r
         made(job, 5, state="a state of later"),
     )
     listed = run("--job", job)
-    assert (listed.returncode, listed.stderr) == (0, "")
+    assert listed.returncode == 0
+    assert mishaps(listed.stderr) == []
     heads = [line for line in listed.stdout.splitlines() if not line.startswith(" ")]
     assert [line.split()[0] for line in heads] == [f"{job}-2", f"{job}-1", f"{job}-5"]
     assert heads[0] == f"{job}-2  new, 10 min ago  +40 GPU-hours a day (30 to 50)"
@@ -125,7 +131,8 @@ def test_what_no_worker_knows_is_refused_with_its_words(broker: BrokerSettings, 
     job = f"forged-{uuid.uuid4().hex}"
     publish(broker, made(job, 1))
     done = run("--accept", f"{job}-1", "--wait", "200")
-    assert (done.returncode, done.stderr) == (1, "")
+    assert done.returncode == 1
+    assert mishaps(done.stderr) == []
     assert "refused: no such suggestion in cluster c" in done.stdout
     told = run("--dismiss", f"{job}-1", "--because", "so", "--wait", "200", "--json", "--issuer", "ada")
     entry = json.loads(told.stdout)
@@ -149,7 +156,8 @@ def test_what_is_not_there_or_not_one_is_told(broker: BrokerSettings, run: Run) 
 def test_nobody_answers_without_a_worker(own_broker: BrokerSettings) -> None:
     """Said after as long as was asked for, with what to look at."""
     publish(own_broker, made("a", 1))
-    command = [sys.executable, "-W", "ignore", "-m", "paceline", "suggestions", "--accept", "a-1", "--wait", "1"]
+    command = [sys.executable, "-W", "ignore", "-m", "paceline", "suggestions"]
+    command += ["--accept", "a-1", "--wait", "1"]  # it is to run out
     done = subprocess.run([*command, "--brokers", own_broker.address], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "nobody answered within 1 s: is `paceline streams` running" in done.stderr
@@ -175,6 +183,7 @@ def test_wrong_options_are_status_2(words: list[str], said: str, capsys: pytest.
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_no_broker_is_one_line_and_status_1() -> None:
     """With what to do."""
     command = [sys.executable, "-W", "ignore", "-m", "paceline", "suggestions", "--brokers", "127.0.0.1:1"]

@@ -19,6 +19,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.rank_rows import PARTS, Report, StepRow
 from paceline.training.messages import Hello
+from tests.patience import PATIENCE_S
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -40,7 +41,7 @@ def publish(settings: BrokerSettings, *jobs: str) -> None:
             places=[],
         )
         publisher.publish(topics.JOB, described)
-    assert publisher.close(60).sent == len(jobs)
+    assert publisher.close(PATIENCE_S).sent == len(jobs)
 
 
 def steps_of(job: str) -> list[Outgoing]:
@@ -94,7 +95,7 @@ def test_commands_to_a_job_and_their_answers_are_of_that_job(start: Start, broke
     producer = clients.producer(broker, "test")
     for target in ("streams", f"job:{job}2", f"job:{job}"):
         said = events.Command(id="i", cluster="c", target=target, action="a", expires_s=1.0, issuer="u")
-        producer.send(topics.COMMAND.name, wire.encode(said)).get(30)
+        producer.send(topics.COMMAND.name, wire.encode(said)).get(PATIENCE_S)
     producer.close()
     assert json.loads(process.stdout.readline())["target"] == f"job:{job}"
 
@@ -148,7 +149,7 @@ def test_what_is_no_json_is_skipped_and_said(start: Start, broker: BrokerSetting
     producer = clients.producer(broker, "test")
     for number, value in enumerate((b"\xff\x00 noise", b"[1]", b"[" * 100_000, b'{"later":"field"}')):
         # A topic that no other test writes to; it is compacted, so each has a key of its own.
-        producer.send(topics.THRESHOLD.name, key=b"%d" % number, value=value).get(30)
+        producer.send(topics.THRESHOLD.name, key=b"%d" % number, value=value).get(PATIENCE_S)
     producer.close()
     process = start("threshold", "--from-beginning")
     assert ["skipped" in process.stderr.readline() for _ in range(3)] == [True] * 3
@@ -164,7 +165,7 @@ def test_columns_of_raw_numbers_are_lists(start: Start, broker: BrokerSettings):
     process = start("op", "--job", job)
     producer = clients.producer(broker, "test")
     for value in (b"\xc1 noise", wire.encode(message.event)):
-        producer.send(topics.OP.name, key=job.encode(), value=value).get(30)
+        producer.send(topics.OP.name, key=job.encode(), value=value).get(PATIENCE_S)
     producer.close()
     row = json.loads(process.stdout.readline())
     assert "skipped a message that is no op" in process.stderr.readline()
@@ -188,6 +189,7 @@ def test_no_broker_is_status_1(capsys: pytest.CaptureFixture[str]):
     assert "127.0.0.1:1: connection refused" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_not_there_yet_is_waited_for():
     """On a fresh broker it says so, and prints the first event that makes the topic."""
     with embedded.start() as fresh:

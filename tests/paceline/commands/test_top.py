@@ -22,6 +22,7 @@ from paceline.delivery.publisher import Publisher
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., None]
 COMMAND = [sys.executable, "-m", "paceline", "top"]
@@ -36,7 +37,7 @@ def publish(settings: BrokerSettings, job: str) -> None:
         publisher.publish(topics.WINDOW, rank_window(rank, 0.9 if rank == 3 else 0.5, job=job))
     publisher.publish(topics.FINDING, finding(id=f"f-{job}", job=job, summary=HOSTILE))
     publisher.publish(topics.SUGGESTION, suggestion(id=f"s-{job}", job=job, title=f"Cordon {HOSTILE}", expires_s=4e9))
-    assert publisher.close(60).sent == 12
+    assert publisher.close(PATIENCE_S).sent == 12
 
 
 @pytest.fixture
@@ -118,9 +119,11 @@ def test_in_a_terminal_of_80_columns(
 
 
 @pytest.mark.bus
-def test_a_broker_that_goes_and_comes_back(terminal: Callable[..., Terminal], job: str, until: Until) -> None:
+def test_a_broker_that_goes_and_comes_back(
+    terminal: Callable[..., Terminal], job: str, until: Until, free_port: Callable[[], int]
+) -> None:
     """A banner says so, what was known stays, and reading goes on."""
-    first = embedded.start()
+    first = embedded.start(free_port())
     settings = BrokerSettings().with_brokers(first.address)
     try:
         publish(settings, job)
@@ -131,7 +134,7 @@ def test_a_broker_that_goes_and_comes_back(terminal: Callable[..., Terminal], jo
         first.process.wait()
     until(lambda: "what was known is below" in window.text())
     assert "rank 3 1.80x" in window.text()
-    with embedded.start(port=int(first.address.rpartition(":")[2])):
+    with embedded.start(first.port):
         publish(settings, job)
         until(lambda: "connected" in window.text() and "what was known" not in window.text())
 
@@ -159,6 +162,7 @@ def test_once_as_json_is_one_object(broker: BrokerSettings, job: str) -> None:
     assert b"\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_error(embedded_broker: embedded.EmbeddedBroker) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--brokers", embedded_broker.address, "--once"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -178,6 +182,7 @@ def test_without_a_broker_it_says_why(free_port: Callable[[], int], capsys: pyte
     assert "Connection refused" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"), [([], "paceline top --once prints plain text"), (["--json"], "--json is for --once")]
 )
@@ -187,6 +192,7 @@ def test_what_needs_a_terminal_says_so(options: list[str], said: str) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.slow
 def test_without_textual_it_names_the_mend(terminal: Callable[..., Terminal], until: Until) -> None:
     """And what is left to do without."""
     script = (
@@ -202,6 +208,7 @@ def test_without_textual_it_names_the_mend(terminal: Callable[..., Terminal], un
         window.close()
 
 
+@pytest.mark.slow
 def test_once_needs_no_textual() -> None:
     script = "import sys, paceline.commands.top; sys.exit(any(name in sys.modules for name in ('textual', 'rich')))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

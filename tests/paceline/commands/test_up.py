@@ -21,6 +21,7 @@ def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=folder)
 
 
+@pytest.mark.landing
 @pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_says_where_everything_is_and_stops_when_told(
@@ -45,6 +46,7 @@ def test_it_says_where_everything_is_and_stops_when_told(
         socket.create_server(("127.0.0.1", number_again)).close()
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_one_line_and_status_2(tmp_path: Path, free_port: Callable[[], int]) -> None:
     """Nothing has been started then."""
     with socket.socket() as taken:
@@ -99,6 +101,7 @@ def test_without_the_extra_there_are_no_forecasts_and_it_is_said(
     assert "no forecasts" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_service_may_be_nice_to_others() -> None:
     """Its priority is that which was asked for."""
     code = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), flush=True)"
@@ -109,6 +112,7 @@ def test_a_service_may_be_nice_to_others() -> None:
         assert int(said.read()) == os.getpriority(os.PRIO_PROCESS, 0) + 7
 
 
+@pytest.mark.slow
 def test_a_service_that_ends_is_named_with_its_last_lines() -> None:
     """Its name, its status, what it said, and where the whole log is."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -125,6 +129,7 @@ def test_a_service_that_ends_is_named_with_its_last_lines() -> None:
             signal.signal(number, handler)
 
 
+@pytest.mark.slow
 def test_services_die_with_a_command_that_is_killed(until: Callable[..., bool]) -> None:
     """A kill -9 leaves none of them running."""
     code = (

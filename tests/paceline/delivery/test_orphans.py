@@ -14,6 +14,7 @@ from paceline.delivery.outbox import Message
 from paceline.delivery.spool import Spool
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
+from tests.patience import PATIENCE_S
 
 LIMIT = 1_000_000
 NOWHERE = BrokerSettings().with_brokers("127.0.0.1:1")
@@ -57,7 +58,7 @@ def test_what_others_left_is_delivered_and_their_folders_go(
     (tmp_path / "foreign").mkdir()
     orphans = Orphans(settings, tmp_path, tmp_path / "own", client_id="t", limit_bytes=LIMIT, on_warning=pytest.fail)
     until(lambda: not (tmp_path / "dead").exists())
-    orphans.close(60)
+    orphans.close(PATIENCE_S)
     assert received(settings, mark, 300) == list(range(300))
     assert (orphans.delivered, len(owned), len(own)) == (300, 5, 5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["foreign", "fresh", "own", "owned"]
@@ -71,6 +72,6 @@ def test_together_they_are_bounded_and_the_oldest_go(tmp_path: Path, until: Call
         leave(tmp_path / f"job-{number}", "m", 10, ago_s=1000.0 - number).close()
     orphans = Orphans(NOWHERE, tmp_path, tmp_path / "own", client_id="t", limit_bytes=25_000, on_warning=warned.append)
     until(lambda: len(warned) == 2)
-    orphans.close(60)
+    orphans.close(PATIENCE_S)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["job-2", "job-3"]
     assert all("10 messages of an earlier run" in line for line in warned)

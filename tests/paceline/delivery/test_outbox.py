@@ -1,5 +1,6 @@
 """The outbox: bounded by bytes, oldest shed first, counted exactly, order kept."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_empty_messages_are_bounded_too():
     assert (len(box), box.shed["t"]) == (10, 990)
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.integers(0, 300), st.none()), max_size=60), st.integers(0, 59))
 def test_nothing_is_lost_uncounted_and_a_restored_box_goes_on_the_same(operations: list[int | None], cut: int):
     """After any puts and takes: put = taken + waiting + shed; and a snapshot continues like the original."""

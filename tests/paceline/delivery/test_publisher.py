@@ -17,6 +17,7 @@ from paceline.delivery.segment import scan
 from paceline.delivery.stats import Stats
 from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., None]
 
@@ -62,12 +63,13 @@ def warnings() -> list[str]:
     return []
 
 
+@pytest.mark.landing
 def test_events_arrive_in_order(broker: BrokerSettings, warnings: list[str]):
     """What is published is on the bus, in order, and counted as sent; nobody is warned."""
     mark = uuid.uuid4().hex
     publisher = Publisher(broker, client_id="test", on_warning=warnings.append)
     publish(publisher, range(200), mark)
-    stats = publisher.close(60)
+    stats = publisher.close(PATIENCE_S)
     assert received(broker, mark, 199) == list(range(200))
     assert (stats.sent, stats.pending, stats.shed, warnings) == (200, 0, 0, [])
 
@@ -89,7 +91,7 @@ def test_the_key_is_the_events_own_unless_one_is_given(broker: BrokerSettings):
     publisher = Publisher(broker, client_id="test")
     publisher.publish(topics.NODE, described, timestamp_ms=1_700_000_000_000)
     publisher.publish(topics.NODE, described, key="other")
-    publisher.close(60)
+    publisher.close(PATIENCE_S)
     keys, stamps = [], []
     with contextlib.closing(clients.consumer(broker, topics.NODE, from_beginning=True)) as consumer:
         for row in consumer:
@@ -113,7 +115,7 @@ def test_a_wrong_address_warns_once_and_keeps_everything(
     until(lambda: publisher.stats().spooled == 50)
     publish(publisher, range(50, 100))
     until(lambda: publisher.stats().spooled == 100)
-    stats = publisher.close(5)
+    stats = publisher.close(PATIENCE_S)
     assert (stats.spooled, stats.shed, stats.outages, len(warnings)) == (100, 0, 1, 1)
     assert settings.address in warnings[0]
     assert str(tmp_path / "spool") in warnings[0]
@@ -124,12 +126,13 @@ def test_without_a_spool_the_newest_stay_in_memory(nobody: BrokerSettings, warni
     publisher = Publisher(nobody, client_id="test", on_warning=warnings.append, memory_bytes=20_000)
     publish(publisher, range(1000), size=320)
     during = publisher.stats()
-    after = publisher.close(5)
+    after = publisher.close(PATIENCE_S)
     assert adds_up(during, 1000)
     assert (after.sent, after.pending, after.shed, len(warnings)) == (0, 0, 1000, 1)
     assert after.shed_by_topic == {topics.DEADLETTER.name: 1000}
 
 
+@pytest.mark.exactly_once
 @pytest.mark.bus
 def test_the_next_process_delivers_what_the_last_one_spooled(
     nobody: BrokerSettings, embedded_broker: embedded.EmbeddedBroker, tmp_path: Path, until: Until
@@ -138,11 +141,11 @@ def test_the_next_process_delivers_what_the_last_one_spooled(
     mark = uuid.uuid4().hex
     first = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None)
     publish(first, range(30), mark)
-    first.close(5)
+    first.close(PATIENCE_S)
     settings = BrokerSettings().with_brokers(embedded_broker.address)
     second = Publisher(settings, client_id="test", spool_dir=tmp_path)
     publish(second, range(30, 40), mark)
-    stats = second.close(60)
+    stats = second.close(PATIENCE_S)
     assert received(settings, mark, 39) == list(range(40))
     assert (stats.recovered, stats.sent, stats.spooled) == (30, 40, 0)
 
@@ -156,7 +159,7 @@ def test_written_ahead_an_event_is_on_disk_when_publish_returns(nobody: BrokerSe
         assert len(held) == number + 1
     stats = publisher.stats()
     assert (stats.pending, stats.spooled) == (0, 20)
-    assert adds_up(publisher.close(5), 20)
+    assert adds_up(publisher.close(PATIENCE_S), 20)
 
 
 def test_written_ahead_to_a_disk_that_refuses_it_waits_in_memory(
@@ -169,7 +172,7 @@ def test_written_ahead_to_a_disk_that_refuses_it_waits_in_memory(
     )
     publish(publisher, range(10))
     assert publisher.stats().pending == 10
-    assert adds_up(publisher.close(5), 10)
+    assert adds_up(publisher.close(PATIENCE_S), 10)
     assert 1 <= len(warnings) <= 2
     assert all("Not a directory. Events wait in memory" in line for line in warnings)
 
@@ -184,7 +187,7 @@ def test_written_ahead_events_arrive_in_order(embedded_broker: embedded.Embedded
     until(lambda: publisher.stats().sent == 500)
     assert received(settings, mark, 499) == list(range(500))
     assert not list(tmp_path.glob("*.spool"))
-    publisher.close(5)
+    publisher.close(PATIENCE_S)
 
 
 @pytest.mark.bus
@@ -195,7 +198,7 @@ def test_a_long_queue_pushes_out_nothing_new(
     mark = uuid.uuid4().hex
     first = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None, write_ahead=True)
     publish(first, range(8_000), mark, size=3200)
-    assert first.close(5).spooled == 8_000
+    assert first.close(PATIENCE_S).spooled == 8_000
     settings = BrokerSettings().with_brokers(embedded_broker.address)
     second = Publisher(settings, client_id="test", spool_dir=tmp_path, memory_bytes=40_000)
     number = 8_000
@@ -204,11 +207,12 @@ def test_a_long_queue_pushes_out_nothing_new(
         publish(second, range(number, number + 5), mark, size=3200)
         number += 5
         until(lambda before=before: second.stats().sent > before)
-    stats = second.close(60)
+    stats = second.close(PATIENCE_S)
     assert (stats.shed, stats.sent) == (0, number)
     assert received(settings, mark, number - 1) == list(range(number))
 
 
+@pytest.mark.exactly_once
 @pytest.mark.bus
 def test_an_outage_of_the_embedded_broker_costs_nothing_published_during_it(
     tmp_path: Path, warnings: list[str], until: Until, free_port: Callable[[], int]
@@ -226,11 +230,13 @@ def test_an_outage_of_the_embedded_broker_costs_nothing_published_during_it(
     with embedded.start(broker.port):
         until(lambda: publisher.stats().sent == 200)
         publish(publisher, range(200, 250), mark)
-        stats = publisher.close(60)
+        stats = publisher.close(PATIENCE_S)
         assert received(settings, mark, 249) == list(range(100, 250))
     assert (stats.sent, stats.spooled, stats.shed, stats.outages, len(warnings)) == (250, 0, 0, 1, 1)
 
 
+@pytest.mark.exactly_once
+@pytest.mark.landing
 @pytest.mark.bus
 def test_a_killed_apache_kafka_loses_nothing(
     new_apache_kafka: Callable[..., object], tmp_path: Path, warnings: list[str], until: Until
@@ -247,7 +253,7 @@ def test_a_killed_apache_kafka_loses_nothing(
     kafka.start()
     publish(publisher, range(200, 300), mark)
     until(lambda: publisher.stats().sent == 300)
-    stats = publisher.close(60)
+    stats = publisher.close(PATIENCE_S)
     got = received(kafka.settings, mark, 299)
     assert sorted(set(got)) == list(range(300))
     assert (stats.sent, stats.spooled, stats.shed, stats.outages, len(warnings)) == (300, 0, 0, 1, 1)
@@ -262,7 +268,7 @@ def test_a_folder_that_cannot_be_used_is_in_the_same_warning(
     publish(publisher, range(10))
     until(lambda: warnings)
     assert publisher.stats().pending == 10
-    stats = publisher.close(5)
+    stats = publisher.close(PATIENCE_S)
     assert (stats.spooled, stats.shed, len(warnings)) == (0, 10, 1)
     assert all(part in warnings[0] for part in ("connection refused", "Not a directory", "in memory"))
 
@@ -277,7 +283,7 @@ def test_a_disk_that_fills_up_is_survived(nobody: BrokerSettings, tmp_path: Path
         publish(publisher, range(100), size=3200)
         until(lambda: publisher.stats().spooled and publisher.stats().pending)
         during = publisher.stats()
-        after = publisher.close(5)
+        after = publisher.close(PATIENCE_S)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert adds_up(during, 100)
@@ -293,7 +299,7 @@ def test_an_event_that_is_too_large_does_not_stop_the_others(broker: BrokerSetti
     publish(publisher, range(3), mark)
     publish(publisher, range(3, 4), mark, size=clients.MAX_MESSAGE_BYTES + 1000)
     publish(publisher, range(4, 6), mark)
-    stats = publisher.close(60)
+    stats = publisher.close(PATIENCE_S)
     assert received(broker, mark, 5) == [0, 1, 2, 4, 5]
     assert (stats.sent, stats.shed, len(warnings)) == (5, 1, 1)
 
@@ -304,7 +310,7 @@ def test_a_server_that_accepts_and_says_nothing_holds_nobody_up(tmp_path: Path):
         settings = BrokerSettings().with_brokers(f"127.0.0.1:{server.getsockname()[1]}")
         publisher = Publisher(settings, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None)
         publish(publisher, range(20))
-        stats = publisher.close(0.3)
+        stats = publisher.close(0.3)  # it is to run out
     assert (stats.spooled, stats.pending, stats.shed) == (20, 0, 0)
 
 
@@ -317,15 +323,15 @@ def test_a_warning_that_fails_does_not_end_delivery(nobody: BrokerSettings, tmp_
     publisher = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=broken)
     publish(publisher, range(5))
     until(lambda: publisher.stats().spooled == 5)
-    publisher.close(5)
+    publisher.close(PATIENCE_S)
 
 
 def test_after_close_events_are_counted_as_shed(nobody: BrokerSettings, tmp_path: Path):
     """A late event is neither an error nor forgotten; closing twice changes nothing."""
     publisher = Publisher(nobody, client_id="test", spool_dir=tmp_path, on_warning=lambda line: None)
-    publisher.close(5)
+    publisher.close(PATIENCE_S)
     publish(publisher, range(3))
-    assert publisher.close(5).shed == 3
+    assert publisher.close(PATIENCE_S).shed == 3
 
 
 def test_many_threads_may_publish_at_once(nobody: BrokerSettings, tmp_path: Path):
@@ -336,7 +342,7 @@ def test_many_threads_may_publish_at_once(nobody: BrokerSettings, tmp_path: Path
         thread.start()
     for thread in threads:
         thread.join()
-    stats = publisher.close(10)
+    stats = publisher.close(PATIENCE_S)
     assert (stats.spooled, stats.pending, stats.shed) == (2000, 0, 0)
 
 
@@ -351,11 +357,11 @@ def test_an_event_that_can_carries_the_account(
     for number in range(2):
         away.publish(topics.HOST, structs.replace(samples, sequence=number))
         until(lambda number=number: away.stats().spooled == number + 1)
-    size = away.close(5).spooled_bytes
+    size = away.close(PATIENCE_S).spooled_bytes
     back = Publisher(broker, client_id="test", spool_dir=tmp_path)
     until(lambda: back.stats().sent == 2)
     back.publish(topics.HOST, structs.replace(samples, sequence=2))
-    back.close(60)
+    back.close(PATIENCE_S)
     got: list[events.HostSamples] = []
     with contextlib.closing(clients.consumer(broker, topics.HOST, from_beginning=True)) as consumer:
         for row in consumer:

@@ -11,6 +11,7 @@ from paceline.delivery.sender import Sender
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import OP
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.bus
 
@@ -32,7 +33,7 @@ def deliver(sender, monkeypatch):
         raise errors.KafkaTimeoutError("Failed to update metadata after 4.0 secs.")
 
     monkeypatch.setattr(sender._producer, "send", unknown)
-    return lambda topic: sender.deliver([Message(topic, None, b"{}", 0)], lambda: time.monotonic() + 5.0)
+    return lambda topic: sender.deliver([Message(topic, None, b"{}", 0)], lambda: time.monotonic() + PATIENCE_S)
 
 
 def test_a_topic_that_nobody_leads_is_an_outage(deliver):

@@ -38,6 +38,7 @@ def copies(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_modules_take_facts_from_paceline_gpu():
     """A DCGM name or a bit of NVML's clock-event reasons in two places is two facts some day."""
     found = {str(path.relative_to(ROOT)): copies(path.read_text(encoding="utf-8")) for path in MODULES}

@@ -9,6 +9,7 @@ from paceline import topics
 from paceline.kafka import clients
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
+from tests.patience import PATIENCE_S
 
 
 @pytest.mark.parametrize("make", [clients.admin, clients.consumer, lambda settings: clients.producer(settings, "test")])
@@ -35,7 +36,7 @@ def test_the_second_broker_is_used_when_the_first_is_down(embedded_broker: objec
 def test_what_is_produced_is_consumed(broker: BrokerSettings):
     """A key and a value come back as they were."""
     producer = clients.producer(broker, "test")
-    producer.send(topics.HOST.name, key=b"k", value=b"there and back").get(20)
+    producer.send(topics.HOST.name, key=b"k", value=b"there and back").get(PATIENCE_S)
     producer.close()
     with contextlib.closing(clients.consumer(broker, topics.HOST, from_beginning=True)) as consumer:
         rows = next(row for row in consumer if row.value == b"there and back")

@@ -41,6 +41,7 @@ def test_a_socket_that_the_client_drops_is_closed(kind):
         assert theirs.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_a_refused_connection_leaves_no_socket_behind(nobody):
     """However often a broker that is away is tried, no socket waits for the garbage collector."""
     gc.collect()
@@ -55,6 +56,7 @@ def test_a_refused_connection_leaves_no_socket_behind(nobody):
         gc.enable()
 
 
+@pytest.mark.slow
 def test_a_client_that_cannot_be_made_leaves_no_socket_behind(nobody):
     """A constructor of kafka-python that fails forgets its sockets."""
     gc.collect()
@@ -113,6 +115,7 @@ def hangs_up(request, tmp_path):
         server.shutdown()
 
 
+@pytest.mark.slow
 def test_a_refusal_is_heard_though_the_broker_hangs_up_in_the_same_moment(hangs_up):
     """The client reads to the end of the connection, and must not drop what came before it."""
     address, options = hangs_up
@@ -120,6 +123,7 @@ def test_a_refusal_is_heard_though_the_broker_hangs_up_in_the_same_moment(hangs_
         compat.hello(address, options, 5.0)
 
 
+@pytest.mark.landing
 def test_a_discarded_producer_is_closed_at_once_with_what_it_holds(broker: BrokerSettings):
     """Nothing is waited for; twice is fine."""
     producer = clients.producer(broker, "test", linger_ms=60_000)
@@ -129,6 +133,7 @@ def test_a_discarded_producer_is_closed_at_once_with_what_it_holds(broker: Broke
     assert held.failed()
 
 
+@pytest.mark.slow
 def test_private_names_of_the_client_are_used_here_alone():
     """A new version of kafka-python needs one file to be read."""
     private = re.compile(r"\bkafka\.net\b|\b(client|consumer|producer)\._[a-z]|_unregister_cleanup|force_close")

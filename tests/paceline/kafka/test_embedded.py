@@ -15,6 +15,7 @@ import pytest
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from tests.patience import PATIENCE_S
 
 PARENT = """
 import sys, signal
@@ -27,11 +28,12 @@ signal.pause()
 
 def listens(address: str) -> bool:
     host, port = address.split(":")
-    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+    with contextlib.suppress(OSError), socket.create_connection((host, int(port)), timeout=PATIENCE_S):
         return True
     return False
 
 
+@pytest.mark.slow
 def test_a_started_broker_answers_and_a_stopped_one_does_not():
     """Ready when start returns, gone when the block ends."""
     with embedded.start() as broker:
@@ -41,6 +43,7 @@ def test_a_started_broker_answers_and_a_stopped_one_does_not():
     assert not listens(broker.address)
 
 
+@pytest.mark.slow
 def test_it_says_in_its_log_that_nothing_is_kept(tmp_path: Path):
     """Who looks at the log learns what the broker is not for."""
     log = tmp_path / "logs" / "broker.log"
@@ -48,6 +51,7 @@ def test_it_says_in_its_log_that_nothing_is_kept(tmp_path: Path):
         assert "held in memory" in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_named():
     """The line names the port and the way out."""
     with (
@@ -77,6 +81,7 @@ def test_without_the_extra_it_says_how_to_install_it(monkeypatch: pytest.MonkeyP
         embedded.start()
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_run_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """What the process last said is in the line."""
     program = tmp_path / "broker"
@@ -87,6 +92,7 @@ def test_a_program_that_does_not_run_is_said(tmp_path: Path, monkeypatch: pytest
         embedded.start()
 
 
+@pytest.mark.slow
 def test_it_dies_with_a_killed_parent(until: Callable[..., None]):
     """kill -9 of the process that started it leaves nothing behind."""
     with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True) as parent:
@@ -98,6 +104,7 @@ def test_it_dies_with_a_killed_parent(until: Callable[..., None]):
         os.kill(int(pid), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_it_outlives_the_thread_that_started_it():
     """A broker started from a worker thread goes on when that thread ends."""
     started: list[embedded.EmbeddedBroker] = []

@@ -22,6 +22,7 @@ from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import describe_topics, ensure_topics
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.bus
 
@@ -97,7 +98,7 @@ def test_the_right_password_opens_everything(secured: BrokerSettings):
     ensure_topics(secured)
     publisher = Publisher(secured, client_id="test")
     publisher.publish(topics.DEADLETTER, event())
-    assert publisher.close(60).sent == 1
+    assert publisher.close(PATIENCE_S).sent == 1
 
 
 def test_no_password_is_in_the_process_list(secured: BrokerSettings, seen: Path):
@@ -153,7 +154,7 @@ def test_a_user_without_rights_stops_nobody(secured: BrokerSettings):
     publisher = Publisher(guest, client_id="test", on_warning=told.append)
     for _ in range(3):
         publisher.publish(topics.DEADLETTER, event())
-    stats = publisher.close(60)
+    stats = publisher.close(PATIENCE_S)
     assert (stats.sent, stats.shed, len(told)) == (0, 3, 1)
     assert "guest" in told[0]
     assert topics.DEADLETTER.name in told[0]
@@ -176,7 +177,7 @@ def runs(secured: BrokerSettings, user: str, *words: str) -> "subprocess.Popen[s
 
 def asks(secured: BrokerSettings) -> "subprocess.Popen[str]":
     """`paceline ask` by a user who is no administrator."""
-    return runs(secured, "guest", "ask", "job:j", "dance", "--wait", "60")
+    return runs(secured, "guest", "ask", "job:j", "dance", "--wait", "240")
 
 
 @contextlib.contextmanager
@@ -223,8 +224,8 @@ def test_who_may_ask_is_decided_by_rights_to_the_topics(secured: BrokerSettings,
         process = asks(secured)
         until(lambda: reader.turn({"job:j"}) or process.poll() is not None)
     output, said = process.communicate()
-    reader.close(10)
-    publisher.close(10)
+    reader.close(PATIENCE_S)
+    publisher.close(PATIENCE_S)
     assert (process.returncode, output, said) == (1, "sidecar on n1: unknown action: known here: none\n", "")
 
 
@@ -241,7 +242,7 @@ def written(settings: BrokerSettings, topic: topics.Topic) -> tuple[int, str]:
     told: list[str] = []
     publisher = Publisher(settings, client_id="test", on_warning=told.append)
     publisher.publish_encoded(topic.name, "key", b"{}")
-    return publisher.close(60).sent, " ".join(told)
+    return publisher.close(PATIENCE_S).sent, " ".join(told)
 
 
 def read(settings: BrokerSettings, topic: topics.Topic, until: Callable[..., object]) -> bool:

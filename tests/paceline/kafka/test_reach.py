@@ -53,6 +53,7 @@ def test_a_server_that_is_no_kafka_is_an_error_and_no_hang(listener: Callable[[b
         clients.admin(BrokerSettings().with_brokers(listener(b"")))
 
 
+@pytest.mark.slow
 def test_a_silent_server_ends_with_no_answer_in_time(listener: Callable[[bytes | None], str]):
     """A port that accepts and says nothing is given up after the deadline."""
     with pytest.raises(BusError, match="no answer in time"):

@@ -15,6 +15,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import describe_topics, ensure_topics, existing_topics
 
 
+@pytest.mark.landing
 def test_topics_are_made_as_the_table_says(broker: BrokerSettings):
     """Every topic of the table is there; on Apache Kafka with its partitions."""
     with contextlib.closing(clients.admin(broker)) as client:

@@ -79,6 +79,7 @@ def recorded(path: Path, kind: type) -> list[Any]:
     return [event for event in found if isinstance(event, kind)]
 
 
+@pytest.mark.slow
 def test_a_recording_holds_what_the_balancer_did(start: Start, tmp_path: Path) -> None:
     """Plans and observations beside the timings; a word that is none costs nothing but itself, and the end tells it."""
     process = start("--record", str(tmp_path / "run.jsonl"), "--quiet", "--brokers", "none")
@@ -97,6 +98,7 @@ def test_a_recording_holds_what_the_balancer_did(start: Start, tmp_path: Path) -
     assert "connections were dropped" not in said
 
 
+@pytest.mark.slow
 def test_who_has_not_said_hello_says_nothing_of_balancing(start: Start, tmp_path: Path) -> None:
     """As with marks, the connection ends."""
     process = start("--record", str(tmp_path / "run.jsonl"), "--quiet", "--brokers", "none")
@@ -107,6 +109,7 @@ def test_who_has_not_said_hello_says_nothing_of_balancing(start: Start, tmp_path
     assert "1 connections were dropped" in end(process)
 
 
+@pytest.mark.slow
 def test_without_a_bus_who_waits_for_plans_is_told_so(start: Start, tmp_path: Path) -> None:
     """Once, and the plan stays as it is."""
     process = start("--quiet", "--brokers", "none")

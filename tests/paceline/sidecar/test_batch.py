@@ -423,6 +423,7 @@ def test_conditions_come_with_the_next_rows() -> None:
     }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(
     wide=st.integers(min_value=2**50, max_value=2**53),

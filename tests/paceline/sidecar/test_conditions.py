@@ -158,6 +158,7 @@ def test_nobody_to_sample(conditions):
     assert conditions.sample({}, 1000.0) == []
 
 
+@pytest.mark.slow
 def test_a_real_process_and_its_child():
     """On this machine: the process itself is measured, and one that ends in between stops being so."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

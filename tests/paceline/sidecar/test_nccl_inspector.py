@@ -114,6 +114,7 @@ def dump(plugin: Any, seq: int, step: float, took_s: float = 0.002, **how: Any) 
 GROUP = "0x7f8c496ae9f661 all_reduce"
 
 
+@pytest.mark.slow
 def test_nccls_times_are_told_of_the_rank_and_its_step(inspected: Inspected, until: Callable[..., Any]) -> None:
     """Live. A header's rank is its communicator's: here they count the other way round."""
     ranks = [inspected.rank(number, pid=4000 + number) for number in (0, 1)]
@@ -128,6 +129,7 @@ def test_nccls_times_are_told_of_the_rank_and_its_step(inspected: Inspected, unt
     assert len(inspected.calls()) == 10
 
 
+@pytest.mark.slow
 def test_what_the_ranks_tell_themselves_stays_as_it_is(inspected: Inspected, until: Callable[..., Any]) -> None:
     """The same collectives by the host's clock are summed once; NCCL's rows are marked and never summed."""
     speaker, plugin = inspected.rank(0, pid=4000, ranks=1)
@@ -145,25 +147,23 @@ def test_what_the_ranks_tell_themselves_stays_as_it_is(inspected: Inspected, unt
     assert starts == pytest.approx([BEGAN_S + (step + 0.5) * STEP_S for step in range(5)], abs=1e-4)
 
 
-@pytest.mark.parametrize("version", ["v4.0", "v4.2"])
-def test_files_without_starts_are_bounded_by_their_dumps(
-    inspected: Inspected, version: str, until: Callable[..., Any]
-) -> None:
-    """A collective that may have begun in either of two steps has none."""
-    speaker, plugin = inspected.rank(0, pid=4000, version=version)
-    for seq, step in enumerate((0.5, 0.6, 2.2, 2.3)):
-        dump(plugin, seq, step, verbose=False)
-    for step in range(6):
-        speaker.say(rank.step(step))
-    until(lambda: len(inspected.calls()) == 4)
-    assert [(seq, step) for _, step, seq, *_ in sorted(inspected.calls(), key=lambda row: row[2])] == [
-        (0, -1),
-        (1, 0),
-        (2, -1),
-        (3, 2),
-    ]
+@pytest.mark.slow
+def test_files_without_starts_are_bounded_by_their_dumps(inspected: Inspected, until: Callable[..., Any]) -> None:
+    """Of each version that has none. A collective that may have begun in either of two steps has no step."""
+    versions = ["v4.0", "v4.2"]
+    for number, version in enumerate(versions):
+        speaker, plugin = inspected.rank(number, pid=4000 + number, version=version)
+        for seq, step in enumerate((0.5, 0.6, 2.2, 2.3)):
+            dump(plugin, seq, step, verbose=False, rank=number)
+        for step in range(6):
+            speaker.say(rank.step(step))
+    until(lambda: len(inspected.calls()) == 4 * len(versions))
+    for number, version in enumerate(versions):
+        told = sorted((seq, step) for one, step, seq, *_ in inspected.calls() if one == number)
+        assert told == [(0, -1), (1, 0), (2, -1), (3, 2)], version
 
 
+@pytest.mark.slow
 def test_files_come_late_and_in_any_order(inspected: Inspected, until: Callable[..., Any]) -> None:
     """Steps are long told; communicators are dumped one after the other, each with its own order."""
     speaker, _ = inspected.rank(0, pid=4000, plugin=False)
@@ -179,6 +179,7 @@ def test_files_come_late_and_in_any_order(inspected: Inspected, until: Callable[
     assert found == {(0, 5, "0xa"), (1, 1, "0xb"), (2, 6, "0xa"), (3, 0, "0xb")}
 
 
+@pytest.mark.slow
 def test_who_is_no_rank_of_this_node_is_not_heard(inspected: Inspected, until: Callable[..., Any]) -> None:
     """A process that is none, another node's file in a shared folder, and lines of a third in a rank's file."""
     speaker, plugin = inspected.rank(0, pid=4000)
@@ -200,6 +201,7 @@ def test_who_is_no_rank_of_this_node_is_not_heard(inspected: Inspected, until: C
     assert [row[2] for row in inspected.calls()] == [1]
 
 
+@pytest.mark.slow
 def test_two_processes_of_one_rank_are_kept_apart(inspected: Inspected) -> None:
     """The one that was started again counts its own steps."""
     first, first_plugin = inspected.rank(0, pid=4000, ranks=1)
@@ -214,6 +216,7 @@ def test_two_processes_of_one_rank_are_kept_apart(inspected: Inspected) -> None:
     assert sorted(row[:3] for row in inspected.calls()) == [(0, 0, 1), (0, 2, 2)]
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_off_costs_the_step_alone(inspected: Inspected) -> None:
     """A start of tomorrow, and one of 1970, are in no step."""
     speaker, plugin = inspected.rank(0, pid=4000)
@@ -225,6 +228,7 @@ def test_a_clock_that_is_off_costs_the_step_alone(inspected: Inspected) -> None:
     assert sorted(row[1:3] for row in inspected.calls()) == [(-1, 1), (-1, 2)]
 
 
+@pytest.mark.slow
 def test_garbage_in_a_file_ends_nobodys_timing(inspected: Inspected, until: Callable[..., Any]) -> None:
     """It is counted, said at the end, and what is sound beside it is told."""
     speaker, plugin = inspected.rank(0, pid=4000)
@@ -242,6 +246,7 @@ def test_garbage_in_a_file_ends_nobodys_timing(inspected: Inspected, until: Call
     assert any(isinstance(one, StepTimings) for one in inspected.events())
 
 
+@pytest.mark.slow
 def test_a_file_that_is_not_read_is_told(inspected: Inspected, until: Callable[..., Any]) -> None:
     """Once, by name."""
     speaker, _ = inspected.rank(0, pid=4000, plugin=False)
@@ -253,6 +258,7 @@ def test_a_file_that_is_not_read_is_told(inspected: Inspected, until: Callable[.
     assert inspected.end() == f"paceline: NCCL Inspector: {name} is not read: a link\n"
 
 
+@pytest.mark.slow
 def test_a_plugin_that_writes_nothing_is_told(inspected: Inspected, until: Callable[..., Any]) -> None:
     """At the end, with what to do; the ranks were timed."""
     speaker, _ = inspected.rank(0, pid=4000, plugin=False)
@@ -284,6 +290,7 @@ def test_an_error_that_nobody_foresaw_ends_the_reading_alone() -> None:
     assert files.looks == 1
 
 
+@pytest.mark.slow
 def test_a_second_sidecar_goes_on_where_the_first_died(
     inspected: Inspected, tmp_path: Path, until: Callable[..., Any]
 ) -> None:

@@ -1,4 +1,8 @@
-"""The sidecar as a process: it takes reports, survives garbage, and ends when told."""
+"""The sidecar as a process: it takes reports, survives garbage, and ends when told.
+
+Rule of this file: a sidecar is asked about all cases of one kind, a connection each. What needs no end shares one, by
+ranks of its own.
+"""
 
 import importlib.util
 import os
@@ -70,6 +74,22 @@ class Sidecar:
         return said.decode()
 
 
+def hangs_up(speaker: "rank.Speaker") -> bool:
+    """Read what a rank is told until the sidecar hangs up."""
+    while speaker.socket.recv(4096):
+        pass
+    return True
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, until: Callable[..., bool]) -> Iterator[Sidecar]:
+    """A sidecar that several tests speak to, each as another rank; nobody ends it."""
+    made = Sidecar(until, tmp_path_factory.mktemp("shared"))
+    yield made
+    made.process.kill()
+    made.process.communicate()
+
+
 @pytest.fixture
 def sidecar(tmp_path: Path, until: Callable[..., bool]) -> Iterator[Sidecar]:
     made = Sidecar(until, tmp_path)
@@ -78,6 +98,7 @@ def sidecar(tmp_path: Path, until: Callable[..., bool]) -> Iterator[Sidecar]:
     made.process.communicate()
 
 
+@pytest.mark.slow
 def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> None:
     """Rows sent just before the parent hangs up are in the file, and so is the command's exit status."""
     speaker = sidecar.speaker()
@@ -93,6 +114,7 @@ def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> No
     assert last.ended_s is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "part"), [(None, ""), ("0", ""), ("3", "3")])
 def test_one_of_several_sidecars_of_a_node_says_which(
     tmp_path: Path, until: Callable[..., bool], monkeypatch: pytest.MonkeyPatch, place: str | None, part: str
@@ -109,13 +131,15 @@ def test_one_of_several_sidecars_of_a_node_says_which(
     assert {event.part for event in sidecar.recorded(JobDescribed)} == {part}
 
 
+@pytest.mark.slow
 def test_patience_is_how_long_a_sidecar_waits_for_ranks(tmp_path: Path, until: Callable[..., bool]) -> None:
     """With none for so long it ends by itself, long before it would otherwise."""
     sidecar = Sidecar(until, tmp_path, "--until-empty", "--patience", "0.1")
-    assert sidecar.process.wait(timeout=60) == 0
+    assert sidecar.process.wait(timeout=PATIENCE_S) == 0
     assert sidecar.end() == ""
 
 
+@pytest.mark.slow
 def test_the_connections_of_a_rank_are_passed_on(sidecar: Sidecar) -> None:
     """With what their interface is rated at, which nobody knows of loopback."""
     peer = Peer(local="127.0.0.1:4000", remote="127.0.0.1:5000", rtt_s=0.0001)
@@ -133,51 +157,57 @@ def test_the_connections_of_a_rank_are_passed_on(sidecar: Sidecar) -> None:
     assert (link["local"], link["remote"]) == ([columns.end_of_link(peer.local)], [columns.end_of_link(peer.remote)])
 
 
-def test_the_socket_is_for_our_user_alone(sidecar: Sidecar) -> None:
+@pytest.mark.slow
+def test_the_socket_is_for_our_user_alone(shared: Sidecar) -> None:
     """Its folder admits nobody else."""
-    assert stat.S_IMODE(sidecar.path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(shared.path.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize(
-    "garbage",
-    [b"x", os.urandom(1000), b"\xc1" * 60_000, b"\x81" * 50_000, encode(rank.step(0))],
-    ids=["short", "random", "long", "nested", "marks before hello"],
-)
-def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sidecar, garbage: bytes) -> None:
+GARBAGE = {
+    "short": b"x",
+    "random": os.urandom(1000),
+    "long": b"\xc1" * 60_000,
+    "nested": b"\x81" * 50_000,
+    "marks before hello": encode(rank.step(0)),
+}
+
+
+@pytest.mark.slow
+def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sidecar) -> None:
     """The others' rows arrive, and the count is told at the end."""
-    bad, good = sidecar.speaker(), sidecar.speaker()
+    good = sidecar.speaker()
     good.say(rank.hello())
-    bad.say(garbage)
-    assert bad.socket.recv(1) == b""
+    for name, garbage in GARBAGE.items():
+        bad = sidecar.speaker()
+        bad.say(garbage)
+        assert bad.socket.recv(1) == b"", name
+        bad.close()
     good.say(rank.step(3))
     good.close()
-    said = sidecar.end()
-    bad.close()
-    assert "1 connections were dropped" in said
+    assert f"{len(GARBAGE)} connections were dropped" in sidecar.end()
     assert sidecar.steps() == [[0]]
 
 
-@pytest.mark.parametrize(
-    "mark", [(1, 99, None), (1, 250, None), (1, 33, None), (1, 33, 7), (1, 0, 7), (1, 38, ("g",) * 6)]
-)
-def test_a_mark_that_cannot_be_drops_the_connection(sidecar: Sidecar, mark: tuple[int, int, object]) -> None:
-    """It may decode, but no timeline could use it."""
-    speaker = sidecar.speaker()
-    speaker.say(rank.hello())
-    speaker.say(encode(Marks(marks=[mark], offset_ns=0)))
-    speaker.close()
-    assert "dropped" in sidecar.end()
+MARKS = [(1, 99, None), (1, 250, None), (1, 33, None), (1, 33, 7), (1, 0, 7), (1, 38, ("g",) * 6)]
 
 
-def test_a_place_that_no_event_can_tell_of_drops_the_connection(sidecar: Sidecar) -> None:
-    """Steps are counted on from where a rank says it stands."""
+def test_marks_and_places_that_cannot_be_drop_the_connection(sidecar: Sidecar) -> None:
+    """They may decode, but no timeline could use them, and no event tell of them: steps are counted on from a place."""
+    for number, mark in enumerate(MARKS):
+        speaker = sidecar.speaker()
+        speaker.say(rank.hello(number, len(MARKS)))
+        speaker.say(encode(Marks(marks=[mark], offset_ns=0)))
+        assert hangs_up(speaker), mark
+        speaker.close()
     place = Place(step=2**53, start_ns=0, explicit=True, compiled=False, exchanges=False)
     speaker = sidecar.speaker()
     speaker.say(replace(rank.hello(), place=place))
+    assert hangs_up(speaker)
     speaker.close()
-    assert "dropped" in sidecar.end()
+    assert f"{len(MARKS) + 1} connections were dropped" in sidecar.end()
 
 
+@pytest.mark.slow
 def test_ranks_of_another_version_are_told_of_once_and_pass_unread(sidecar: Sidecar) -> None:
     """Hung up on they would come again and again; the others are timed as ever."""
     later = [sidecar.speaker(), sidecar.speaker()]
@@ -196,6 +226,7 @@ def test_ranks_of_another_version_are_told_of_once_and_pass_unread(sidecar: Side
         speaker.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_learns_its_device_says_hello_again(sidecar: Sidecar, until: Callable[..., bool]) -> None:
     """It is the same rank, with the same steps; who it is is told anew, and so are the conditions of its device."""
     speaker, hello = sidecar.speaker(), rank.hello()
@@ -216,17 +247,25 @@ def test_a_rank_that_learns_its_device_says_hello_again(sidecar: Sidecar, until:
     assert (last.framework, last.batch_size) == ("torch ddp", 8)
 
 
-@pytest.mark.parametrize("change", [{"pid": 1}, {"rank": 1}, {"job": "other"}, {"world_size": 9}, {"attempt": 2}])
-def test_a_second_hello_of_somebody_else_drops_the_connection(sidecar: Sidecar, change: dict[str, Any]) -> None:
+CHANGES: list[dict[str, Any]] = [{"pid": 1}, {"rank": 99}, {"job": "other"}, {"world_size": 9}, {"attempt": 2}]
+
+
+@pytest.mark.slow
+def test_a_second_hello_of_somebody_else_drops_the_connection(sidecar: Sidecar) -> None:
     """One connection is one rank, from its beginning to its end."""
-    speaker, hello = sidecar.speaker(), rank.hello()
-    speaker.say(hello)
-    speaker.say(replace(hello, **change))
-    speaker.close()
-    assert "dropped" in sidecar.end()
-    assert len(sidecar.recorded(JobDescribed)[-1].places) == 1
+    for number, change in enumerate(CHANGES):
+        speaker, hello = sidecar.speaker(), rank.hello(number, 100)
+        speaker.say(hello)
+        speaker.say(replace(hello, **change))
+        assert hangs_up(speaker), change
+        speaker.close()
+    assert f"{len(CHANGES)} connections were dropped" in sidecar.end()
+    told = sidecar.recorded(JobDescribed)
+    assert {(one.job, one.attempt, one.world_size) for one in told} == {("made-up", 0, 100)}
+    assert [(place.rank, place.pid) for place in told[-1].places] == [(n, os.getpid()) for n in range(len(CHANGES))]
 
 
+@pytest.mark.slow
 def test_a_rank_that_says_nothing_but_hello_is_dropped(sidecar: Sidecar) -> None:
     """It learns a few things about itself, not one each second."""
     speaker, hello = sidecar.speaker(), rank.hello()
@@ -237,18 +276,27 @@ def test_a_rank_that_says_nothing_but_hello_is_dropped(sidecar: Sidecar) -> None
     assert sidecar.recorded(JobDescribed)[-1].batch_size == MOST_HELLOS - 1
 
 
-def test_a_rank_that_stands_in_a_collective_is_told(sidecar: Sidecar, until: Callable[..., bool]) -> None:
+@pytest.mark.slow
+def test_a_rank_that_stands_in_a_collective_is_told(shared: Sidecar, until: Callable[..., bool]) -> None:
     """A hang shows in nothing else: no row comes out of it."""
-    speaker = sidecar.speaker()
-    speaker.say(rank.hello())
+    speaker = shared.speaker()
+    speaker.say(rank.hello(3, 4))
     speaker.say(rank.stuck(5))
-    until(lambda: Path(sidecar.recording).exists() and bool(sidecar.recorded(StepTimings)))
-    (first, *_) = sidecar.recorded(StepTimings)
-    assert [(found.rank, found.seq, found.operation) for found in first.open] == [(0, 5, "all_reduce")]
-    assert first.now_s - first.open[0].start_s > 5
+
+    def told() -> list[StepTimings]:
+        if not Path(shared.recording).exists():
+            return []
+        return [event for event in shared.recorded(StepTimings) if any(found.rank == 3 for found in event.open)]
+
+    (first, *_) = until(told)
+    (found,) = [one for one in first.open if one.rank == 3]
+    assert (found.seq, found.operation) == (5, "all_reduce")
+    assert first.now_s - found.start_s > 5
+    assert all(3 not in columns.numbers(event.rank) for event in shared.recorded(StepTimings))
     speaker.close()
 
 
+@pytest.mark.slow
 def test_a_rank_that_ends_no_step_for_seconds_is_told_to_be_there_and_then_to_have_left(
     sidecar: Sidecar, until: Callable[..., bool]
 ) -> None:
@@ -264,24 +312,27 @@ def test_a_rank_that_ends_no_step_for_seconds_is_told_to_be_there_and_then_to_ha
     assert [event.ended for event in sidecar.recorded(StepTimings)][-1]
 
 
-def test_rows_come_with_what_the_node_did_to_the_rank(sidecar: Sidecar, until: Callable[..., bool]) -> None:
+@pytest.mark.slow
+def test_rows_come_with_what_the_node_did_to_the_rank(shared: Sidecar, until: Callable[..., bool]) -> None:
     """Once a second; what this machine does not measure is None."""
-    speaker = sidecar.speaker()
-    speaker.say(rank.hello())
+    speaker = shared.speaker()
+    speaker.say(rank.hello(0, 4))
     steps = iter(range(1000))
 
     def conditions() -> list[Mapping[str, Any]]:
         speaker.say(rank.step(next(steps)))
-        told = [event.conditions for event in sidecar.recorded(StepTimings)]
-        return [wire.readable(one) for one in told if one is not None]
+        told = [event.conditions for event in shared.recorded(StepTimings)]
+        return [one for one in (wire.readable(one) for one in told if one is not None) if 0 in one["rank"]]
 
-    until(lambda: Path(sidecar.recording).exists() and bool(conditions()))
+    until(lambda: Path(shared.recording).exists() and bool(conditions()))
     (first, *_) = conditions()
-    assert (first["rank"][0], first["span_s"][0]) == (0, 0.0)
+    at = list(first["rank"]).index(0)
+    assert first["span_s"][at] == 0.0
     assert "throttle_reasons" not in first["values"]
     speaker.close()
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar, until: Callable[..., bool]) -> None:
     """A rank that is still connected does not hold it up."""
     speaker = sidecar.speaker()
@@ -294,6 +345,7 @@ def test_sigterm_ends_it_with_everything_written(sidecar: Sidecar, until: Callab
     assert [step for steps in sidecar.steps() for step in steps] == [0]
 
 
+@pytest.mark.slow
 def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
     """The terminal sends it to everybody; the last rows come after it."""
     sidecar.process.send_signal(signal.SIGINT)
@@ -305,6 +357,7 @@ def test_a_ctrl_c_does_not_end_it(sidecar: Sidecar) -> None:
     assert sidecar.steps() == [[0]]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path, until: Callable[..., bool]) -> None:
     """The recording ends; the socket stays open."""
     made = Sidecar(until, tmp_path, record="/dev/full")
@@ -319,6 +372,7 @@ def test_a_full_disk_is_said_once_and_ranks_go_on(tmp_path: Path, until: Callabl
     assert made.process.returncode == 0
 
 
+@pytest.mark.slow
 def test_it_ends_by_itself_when_all_ranks_have_left(tmp_path: Path, until: Callable[..., bool]) -> None:
     """The way of a script that watches itself: nobody is there to hang up."""
     made = Sidecar(until, tmp_path, "--until-empty")
@@ -337,6 +391,7 @@ def rank_steps(sidecar: Sidecar) -> set[tuple[int, int]]:
     return {pair for row in rows for pair in zip(*row, strict=True)}
 
 
+@pytest.mark.slow
 def test_what_is_safe_is_told_and_nobody_has_to_listen(sidecar: Sidecar) -> None:
     """A step that is recorded with its sums is safe; a rank that leaves without reading that loses nothing."""
     speaker, deaf = sidecar.speaker(), sidecar.speaker()
@@ -359,6 +414,7 @@ def test_what_is_safe_is_told_and_nobody_has_to_listen(sidecar: Sidecar) -> None
     assert {step for number, step in rank_steps(sidecar) if number == 1} == set(range(6))
 
 
+@pytest.mark.slow
 def test_a_second_one_on_the_same_socket_leaves_it_to_the_first(sidecar: Sidecar, tmp_path: Path) -> None:
     """Ranks of a node may all try to start it: one wins, the others end in peace."""
     second = subprocess.run(

@@ -125,6 +125,7 @@ def test_a_killed_sidecars_messages_go_out_before_its_successors(
     assert list((tmp_path / "spool").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_it_is_on_the_disk_while_kafka_takes_its_time(start: Start, tmp_path: Path) -> None:
     """Brokers that connect and say nothing count as there for seconds: a kill meanwhile must not cost a row."""
 
@@ -171,6 +172,7 @@ def test_what_a_full_spool_shed_is_told_exactly(
     assert missing == int(told) > 0
 
 
+@pytest.mark.slow
 def test_told_not_to_it_spools_nothing(start: Start, tmp_path: Path, free_port: Callable[[], int]) -> None:
     """``PACELINE_SPOOL_DIR=none``: a line says that events wait in memory, another in the end what was lost with it."""
     process = start(f"127.0.0.1:{free_port()}", PACELINE_SPOOL_DIR="none")
@@ -181,6 +183,7 @@ def test_told_not_to_it_spools_nothing(start: Start, tmp_path: Path, free_port: 
     assert not (tmp_path / "spool").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_is_told_and_memory_takes_over(
     start: Start, tmp_path: Path, free_port: Callable[[], int]
 ) -> None:
@@ -193,6 +196,7 @@ def test_a_folder_that_cannot_be_is_told_and_memory_takes_over(
     assert f"spool {tmp_path}/file/x: Not a directory. Events wait in memory" in said[0]
 
 
+@pytest.mark.slow
 def test_without_brokers_nothing_is_spooled(start: Start, tmp_path: Path) -> None:
     """A run that wants no Kafka leaves nothing on the disk."""
     process = start("none")

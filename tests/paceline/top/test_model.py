@@ -1,5 +1,7 @@
 """What is known: the newest of each, in whatever order, and bounded."""
 
+import pytest
+
 from paceline.top import model
 from paceline.top.model import Model
 from tests.derived_events import described, finding, job_window, rank_window, suggestion
@@ -66,6 +68,7 @@ def test_jobs_of_one_name_in_two_clusters_are_two() -> None:
     assert len(after(job_window(), job_window(cluster="d")).jobs) == 2
 
 
+@pytest.mark.slow
 def test_it_is_bounded() -> None:
     held = Model()
     held.update(finding(id="open"), 0.0)

@@ -14,6 +14,7 @@ from paceline.training.overhead_windows import WARM_UP, OverheadWindows, windows
 from paceline.training.probe import Probe
 from paceline.training.session import Session
 from tests.paceline.training.script import Script
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_where_a_rank_stands_is_read_from_its_stack() -> None:
     thread = threading.Thread(target=hook, args=(stand,))
     thread.start()
     try:
-        assert entered.wait(60)
+        assert entered.wait(PATIENCE_S)
         probe.thread = thread.ident or 0
         assert session._standing() == ("default", 4, 0, "collective", 0, marks.PYTHON)
     finally:

@@ -25,6 +25,7 @@ from paceline.training.balance_messages import (
 from paceline.training.messages import SOCKET_VARIABLE, Hello, Place, Settled
 from paceline.training.probe import Probe
 from paceline.training.session import Session
+from tests.patience import PATIENCE_S
 
 OBSERVED = BalanceObserved(
     version=3, batch=41, shares=[3, 5], ready_s=[0.25, 0.5], source="kafka", mode="adaptive", most=[None, 6]
@@ -173,7 +174,7 @@ class Rank:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(path))
         self._listener.listen(1)
-        self._listener.settimeout(60)
+        self._listener.settimeout(PATIENCE_S)
         torch = SimpleNamespace(distributed=SimpleNamespace(is_available=lambda: False), __version__="2.15")
         self.session = Session(Probe(), torch)
         self.session._exit_registered = True
@@ -183,7 +184,7 @@ class Rank:
 
     def accept(self) -> None:
         self.connection, _ = self._listener.accept()
-        self.connection.settimeout(60)
+        self.connection.settimeout(PATIENCE_S)
 
     def words(self, count: int) -> list[BalanceWord]:
         """The next so many of its balancer."""
@@ -228,6 +229,7 @@ def test_it_goes_and_comes_on_the_connection_that_ships_marks(rank: Rank, until:
     assert rank.words(2) == [BalanceWord(awaits=True), BalanceWord(plan=PLAN)]
 
 
+@pytest.mark.slow
 def test_a_forked_child_says_nothing_of_it(rank: Rank) -> None:
     """A loader worker is no rank: its copy of the link has nobody to ship it."""
     pid = os.fork()

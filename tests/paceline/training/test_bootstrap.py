@@ -26,6 +26,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": f"{BOOTSTRAP}:{tmp_path}", "PACELINE_SOCKET": str(tmp_path / "none")}
 
 
+@pytest.mark.slow
 def test_the_users_own_site_still_runs(python: Callable[..., Any], environ: dict[str, str]) -> None:
     """Ours hands over to the one it hides, under the name that one expects."""
     done = python("-c", "import sys; print(mine, sys.modules['sitecustomize'].__file__)", environ=environ)
@@ -34,6 +35,7 @@ def test_the_users_own_site_still_runs(python: Callable[..., Any], environ: dict
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_process_without_pytorch_imports_nothing_of_ours(python: Callable[..., Any], environ: dict[str, str]) -> None:
     """Only the finder is there, and importing other modules passes it by."""
     code = "import json, sys; print([name for name in sys.modules if name.startswith(('paceline', 'msgspec'))])"
@@ -41,6 +43,7 @@ def test_a_process_without_pytorch_imports_nothing_of_ours(python: Callable[...,
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
+@pytest.mark.slow
 def test_without_a_socket_there_is_no_finder(python: Callable[..., Any], environ: dict[str, str]) -> None:
     """A folder left on PYTHONPATH does nothing by itself."""
     code = "import sys; print(any('_Finder' in type(finder).__name__ for finder in sys.meta_path))"
@@ -76,6 +79,7 @@ def plain(bare: Path) -> Callable[..., "subprocess.CompletedProcess[str]"]:
     return run
 
 
+@pytest.mark.slow
 def test_a_python_without_paceline_gets_ours_and_nothing_else_of_our_environment(
     plain: Callable[..., Any], environ: dict[str, str]
 ) -> None:
@@ -84,6 +88,7 @@ def test_a_python_without_paceline_gets_ours_and_nothing_else_of_our_environment
     assert (done.stdout.split(), done.stderr) == ([activation.__file__, "None", str(BOOTSTRAP)], "")
 
 
+@pytest.mark.slow
 def test_a_folder_called_paceline_is_no_package(
     plain: Callable[..., Any], environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -93,6 +98,7 @@ def test_a_folder_called_paceline_is_no_package(
     assert done.stdout.split()[:1] == [activation.__file__], done.stderr
 
 
+@pytest.mark.slow
 def test_paceline_that_is_installed_there_is_taken(
     plain: Callable[..., Any], environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -107,6 +113,7 @@ def test_paceline_that_is_installed_there_is_taken(
     assert (done.stdout, done.stderr) == ("installed torch\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["raise RuntimeError('broken')", "", "def activation(:"])
 def test_a_paceline_that_cannot_be_used_is_told_of_once(
     plain: Callable[..., Any], environ: dict[str, str], tmp_path: Path, content: str
@@ -120,6 +127,7 @@ def test_a_paceline_that_cannot_be_used_is_told_of_once(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", INTERPRETERS, ids=lambda path: path.parents[1].name)
 def test_every_python_that_is_here_starts_as_it_would(other: Path, environ: dict[str, str], tmp_path: Path) -> None:
     """Training may start any: from 3.9 on all of ours is imported, an older Python says once that it is not timed."""

@@ -177,6 +177,7 @@ def test_timing_goes_on_after_a_capture_that_came_to_nothing(monkeypatch: pytest
     assert shipped.kinds == [marks.FORWARD]
 
 
+@pytest.mark.slow
 def test_a_forked_child_touches_no_event_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events wait in the ring, in the clock's queue and in its pool: the child frees none, whatever it does."""
     cuda, probe, session, shipped = on_device(monkeypatch)
@@ -259,6 +260,7 @@ def test_marks_of_two_threads_share_the_events(monkeypatch: pytest.MonkeyPatch) 
     assert cuda.events_made == 1
 
 
+@pytest.mark.slow
 def test_the_fake_device_aborts_a_child_that_frees_an_event() -> None:
     """What the test before rests on."""
     cuda = FakeCuda()

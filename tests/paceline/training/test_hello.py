@@ -24,6 +24,7 @@ from paceline.training.messages import (
 from paceline.training.probe import Probe
 from paceline.training.session import Session
 from tests.paceline.training.fake_cuda import FakeCuda
+from tests.patience import PATIENCE_S
 
 
 class Rank:
@@ -38,13 +39,13 @@ class Rank:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(path))
         self._listener.listen(1)
-        self._listener.settimeout(60)
+        self._listener.settimeout(PATIENCE_S)
         self.session.begin()
         self.accept()
 
     def accept(self) -> None:
         self.connection, _ = self._listener.accept()
-        self.connection.settimeout(60)
+        self.connection.settimeout(PATIENCE_S)
 
     def next(self) -> RankMessage:
         shipped = self.session._shipping

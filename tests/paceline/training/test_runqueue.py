@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from paceline.training.runqueue import AUTOGRAD, MOST, RunQueue
+from tests.patience import PATIENCE_S
 
 
 class Tasks:
@@ -120,12 +121,12 @@ def test_a_real_thread_of_that_name_is_found() -> None:
     def launch() -> None:
         Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(AUTOGRAD + "0")
         named.set()
-        over.wait(60)
+        over.wait(PATIENCE_S)
 
     thread, queue = threading.Thread(target=launch), RunQueue(threading.get_native_id())
     thread.start()
     try:
-        assert named.wait(60)
+        assert named.wait(PATIENCE_S)
         before = len(os.listdir("/proc/self/fd"))
         assert queue.read(on_device=True) is not None
         assert len(os.listdir("/proc/self/fd")) == before + 2

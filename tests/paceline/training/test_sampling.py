@@ -191,6 +191,7 @@ def test_a_share_around_the_budget_does_not_swing() -> None:
     assert seen == [2] * 40
 
 
+@pytest.mark.slow
 def test_while_the_cost_is_measured_nothing_is_left_out_and_then_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """One thing at a time has the switch."""
     timed = Timed(monkeypatch, windows=True)

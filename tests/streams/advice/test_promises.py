@@ -46,6 +46,7 @@ def said(advice: Advice, events) -> list[Suggestion]:
     return [one for event in events for one in advice.update(event)]
 
 
+@pytest.mark.slow
 def test_it_says_something_of_every_kind(events):
     states = {one.state for one in said(Advice(), events)}
     assert {"new", "accepted", "applied", "verified"} <= states

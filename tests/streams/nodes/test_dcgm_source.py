@@ -113,6 +113,7 @@ def judged(samples, devices):
     return found + [finding for event in samples for finding in decision.update(event)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_findings_are_the_same(make_device_samples, case):
     """Of throttling, idling, uneven and badly linked GPUs, and none of healthy ones."""
@@ -141,6 +142,7 @@ def test_a_fault_is_told_alike(make_device_samples):
     assert {one.kind for one in found} == {"device_fault"}
 
 
+@pytest.mark.slow
 def test_filling_memory_is_told_alike(make_device_samples):
     """The trend is over the same bytes."""
     samples = [

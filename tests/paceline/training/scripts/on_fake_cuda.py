@@ -57,7 +57,7 @@ if child == 0:
     sys.exit(0)  # unlike a worker, through the interpreter's whole end
 print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 cuda.advance(1000.0)
-deadline = time.monotonic() + 60
+deadline = time.monotonic() + 240
 while "paceline" not in cuda.askers and time.monotonic() < deadline:
     time.sleep(0.01)
 print("asked" if "paceline" in cuda.askers else "never asked")
