@@ -57,7 +57,6 @@ def test_once_on_this_machine(collect):
     assert found[HOST.name][0].node == "here"
 
 
-@pytest.mark.slow
 def test_its_disk_is_bounded_by_the_setting_of_all_spools(collect, tmp_path):
     """One that is no size is refused before anything begins."""
     environ = {**os.environ, "PACELINE_SPOOL_BYTES": "many"}
@@ -66,7 +65,6 @@ def test_its_disk_is_bounded_by_the_setting_of_all_spools(collect, tmp_path):
     assert (process.returncode, b"PACELINE_SPOOL_BYTES='many'" in err) == (1, True), err
 
 
-@pytest.mark.slow
 def test_pods_are_told_by_the_kubelet_that_is_named(collect, tmp_path):
     """Also of simulated GPUs, and in a single sample; a socket that is not there is a reason and one line."""
     kubelet = Kubelet(tmp_path / "kubelet.sock").start()

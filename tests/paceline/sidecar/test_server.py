@@ -33,6 +33,7 @@ from paceline.training.messages import (
     Place,
     encode,
 )
+from tests.patience import PATIENCE_S
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
