@@ -66,6 +66,7 @@ def test_writes_keep_to_the_rate(world: World) -> None:
     assert 18 <= world.api.count("PATCH") <= 21  # Two at once, and two a second.
 
 
+@pytest.mark.slow
 def test_memory_reaches_a_plateau(world: World) -> None:
     """Jobs, pods and findings come and go for hours; what is held of them does not grow."""
     book = Book("default")
@@ -89,6 +90,7 @@ def test_memory_reaches_a_plateau(world: World) -> None:
     assert after - before < 200_000
 
 
+@pytest.mark.slow
 def test_what_is_written_is_small_whatever_it_is_made_of(world: World) -> None:
     """Names of jobs are anybody's; a node may say that it has hundreds of GPUs."""
     world.node()
@@ -120,6 +122,7 @@ def test_what_is_written_is_small_whatever_it_is_made_of(world: World) -> None:
 words = st.text(max_size=500)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(words, words, words, st.lists(words, max_size=20), st.floats(allow_nan=True))
 def test_any_finding_fits_and_says_the_same_once_written(

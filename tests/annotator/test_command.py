@@ -77,6 +77,7 @@ def command(world: World, bus: BrokerSettings, *options: str) -> list[str]:
     return [sys.executable, "-P", "-m", "paceline", "annotate", *own, *options]
 
 
+@pytest.mark.landing
 def test_the_service_writes_what_is_published(
     cluster: World, bus: BrokerSettings, free_port: Callable[[], int], until: Until, promtool: Callable[[str], None]
 ) -> None:

@@ -63,6 +63,7 @@ def nodes(config: str | None, environ: dict[str, str] | None = None) -> bytes:
         api.close()
 
 
+@pytest.mark.slow
 def test_a_kubeconfig_with_the_right_authority_and_token(secured: ApiServer, keys: Path, tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, secured.url, **{"certificate-authority": str(keys / "ca.pem")})
     assert json.loads(nodes(path))["kind"] == "NodeList"

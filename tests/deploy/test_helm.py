@@ -17,6 +17,8 @@ import yaml
 
 from experiments.chart.render import CHART, VALUES, ToolsError, case, cases, component, helm, pod_of, programs, template
 
+pytestmark = pytest.mark.slow
+
 SCHEMAS = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema"
 KUBERNETES = [f"1.{minor}" for minor in range(28, 38)]
 HELMS = (3, 4)
@@ -139,6 +141,7 @@ def test_nothing_switched_on_is_nothing() -> None:
     assert case("nothing") == ()
 
 
+@pytest.mark.landing
 def test_every_part_has_its_switch() -> None:
     """Switched off, nothing of it is left: no account, no policy, no way in."""
     for name in ("collectors", "streams", "forecaster", "control", "ui", "alerts", "annotator"):

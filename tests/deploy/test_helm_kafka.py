@@ -11,6 +11,8 @@ from experiments.chart.render import ToolsError, case, cases, component, environ
 from experiments.twin import compose
 from paceline.kafka.settings import BrokerSettings
 
+pytestmark = pytest.mark.slow
+
 DOWNWARD = {"spec.nodeName": "node-1", "status.podIP": "10.1.2.3"}
 
 

@@ -13,6 +13,8 @@ from paceline import rights
 from paceline.kafka.topic_admin import topic_configs
 from paceline.topics import STREAMS_GROUP, TOPICS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

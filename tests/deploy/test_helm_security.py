@@ -8,6 +8,8 @@ from experiments.chart.pod_security import baseline, containers, restricted
 from experiments.chart.render import ToolsError, case, cases, component, pod_of, programs, template
 from paceline.settings import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 #: What a value lets a collector have beyond a restricted pod.
 REASONED = {"hostPath pod-resources", "the pod runs as root", "collectors may run as root", "hostPID", "hostNetwork"}
 SECRET = {setting.name for setting in SETTINGS if setting.secret and not setting.name.endswith("_FILE")}

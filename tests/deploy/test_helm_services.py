@@ -41,6 +41,8 @@ from paceline.delivery.publisher import SPOOL_BYTES
 from paceline.health import Health
 from paceline.settings import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 #: What the downward API tells, and variables that are not ours.
 DOWNWARD = {"spec.nodeName": "node-1", "status.podIP": "10.1.2.3"}

@@ -14,6 +14,8 @@ from experiments.chart.render import CHART, ROOT, VALUES, ToolsError, cases, hel
 from paceline import rights
 from paceline.settings import SETTINGS
 
+pytestmark = pytest.mark.slow
+
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 DEFAULTS = yaml.safe_load((CHART / "values.yaml").read_text())
 
@@ -87,6 +89,7 @@ WRONG = {
 }
 
 
+@pytest.mark.landing
 @pytest.mark.parametrize("version", [3, 4])
 def test_a_wrong_value_is_refused_by_its_name(version: int) -> None:
     """All at once, so that who installs mends them all; what is right is not named."""

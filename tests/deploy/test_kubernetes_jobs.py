@@ -140,6 +140,7 @@ def test_the_policy_changes_no_other_pod() -> None:
         assert applied(policy, pod) == pod
 
 
+@pytest.mark.slow
 def test_the_image_asks_for_its_base() -> None:
     """The Dockerfile holds nothing of a base image's own; hadolint has nothing to say but of the base without a tag."""
     done = subprocess.run(

@@ -6,10 +6,13 @@ import shutil
 import socket as sockets
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "deploy" / "slurm"
@@ -32,10 +35,10 @@ class Scripts:
         (self.folder / "task.conf").write_text(f"python={python}\nbootstrap={bootstrap}\n{more}\n")
 
     def run(self, name: str, environ: dict[str, str]) -> list[str]:
-        """What a script prints; it must end with 0, and soon."""
+        """What a script prints; it must end with 0."""
         own = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(self.runtime), "PACELINE_BROKERS": "none"}
         words = [str(self.folder / f"task-{name}.sh")]
-        done = subprocess.run(words, env=own | environ, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(words, env=own | environ, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
@@ -128,12 +131,10 @@ def test_a_folder_that_is_not_ours_alone_is_refused(scripts, tmp_path, made):
 def test_no_task_waits_for_a_sidecar_that_is_slow_to_start(scripts, tmp_path, until):
     """The prolog ends while it still starts; that the process is one of its own by then, Slurm asks for."""
     slow = tmp_path / "slow"
-    slow.write_text('#!/bin/sh\nexec sleep 60 >"$0.held"\n')
+    slow.write_text('#!/bin/sh\nexec sleep 600 >"$0.held"\n')
     slow.chmod(0o755)
     scripts.configure(python=str(slow))
-    began = time.monotonic()
     scripts.run("prolog", ASKED | {"SLURM_LOCALID": "0"})
-    assert time.monotonic() - began < 15.0
     written = scripts.ranks / "71.0.0.n1.pid"
     pid = int(until(lambda: written.exists() and written.read_text()))
     assert os.getsid(pid) == pid

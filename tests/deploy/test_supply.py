@@ -21,6 +21,7 @@ def collectors() -> bytes:
     return sbom.document((locks.LOCKS / "collectors.lock").read_text(), "paceline-collectors")
 
 
+@pytest.mark.slow
 def test_an_images_contents_are_what_its_lock_pins(collectors: bytes) -> None:
     """Every package with its version and its hashes, by the schema of the format."""
     told = json.loads(collectors)
@@ -35,6 +36,7 @@ def test_an_images_contents_are_what_its_lock_pins(collectors: bytes) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(collectors.decode()) is None
 
 
+@pytest.mark.slow
 def test_the_same_lock_gives_the_same_document(collectors: bytes) -> None:
     """No time, no number of a run: whoever builds again can compare."""
     again = sbom.document((locks.LOCKS / "collectors.lock").read_text(), "paceline-collectors")
@@ -81,6 +83,7 @@ def verified(folder: Path, namespace: str = release.NAMESPACE) -> bool:
     return (signed.returncode, whole.returncode) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen: apt-get install openssh-client")
 def test_a_signature_holds_for_what_was_signed(tmp_path: Path) -> None:
     """Not for another file, another sum, another key or another purpose."""

@@ -38,6 +38,7 @@ def lines(unit: Path, name: str) -> list[str]:
     return re.findall(rf"^{name}=(.*)$", unit.read_text(), re.M)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("unit", "names"),
     [
@@ -58,6 +59,7 @@ def test_systemd_takes_the_unit(analyze, tmp_path, unit, names, drop_in):
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_unit_with_a_mistake_is_told(analyze, tmp_path):
     """So that the test above can fail."""
     path = tmp_path / "paceline-collect.service"
@@ -66,6 +68,7 @@ def test_a_unit_with_a_mistake_is_told(analyze, tmp_path):
     assert "NoNewPriviliges" in analyze("verify", "--man=no", "--recursive-errors=no", str(path)).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [COLLECT, OTHERS], ids=lambda unit: unit.name)
 def test_a_service_can_do_little(analyze, unit):
     """By systemd's own score of what a service that was taken over could still reach."""
@@ -73,6 +76,7 @@ def test_a_service_can_do_little(analyze, unit):
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_a_service_without_its_bounds_is_refused(analyze, tmp_path):
     """The score is of the unit, not of the machine."""
     path = tmp_path / "paceline-collect.service"

@@ -20,6 +20,7 @@ import pytest
 
 from paceline.health import Health
 from streams import health
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 TOKEN = "right-token"
@@ -51,9 +52,9 @@ class Door(NamedTuple):
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
         """The answer; status 0 where the connection is closed without one."""
         if self.trust is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         else:
-            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=self.trust)
+            connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S, context=self.trust)
         with contextlib.closing(connection):
             try:
                 connection.request(method, path, body, headers)
@@ -129,7 +130,9 @@ def routes(door: Door) -> list[tuple[str, str]]:
     return [(method.upper(), path) for path, methods in described.items() for method in methods]
 
 
-@pytest.mark.parametrize("name", STARTED)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.landing] if name == "control" else []) for name in STARTED]
+)
 def test_what_changes_something_wants_the_token(
     doors: Mapping[str, Door], name: str, until: Callable[..., object]
 ) -> None:
@@ -187,7 +190,7 @@ def test_the_pages_own_connection_answers_no_foreign_name(
     }
     for headers in FOREIGN:
         assert door.ask("GET", "/_stcore/stream", **{**asked, **headers}).status == 403
-    connection = http.client.HTTPSConnection("127.0.0.1", door.port, timeout=30, context=door.trust)
+    connection = http.client.HTTPSConnection("127.0.0.1", door.port, timeout=PATIENCE_S, context=door.trust)
     with contextlib.closing(connection):
         connection.request("GET", "/_stcore/stream", headers={**asked, "Origin": f"https://127.0.0.1:{door.port}"})
         assert connection.getresponse().status == 101

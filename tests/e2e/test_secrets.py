@@ -21,6 +21,7 @@ from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SETTINGS
 from paceline.topics import TOPICS
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 #: No part of a word that anything else says.
@@ -50,12 +51,12 @@ OTHERS = {
     "PACELINE_CONTROL_URL": IN_ADDRESS,
 }
 ENDING = {
-    "streams": ["streams", "--wait", "0.5"],
+    "streams": ["streams", "--wait", "0.5"],  # it is to run out
     "run": ["run", "--", sys.executable, "-c", "raise SystemExit(3)"],
     "doctor": ["doctor", "--ask", f"{IN_ADDRESS}/readyz"],
     "doctor, as JSON": ["doctor", "--json", "--ask", f"{IN_ADDRESS}/readyz"],
     "tail": ["tail", "finding"],
-    "ask": ["ask", "job:j", "dance", "--wait", "0.5"],
+    "ask": ["ask", "job:j", "dance", "--wait", "0.5"],  # it is to run out
     "record": ["record", "-o", "recorded.jsonl"],
     "topics": ["topics", "create"],
     "rights": ["rights", "--apply"],
@@ -102,7 +103,7 @@ def shown(process: "subprocess.Popen[bytes]") -> str:
 def asked(port: int, path: str) -> str:
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": "Bearer wrong"})
     try:
-        with urllib.request.urlopen(request, timeout=20) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
             return f"{reply.headers}{reply.read().decode(errors='replace')}"
     except urllib.error.HTTPError as error:
         with error:
@@ -199,7 +200,7 @@ def test_an_address_that_is_wrong_shows_no_password(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         with no_secret(folder):
-            assert started(words, folder, LOGIN, environ).wait(60) != 0
+            assert started(words, folder, LOGIN, environ).wait(PATIENCE_S) != 0
         assert (folder / "said").read_text().count("\n") >= 1
 
 
@@ -222,9 +223,16 @@ def test_nothing_on_the_bus_holds_a_secret(
             process.terminate()
             process.wait()
         consumer = clients.consumer(BrokerSettings((broker.address,)), *TOPICS, from_beginning=True)
-        records = [record for _ in range(6) for each in consumer.poll(500).values() for record in each]
+        records = list[Any]()
+
+        def read() -> bool:
+            """Whether there was something, and now is no more."""
+            polled = [record for each in consumer.poll(500).values() for record in each]
+            records.extend(polled)
+            return bool(records) and not polled
+
+        until(read)
         consumer.close()
-        assert records
         held += [f"{record.key!r} {record.value!r} {record.headers!r}" for record in records]
 
 
@@ -236,7 +244,7 @@ def posted(port: int, path: str, token: str) -> str:
         method="POST",
     )
     try:
-        with urllib.request.urlopen(request, timeout=20) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
             return f"{reply.headers}{reply.read().decode(errors='replace')}"
     except urllib.error.HTTPError as error:
         with error:

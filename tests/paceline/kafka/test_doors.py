@@ -27,6 +27,7 @@ from paceline.kafka.tokens import TokenSettings, TokenSource
 from paceline.kafka.topic_admin import describe_topics, ensure_topics
 from streams.compat import Tokens, answer_refused_tokens
 from tests.kafka_doors import CLIENTS, WAYS, Doors, certificates
+from tests.patience import PATIENCE_S
 from tests.token_issuer import TokenIssuer
 
 pytestmark = pytest.mark.bus
@@ -63,7 +64,9 @@ def reads(settings: BrokerSettings, topic: topics.Topic, until: Callable[..., ob
         return bool(until(lambda: follower.poll() or follower.cause)) and not follower.cause
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[pytest.mark.landing] if way == "oauth" else []) for way in WAYS]
+)
 def test_the_right_login_works_through_every_client(doors: Doors, way: str, until: Callable[..., object]) -> None:
     """The services' publisher, a command's, a follower, and an administrator."""
     settings = doors.settings(way, "collectors")
@@ -71,7 +74,7 @@ def test_the_right_login_works_through_every_client(doors: Doors, way: str, unti
         wait_for_broker(settings, 60)
         publisher = Publisher(settings, client_id="test")
         publisher.publish_encoded(topics.HOST.name, "n", b"{}")
-        assert publisher.close(60).sent == 1
+        assert publisher.close(PATIENCE_S).sent == 1
         with Outbound(settings, "test") as outbound:
             outbound.send(topics.HOST.name, b"n", b"{}")
         assert reads(settings, topics.HOST, until)
@@ -187,7 +190,7 @@ def test_the_page_cannot_write_findings(doors: Doors, way: str) -> None:
     with allowed(doors, way, "page", "page"):
         publisher = Publisher(settings, client_id="test", on_warning=told.append)
         publisher.publish_encoded(topics.FINDING.name, "j", b"{}")
-        assert publisher.close(60).sent == 0
+        assert publisher.close(PATIENCE_S).sent == 0
     assert "not allowed to write" in " ".join(told)
 
 
@@ -197,7 +200,7 @@ def test_what_may_not_be_seen_keeps_nothing_else_from_being_read(doors: Doors, u
     publisher = Publisher(doors.clear, client_id="test")
     for topic in (topics.COMMAND, topics.PLAN):
         publisher.publish_encoded(topic.name, "k", b"{}")
-    assert publisher.close(60).sent == 2
+    assert publisher.close(PATIENCE_S).sent == 2
     read: set[str] = set()
     starts = {topics.COMMAND: BEGINNING, topics.PLAN: BEGINNING}
 
@@ -271,7 +274,7 @@ def test_a_token_that_ends_ends_no_reading(doors: Doors, until: Callable[..., ob
                     or b"%d" % number in read
                 )
             )
-    assert publisher.close(60).sent == 2
+    assert publisher.close(PATIENCE_S).sent == 2
     assert told == []
 
 
@@ -313,7 +316,9 @@ def paceline(environ: dict[str, str], *words: str) -> "subprocess.Popen[str]":
 
 def answered(doors: Doors) -> str:
     """What workers answer to a command of the administrator's."""
-    asked = paceline({"PACELINE_BROKERS": doors.clear.address}, *["ask", "suggestion:none", "accept", "--wait", "90"])
+    asked = paceline(
+        {"PACELINE_BROKERS": doors.clear.address}, *["ask", "suggestion:none", "accept", "--wait", str(PATIENCE_S)]
+    )
     output, said = asked.communicate()
     return output + said
 
