@@ -225,7 +225,7 @@ class ApacheKafka:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(number)
             try:
-                self.process.wait(20)
+                self.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -420,7 +420,7 @@ def bomb() -> Callable[[BrokerSettings, Topic, str], None]:
 
     def send(settings: BrokerSettings, topic: Topic, codec: str) -> None:
         producer = clients.producer(settings, "bomb", compression_type=codec, max_request_size=2**30)
-        producer.send(topic.name, value=bytes(100 * 2**20)).get(60)
+        producer.send(topic.name, value=bytes(100 * 2**20)).get(PATIENCE_S)
         producer.close()
 
     return send
@@ -435,11 +435,12 @@ def until() -> Callable[[Callable[[], T]], T]:
     """Waits until a condition holds, asking again and again, and gives what it said; fails after ``PATIENCE_S``."""
 
     def wait(condition: Callable[[], T]) -> T:
-        end = time.monotonic() + PATIENCE_S
+        end, pause_s = time.monotonic() + PATIENCE_S, 0.02
         while not (said := condition()):
             if time.monotonic() > end:
                 raise NotInTimeError(f"the condition did not come true within {PATIENCE_S:g} s")
-            time.sleep(0.02)
+            time.sleep(pause_s)
+            pause_s = min(1.2 * pause_s, 0.25)  # Asking costs the machine, too.
         return said
 
     return wait
@@ -453,7 +454,7 @@ def promtool() -> Callable[[str], None]:
 
     def check(told: str) -> None:
         ended = subprocess.run(
-            ["promtool", "check", "metrics"], input=told.encode(), capture_output=True, timeout=60, check=False
+            ["promtool", "check", "metrics"], input=told.encode(), capture_output=True, timeout=PATIENCE_S, check=False
         )
         assert (ended.returncode, ended.stdout + ended.stderr) == (0, b"")
 

@@ -168,7 +168,7 @@ def test_a_metered_publisher_publishes(samples):
     publisher, event = MeteredPublisher(published, samples), host_samples(cpu_ratio=[1, 1])
     publisher.publish(HOST_TOPIC, event, key="n")
     publisher.close(PATIENCE_S)
-    assert published == [(HOST_TOPIC, event, "n"), 1.0]
+    assert published == [(HOST_TOPIC, event, "n"), PATIENCE_S]
     assert told(samples)
 
 

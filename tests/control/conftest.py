@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -140,8 +142,20 @@ class Cluster:
         return json.loads(done.stdout) if done.stdout else None
 
     def state(self, name: str) -> str | None:
-        told = self.session("status", name)
+        """What `paceline session status` would tell, without a process for each time that a test asks."""
+        told = self.asked(f"/v1/sessions/{name}")
         return None if told is None else str(told["state"])
+
+    def asked(self, path: str) -> Any:
+        """What control answers to a GET; None while it does not, or where there is nothing."""
+        try:
+            with urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=PATIENCE_S) as answer:
+                return json.loads(answer.read())
+        except HTTPError as refused:
+            refused.close()
+        except OSError:
+            pass
+        return None
 
     def recorders(self) -> list[int]:
         """The processes that record sessions of this folder."""
@@ -172,6 +186,6 @@ def cluster(
 ) -> Iterator[Cluster]:
     one = Cluster(broker, tmp_path, free_port())
     one.start()
-    until(lambda: one.session("list") is not None)
+    until(lambda: one.asked("/v1/sessions") is not None)
     yield one
     one.close()

@@ -33,6 +33,7 @@ def test_nothing_is_lost_when_recorder_and_control_are_killed(
     until(lambda: cluster.state("mine") == "recording")
     cluster.kill(*cluster.recorders())
     until(lambda: cluster.state("mine") == "interrupted")
+    assert cluster.session("status", "mine")["state"] == "interrupted"
     collector.publish(200)
     refused = cluster.run("session", "stop", "mine")
     assert refused.returncode == 1
@@ -44,7 +45,8 @@ def test_nothing_is_lost_when_recorder_and_control_are_killed(
     assert cluster.run("session", "export", "mine", "-o", str(out)).returncode == 0
     assert numbers(out, collector) == list(range(600))
     assert cluster.run("session", "delete", "mine").returncode == 0
-    until(lambda: cluster.session("list") == [])
+    until(lambda: cluster.asked("/v1/sessions") == {"sessions": []})
+    assert cluster.session("list") == []
 
 
 def test_a_control_that_is_told_to_end_goes_on_with_its_sessions_when_it_starts_again(

@@ -13,6 +13,8 @@ import yaml
 
 from paceline.gpu.dcgm import FIELDS
 
+pytestmark = [pytest.mark.slow, pytest.mark.landing]  # the real Compose reads the file
+
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 GPU, SECURE = ("--env-file", "deploy/gpu.env"), ("--env-file", "deploy/secure.env")
@@ -46,14 +48,12 @@ def secured() -> dict[str, Any]:
     return dict(read(*SECURE)["services"])
 
 
-@pytest.mark.slow
 def test_it_fits_the_specification() -> None:
     """The published schema of the Compose specification accepts it."""
     done = run(BIN / "check-jsonschema", "--builtin-schema", "vendor.compose-spec", "docker-compose.yml")
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_a_profile_adds_what_it_is_for(way: str) -> None:
     """The stack that always runs, and what the profile adds to it."""
@@ -63,7 +63,6 @@ def test_a_profile_adds_what_it_is_for(way: str) -> None:
     assert set(read(*WAYS[way])["services"]) == always | more[way]
 
 
-@pytest.mark.slow
 def test_own_services_are_folders_or_commands(services: dict[str, Any]) -> None:
     """Folder, compose service and image bear one name; what is a command alone runs in that of streams."""
     own = {name for name in services if (ROOT / name / "__main__.py").exists()}
@@ -110,7 +109,6 @@ def test_services_are_bounded(services: dict[str, Any]) -> None:
         assert service["logging"]["options"]["max-size"], name
 
 
-@pytest.mark.slow
 def test_what_is_kept_lies_in_volumes_that_are_declared(services: dict[str, Any]) -> None:
     """A folder of ours is read only, there, and in the repository; all else is a named volume."""
     declared = set(read("--profile", "*")["volumes"])
@@ -156,7 +154,6 @@ def test_what_is_waited_for_can_be_told(services: dict[str, Any]) -> None:
             assert check.get("disable"), name
 
 
-@pytest.mark.slow
 def test_with_secure_every_listener_that_leaves_kafka_asks_for_a_login(secured: dict[str, Any]) -> None:
     """TLS and SCRAM on both; what is in the clear listens on the container's own loopback."""
     environ = secured["kafka"]["environment"]
@@ -188,7 +185,6 @@ def test_with_secure_nothing_starts_before_the_secrets_are_there(secured: dict[s
     assert secured["topics"]["depends_on"]["users"]["condition"] == done
 
 
-@pytest.mark.slow
 def test_half_of_secure_is_refused(tmp_path: Path) -> None:
     """The profile without its variables makes no secrets, and so starts no Kafka."""
     environ = read("--profile", "secure")["services"]["secrets"]["environment"]
@@ -201,7 +197,6 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow
 def test_secrets_are_made_once(tmp_path: Path) -> None:
     """What is there stays; Kafka's certificate is the authority's, for the names by which it is reached."""
     script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path))
@@ -216,7 +211,6 @@ def test_secrets_are_made_once(tmp_path: Path) -> None:
         assert run(*check).returncode == 0, name
 
 
-@pytest.mark.slow
 def test_with_gpu_the_collector_and_the_exporter_have_the_gpus() -> None:
     """And nobody else."""
     found = read(*GPU)["services"]

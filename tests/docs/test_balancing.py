@@ -14,7 +14,6 @@ PAGE = ROOT / "docs" / "balancing.md"
 
 @pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
 def test_the_script_of_the_page_trains_on_two_ranks(tmp_path: Path) -> None:
     """It tells a loss, and shares that make up the global batch."""
     script = tmp_path / "train.py"

@@ -22,8 +22,9 @@ from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.recording import Line, RecordingError, Writer, read
+from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 #: Commands that publish nothing and ask little.
 SHORT = [
     ("thresholds", "--job", "j", "hang_s=300"),
@@ -188,7 +189,7 @@ def test_a_broker_that_hangs_ends_a_short_command(arguments: tuple[str, ...], hu
 
 def answered(port: int) -> int:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=PATIENCE_S) as answer:
             return int(answer.status)
     except HTTPError as error:
         return error.code

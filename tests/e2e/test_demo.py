@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.training, pytest.mark.bus, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.training, pytest.mark.bus]
 
 
 @pytest.mark.landing

@@ -22,7 +22,7 @@ from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.e2e
 RANK = Path(__file__).parents[1] / "paceline" / "training" / "shipping_rank.py"
 #: In the rank's words four rows a step, of which the sums of a node's collectives and one of its steps are left.
 ROWS_PER_S = 1000

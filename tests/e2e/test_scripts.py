@@ -14,7 +14,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 PACELINE = [sys.executable, "-m", "paceline"]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4"]
 
-pytestmark = [pytest.mark.training, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.training
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 Until = Callable[..., Any]
 
 

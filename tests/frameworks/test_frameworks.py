@@ -42,7 +42,7 @@ LAUNCHERS = {
 SLOW = 2
 CAUSES = {"none": None, "compute": "worker_compute", "input": "input_pipeline"}
 
-pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.frameworks
 
 
 class Case(NamedTuple):

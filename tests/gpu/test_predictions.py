@@ -13,7 +13,7 @@ from experiments.gpu.case import NOT_RUN, Reading
 from experiments.gpu.one import read
 from experiments.gpu.table import CASES, TWO_RANKS
 
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.gpu
 facts = cache(machine.asked)
 
 

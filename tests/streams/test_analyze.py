@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -14,9 +15,31 @@ from streams.analyze import main as analyze_main
 from streams.processor import Processor
 
 
-def analyze(*arguments, stdin=None):
-    command = [sys.executable, "-m", "streams.analyze", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True)
+class Done(NamedTuple):
+    """What became of a run."""
+
+    returncode: int
+    stdout: bytes
+    stderr: bytes
+
+
+def process(*arguments):
+    return subprocess.run([sys.executable, "-m", "streams.analyze", *arguments], capture_output=True)
+
+
+@pytest.fixture
+def analyze(capfdbinary, monkeypatch, tmp_path):
+    """Runs it in this process; ``stdin`` is what its standard input holds."""
+
+    def run(*arguments, stdin=b""):
+        (tmp_path / "stdin").write_bytes(stdin)
+        with open(tmp_path / "stdin") as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            code = analyze_main(list(arguments))
+        sys.stdout.flush()
+        return Done(code, *capfdbinary.readouterr())
+
+    return run
 
 
 @pytest.fixture
@@ -36,10 +59,11 @@ def file(lines, tmp_path):
     return str(path)
 
 
+@pytest.mark.landing
 @pytest.mark.slow
 def test_json_is_every_finding_of_the_processor(file, events):
     """What it prints is what the same code says on the bus, and at the end of a job, one object a line."""
-    done = analyze(file, "--json")
+    done = process(file, "--json")
     processor = Processor()
     answers = [answer for event in events for answer in processor.update(topics.OP_V1, event)]
     answers += processor.finish()
@@ -50,7 +74,7 @@ def test_json_is_every_finding_of_the_processor(file, events):
 
 
 @pytest.mark.slow
-def test_bad_lines_are_named_and_the_rest_is_analyzed(lines):
+def test_bad_lines_are_named_and_the_rest_is_analyzed(analyze, lines):
     """Each bad line is reported with its number and reason; the findings are the same."""
     bad = [
         b"nonsense\n",
@@ -63,14 +87,12 @@ def test_bad_lines_are_named_and_the_rest_is_analyzed(lines):
     assert [line.split(b":")[1].strip() for line in done.stderr.splitlines()] == [b"line 6", b"line 7", b"line 8"]
 
 
-@pytest.mark.slow
-def test_windows_are_printed_when_asked_for(file):
+def test_windows_are_printed_when_asked_for(analyze, file):
     """``--windows`` adds them to what is printed."""
     kinds = {json.loads(line)["window"] for line in analyze(file, "--windows").stdout.splitlines() if line[:1] == b"{"}
     assert kinds == {"rank", "job"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -80,7 +102,7 @@ def test_windows_are_printed_when_asked_for(file):
         (recording.render("paceline.finding.v1", None, 0, b"{}"), b"no line"),
     ],
 )
-def test_nothing_to_judge_is_said_in_a_line(content, reason):
+def test_nothing_to_judge_is_said_in_a_line(analyze, content, reason):
     """Exit status 2 and the reason."""
     done = analyze("-", stdin=content)
     assert done.returncode == 2
@@ -88,16 +110,14 @@ def test_nothing_to_judge_is_said_in_a_line(content, reason):
     assert reason in done.stderr
 
 
-@pytest.mark.slow
-def test_a_missing_file_is_said_in_a_line(tmp_path):
+def test_a_missing_file_is_said_in_a_line(analyze, tmp_path):
     """No trace, one line, exit status 2."""
     done = analyze(str(tmp_path / "nowhere.jsonl"))
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.slow
-def test_live_the_panel_is_preceded_by_what_is_confirmed(lines):
+def test_live_the_panel_is_preceded_by_what_is_confirmed(analyze, lines):
     """Reading standard input, a confirmed finding is told once on standard error as it comes."""
     done = analyze("-", "--panel", stdin=b"".join(lines))
     assert done.returncode == 0
@@ -105,8 +125,7 @@ def test_live_the_panel_is_preceded_by_what_is_confirmed(lines):
     assert len([line for line in done.stderr.splitlines() if b"Rank 2" in line]) == 1
 
 
-@pytest.mark.slow
-def test_quiet_leaves_the_panel_alone(lines):
+def test_quiet_leaves_the_panel_alone(analyze, lines):
     """For whoever tells the findings himself: nothing before the panel."""
     done = analyze("-", "--panel", "--quiet", stdin=b"".join(lines))
     assert b"rank 2" in done.stdout
@@ -116,12 +135,11 @@ def test_quiet_leaves_the_panel_alone(lines):
 @pytest.mark.slow
 def test_help_has_examples():
     """The help page shows how it is used."""
-    assert b"paceline analyze run.jsonl" in analyze("--help").stdout
+    assert b"paceline analyze run.jsonl" in process("--help").stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--panel"], ["--json"], ["--json", "--windows"], []])
-def test_a_jobs_name_does_nothing_to_the_terminal(make_training, options):
+def test_a_jobs_name_does_nothing_to_the_terminal(analyze, make_training, options):
     """Escapes, C1, marks of direction and lines in a name are written out; JSON tells the very name."""
     hostile = "job\x1b[2J\r\nVerdict forged\x9b2J\u202e\u2029"
     events = [
@@ -138,8 +156,7 @@ def test_a_jobs_name_does_nothing_to_the_terminal(make_training, options):
         assert {json.loads(line)["job"] for line in done.stdout.splitlines()} == {hostile}
 
 
-@pytest.mark.slow
-def test_a_few_steps_are_not_enough_to_find_nothing(make_training, tmp_path):
+def test_a_few_steps_are_not_enough_to_find_nothing(analyze, make_training, tmp_path):
     """It says so, with what can be said, and accuses nobody."""
     path = tmp_path / "short.jsonl"
     events = make_training(slow=2, seconds=3, slow_from_s=0, step_s=1.0)
@@ -152,9 +169,8 @@ def test_a_few_steps_are_not_enough_to_find_nothing(make_training, tmp_path):
     assert {one["rank"] for one in found["evidence"] if one["name"] == "compute_s"} == {0, 1, 2, 3}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "said"), [(10, "not enough to judge: "), (150, "nothing found in ")])
-def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(make_device_samples, tmp_path, seconds, said):
+def test_a_few_samples_of_a_node_are_not_enough_to_find_nothing(analyze, make_device_samples, tmp_path, seconds, said):
     """What is wrong with a GPU shows over minutes."""
     path = tmp_path / "node.jsonl"
     events = make_device_samples(seconds=seconds)

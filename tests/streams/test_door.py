@@ -18,8 +18,6 @@ from streams.snapshots import pack, unpack
 from streams.store import Store
 
 AT = Partition(topics.OP_V1.name, 0)
-#: As often does the loop run what can run: a worker of these tests waits for nothing but its publications.
-TURNS = 100
 
 
 class KilledError(Exception):
@@ -108,7 +106,7 @@ def findings(broker):
 @pytest.fixture(scope="module")
 def messages(make_training):
     """Two jobs in one partition, and a message that is none."""
-    runs = [make_training(job=f"job-{number}", slow=number, seconds=20, slow_from_s=6) for number in range(2)]
+    runs = [make_training(job=f"job-{number}", slow=number, seconds=15, slow_from_s=4) for number in range(2)]
     made = [wire.encode(event) for row in zip(*runs, strict=True) for event in row]
     return [*made[:30], b"{nonsense", *made[30:]]
 
@@ -121,6 +119,7 @@ def uninterrupted(messages):
     return broker
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_anywhere_it_loses_nothing(messages, uninterrupted, seed):
     """Killed again and again after some operations, the workers together say what one uninterrupted worker says."""
@@ -155,6 +154,7 @@ class Refusing(Broker):
         return refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [1, 3])
 @pytest.mark.parametrize("at_once", [True, False])
 def test_what_could_not_be_published_is_never_stored_as_said(messages, uninterrupted, which, at_once):
@@ -209,39 +209,31 @@ def test_who_is_interrupted_amid_an_answer_stores_nothing_of_it(messages, uninte
     assert findings(broker) == findings(uninterrupted)
 
 
-class Stuck(Broker):
-    """What is published is under way for ever."""
+async def stuck(messages):
+    """What is committed once a worker, of whose publications none is ever delivered, can go no further."""
+    published = asyncio.Event()
 
-    def __init__(self, messages):
-        super().__init__(messages)
-        self.under_way = asyncio.Event()
+    class Stuck(Broker):
+        async def publish(self, topic, key, value):
+            published.set()
+            return asyncio.get_running_loop().create_future()
 
-    async def publish(self, topic, key, value):
-        self.under_way.set()
-        return asyncio.get_running_loop().create_future()
-
-
-async def stuck(working, under_way):
-    """Let a worker go on from its first publication until nothing but that can wake it; then it is killed."""
-    task = asyncio.ensure_future(working)
-    await under_way.wait()
-    for _ in range(TURNS):
+    broker = Stuck(messages)
+    working = asyncio.create_task(work(broker, Clock()))
+    await published.wait()
+    for _ in range(1000):  # As far as it can go.
         await asyncio.sleep(0)
-    assert not task.done()
-    task.cancel()
+    assert not working.done()
+    working.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await task
+        await working
+    return broker.committed
 
 
 def test_nothing_is_committed_before_its_answers_are_delivered(messages):
     """While a publication is under way, the offsets of the events before it stay where they are."""
 
-    async def run():
-        broker = Stuck(messages[:30])
-        await stuck(work(broker, Clock()), broker.under_way)
-        return broker.committed
-
-    assert asyncio.run(run()) == 0
+    assert asyncio.run(stuck(messages[:30])) == 0
 
 
 def waiting(processor):
@@ -282,6 +274,7 @@ def test_what_waits_is_judged_as_soon_as_nothing_more_comes(make_training, monke
     assert len(told(broker)) == len(answers) + len(waiting(processor))
 
 
+@pytest.mark.slow
 def test_a_backlog_is_judged_together_and_nothing_is_said_otherwise(messages, uninterrupted):
     """A worker that is behind takes more at a time; findings stay, byte for byte."""
     broker, clock = Broker(messages), Clock()
@@ -456,12 +449,7 @@ def test_a_checkpoint_while_the_client_takes_its_time_waits_for_what_is_being_ha
 def test_a_refused_message_is_not_committed_before_its_letter_is_delivered():
     """While a letter is under way, the offset of its message stays where it is."""
 
-    async def run():
-        broker = Stuck([b"nonsense"])
-        await stuck(work(broker, Clock()), broker.under_way)
-        return broker.committed
-
-    assert asyncio.run(run()) == 0
+    assert asyncio.run(stuck([b"nonsense"])) == 0
 
 
 def test_a_letter_that_cannot_be_delivered_ends_the_worker():
@@ -570,6 +558,7 @@ def test_partitions_taken_away_in_the_middle_of_a_snapshot(messages):
     assert asyncio.run(run()) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_missing_stretch_is_asked_for_again(messages, uninterrupted):
     """Messages that the stream library dropped are read again, and the answers are as if they had come at once."""
 

@@ -119,15 +119,22 @@ def profile(cluster="c"):
 @pytest.fixture(scope="module")
 def ops(make_training):
     """Two jobs with a slow rank each."""
-    runs = [make_training(job=f"job-{number}", slow=number, seconds=20, slow_from_s=6) for number in range(2)]
+    runs = [make_training(job=f"job-{number}", slow=number, seconds=15, slow_from_s=4) for number in range(2)]
     return [wire.encode(event) for row in zip(*runs, strict=True) for event in row]
 
 
+@pytest.fixture(scope="module")
+def once():
+    return {}
+
+
 @pytest.fixture
-def uninterrupted(ops):
-    bus = Bus(op_v1=ops)
-    asyncio.run(work(bus, Clock()))
-    return bus
+def uninterrupted(ops, once):
+    """A bus of which one worker has read all, made once: to be read, never written."""
+    if not once:
+        once["bus"] = Bus(op_v1=ops)
+        asyncio.run(work(once["bus"], Clock()))
+    return once["bus"]
 
 
 def upserted(suggestions):
@@ -186,18 +193,18 @@ def test_nonsense_among_commands_is_put_aside():
 def test_nothing_passed_on_is_committed_before_it_is_delivered():
     """While it is under way, its offset stays where it is."""
 
-    under_way = asyncio.Event()
-
     class Stuck(Bus):
         async def publish(self, topic, key, value):
-            under_way.set()
+            published.set()
             return asyncio.get_running_loop().create_future()
+
+    published = asyncio.Event()
 
     async def run():
         bus = Stuck(profile=[wire.encode(profile())])
-        working = asyncio.ensure_future(work(bus, Clock()))
-        await under_way.wait()
-        for _ in range(100):  # the loop runs what can run: the worker waits for nothing but this
+        working = asyncio.create_task(work(bus, Clock()))
+        await published.wait()
+        for _ in range(1000):  # As far as it can go.
             await asyncio.sleep(0)
         assert not working.done()
         working.cancel()
@@ -216,7 +223,6 @@ def test_what_is_judged_and_passed_on_is_committed_after_both():
     assert bus.committed[topics.NODE.name] == 1
 
 
-@pytest.mark.slow
 def test_clusters_are_advised_apart(ops):
     """Each by its own events: another cluster's suggestion is unknown in this one."""
     bus = Bus(op_v1=ops)

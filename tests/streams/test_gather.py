@@ -23,24 +23,29 @@ def said(processor, messages):
     return found + processor.finish()
 
 
+@pytest.fixture(scope="module")
+def whole(messages):
+    """What is said of the messages, told in one go."""
+    return said(Processor(), messages)
+
+
 def words(found):
     """Sorted."""
     return sorted((topic.name, repr(event)) for topic, event in found)
 
 
 @pytest.mark.slow
-def test_waiting_changes_nothing_that_is_said(messages, monkeypatch):
+def test_waiting_changes_nothing_that_is_said(messages, whole, monkeypatch):
     """Judged one by one and three at a time, the findings and the windows are the same."""
-    together = said(Processor(), messages)
-    assert any(getattr(event, "ranks", None) == [77] for _, event in together)
+    assert any(getattr(event, "ranks", None) == [77] for _, event in whole)
     monkeypatch.setattr(gather, "PARTS", 10**9)
-    assert words(said(Processor(), messages)) == words(together)
+    assert words(said(Processor(), messages)) == words(whole)
 
 
 @pytest.mark.slow
-def test_what_waits_survives_a_restart(messages):
+def test_what_waits_survives_a_restart(messages, whole):
     """Stored and read back while messages wait, nothing is lost and nothing said twice."""
-    whole, found, processor = said(Processor(), messages), [], Processor()
+    found, processor = [], Processor()
     for number, (topic, event) in enumerate(messages):
         found += processor.update(topic, event)
         if number % 101 == 100:
@@ -67,11 +72,11 @@ def test_from_a_backlog_all_producers_wait_for_each_other(messages):
 
 
 @pytest.mark.slow
-def test_a_backlog_changes_nothing_that_is_said(messages):
+def test_a_backlog_changes_nothing_that_is_said(messages, whole):
     """Offline, and while a worker catches up, more is judged together; the words stay."""
     processor = Processor()
     processor.backlog = True
-    assert words(said(processor, messages)) == words(said(Processor(), messages))
+    assert words(said(processor, messages)) == words(whole)
 
 
 def test_what_waits_is_handed_out_in_order_and_once(messages):

@@ -17,12 +17,13 @@ from streams.processor import IDLE_S, MOST_PUSH_S
 from tests.patience import PATIENCE_S
 from tests.streams.real_workers import expected, metric, ready, upserted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 
 class TestOneWorker:
     """What one worker makes of each test's own job."""
 
+    @pytest.mark.landing
     def test_from_batches_to_findings(self, one_worker, make_training, request):
         """What a worker publishes on the bus is what the processor says in process.
 
@@ -48,8 +49,9 @@ class TestOneWorker:
         letters = [letter for letter in one_worker.dead_letters() if letter["excerpt"] in excerpts]
         assert {letter["topic"] for letter in letters} == {topics.OP_V1.name}
         assert all(letter["reason"] and letter["offset"] >= 0 for letter in letters)
-        one_worker.until(lambda: len(one_worker.findings(other)) >= len(expected(others)))
-        assert upserted(one_worker.findings(other)) == expected(others)
+        wanted = expected(others)
+        one_worker.until(lambda: len(one_worker.findings(other)) >= len(wanted))
+        assert upserted(one_worker.findings(other)) == wanted
         one_worker.until(lambda: any(other.encode() in message for message in one_worker.put_aside()))
 
     def test_gaps_lag_and_senders_are_in_its_metrics(self, one_worker, worker_port, make_training, request):
@@ -111,7 +113,8 @@ def test_sigterm_ends_it_in_good_order(workers, make_wide_training, request, fre
     workers.until(lambda: ready(port))
     more = make_wide_training(job=job + "-next", slow=1, seconds=25)
     workers.produce(more)
-    workers.until(lambda: len(workers.findings(job + "-next")) >= len(expected(more)))
+    further = len(expected(more))
+    workers.until(lambda: len(workers.findings(job + "-next")) >= further)
     assert workers.findings(job) == wanted
     assert "made again" not in workers.said()
     shown = f'paceline_step_seconds{{training_job="{job}-next"}} '

@@ -9,7 +9,7 @@ import pytest
 from paceline import topics, wire
 from streams.balance.job_balance import JobBalance
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from paceline import topics, wire
 from paceline.kafka import clients
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture

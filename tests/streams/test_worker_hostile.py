@@ -10,7 +10,7 @@ from paceline.kafka import clients
 from tests.damaged_batches import put_damaged
 from tests.streams.real_workers import expected, metric, ready, upserted
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.e2e
 
 HUGE = {
     "a sequence of 71 bits": b'"sequence":1180591620717411303424',
@@ -75,8 +75,9 @@ class TestOneWorker:
         one_worker.produce(events[:20])
         bomb(one_worker.settings, topics.OP_V1, codec)
         one_worker.produce(events[20:])
-        one_worker.until(lambda: len(one_worker.findings(job)) >= len(expected(events)))
-        assert upserted(one_worker.findings(job)) == expected(events)
+        wanted = expected(events)
+        one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
+        assert upserted(one_worker.findings(job)) == wanted
         one_worker.until(lambda: unread() >= before + 1)
         assert "starting again" not in one_worker.said()
 
@@ -89,8 +90,9 @@ def test_damaged_batches_are_passed_over(own_workers, make_training, request, fr
     workers.produce(events[:20])
     put = sum(len(put_damaged(workers.settings, topics.OP_V1, number)) for number in range(topics.PARTITIONS))
     workers.produce(events[20:])
-    workers.until(lambda: len(workers.findings(job)) >= len(expected(events)))
-    assert upserted(workers.findings(job)) == expected(events)
+    wanted = expected(events)
+    workers.until(lambda: len(workers.findings(job)) >= len(wanted))
+    assert upserted(workers.findings(job)) == wanted
     workers.until(lambda: metric(port, 'paceline_streams_lag_messages{topic="op-v1"}', -1.0) == 0)
     assert metric(port, 'paceline_streams_unreadable_batches_total{topic="op-v1"}') == put
     assert "starting again" not in workers.said()

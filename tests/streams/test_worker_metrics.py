@@ -11,7 +11,7 @@ from tests.derived_events import HOSTILE
 from tests.patience import PATIENCE_S
 from tests.streams.real_workers import metric, ready
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.e2e
 
 
 def written(name):

@@ -164,7 +164,6 @@ PAGES = {
 
 
 @pytest.mark.landing
-@pytest.mark.timeout(900)
 def test_every_page_opens_by_its_link_reloads_and_exports(tab, full_page):
     """One browser through all pages: a link shows what it says, also after a reload; pictures leave as CSV and PNG; and
     no script of a page complains. (Streamlit looks for its own address below each page's; the 404 is its.)"""
@@ -200,7 +199,6 @@ def test_the_menu_leads_on_with_job_rank_and_range(tab, full_page):
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
 def test_a_page_that_is_killed_comes_back_with_what_the_topics_hold(tab, broker, serve):
     """SIGKILL, and a new process on the same port: an open tab shows what came before and while the page was dead."""
     job = SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job=f"killed-{broker.address}")

@@ -139,6 +139,7 @@ def test_without_a_forecaster_the_command_is_named(heard, open_page, simulated_j
     assert "paceline forecaster" in shown
 
 
+@pytest.mark.slow
 def test_old_forecasts_and_clocks_hours_apart_are_told(heard, open_page):
     """A forecaster that stopped, and one whose times are ahead of ours."""
     assert "No new forecast for 2 h" in text_of(open_page(heard(forecast(FREE, NOW_S)), now_s=NOW_S + 7200.0))

@@ -93,6 +93,7 @@ def test_over_starttls_with_a_login(
     assert "wr0ng" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_over_tls_from_the_start(
     start: Start, message: Message, server_tls: ssl.SSLContext, trusting: Callable[[], None]
 ) -> None:

@@ -89,6 +89,7 @@ def test_who_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         assert str(failure(f"http://127.0.0.1:{server.getsockname()[1]}/")) == "no answer within 0.2 s"
 
 
+@pytest.mark.slow
 def test_a_certificate_is_verified(receiver: Any, certificates: Any, trusting: Callable[[], None]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.certificate, certificates.key)

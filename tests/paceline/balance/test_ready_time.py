@@ -38,7 +38,7 @@ def test_a_pass_is_timed(torch: Any, clock: Any) -> None:
     clock.close(version=3, batch=9, passes=1, batches=1)
     (ready,) = clock.read()
     assert (ready.version, ready.batch) == (3, 9)
-    assert 0 < ready.seconds < 60
+    assert ready.seconds > 0
     assert clock.read() == []
 
 

@@ -70,6 +70,7 @@ ENDS = {
 }
 
 
+@pytest.mark.slow
 def test_status_and_output_are_the_commands_own(tmp_path: Path) -> None:
     """128 + N where signal N ended it. Nothing of ours is on standard output, or left in the temporary folder."""
     processes = {code: start("--no-panel", *script(code), folder=tmp_path) for code in ENDS}

@@ -125,7 +125,6 @@ def worker(broker: BrokerSettings) -> Iterator[None]:
 @pytest.mark.bus
 @pytest.mark.e2e
 @pytest.mark.usefixtures("worker")
-@pytest.mark.timeout(600)
 def test_what_no_worker_knows_is_refused_with_its_words(broker: BrokerSettings, run: Run) -> None:
     """Listed, but made by nobody: the worker that owns the cluster says so, and the status is 1."""
     job = f"forged-{uuid.uuid4().hex}"

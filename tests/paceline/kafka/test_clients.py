@@ -26,6 +26,7 @@ def test_an_unknown_host_is_named():
         clients.admin(BrokerSettings().with_brokers("nowhere.invalid:9092"))
 
 
+@pytest.mark.slow
 def test_the_second_broker_is_used_when_the_first_is_down(embedded_broker: object, nobody: str):
     """One dead address in the list does no harm."""
     settings = BrokerSettings().with_brokers(f"{nobody},{embedded_broker.address}")

@@ -94,7 +94,7 @@ def secured(
 
 def test_the_right_password_opens_everything(secured: BrokerSettings):
     """Topics are made and an event is delivered over TLS with a login."""
-    wait_for_broker(secured, 60)
+    wait_for_broker(secured, PATIENCE_S)
     ensure_topics(secured)
     publisher = Publisher(secured, client_id="test")
     publisher.publish(topics.DEADLETTER, event())
@@ -191,7 +191,6 @@ def allowed(secured: BrokerSettings, service: str, user: str = "guest") -> Itera
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(600)
 def test_a_worker_advises_with_the_rights_that_are_documented(secured: BrokerSettings):
     """Read, write, and all over its own prefix: it makes its own topics, hears a command and answers."""
     ensure_topics(secured)

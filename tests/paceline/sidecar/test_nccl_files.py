@@ -94,6 +94,7 @@ def test_half_a_line_waits_for_the_rest(follow: Follow, plugin: Write) -> None:
     assert files.dropped() == {}
 
 
+@pytest.mark.slow
 def test_files_of_others_are_not_read(tmp_path: Path, follow: Follow, plugin: Write) -> None:
     """Those of processes that are no rank's, of other nodes in a shared folder, and ten thousand of anything."""
     files = follow()

@@ -285,7 +285,7 @@ def test_an_error_that_nobody_foresaw_ends_the_reading_alone() -> None:
     inspector = NcclInspector(files, Batcher(Origin("c", "n1", "p")), said.append)
     for now_s in range(10):
         inspector.tick(float(now_s))
-    inspector.close(11.0)
+    inspector.close(now_s=111.0)
     assert said == ["NCCL Inspector is no longer read: RuntimeError: odd; training goes on"]
     assert files.looks == 1
 

@@ -192,6 +192,7 @@ def test_garbage_costs_its_sender_the_connection_and_nobody_else(sidecar: Sideca
 MARKS = [(1, 99, None), (1, 250, None), (1, 33, None), (1, 33, 7), (1, 0, 7), (1, 38, ("g",) * 6)]
 
 
+@pytest.mark.slow
 def test_marks_and_places_that_cannot_be_drop_the_connection(sidecar: Sidecar) -> None:
     """They may decode, but no timeline could use them, and no event tell of them: steps are counted on from a place."""
     for number, mark in enumerate(MARKS):

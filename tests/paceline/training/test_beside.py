@@ -14,7 +14,6 @@ STEPS = 4
 
 @pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
-@pytest.mark.timeout(600)  # importing PyTorch alone takes a minute on a machine that is busy with other tests
 def test_collectives_beside_the_reducers_are_no_buckets(
     new_listener: Callable[[], Any], scripts: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,6 @@ SLEEP_S = 0.05
 
 @pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
-@pytest.mark.timeout(600)  # importing PyTorch alone takes a minute on a machine that is busy with other tests
 def test_what_comes_before_the_engines_forward_is_no_forward(
     new_listener: Callable[[], Any], scripts: Path, tmp_path: Path
 ) -> None:

@@ -77,13 +77,16 @@ def told() -> Callable[..., Told]:
     return Told
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def events_of() -> Callable[..., list[Event]]:
-    """All events of a simulated job with these faults."""
+    """All events of a simulated job with these faults; the same job is simulated and judged once."""
+    made: dict[str, tuple[Event, ...]] = {}
 
     def make(*faults: str, **shape: Any) -> list[Event]:
-        spec = Spec(**{"ranks": 16, "steps": 180, "faults": tuple(map(parse, faults)), **shape})
-        return list(derived(Job(spec).messages()))
+        spec = Spec(**{"ranks": 16, "steps": 120, "faults": tuple(map(parse, faults)), **shape})
+        if repr(spec) not in made:
+            made[repr(spec)] = tuple(derived(Job(spec).messages()))
+        return list(made[repr(spec)])
 
     return make
 

@@ -24,16 +24,23 @@ RIGHT = {
     "slowdown:from=80,size=0.4": ("inspect_job", "job:simulated"),
     "silent:node=1,from=40": ("inspect_node", "node:node-0001"),
 }
+#: What a fault needs more than one node and 120 steps of half a second: a silence is confirmed after a minute of it.
+SHAPES = {
+    "silent:node=1,from=40": {"ranks": 16, "steps": 180},
+    "link:rank=3,from=40": {"ranks": 16},
+    "hang:rank=3,from=100,seconds=120": {"ranks": 16},
+}
 
 
 def test_every_kind_of_fault_is_here():
     assert {fault.partition(":")[0] for fault in RIGHT} == set(EXPECTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", RIGHT)
 def test_a_fault_has_the_suggestion_that_is_right_for_it(fault, events_of, told):
     heard = told()
-    for event in events_of(fault):
+    for event in events_of(fault, **{"ranks": 8, **SHAPES.get(fault, {})}):
         heard.tell(event)
     heard.conclude()
     kept = [one for one in heard.last().values() if one.state == "new"]
@@ -62,24 +69,27 @@ def test_what_is_no_rank_s_fault_has_its_own(shape, action, events_of, told):
     assert heard.open() == [action]
 
 
+@pytest.mark.slow
 def test_a_healthy_job_has_none(events_of, told):
     heard = told()
-    for event in events_of(steps=400):
+    for event in events_of(steps=200):
         heard.tell(event)
     heard.conclude()
     assert heard.said == []
 
 
+@pytest.mark.slow
 def test_a_suggestion_comes_with_the_confirmation(events_of, told):
     """In a demo of a minute and a half nobody waits for the next window."""
     heard = told()
-    for event in events_of("gc:rank=3,from=40"):
+    for event in events_of("gc:rank=3,from=40", ranks=8):
         said = heard.tell(event)
         if getattr(event, "state", "") == "confirmed":
             break
     assert [one.state for one in said] == ["new"]
 
 
+@pytest.mark.slow
 def test_what_is_accepted_is_seen_to_be_done_and_measured(events_of, told):
     """The fault ends after somebody accepted: before and after are the step times."""
     heard = told(decide="accept")
@@ -94,6 +104,7 @@ def test_what_is_accepted_is_seen_to_be_done_and_measured(events_of, told):
     assert effect.after == pytest.approx(0.51, abs=0.03)
 
 
+@pytest.mark.slow
 def test_what_recovers_by_itself_is_withdrawn(events_of, told):
     heard = told()
     for event in events_of("compute:rank=3,size=0.5,from=60,to=140", steps=300):
@@ -105,7 +116,7 @@ def test_what_recovers_by_itself_is_withdrawn(events_of, told):
 def test_a_slow_rank_comes_with_the_lines_that_balance_its_job(events_of, told):
     """They are Python, and the names that they import are those that users import."""
     heard = told()
-    for event in events_of("compute:rank=3,from=40"):
+    for event in events_of("compute:rank=3,from=40", ranks=8):
         heard.tell(event)
     heard.conclude()
     (one,) = (one for one in heard.last().values() if one.state == "new")

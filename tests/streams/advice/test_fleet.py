@@ -22,9 +22,9 @@ sampling: {every: 1m, message: 10m}
 nodes:
   - {name: train, count: 2, gpus: 2}
   - name: chat
-    gpus: 4
+    gpus: 2
     day: [0.2, 0.2, 0.2, 0.2, 0.3, 0.3, 0.4, 0.6, 0.8, 0.9, 1, 1, 1, 1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.4, 0.3, 0.2]
-  - {name: free, gpus: 4}
+  - {name: free, gpus: 1}
 jobs:
   - {name: llama, nodes: ["train-[0000-0000]"], step: 30s, start: 6h, end: 11h}
   - {name: embed, nodes: ["train-[0001-0001]"], kind: inference, busy: 0.7}
@@ -37,15 +37,23 @@ def kind(job: str, kind: str, time_s: float) -> JobProfile:
     return JobProfile(cluster="simulated", job=job, attempt=0, time_s=time_s, kind=kind, kind_probability=0.95)
 
 
+@pytest.fixture(scope="module")
+def made() -> dict[str, tuple[Event, ...]]:
+    """The events of fleets, each simulated and judged once."""
+    return {}
+
+
 @pytest.fixture
-def advised(told, events_in):
+def advised(told, events_in, made):
     """What is said of a fleet, with the kinds of jobs that step nowhere."""
 
     def run(text: str, kinds: Iterable[tuple[str, str]] = ()):
         heard, fleet = told(), Fleet(read(text))
         for job, what in kinds:
             heard.tell(kind(job, what, fleet.begin_s))
-        for event in events_in(fleet.messages()):
+        if text not in made:
+            made[text] = tuple(events_in(fleet.messages()))
+        for event in made[text]:
             heard.tell(event)
         heard.conclude()
         return heard
@@ -57,6 +65,7 @@ def hour(job: str, what: str, busy: float) -> str:
     return HOUR.replace("JOB", job).replace("KIND", what).replace("BUSY", str(busy))
 
 
+@pytest.mark.slow
 def test_a_training_hour_at_20_percent_gives_one(advised):
     heard = advised(hour("llama", "training", 0.2))
     assert [(one.action, one.target, one.state) for one in heard.said] == [("consolidate", "job:llama", "new")]
@@ -66,11 +75,13 @@ def test_a_training_hour_at_20_percent_gives_one(advised):
     assert one.gain.gpu_hours_per_day == pytest.approx(5 * 24)
 
 
+@pytest.mark.slow
 def test_an_inference_hour_at_99_percent_gives_one(advised):
     heard = advised(hour("chat", "inference", 0.99), [("chat", "inference")])
     assert [(one.action, one.target, one.state) for one in heard.said] == [("scale_out", "job:chat", "new")]
 
 
+@pytest.mark.slow
 def test_a_training_hour_at_99_percent_gives_none(advised):
     assert advised(hour("llama", "training", 0.99)).said == []
 
@@ -80,6 +91,7 @@ def test_full_gpus_of_nobody_knows_what_give_none(advised):
     assert advised(hour("what", "inference", 0.99)).said == []
 
 
+@pytest.mark.slow
 def test_a_healthy_fleet_gets_none_in_a_day(advised):
     heard = advised(DAY, [("chat", "inference")])
     assert heard.said == []
@@ -94,9 +106,10 @@ def test_gpus_that_are_held_and_idle_are_to_be_freed(advised):
     assert len(one.devices) == 8
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_fleet_concerns_its_job_alone(advised):
     text = """
-duration: 4m
+duration: 2m
 nodes: [{name: gpu, count: 2, gpus: 8}]
 jobs:
   - {name: llama, nodes: ["gpu-[0000-0000]"], faults: [{kind: input, ranks: [5], size: 0.5, from: 40s}]}
@@ -108,5 +121,5 @@ jobs:
 
 def test_events_are_events(advised):
     """The advice leaves what it does not know alone."""
-    heard = advised(hour("llama", "training", 0.9))
+    heard = advised(hour("llama", "training", 0.99))
     assert heard.advice.update(Event()) == []

@@ -52,6 +52,7 @@ def test_it_says_something_of_every_kind(events):
     assert {"new", "accepted", "applied", "verified"} <= states
 
 
+@pytest.mark.slow
 def test_every_revision_is_one_more_than_the_last(events):
     revisions: dict[str, list[int]] = {}
     for one in said(Advice(), events):
@@ -63,6 +64,7 @@ def test_a_replay_says_the_same(events):
     assert said(Advice(), events) == said(Advice(), events)
 
 
+@pytest.mark.slow
 def test_restored_again_and_again_it_says_the_same(events):
     advice, found = Advice(), []
     for number, event in enumerate(events):

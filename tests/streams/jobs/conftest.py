@@ -62,12 +62,8 @@ class Job:
         for number, first in enumerate(range(0, self.steps, self.per_message)):
             for node in range(self.nodes):
                 ranks = list(range(node * share, (node + 1) * share))
-                rows = [
-                    (rank, step, op, starts[step] - starts[first], seconds[step, op, rank])
-                    for step in range(first, min(first + self.per_message, self.steps))
-                    for rank in ranks
-                    for op in range(len(OPS))
-                ]
+                steps = np.arange(first, min(first + self.per_message, self.steps))
+                step, rank, op = (one.ravel() for one in np.meshgrid(steps, ranks, np.arange(len(OPS)), indexing="ij"))
                 yield OpTimings(
                     cluster="default",
                     producer=f"sidecar-{node}",
@@ -80,12 +76,12 @@ class Job:
                     world_sizes=[self.world or self.ranks] * len(ranks),
                     devices=["cpu"] * len(ranks),
                     ops=OPS,
-                    rank=[row[0] for row in rows],
-                    step=[row[1] for row in rows],
-                    op=[row[2] for row in rows],
-                    microbatch=[-1] * len(rows),
-                    start_s=[float(row[3]) for row in rows],
-                    duration_s=[float(row[4]) for row in rows],
+                    rank=rank.tolist(),
+                    step=step.tolist(),
+                    op=op.tolist(),
+                    microbatch=[-1] * len(step),
+                    start_s=(starts[step] - starts[first]).tolist(),
+                    duration_s=seconds[step, op, rank].tolist(),
                 )
 
 

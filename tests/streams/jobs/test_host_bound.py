@@ -3,6 +3,7 @@
 import random
 import re
 
+import pytest
 from msgspec.structs import replace
 
 from importers.kineto_phases import StepRow
@@ -54,10 +55,10 @@ def test_devices_that_all_wait_alike_accuse_nobody():
     assert [finding for finding in found(set(RANKS)) if finding.ranks] == []
 
 
-def simulated(*faults, steps=160, change=None):
+def simulated(*faults, steps=100, change=None):
     """What is found in a made-up job of eight ranks; ``change`` is made to every message of steps."""
     processor, said = Processor(), {}
-    for message in Job(Spec(ranks=8, steps=steps, faults=faults)).messages():
+    for message in Job(Spec(ranks=8, steps=steps, step_s=0.25, faults=faults)).messages():
         event = message.event
         if change is not None and isinstance(event, StepTimings) and "host_bound" in event.phases:
             event = replace(event, phases=event.phases | {"host_bound": change(event)})
@@ -101,6 +102,7 @@ def test_a_slow_device_beside_hosts_that_wait_for_theirs_is_its_own_computing():
     assert any(text.startswith("host bound: ") for text in finding.exonerated)
 
 
+@pytest.mark.slow
 def test_other_causes_stay_what_they_are():
     """A loader, a collector and a neighbour that keep the host are named, and the device is cleared."""
     for kind, cause in (("input", "input_pipeline"), ("gc", "garbage_collection"), ("cpu", "cpu_contention")):
@@ -121,6 +123,7 @@ def test_a_memory_shortage_explains_a_slow_host():
     assert finding.cause == "memory_pressure"
 
 
+@pytest.mark.slow
 def test_a_rank_at_the_edge_is_not_told_anew_with_every_look():
     """Its share goes up and down around the bar: the cause that was named stays."""
     dice = random.Random(7)
@@ -130,7 +133,7 @@ def test_a_rank_at_the_edge_is_not_told_anew_with_every_look():
         share = dice.uniform(0.1, 0.4)  # of the step; the excess is a fifth of it
         return columns.durations([share * step_s if rank == 5 else 0.0 for rank, step_s in pairs])
 
-    (told,) = simulated(Fault("compute", (5,), 0.3, 60), Fault("host", (2,), 0.001), steps=300, change=column)
+    (told,) = simulated(Fault("compute", (5,), 0.3, 60), Fault("host", (2,), 0.001), steps=240, change=column)
     assert len({finding.cause for finding in told if finding.state == "confirmed"}) == 1
 
 
@@ -140,6 +143,7 @@ def test_a_healthy_job_that_tells_of_its_devices_accuses_nobody():
         assert simulated(Fault("host", (2,), 0.001), change=waits_in(share)) == []
 
 
+@pytest.mark.slow
 def test_numbers_that_cannot_be_change_no_verdict():
     """A rank's socket may say anything."""
     for value in (float("nan"), float("inf"), -1e9, 1e300):

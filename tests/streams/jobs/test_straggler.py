@@ -45,7 +45,7 @@ def test_names_the_slow_rank_and_its_cause_and_no_other(job, fault, cause):
 @pytest.mark.parametrize(("ranks", "noise"), [(2, 0.05), (4, 0.1), (8, 0.2), (64, 0.05)])
 def test_nobody_is_named_in_a_healthy_job(job, ranks, noise, seed):
     """Noise alone accuses nobody, in small and large cohorts."""
-    assert judge(job(ranks=ranks, noise=noise, seed=seed, steps=300).batches()) == []
+    assert judge(job(ranks=ranks, noise=noise, seed=seed, steps=150).batches()) == []
 
 
 def test_a_pause_of_one_rank_every_few_steps_is_no_straggler(job):
@@ -56,7 +56,7 @@ def test_a_pause_of_one_rank_every_few_steps_is_no_straggler(job):
 
 def test_recovery_ends_the_episode_and_a_relapse_is_a_new_one(job):
     """A rank that is well again is reported so once; the next time is another episode with another id."""
-    ill = job(fault={1: {"forward": 0.1}}, steps=300, when=lambda step: 50 <= step < 110 or step >= 200)
+    ill = job(fault={1: {"forward": 0.1}}, steps=180, when=lambda step: 50 <= step < 90 or step >= 150)
     findings = judge(ill.batches())
     states = [finding.state for finding in findings if finding.revision == 1 or finding.state == "recovered"]
     assert states == ["suspected", "recovered", "suspected"]
@@ -77,7 +77,7 @@ def test_two_slow_ranks_are_two_findings(job):
 @pytest.mark.parametrize("rows_each", [1, 7, 500, 100_000])
 def test_any_batching_gives_the_same_findings(job, rows_each):
     """How rows are cut into messages changes nothing."""
-    batches = list(job(fault={2: {"backward": 0.05}}, steps=110).batches())
+    batches = list(job(fault={2: {"backward": 0.05}}, steps=90).batches())
     again = judge(rebatched(batches, rows_each))
     assert msgspec.json.encode(again) == msgspec.json.encode(judge(batches))
     assert again
@@ -94,7 +94,7 @@ def test_clocks_hours_apart_do_not_matter(job):
 
 def test_a_rank_that_never_speaks_shows_in_the_coverage(job):
     """Of five ranks one is silent: the other four are judged, and the finding says what it did not hear."""
-    findings = judge(job(world=5, steps=400, fault={2: {"backward": 0.08}}, when=lambda step: step > 150).batches())
+    findings = judge(job(world=5, steps=130, fault={2: {"backward": 0.08}}, when=lambda step: step > 100).batches())
     assert {(finding.kind, *finding.ranks) for finding in findings} == {("straggler", 2), ("insufficient_data",)}
     coverage = findings[0].coverage
     assert (coverage.ranks_expected, coverage.ranks_heard) == (5, 4)
@@ -151,9 +151,12 @@ def test_one_rank_alone_is_never_accused(job):
     assert {(finding.kind, *finding.ranks) for finding in found} == {("slowdown",)}
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_does_not_stop_the_verdict_on_the_others(job):
     """When one node falls silent, the rest are judged again after a bounded wait."""
-    batches = list(job(ranks=8, nodes=2, steps=400, fault={1: {"backward": 0.1}}, when=lambda s: s > 200).batches())
+    batches = list(
+        job(ranks=8, nodes=2, step_s=0.2, steps=240, fault={1: {"backward": 0.2}}, when=lambda s: s > 180).batches()
+    )
     alive = [batch for batch in batches if batch.node == "node-0" or batch.step[0] < 50]
     findings = judge(alive)
     assert {(finding.kind, tuple(finding.ranks)) for finding in findings} == {

@@ -125,8 +125,8 @@ def test_a_rank_that_was_slow_before_the_rest_of_its_node_is_told_to_be_part_of_
 
 def test_a_rank_that_stays_slow_when_its_node_is_well_again_is_a_finding_of_its_own(job: Callable[..., Any]) -> None:
     """The node has recovered; the rank is told from there on."""
-    whole = job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=300)
-    after = job(ranks=32, nodes=4, fault=late([9]), steps=300)
+    whole = job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=240)
+    after = job(ranks=32, nodes=4, fault=late([9]), steps=240)
     batches = [
         *[one for one in whole.batches() if one.step[0] < 150],
         *[one for one in after.batches() if one.step[0] >= 150],
@@ -138,9 +138,10 @@ def test_a_rank_that_stays_slow_when_its_node_is_well_again_is_a_finding_of_its_
     assert [finding.ranks for finding in open_at_the_end(findings)] == [[9]]
 
 
+@pytest.mark.slow
 def test_a_small_fault_of_a_whole_node_is_found_where_no_rank_stands_out(job: Callable[..., Any]) -> None:
     """The middle of eight noisy ranks is steadier than each of them."""
-    made: dict[str, Any] = {"noise": 0.08, "steps": 400, "seed": 3}
+    made: dict[str, Any] = {"noise": 0.08, "steps": 240, "seed": 3}
     node = judge(job(ranks=32, nodes=4, fault=late(range(8, 16), backward=0.007), **made).batches())
     assert {tuple(finding.nodes) for finding in node if finding.ranks} == {("node-1",)}
     assert not judge(job(ranks=32, nodes=4, fault=late([9], backward=0.007), **made).batches())
@@ -157,7 +158,7 @@ def test_nobody_is_named_in_a_healthy_job(
 
 def test_a_slow_node_survives_a_restart_of_the_worker(job: Callable[..., Any]) -> None:
     """Stored and restored after every message, the findings are the same."""
-    batches = list(job(ranks=16, nodes=2, fault=late(range(8)), steps=150).batches())
+    batches = list(job(ranks=16, nodes=2, fault=late(range(8)), steps=110).batches())
     diagnosis, findings = JobDiagnosis(), []
     for batch in batches:
         diagnosis = JobDiagnosis.restore(diagnosis.snapshot())
@@ -166,6 +167,7 @@ def test_a_slow_node_survives_a_restart_of_the_worker(job: Callable[..., Any]) -
     assert findings
 
 
+@pytest.mark.slow
 def test_the_order_in_which_nodes_join_changes_nothing_but_the_order(job: Callable[..., Any]) -> None:
     """Units are numbered as they are heard, and named by their names."""
     batches = list(job(ranks=24, nodes=3, fault=late(range(8, 16))).batches())
@@ -191,6 +193,7 @@ def found_in(job: Job) -> list[Finding]:
     ]
 
 
+@pytest.mark.slow
 def test_a_slow_switch_is_one_finding_with_its_nodes_and_ranks() -> None:
     """Two of four nodes hang from it: no node is told beside it."""
     findings, _ = simulated("compute:switch=1,size=0.3,from=40", nodes_a_switch=2)
@@ -201,12 +204,14 @@ def test_a_slow_switch_is_one_finding_with_its_nodes_and_ranks() -> None:
     assert findings[-1].summary.startswith("Switch switch-1 (ranks 16-31) works ")
 
 
+@pytest.mark.slow
 def test_one_slow_node_of_a_switch_is_the_node() -> None:
     """Half of the switch, and so not most of it."""
     findings, _ = simulated("compute:node=2,size=0.3,from=40", nodes_a_switch=2)
     assert {(finding.group, tuple(finding.nodes)) for finding in findings} == {(None, ("node-0002",))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shape",
     [
@@ -222,9 +227,10 @@ def test_a_slow_node_of_a_pipeline_is_told(shape: dict[str, Any]) -> None:
     assert findings[-1].ranks == list(range(16, 24))
 
 
+@pytest.mark.slow
 def test_a_throttled_node_is_told_as_such() -> None:
     """What most of its devices went through is what it is slow by."""
-    findings, _ = simulated("throttle:node=1,size=0.3,from=40", ranks=24, step_s=0.5)
+    findings, _ = simulated("throttle:node=1,size=0.3,from=40", ranks=24, steps=60, step_s=0.5)
     assert {(finding.cause, len(finding.ranks)) for finding in findings} == {("throttling", 8)}
 
 
@@ -246,6 +252,7 @@ def test_a_dead_node_is_silent_and_missing_from_the_hang() -> None:
     assert confirmed["node_silent"].ranks == confirmed["hang"].ranks == list(range(8, 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "slow", "nodes"),
     [
@@ -268,6 +275,7 @@ def test_a_slow_tensor_group_is_one_finding(shape: dict[str, Any], slow: str, no
     assert "They compute in step: one of them may be slow for all." in accused[-1].summary
 
 
+@pytest.mark.slow
 def test_a_node_of_two_slow_tensor_groups_is_the_node() -> None:
     """The larger unit speaks."""
     findings, _ = simulated("compute:node=1,size=0.3,from=40", tp=4)
@@ -280,6 +288,7 @@ def test_one_slow_rank_of_a_tensor_group_is_the_rank() -> None:
     assert {tuple(finding.ranks) for finding in findings} == {(9,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "seed"),
     [
@@ -296,9 +305,9 @@ def test_healthy_tensor_groups_are_not_named(shape: dict[str, Any], seed: int) -
 
 def test_a_unit_that_its_ranks_leave_while_it_is_slow_comes_to_an_end(job: Callable[..., Any]) -> None:
     """A node that takes another name: what is said of the old one is closed, and the new one is judged."""
-    batches = list(job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=300).batches())
+    batches = list(job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=200).batches())
     renamed = [
-        msgspec.structs.replace(one, node="moved") if one.step[0] >= 150 and one.node == "node-1" else one
+        msgspec.structs.replace(one, node="moved") if one.step[0] >= 110 and one.node == "node-1" else one
         for one in batches
     ]
     last = {tuple(finding.nodes): finding for finding in judge(renamed)}
