@@ -71,6 +71,7 @@ def test_where_nobody_listens_is_nobody_well(free_port: Callable[[], int], capsy
     assert "refused" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("authority", [True, False])
 def test_a_service_with_a_certificate_for_another_name_is_asked_by_tls(
     authority: bool, pair: Path, served: Callable[..., int], monkeypatch: pytest.MonkeyPatch
@@ -83,6 +84,7 @@ def test_a_service_with_a_certificate_for_another_name_is_asked_by_tls(
     assert asked(served(200), "/healthz") == 0, "its health port has no TLS"
 
 
+@pytest.mark.slow
 def test_a_stranger_s_certificate_is_not_trusted(
     pair: Path, served: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

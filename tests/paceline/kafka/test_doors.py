@@ -35,12 +35,14 @@ pytestmark = pytest.mark.bus
 
 @pytest.fixture(scope="module")
 def doors(
-    tmp_path_factory: pytest.TempPathFactory, new_apache_kafka: Callable[..., object], free_port: Callable[[], int]
+    tmp_path_factory: pytest.TempPathFactory,
+    new_apache_kafka_of_module: Callable[..., object],
+    free_port: Callable[[], int],
 ) -> Iterator[Doors]:
     folder = tmp_path_factory.mktemp("doors")
     certificates(folder)
     with TokenIssuer({}) as keys, TokenIssuer(dict(CLIENTS), folder / "store.pem", keys.key) as issuer:
-        made = Doors(folder, new_apache_kafka, free_port, keys, issuer)
+        made = Doors(folder, new_apache_kafka_of_module, free_port, keys, issuer)
         ensure_topics(made.clear)
         yield made
 

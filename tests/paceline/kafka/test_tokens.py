@@ -194,6 +194,7 @@ def test_an_issuer_that_is_not_there(settings: TokenSettings, nobody: str) -> No
         TokenSource(replace(settings, url=f"http://{nobody}/token")).token()
 
 
+@pytest.mark.slow
 def test_an_issuer_of_an_unknown_authority_gets_no_secret(tmp_path: Path) -> None:
     new = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=issuer -addext subjectAltName=IP:127.0.0.1"
     subprocess.run(f"{new} -keyout key -out cert".split(), cwd=tmp_path, check=True, capture_output=True)
