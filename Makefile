@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 QUICK := not (slow or bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
-IMAGES := collectors streams forecaster control ui
+IMAGES := annotator collectors streams forecaster control ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
 unexport PYTHONDONTWRITEBYTECODE
 # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
@@ -104,6 +104,10 @@ docs: env  ## write events.md, gpu-rules.md, metrics.md, suggestions.md, schemas
 dashboards: env  ## write Grafana's dashboards in deploy/grafana/dashboards from deploy/grafana/boards
 	@$(BIN)/python -m deploy.grafana.boards
 
+.PHONY: chart
+chart: env  ## write what the Helm chart holds of topics, rights, rules and dashboards, and its table of values
+	@$(BIN)/python -m experiments.chart.files
+
 # Every panel's expression must answer on a Prometheus that scraped the running stack; four minutes.
 .PHONY: panels-check
 panels-check: env system  ## rules, runbooks, dashboards by Grafana's types, and every panel on a real Prometheus (ARGS='--keep DIR')
@@ -121,6 +125,7 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) --group frameworks pyproject.toml --extra streams --extra training -c requirements.lock \
 	  -o deploy/requirements/frameworks.lock
 	@$(COMPILE) --group gpu -c requirements.lock -o deploy/requirements/gpu.lock
+	@$(COMPILE) --no-deps --group helm -o deploy/requirements/helm.lock
 	@for image in $(IMAGES); do \
 	  $(COMPILE) pyproject.toml --extra $$image -c requirements.lock -o deploy/requirements/$$image.lock; \
 	done
@@ -130,11 +135,30 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@sed -nE 's/^requires = \["(.*)"\]/\1/p' pyproject.toml | \
 	  $(COMPILE) - -c requirements.lock -o deploy/requirements/build.lock
 
+.PHONY: sbom
+sbom: env  ## what is in the wheel and in each image, as CycloneDX JSON in dist/sbom
+	@$(BIN)/python -m deploy.supply.shipped.sbom
+
+.PHONY: audit
+audit: env  ## whether a package of any lock is known to be weak; fails where nobody can be asked
+	@$(BIN)/python -m deploy.supply.shipped.audit
+
+.PHONY: release
+release: wheel  ## the wheel with contents, provenance and sums, signed (KEY=FILE: an SSH key), in dist
+	@$(BIN)/python -m deploy.supply.shipped.release --key $(or $(KEY),$(error make release KEY=FILE: an SSH key to sign with))
+
 .PHONY: compose-check
 compose-check: env  ## docker-compose.yml by the real Compose, its published schema and dclint; the Dockerfile by hadolint
 	@$(NPM) ci --prefix deploy/lint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" deploy/lint/node_modules/.bin/dclint --config deploy/lint/dclint.json --max-warnings 0 docker-compose.yml
 	@$(PYTEST) -q tests/deploy/test_compose.py tests/deploy/test_images.py
+
+.PHONY: helm-check
+helm-check: env system  ## the Helm chart: by both Helms, the schemas of operators, and its services natively on Kafka (ARGS='--keep DIR')
+	@PYTHONPATH=tests/plugins $(PYTEST) -q -p no_skips tests/deploy/test_helm*.py
+	@$(NPM) ci --prefix deploy/helm/check && $(BIN)/python -m experiments.chart.objects | PATH="$(CURDIR)/$(BIN):$$PATH" node deploy/helm/check/check.mjs
+	@$(BIN)/python -m experiments.chart $(ARGS)
+	@$(BIN)/python -m experiments.chart --secure $(ARGS)
 
 .PHONY: images-check
 images-check: env  ## every image of ours built, weighed and started without an engine; needs root (ARGS='collectors ui')
@@ -145,13 +169,21 @@ images-check: env  ## every image of ours built, weighed and started without an 
 twin: env system  ## the services of docker-compose.yml without containers, until the demo's slow rank is named (ARGS=--secure)
 	@$(BIN)/python -m experiments.twin $(ARGS)
 
+# Ten minutes on two cores; it needs root, for slurmd does.
+.PHONY: slurm-check
+slurm-check: env  ## a real Slurm with two nodes here: srun, torchrun, mpirun, arrays, requeues, the task prolog (ARGS='each')
+	@deploy/system-packages.sh slurm
+	@$(BIN)/python -m experiments.slurm $(ARGS)
+
 # One after the other: each judges processes that need the machine for themselves.
 .PHONY: cluster-check
-cluster-check:  ## the whole stack: compose file, images, native twin in the clear and secured, rules, every panel; 30 minutes
+cluster-check:  ## the whole stack: compose file, Helm chart, images, native twin in the clear and secured, rules, every panel, Slurm; 45 minutes
 	@$(MAKE) --no-print-directory compose-check
+	@$(MAKE) --no-print-directory helm-check
 	@$(MAKE) --no-print-directory twin ARGS=--browser
 	@$(MAKE) --no-print-directory twin ARGS=--secure
 	@$(MAKE) --no-print-directory panels-check
+	@$(MAKE) --no-print-directory slurm-check
 	@$(MAKE) --no-print-directory images-check
 
 .PHONY: kafka

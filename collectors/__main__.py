@@ -21,7 +21,7 @@ from paceline.command_rules import Action, CommandRules, Reader, node_target
 from paceline.gpu import amd, nvml
 from paceline.gpu.driver import Load
 from paceline.identity import node_of
-from paceline.settings import ALLOWED_HOSTS, CLUSTER, NO_COMMANDS
+from paceline.settings import ALLOWED_HOSTS, CLUSTER, NO_COMMANDS, SPOOL_BYTES
 
 from .actions import actions
 from .agent import Agent, Identity
@@ -31,8 +31,11 @@ from .host import Host
 from .logs import to_stderr
 from .options import parse
 from .pace import Pace
+from .pod_buffer import PodBuffer
+from .pod_resources import SOCKET, PodResources
 from .processes import ProcessOwners
 from .publishers import EventPublisher, RecordingPublisher
+from .sampler import Sampler
 
 if TYPE_CHECKING:  # It imports the Kafka client, which takes a while; a recording needs none.
     from paceline.command_reader import CommandReader
@@ -41,6 +44,8 @@ if TYPE_CHECKING:  # It imports the Kafka client, which takes a while; a recordi
 log = logging.getLogger("paceline.collect")
 #: Seconds that messages still held get to reach the brokers when the agent ends.
 FLUSH_S = 5.0
+#: Seconds between two looks at whether it is time to ask which pods hold the GPUs.
+POD_TICK_S = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -64,14 +69,16 @@ def main(argv: list[str] | None = None) -> int:
     if not (options.stdout or options.once):
         known = actions(pace, time.monotonic, _floor_s(options))
         commands = _commands(options, environ, identity, publisher, obeys=obeys, known=known)
+    devices = PodBuffer(_devices(options), _kubelet(options), expected=options.pod_resources is not None)
     agent = Agent(
         identity,
         HostBuffer(Host()),
-        _devices(options),
+        devices,
         publisher,
         options.interval,
         (lambda: None) if commands is None else partial(commands.turn, {node_target(identity.node)}),
         pace,
+        [Sampler("pod", POD_TICK_S, devices.look)],
     )
     if options.once:
         agent.once(stop)
@@ -145,6 +152,13 @@ def _devices(options: Namespace) -> DeviceBuffer:
     return ExporterBuffer(partial(fetch, options.dcgm), 0.0 if options.once else _floor_s(options))
 
 
+def _kubelet(options: Namespace) -> PodResources | None:
+    """The kubelet to ask; no real one knows of simulated GPUs, unless one is named."""
+    if options.pod_resources is None:
+        return None if options.simulate else PodResources(SOCKET)
+    return None if options.pod_resources == "none" else PodResources(Path(options.pod_resources))
+
+
 def _loads(options: Namespace) -> tuple[Load, ...]:
     if not options.simulate:
         return nvml.load, amd.load
@@ -164,8 +178,9 @@ def _publisher(
 
     settings = BrokerSettings.from_environ(environ, options.brokers)
     spool = Path(options.spool) if options.spool else None
+    most = SPOOL_BYTES.read(environ)
     name = f"paceline-collect-{identity.node}"
-    return Publisher(settings, client_id=name, spool_dir=spool, on_warning=log.warning)
+    return Publisher(settings, client_id=name, spool_dir=spool, spool_bytes=most, on_warning=log.warning)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ minutes) delays neither the host's samples nor a message, and a slow bus delays 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from paceline.events import DeviceSamples, HostSamples, NodeDescribed
@@ -38,7 +38,7 @@ class Identity(NamedTuple):
 
 class Agent:
     """Samples this node and publishes through ``publisher``; ``answer_commands`` is called as often as that, and may
-    change the ``pace``."""
+    change the ``pace``. Those ``beside`` keep a pace of their own."""
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Agent:
         interval_s: float = 1.0,
         answer_commands: Callable[[], None] = lambda: None,
         pace: Pace | None = None,
+        beside: Sequence[Sampler] = (),
     ) -> None:
         self._identity = identity
         self._host = host
@@ -59,13 +60,14 @@ class Agent:
         self._pace = pace or Pace(interval_s)
         self._sequences: dict[str, int] = {}
         self._samplers = [Sampler("host", interval_s, host.sample), Sampler("gpu", interval_s, gpus.sample)]
+        self._beside = beside
 
     def run(self, stop: threading.Event, seconds: float | None = None) -> None:
         """Sample and publish until ``stop`` is set or ``seconds`` are over; then publish what is left."""
         start_s = time.monotonic()
         # Half an interval late, so that a message finds its rows complete and never 0 of them now and 2 the next time.
         schedule = Schedule(PUBLISH_S, start_s + min(PUBLISH_S, self._interval_s) / 2)
-        for sampler in self._samplers:
+        for sampler in (*self._samplers, *self._beside):
             sampler.start()
         while not stop.is_set():
             wait_s = schedule.wait_s(time.monotonic())
@@ -77,9 +79,12 @@ class Agent:
             interval_s = self._pace.interval_s(time.monotonic())
             for sampler in self._samplers:
                 sampler.change(interval_s)
+            for sampler in (*self._samplers, *self._beside):
                 sampler.watch()
         ended = [sampler.stop(STOP_S) for sampler in self._samplers]
         self.publish()
+        for sampler in self._beside:
+            sampler.stop(STOP_S)
         if all(ended):
             self._gpus.close()
         else:
@@ -92,7 +97,7 @@ class Agent:
         self._host.cut(**self._producer(0))
         self._gpus.cut(**self._producer(0))
         stop.wait(self._interval_s)
-        for sampler in self._samplers:
+        for sampler in (*self._samplers, *self._beside):
             sampler.once()
         self.publish()
         self._gpus.close()

@@ -7,9 +7,11 @@ import threading
 import time
 from typing import Any, Protocol
 
-from paceline.events import DeviceSamples, HostSamples
+from paceline.events import DeviceProcess, DeviceSamples, HostSamples
 from paceline.gpu.sample_rows import device_samples
 
+from .device_names import DeviceName, Holders
+from .device_numbers import numbered
 from .gpu import Gpus
 from .host import Host
 from .inventory import describe
@@ -57,6 +59,9 @@ class DeviceBuffer(Protocol):
     def inventory(self) -> dict[str, Any] | None:
         """The inventory, where there is one to say."""
 
+    def holders(self) -> Holders:
+        """What the pods that hold the devices are found by."""
+
     def close(self) -> None:
         """Give everything back."""
 
@@ -74,7 +79,9 @@ class GpuBuffer:
         self._silent = False
         self._inventory: dict[str, Any] | None = None
         self._processes_due_s = self._inventory_due_s = float("-inf")
-        self._processes: tuple[list[Any], dict[str, str]] = ([], {})
+        self._processes: tuple[list[DeviceProcess], dict[str, str]] = ([], {})
+        self._names: list[DeviceName] = []
+        self._holders = Holders()
 
     def sample(self) -> None:
         """Add a row a device; look at processes and inventory when that is due."""
@@ -92,11 +99,30 @@ class GpuBuffer:
         if now_s >= self._inventory_due_s:
             self._inventory_due_s = now_s + INVENTORY_S
             inventory = describe(self._gpus, at_s)
+            self._names = self._named(inventory)
+        holders = self._held(running)
         with self._lock:
+            self._holders = holders
             self._batch.append(at_s, rows)
             self._about = about
             self._silent = bool(not rows and self._gpus.missing)
             self._inventory = inventory or self._inventory
+
+    def _named(self, inventory: dict[str, Any]) -> list[DeviceName]:
+        driver = self._gpus.driver
+        return [] if driver is None else numbered(driver, self._gpus.devices, inventory["devices"])
+
+    def _held(self, running: list[DeviceProcess]) -> Holders:
+        uuids = self._gpus.uuids
+        on = [(uuids[process.device], process) for process in running]
+        seen = frozenset((uuid, process.pid, process.name) for uuid, process in on)
+        pods = [(uuid, self._owners.pod(process.pid)) for uuid, process in on]
+        return Holders(self._names, seen, tuple((uuid, uid) for uuid, uid in pods if uid is not None))
+
+    def holders(self) -> Holders:
+        """What the pods that hold the devices are found by, as of the last look."""
+        with self._lock:
+            return self._holders
 
     def cut(self, **producer: Any) -> DeviceSamples | None:
         """The event of the rows since the last cut, or of GPUs of which none opens; None without either."""

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 
-from paceline.visible import visible
+from paceline.visible import visible, without_logins
 
 
 class LineFormatter(logging.Formatter):
@@ -24,7 +24,7 @@ class LineFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["error"] = json.dumps(self.formatException(record.exc_info), ensure_ascii=False)
-        return visible(" ".join(f"{key}={value}" for key, value in fields.items()))
+        return visible(without_logins(" ".join(f"{key}={value}" for key, value in fields.items())))
 
 
 def to_stderr(*, verbose: bool) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from paceline.health import add_web_options
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option
 from paceline.settings import COLLECT_INTERVAL_S, number, whole
+from paceline.visible import without_logins
 
 EXAMPLES = """\
 examples:
@@ -27,7 +29,7 @@ It needs no root. docs/collectors.md lists every column, where it comes from and
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; {self.prog} --help shows how\n")
+        self.exit(2, f"{self.prog}: {without_logins(message)}; {self.prog} --help shows how\n")
 
 
 def _kind(parse: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
@@ -98,12 +100,11 @@ def parse(argv: list[str], environ: Mapping[str, str]) -> argparse.Namespace:
         "--simulate", metavar="N", type=_kind(whole(1, 64), "1 to 64"), help="N simulated GPUs instead of real ones"
     )
     parser.add_argument(
-        "--web-port",
-        metavar="N",
-        type=_kind(whole(0, 65535), "0 (none) to 65535"),
-        default=0,
-        help="serve health and metrics on port N (default: none)",
+        "--pod-resources",
+        metavar="SOCKET",
+        help="the kubelet's socket, which tells which pod has which GPU; none: by processes' cgroups alone (default: "
+        "/var/lib/kubelet/pod-resources/kubelet.sock, where it is there)",
     )
-    parser.add_argument("--web-address", metavar="IP", default="127.0.0.1", help="on this address (default: loopback)")
+    add_web_options(parser)
     parser.add_argument("--verbose", action="store_true", help="log more on standard error")
     return parser.parse_args(argv)

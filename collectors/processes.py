@@ -13,8 +13,10 @@ from typing import NamedTuple
 from paceline.events import DeviceProcess
 from paceline.gpu.driver import Driver, Running
 from paceline.identity import job_of
+from paceline.launchers import launched
 from paceline.settings import SettingError
 
+from .cgroup_pods import pod_uid
 from .device import Device
 from .mig import MigInstance
 
@@ -31,10 +33,11 @@ class Owner(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """A process as it was looked up: when it was born, and its owner."""
+    """A process as it was looked up: when it was born, its owner, and the UID of its pod."""
 
     born: str
     owner: Owner
+    pod: str | None
 
 
 class ProcessOwners:
@@ -55,8 +58,13 @@ class ProcessOwners:
         if seen is not None and seen.born == born and seen.owner.job is not None:
             return seen.owner
         owner = self._look(pid, files, name)
-        self._owners[pid] = _Seen(born, owner)
+        self._owners[pid] = _Seen(born, owner, self._pod(pid, files))
         return owner
+
+    def pod(self, pid: int) -> str | None:
+        """The UID of the pod that ``pid`` was seen in, or None."""
+        seen = self._owners.get(pid)
+        return None if seen is None else seen.pod
 
     def keep(self, pids: set[int]) -> None:
         """Forget every process but these."""
@@ -68,6 +76,15 @@ class ProcessOwners:
             return (self._proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[19]
         except (OSError, IndexError):
             return ""
+
+    def _pod(self, pid: int, files: tuple[str, ...]) -> str | None:
+        folder = self._proc / str(pid)
+        try:
+            with (folder / "cgroup").open("rb") as text:
+                uid = pod_uid(text.read(_MOST_CGROUP_BYTES).decode(errors="replace"))
+            return uid if uid is not None and _has_gpu_open(folder, files) else None
+        except OSError:
+            return None
 
     def _look(self, pid: int, files: tuple[str, ...], name: Callable[[int], str]) -> Owner:
         folder = self._proc / str(pid)
@@ -84,8 +101,8 @@ class ProcessOwners:
         return Owner(title, _user(uid), *identity(environ))
 
 
-#: No rank has so many digits.
-_RANK_DIGITS = 10
+#: Twelve hierarchies of cgroups v1, with long paths, are not as much.
+_MOST_CGROUP_BYTES = 65_536
 
 
 def identity(environ: dict[str, str]) -> tuple[str | None, int | None]:
@@ -94,9 +111,8 @@ def identity(environ: dict[str, str]) -> tuple[str | None, int | None]:
         job = job_of(environ) or None
     except SettingError:
         job = None
-    rank = environ.get("RANK", environ.get("SLURM_PROCID", "")) if job else ""
-    # A process can say anything there, and a number that no event holds would cost the samples of the whole node.
-    return job, int(rank) if rank.isascii() and rank.isdigit() and len(rank) < _RANK_DIGITS else None
+    told = launched(environ) if job else None
+    return job, None if told is None else told.rank
 
 
 def read_environ(path: Path) -> dict[str, str]:

@@ -21,6 +21,7 @@ from paceline.gpu import exporter
 from paceline.gpu.sample_rows import device_samples
 from paceline.visible import visible
 
+from .device_names import Holders, of_inventory
 from .inventory import describe_host
 from .row_batch import RowBatch
 
@@ -98,6 +99,7 @@ class ExporterBuffer:
         self._away: str | None = None
         self._due_s = self._inventory_due_s = float("-inf")
         self._told_left_out: set[str] = set()
+        self._holders = Holders()
 
     def sample(self) -> None:
         """Scrape when that is due, and add a row a GPU."""
@@ -144,18 +146,22 @@ class ExporterBuffer:
 
     def _take(self, scrape: exporter.Scrape, at_s: float, now_s: float) -> None:
         rows, uuids = self._xids.rows(scrape), exporter.uuids(scrape)
+        processes = exporter.processes(scrape)
         about = {
             "looked_s": at_s,
-            "processes": exporter.processes(scrape),
+            "processes": processes,
             "uuids": uuids,
             "not_measured": exporter.not_measured(scrape),
         }
         if uuids != self._uuids or now_s >= self._inventory_due_s:
             self._uuids = uuids
             self._describe(scrape, now_s)
+        names = of_inventory([gpu.described for gpu in scrape.gpus])
+        seen = frozenset((uuids[one.device], one.pid, one.name) for one in processes)
         with self._lock:
             self._batch.append(at_s, rows)
             self._about = about
+            self._holders = Holders(names, seen)
 
     def _describe(self, scrape: exporter.Scrape | None, now_s: float) -> None:
         self._inventory_due_s = now_s + INVENTORY_S
@@ -180,6 +186,11 @@ class ExporterBuffer:
         with self._lock:
             inventory, self._inventory = self._inventory, None
         return inventory
+
+    def holders(self) -> Holders:
+        """What the pods that hold the devices are found by; an exporter tells of no process's cgroup."""
+        with self._lock:
+            return self._holders
 
     def close(self) -> None:
         """Nothing is held between two scrapes."""

@@ -28,7 +28,7 @@ class SimulatedGpu:
     """
 
     def __init__(self, index: int, **state: Any) -> None:
-        self.index = index
+        self.index = self.minor = index
         self.uuid = f"GPU-51ed{index:04x}-0000-4000-8000-00000000{index:04x}"
         self.name = "Simulated GPU"
         self.refuse: dict[str, int] = {}
@@ -71,7 +71,7 @@ class SimulatedInstance:
 
     def __init__(self, gpu: SimulatedGpu, number: int, slices: int = 1, compute_slices: int | None = None) -> None:
         self.gpu = gpu
-        self.index = gpu.index
+        self.index, self.number = gpu.index, number
         self.uuid = f"MIG-3160{gpu.index:04x}-{number:04x}-4000-8000-00000000{gpu.index:04x}"
         self.slices = slices
         self.compute_slices = slices if compute_slices is None else compute_slices
@@ -164,6 +164,9 @@ class SimulatedNvml:
         self._ask("nvmlDeviceGetPciInfo", gpu)
         return SimpleNamespace(busId=f"00000000:{gpu.index + 1:02X}:00.0")
 
+    def nvmlDeviceGetMinorNumber(self, gpu: SimulatedGpu) -> int:
+        return int(self._ask("nvmlDeviceGetMinorNumber", gpu).minor)
+
     def nvmlDeviceGetMigMode(self, gpu: SimulatedGpu) -> list[int]:
         self._ask("nvmlDeviceGetMigMode", gpu)
         return [int(gpu.mig), int(gpu.mig)]
@@ -180,6 +183,13 @@ class SimulatedNvml:
 
     def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, instance: SimulatedInstance) -> SimulatedGpu:
         return instance.gpu
+
+    def nvmlDeviceGetGpuInstanceId(self, instance: SimulatedInstance) -> int:
+        return int(self._ask("nvmlDeviceGetGpuInstanceId", instance).number)
+
+    def nvmlDeviceGetComputeInstanceId(self, instance: SimulatedInstance) -> int:
+        self._ask("nvmlDeviceGetComputeInstanceId", instance)
+        return 0
 
     def nvmlDeviceGetAttributes_v2(self, instance: SimulatedInstance) -> Any:
         self._ask("nvmlDeviceGetAttributes_v2", instance)
@@ -353,6 +363,7 @@ _OF_A_LINK = {"NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"}
 _OF_AN_INSTANCE = {
     *("nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"),
     *("nvmlDeviceGetAttributes_v2", "nvmlDeviceGetComputeRunningProcesses"),
+    *("nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId"),
 }
 _FIELDS: dict[str, Callable[[SimulatedGpu, float], float]] = {
     "NVML_FI_DEV_MEMORY_TEMP": lambda gpu, at_s: gpu.state["memory_temperature"],

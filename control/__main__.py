@@ -4,6 +4,7 @@ import argparse
 import logging
 import sys
 
+from paceline import tls
 from paceline.kafka.settings import add_brokers_option
 from paceline.terminal import log_to_stderr, say
 
@@ -47,6 +48,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--address", default="127.0.0.1", metavar="IP", help="on which address (127.0.0.1)")
     parser.add_argument("--sessions-dir", metavar="DIR", help="where sessions are kept; default: PACELINE_SESSIONS_DIR")
     add_brokers_option(parser)
+    tls.add_options(parser)
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
     return parser.parse_args(argv)
 

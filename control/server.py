@@ -6,18 +6,15 @@ Rule of this file: real things are built here and handed down.
 import argparse
 import logging
 import os
-import signal
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import uvicorn
-
-from paceline import hosts
+from paceline import hosts, tls
 from paceline.control_access import own_token, sessions_folder, token_file
 from paceline.delivery.publisher import Publisher
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, CONTROL_TOKEN
-from paceline.web.starting import listen, make_topics
+from paceline.web.starting import listen, make_topics, run
 from paceline.web.token import guard
 
 from .api import captures, gswarm, jobs, sessions, suggestions
@@ -47,6 +44,7 @@ def serve(args: argparse.Namespace) -> int:
     environ = os.environ
     settings = BrokerSettings.from_environ(environ, args.brokers)
     settings.ssl_context()
+    held = tls.certificate(environ, args.tls_cert, args.tls_key)
     token, cluster = own_token(environ), CLUSTER.read(environ)
     store = SessionStore(Path(args.sessions_dir) if args.sessions_dir else sessions_folder(environ))
     listening = listen(args.address, args.port, logger)
@@ -76,15 +74,9 @@ def serve(args: argparse.Namespace) -> int:
     reader.start()
     for name in changes.go_on():
         logger.info("%s: nobody has stopped it, so it goes on", name)
-    host, port = listening.getsockname()[:2]
-    logger.info("listening on http://%s:%d; the interface is described at /docs", host, port)
     logger.info("sessions in %s; the token is that of %s", store.root, _whence(token_file(environ)))
-    # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
     try:
-        config = uvicorn.Config(app, log_level=args.log_level, access_log=False, log_config=None)
-        uvicorn.Server(config).run(sockets=[listening])
+        run(app, listening, held, args.log_level, logger)
     finally:
         launcher.pause()
         reader.stop()

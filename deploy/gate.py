@@ -39,6 +39,7 @@ MOST_REPEATED = 3
 
 #: Which parts of ring 2 (folders of tests/) a change of a folder owes; the longest name that fits counts.
 OWED: dict[str, tuple[str, ...]] = {
+    "annotator": ("annotator", "deploy"),
     "collectors": ("collectors",),
     "control": ("control", "ui"),
     "deploy": ("deploy",),
@@ -139,7 +140,7 @@ class Gate:
         self._repeat: list[Failure] = []
 
     def fetch(self) -> bool:
-        """Get environment, system packages and Apache Kafka; false where something was not to be had."""
+        """Get environment, system packages, Apache Kafka and Helm; false where something was not to be had."""
         began = time.monotonic()
         env = _start(["make", "--no-print-directory", "env"])
         ready = _run(["deploy/system-packages.sh"]) == 0
@@ -152,6 +153,10 @@ class Gate:
         if env.wait() != 0:
             ready = False
             print("gate: environment: .venv could not be built; the lines above say why", flush=True)
+        # Elsewhere than on Linux and x86-64 it ends with another status, and its tests are skipped.
+        elif _run(["deploy/helm/tools.sh"]) == NOT_TO_BE_HAD:
+            ready = False
+            print("gate: environment: Helm could not be fetched; pip's message is above", flush=True)
         self._took["fetching"] = time.monotonic() - began
         return ready
 

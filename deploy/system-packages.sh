@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus, Alertmanager. Installs only what is missing,
+# What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus, Alertmanager,
+# systemd's and shells' checkers. Installs only what is missing,
 # where apt is allowed; elsewhere says which tests are skipped and what brings them. In CI a missing one is a failure.
 # Status 3: apt is allowed, and a package was not to be had after three tries.
-# `system-packages.sh images`: what `make images-check` needs as well.
+# `system-packages.sh images`: what `make images-check` needs as well; `slurm`: what `make slurm-check` does.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/tries.sh"
-images=${1:-}
+more=${1:-}
 
 have_java() {
   command -v java >/dev/null && [ "$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -1)" -ge 17 ]
@@ -36,7 +37,15 @@ check() {
   need iproute2 "network tests" command -v ip
   need prometheus "tests on a real Prometheus" have_prometheus
   need prometheus-alertmanager "tests on a real Alertmanager" have_alertmanager
-  if [ "$images" = images ]; then
+  need systemd "checks of systemd's units" command -v systemd-analyze
+  need shellcheck "checks of Slurm's prolog" command -v shellcheck
+  if [ "$more" = slurm ]; then
+    need slurm-wlm "jobs on a real Slurm" command -v slurmctld
+    need munge "jobs on a real Slurm" command -v munged
+    need mpich "jobs of MPICH" command -v mpiexec.hydra
+    need openmpi-bin "jobs of Open MPI" command -v mpirun.openmpi
+  fi
+  if [ "$more" = images ]; then
     need buildah "images" command -v buildah
     need debootstrap "images" command -v debootstrap
   fi

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from annotator import meters as annotator
+from annotator import shapes
 from collectors import meters as collectors
 from collectors.column_sources import SOURCES
 from control import meters as control
@@ -41,6 +43,11 @@ SERVICES = (
         "What is to be told, and what became of each message. [alerts.md](alerts.md) says who is told.",
         alerts.METERS,
     ),
+    Service(
+        "Annotator: `paceline annotate --web-port 9403`",
+        "What is written to Kubernetes, and what came of it. [annotations.md](annotations.md) says what that is.",
+        annotator.METERS,
+    ),
 )
 LABELS = {
     "UUID": "the GPU's UUID, or that of its MIG instance",
@@ -56,11 +63,13 @@ LABELS = {
     "metric": "the field of the series that is forecast, with its unit",
     "model_name": "the GPU's model",
     "node": "name of the node; of a finding empty where it has several or none",
+    "object": "what is told at: node, pod or owner",
     "operation": "collective operation, as all_reduce",
     "outcome": "arrived, failed or refused",
     "phase": "phase of the step, as forward",
     "rank": "rank of the job; at most 8 of a job, the slowest",
     "reason": "why a message is a dead letter: undecodable, unjudgeable, unstorable",
+    "result": "what came of a write: written, conflict (tried again), gone, refused, invalid, busy (tried again)",
     "route": "route's template",
     "severity": "info, warning or critical",
     "source": "gpu or host",
@@ -70,10 +79,12 @@ LABELS = {
     "thread": "which thread of the service",
     "topic": "topic, by its short name",
     "training_job": "the job's name; empty for a finding of a node alone",
+    "verb": "what was asked: get, list, watch, create, patch",
     "what": "events, late, undecodable, published or failed",
 }
 PAGES = documents() | {
     "gpu-rules.md": page(SOURCES),
+    "schemas/annotations.v1.json": shapes.page(),
     "metrics.md": metrics(SERVICES, LABELS),
     "suggestions.md": suggestions.page(),
 }

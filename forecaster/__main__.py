@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 
+from paceline import tls
 from paceline.kafka.settings import add_brokers_option
 from paceline.settings import FORECASTER_TOKEN
 from paceline.terminal import log_to_stderr, say
@@ -44,6 +45,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="where to listen (8000; 0: any free one)")
     parser.add_argument("--address", default="127.0.0.1", metavar="IP", help="on which address (127.0.0.1)")
     add_brokers_option(parser)
+    tls.add_options(parser)
     parser.add_argument("--no-bus", action="store_true", help="follow no broker")
     parser.add_argument("--prometheus", metavar="URL", help="fill the history from this Prometheus at the start")
     parser.add_argument("--network", metavar="FILE", help="weights that `train` wrote, instead of those shipped")

@@ -6,18 +6,15 @@ Rule of this file: real things are built here and handed down.
 import argparse
 import logging
 import os
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-import uvicorn
-
-from paceline import hosts
+from paceline import hosts, tls
 from paceline.kafka.settings import BrokerSettings
 from paceline.prometheus import PrometheusError
 from paceline.settings import ALLOWED_HOSTS
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
-from paceline.web.starting import ServerError, listen, make_topics
+from paceline.web.starting import ServerError, listen, make_topics, run
 
 from .api.app import application
 from .api.executor import ForecastExecutor
@@ -40,6 +37,7 @@ def serve(args: argparse.Namespace, token: str) -> int:
     Raises:
         ServerError: an option cannot be followed, or the port is taken.
     """
+    held = tls.certificate(os.environ, args.tls_cert, args.tls_key)
     models = _models(args)
     listening = listen(args.address, args.port, logger)
     memory, executor = Memory(), ForecastExecutor(models, max(1, args.processors))
@@ -60,14 +58,8 @@ def serve(args: argparse.Namespace, token: str) -> int:
     )
     for part in parts:
         part.start()
-    host, port = listening.getsockname()[:2]
-    logger.info("listening on http://%s:%d; the interface is described at /docs", host, port)
-    # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
     try:
-        config = uvicorn.Config(app, log_level=args.log_level, access_log=False, log_config=None)
-        uvicorn.Server(config).run(sockets=[listening])
+        run(app, listening, held, args.log_level, logger)
     finally:
         for part in parts:
             part.stop()
@@ -81,9 +73,9 @@ def waits(parts: Sequence[Part]) -> str | None:
 
 
 def _models(args: argparse.Namespace) -> Registry:
+    option = "--network"
     try:
         weights = network.read(Path(args.network)) if args.network else network.shipped()
         return registry(weights, foundation.load(args.chronos) if args.chronos else None)
     except (OSError, ValueError, KeyError, UnsuitedError) as error:
-        option = "--chronos" if isinstance(error, UnsuitedError) else "--network"
         raise ServerError(f"{option}: {error}") from error

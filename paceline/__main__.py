@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import paceline
 from paceline.settings import SettingError
-from paceline.terminal import say
+from paceline.terminal import say, tell_crash
 
 Main = Callable[[list[str]], int]
 
@@ -50,6 +50,7 @@ SERVICE_COMMANDS = {
     "analyze": Command("streams", "find them in a recording, with no broker"),
     "thresholds": Command("streams", "change what the diagnosis of one job asks for, while it runs"),
     "forecaster": Command("forecaster", "forecast, find cycles and name kinds of job, over HTTP and on the bus"),
+    "annotate": Command("annotator", "write onto nodes, pods and jobs in Kubernetes what is known of them"),
     "control": Command("control", "record sessions and change things, over HTTP"),
     "ui": Command("ui", "serve the live page"),
 }
@@ -121,6 +122,7 @@ def main(argv: list[str] | None = None) -> int:
     if args[0] in ("-V", "--version"):
         print(f"paceline {paceline.__version__}")
         return 0
+    sys.excepthook = tell_crash
     try:
         try:
             command = find(args[0])

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from paceline.settings import CONTROL_TOKEN, CONTROL_URL, SESSIONS_DIR, SettingError
+from paceline.visible import without_login
 
 #: Bytes of a token that is made; what is read of the file at most.
 _TOKEN_BYTES, _LONGEST = 24, 1000
@@ -46,7 +47,7 @@ def url(environ: Mapping[str, str]) -> str:
     except ValueError:
         well = False
     if not well:
-        raise SettingError(f"{CONTROL_URL.name}={named!r}: no address; allowed: {CONTROL_URL.allowed}")
+        raise SettingError(f"{CONTROL_URL.name}={without_login(named)!r}: no address; allowed: {CONTROL_URL.allowed}")
     return named
 
 

@@ -5,12 +5,13 @@ Rule of this file: the standard library alone, no proxy, no redirect; every fail
 
 import http.client
 import json
+import ssl
 from collections.abc import Mapping
 from typing import IO, Any
 from urllib.parse import quote, urlsplit
 
-from paceline.settings import CONTROL_TOKEN, CONTROL_URL
-from paceline.visible import visible
+from paceline.settings import CONTROL_TOKEN, CONTROL_URL, TLS_CAFILE
+from paceline.visible import visible, without_login
 
 #: How long control may think about an answer; the most that is read of one that is not a file.
 ANSWER_S, MOST_BYTES = 30.0, 64 * 1024 * 1024
@@ -33,10 +34,15 @@ def segment(name: str) -> str:
 
 
 class ControlClient:
-    """Asks the control at ``url``; changes are asked for with ``token``, on behalf of ``issuer``."""
+    """Asks the control at ``url``; changes are asked for with ``token``, on behalf of ``issuer``.
 
-    def __init__(self, url: str, token: str = "", issuer: str = "") -> None:
-        self.url = url
+    ``trust`` says whose certificates are trusted where it is asked by HTTPS; the system's authorities without.
+    """
+
+    def __init__(self, url: str, token: str = "", issuer: str = "", trust: ssl.SSLContext | None = None) -> None:
+        #: As it is shown.
+        self.url, self._url = without_login(url), url
+        self._trust = trust
         self._headers = {"Accept": "application/json"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -87,9 +93,13 @@ class ControlClient:
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None, timeout_s: float
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-        parts = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
+        parts = urlsplit(self._url)
+        at, port = parts.hostname or "", parts.port
+        connection = (
+            http.client.HTTPSConnection(at, port, timeout=timeout_s, context=self._trust)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(at, port, timeout=timeout_s)
+        )
         headers, content = dict(self._headers), None
         if body is not None:
             headers["Content-Type"], content = "application/json", json.dumps(body).encode()
@@ -100,6 +110,10 @@ class ControlClient:
         except (OSError, http.client.HTTPException, ValueError) as error:
             connection.close()
             mend = f"start it with `paceline control`, or set {CONTROL_URL.name}"
+            if isinstance(error, ssl.SSLCertVerificationError):
+                mend = f"set {TLS_CAFILE.name} to the authority that signed it"
+            elif isinstance(error, ssl.SSLError):
+                mend = f"it may speak no TLS: correct {CONTROL_URL.name}"
             raise ControlError(0, f"no control at {self.url}: {_cause(error)}; {mend}") from error
         if answer.status >= 300:
             connection.close()

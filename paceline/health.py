@@ -4,6 +4,7 @@ Rule of this file: it only reads. Whether a request may be answered is ``hosts``
 server here has few threads and no patience: whatever a client does, the service beside it goes on.
 """
 
+import argparse
 import contextlib
 import logging
 import socket
@@ -22,6 +23,20 @@ PLAIN = "text/plain; charset=utf-8"
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 #: Requests that are answered at a time; how long a client may pause, and take for all of one.
 MOST_REQUESTS, PATIENCE_S, LONGEST_S = 8, 5.0, 20.0
+
+
+def add_web_options(parser: argparse.ArgumentParser) -> None:
+    """The options of a service that serves health and metrics where it is asked to."""
+    parser.add_argument(
+        "--web-port", type=_port, default=0, metavar="N", help="serve health and metrics on port N (default: none)"
+    )
+    parser.add_argument("--web-address", default="127.0.0.1", metavar="IP", help="on this address (default: loopback)")
+
+
+def _port(raw: str) -> int:
+    if not raw.isdecimal() or not 0 <= int(raw) <= 65535:
+        raise argparse.ArgumentTypeError(f"{raw!r}; allowed: 0 (none) to 65535")
+    return int(raw)
 
 
 class Answer(NamedTuple):

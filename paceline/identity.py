@@ -3,11 +3,17 @@
 Rule of this file: pure. ``environ`` is an argument, and so is everything a made-up name needs.
 
 The job's id comes from the first of these that is set: ``PACELINE_JOB``, Slurm, Kubernetes, torchrun's run id, the
-rendezvous address of a job on several nodes, and last the name that ``paceline run`` made up.
+rendezvous address of a job on several nodes, Open MPI's name for a launch, Ray's for a job, and last the name that
+``paceline run`` made up. So ``mpirun`` in a Slurm allocation is Slurm's job.
+
+A pod's environment tells nothing of the job by itself. Its manifest passes on the label that the operator has put on
+the pod, as ``KUBERNETES_JOB_NAME``, and a JobSet's ``JOBSET_RESTART_ATTEMPT``: which label that is differs from
+operator to operator, and is written in docs/kubernetes-jobs.md, not guessed here.
 """
 
 from collections.abc import Mapping
 
+from paceline.launchers import spans_nodes
 from paceline.settings import JOB, NODE
 
 #: Environment variable with the job id `paceline run` made up, used only where nothing else names the job.
@@ -15,11 +21,15 @@ FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"
 #: Longest job, node or label text that travels.
 LONGEST = 200
 
+#: No count has more digits.
+_DIGITS = 9
+
 #: The label with the switch that a node hangs from.
 SWITCH = "switch"
 
 #: Variables that become labels of the job, with the label's name.
 _LABELS = {
+    "SLURM_JOB_ID": "slurm_job_id",
     "SLURM_JOB_NAME": "slurm_job_name",
     "SLURM_JOB_PARTITION": "slurm_partition",
     "SLURM_JOB_ACCOUNT": "slurm_account",
@@ -28,6 +38,7 @@ _LABELS = {
     "SLURM_ARRAY_TASK_ID": "slurm_array_task_id",
     "POD_NAME": "kubernetes_pod",
     "POD_NAMESPACE": "kubernetes_namespace",
+    "JOB_COMPLETION_INDEX": "kubernetes_job_index",
 }
 
 
@@ -38,14 +49,18 @@ def job_of(environ: Mapping[str, str]) -> str:
         _slurm_job(environ),
         _kubernetes_job(environ),
         _torchrun_job(environ),
+        _prefixed("mpi", environ.get("PMIX_NAMESPACE", "")),
+        _prefixed("ray", environ.get("RAY_JOB_ID", "")),
         environ.get(FALLBACK_JOB_VARIABLE, ""),
     )
     return next((candidate.strip()[:LONGEST] for candidate in candidates if candidate.strip()), "")
 
 
 def attempt_of(environ: Mapping[str, str]) -> int:
-    """Which attempt of the job this is, from 0. It grows over requeues by Slurm and over restarts by torchrun."""
-    requeues, restarts = _count(environ, "SLURM_RESTART_COUNT"), _count(environ, "TORCHELASTIC_RESTART_COUNT")
+    """Which attempt of the job this is, from 0. It grows over requeues by Slurm, or restarts of a Kubernetes JobSet,
+    and over restarts by torchrun."""
+    requeues = _count(environ, "SLURM_RESTART_COUNT") or _count(environ, "JOBSET_RESTART_ATTEMPT")
+    restarts = _count(environ, "TORCHELASTIC_RESTART_COUNT")
     if "TORCHELASTIC_RESTART_COUNT" not in environ:
         return requeues
     # A requeue starts torchrun's count again, so the two are kept apart.
@@ -54,13 +69,15 @@ def attempt_of(environ: Mapping[str, str]) -> int:
 
 def node_of(environ: Mapping[str, str], hostname: str) -> str:
     """The name of this node: as configured, as Slurm or Kubernetes call it, else its host name."""
-    candidates = (NODE.read(environ), environ.get("SLURMD_NODENAME", ""), environ.get("NODE_NAME", ""), hostname)
+    candidates = (NODE.read(environ), _slurm_node(environ), environ.get("NODE_NAME", ""), hostname)
     return next((candidate.strip()[:LONGEST] for candidate in candidates if candidate.strip()), "localhost")
 
 
 def labels_of(environ: Mapping[str, str]) -> dict[str, str]:
     """What schedulers say about the job beside its id."""
     labels = {label: environ[name][:LONGEST] for name, label in _LABELS.items() if environ.get(name)}
+    if environ.get("POD_NAME") and environ.get("NODE_NAME"):  # Elsewhere than in a pod others use that name, too.
+        labels["kubernetes_node"] = environ["NODE_NAME"][:LONGEST]
     switch = _slurm_switch(environ)
     return {**labels, SWITCH: switch} if switch else labels
 
@@ -72,8 +89,8 @@ def _slurm_switch(environ: Mapping[str, str]) -> str:
     """
     names = environ.get("SLURM_TOPOLOGY_ADDR", "").split(".")
     kinds = environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", "").split(".")
-    if len(names) != len(kinds) or kinds[-1:] != ["node"]:
-        return ""
+    if len(names) != len(kinds) or kinds[-1:] != ["node"] or names[-1] != (_slurm_node(environ) or names[-1]):
+        return ""  # The last case: Hydra passes on what Slurm says of the node that it was started on.
     return (names[:-1] or [""])[-1].strip()[:LONGEST]
 
 
@@ -96,6 +113,18 @@ def _slurm_job(environ: Mapping[str, str]) -> str:
     return environ.get("SLURM_JOB_ID", "")
 
 
+def _slurm_node(environ: Mapping[str, str]) -> str:
+    """This node by Slurm's name.
+
+    Hydra, the launcher of MPICH, gives ranks on all nodes Slurm's variables of the node that it was started on, and
+    says in one of its own where they are.
+    """
+    named = environ.get("SLURMD_NODENAME", "")
+    if named and "PMI_RANK" in environ and "MPI_LOCALRANKID" in environ:
+        return environ.get("MPIR_CVAR_CH3_INTERFACE_HOSTNAME") or named
+    return named
+
+
 def _kubernetes_job(environ: Mapping[str, str]) -> str:
     """The Job's name as OpenTelemetry's resource attributes carry it; no namespace holds a dot."""
     pairs = (part.partition("=") for part in environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","))
@@ -109,12 +138,18 @@ def _torchrun_job(environ: Mapping[str, str]) -> str:
     run = environ.get("TORCHELASTIC_RUN_ID", "")
     if run and run != "none":
         return run
-    if environ.get("MASTER_ADDR") and _count(environ, "WORLD_SIZE") > _count(environ, "LOCAL_WORLD_SIZE") > 0:
+    if environ.get("MASTER_ADDR") and spans_nodes(environ) and not environ.get("PMIX_NAMESPACE"):
         # Several nodes and no run id: names made up on each node would tear the job apart.
         return f"{environ['MASTER_ADDR']}-{environ.get('MASTER_PORT', '')}"
     return ""
 
 
+def _prefixed(kind: str, name: str) -> str:
+    """A launcher's own name for a job, a number in most cases, as one that says whose it is."""
+    return f"{kind}-{name.strip()}" if name.strip() else ""
+
+
 def _count(environ: Mapping[str, str], name: str) -> int:
     raw = environ.get(name, "")
-    return int(raw) if raw.isascii() and raw.isdigit() else 0
+    # A number of more digits counts no restarts, and no event would hold it.
+    return int(raw) if raw.isascii() and raw.isdigit() and len(raw) <= _DIGITS else 0

@@ -1,7 +1,8 @@
 """Whether an attempt of a job goes on, from what its nodes say of it.
 
 Rule of this file: pure and bounded. Each node's sidecar speaks for its own ranks, in any order and more than once; a
-job has ended when all nodes that ever spoke have left, and how is told by an exit status that is not 0, if any.
+job has ended when all nodes that ever spoke have left, and how is told by an exit status that is not 0, if any. Who
+died without a word, and whose ranks another has started since (a pod that was killed, and the next one), has left.
 """
 
 from dataclasses import dataclass, field
@@ -14,20 +15,38 @@ MOST_NODES = 20_000
 
 @dataclass
 class JobLife:
-    """One attempt of a job: its nodes, each with the time when its ranks left, None while they are there."""
+    """One attempt of a job: its nodes, or parts of them, each with the time when its ranks left, None before."""
 
     attempt: int
     nodes: dict[str, float | None] = field(default_factory=dict)
     exit_status: int | None = None
+    #: By the lowest rank that it speaks for: who started last, and when.
+    speakers: dict[int, tuple[str, float]] = field(default_factory=dict)
 
     def update(self, event: JobDescribed) -> None:
         """Take what one node says; what it says of another attempt is passed over."""
         if event.attempt != self.attempt:
             return
-        if event.node in self.nodes or len(self.nodes) < MOST_NODES:
-            self.nodes[event.node] = event.ended_s
+        if self._is_replaced(event):
+            return
+        if event.teller in self.nodes or len(self.nodes) < MOST_NODES:
+            self.nodes[event.teller] = event.ended_s
         if event.exit_status or self.exit_status is None:
             self.exit_status = event.exit_status
+
+    def _is_replaced(self, event: JobDescribed) -> bool:
+        """Whether somebody else has started the ranks of ``event`` since; whom ``event`` replaces is forgotten."""
+        lowest = min((place.rank for place in event.places), default=None)
+        if lowest is None:
+            return False
+        teller, started_s = self.speakers.get(lowest, (event.teller, event.started_s))
+        if teller != event.teller and event.started_s < started_s:
+            return True
+        if teller != event.teller and event.started_s > started_s:
+            self.nodes.pop(teller, None)
+        if lowest in self.speakers or len(self.speakers) < MOST_NODES:
+            self.speakers[lowest] = event.teller, event.started_s
+        return False
 
     @property
     def ended_s(self) -> float | None:

@@ -43,6 +43,11 @@ class Service(NamedTuple):
     writes: tuple[Topic, ...]
     group: str = ""
 
+    @property
+    def uses(self) -> frozenset[Topic]:
+        """All topics that it reads or writes."""
+        return frozenset((*self.reads, *self.writes))
+
 
 class Rule(NamedTuple):
     """``operations`` that ``principal`` is allowed on a resource; of all whose names begin so where ``prefixed``."""
@@ -92,6 +97,7 @@ SERVICES: Mapping[str, Service] = {
         (),
     ),
     "alerts": Service("`paceline alerts`", (JOB, FINDING, SUGGESTION), ()),
+    "annotator": Service("`paceline annotate`", (DEVICE, NODE, JOB, FINDING, PROFILE), ()),
     "people": Service(
         "terminals: `top`, `tail`, `record`, `suggestions`, `ask`, `thresholds`", TOPICS, (COMMAND, THRESHOLD)
     ),

@@ -36,7 +36,7 @@ _MEDIA_TYPES = {"json": "application/json", "msgpack": "application/vnd.msgpack"
 
 _KEYS = {
     "job": "the job's id",
-    "job/node": "the job's id, a slash, the node's name",
+    "job/node": "the job's id, a slash, the node's name; then a slash and the pod or part, where there is one",
     "node": "the node's name",
     "series": "the series' key",
     "target": "the target",

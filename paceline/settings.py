@@ -8,8 +8,12 @@ allowed. Compose, Helm and docs may use only names from ``SETTINGS``.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Generic, TypeVar
+from urllib.parse import urlsplit
+
+from paceline.visible import without_login
 
 T = TypeVar("T")
 #: No password or token is longer.
@@ -48,7 +52,7 @@ class Setting(Generic[T]):
         try:
             return self.parse(raw)
         except ValueError as error:
-            shown = "(secret)" if self.secret else repr(raw)
+            shown = "(secret)" if self.secret else repr(without_login(raw))
             raise SettingError(f"{self.name}={shown}: {error or 'not allowed'}; allowed: {self.allowed}") from error
 
 
@@ -163,6 +167,29 @@ def numbers(raw: str) -> dict[str, float]:
     return values
 
 
+def token_url(raw: str) -> str:
+    """A parser for an address that a secret may be sent to: by TLS, or no further than this machine."""
+    if "@" in raw:
+        raise ValueError("a login does not belong in an address")
+    try:
+        parts = urlsplit(raw)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise ValueError("not an address") from None
+    if parts.scheme not in ("http", "https") or not host or port == 0 or parts.fragment or not raw.isprintable():
+        raise ValueError("not an address")
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise ValueError("in the clear")
+    return raw
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:  # A name, and names that begin like an address lead anywhere.
+        return False
+
+
 def text(raw: str) -> str:
     """A parser for any text."""
     return raw
@@ -193,12 +220,34 @@ SSL_KEYFILE = Setting("PACELINE_SSL_KEYFILE", "", text, "a file", "PEM file of o
 SASL_MECHANISM = Setting(
     "PACELINE_SASL_MECHANISM",
     "SCRAM-SHA-512",
-    one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
-    "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+    one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+    "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
     "how to log in to Kafka",
 )
 SASL_USERNAME = Setting("PACELINE_SASL_USERNAME", "", text, "any name", "user to log in as")
 SASL_PASSWORD = Setting("PACELINE_SASL_PASSWORD", "", text, "any text", "password to log in with", secret=True)
+SASL_OAUTH_TOKEN_URL = Setting(
+    "PACELINE_SASL_OAUTH_TOKEN_URL",
+    "",
+    token_url,
+    "https://host[:port]/path; http:// on loopback alone",
+    "where an issuer gives tokens to log in with (OAUTHBEARER)",
+)
+SASL_OAUTH_CLIENT_ID = Setting("PACELINE_SASL_OAUTH_CLIENT_ID", "", text, "any name", "client that asks for tokens")
+SASL_OAUTH_CLIENT_SECRET = Setting(
+    "PACELINE_SASL_OAUTH_CLIENT_SECRET", "", text, "any text", "secret of the client that asks for tokens", secret=True
+)
+SASL_OAUTH_SCOPE = Setting("PACELINE_SASL_OAUTH_SCOPE", "", text, "words, one blank between two", "scope to ask for")
+SASL_OAUTH_CAFILE = Setting(
+    "PACELINE_SASL_OAUTH_CAFILE", "", text, "a file", "PEM file of the authority that signed the issuer"
+)
+SASL_OAUTH_TOKEN_FILE = Setting(
+    "PACELINE_SASL_OAUTH_TOKEN_FILE",
+    "",
+    text,
+    "a file that holds one token",
+    "file of a token that others renew, instead of an issuer to ask",
+)
 COLLECT_INTERVAL_S = Setting(
     "PACELINE_COLLECT_INTERVAL_S", 1.0, number(0.05, 60.0), "0.05 to 60", "seconds between two samples of a node"
 )
@@ -215,7 +264,7 @@ SPOOL_BYTES = Setting(
     256 * 1024 * 1024,
     whole(1024 * 1024, 2**40),
     "1048576 to 1099511627776",
-    "disk that one sidecar's waiting messages may take; beyond it the oldest are shed and counted",
+    "disk that waiting messages of one sidecar or collector may take; beyond it the oldest are shed and counted",
 )
 
 MOST_RANKS = Setting(
@@ -240,6 +289,14 @@ NO_COMMANDS = Setting(
     switch,
     "1 or 0",
     "sidecars, collectors and streams obey no commands, and streams give none; the audit log says so",
+)
+
+WATCH = Setting(
+    "PACELINE_WATCH",
+    False,
+    switch,
+    "1 or 0",
+    "Slurm's task prolog (deploy/slurm) has the tasks of this job timed, without `paceline run`",
 )
 
 PROBE_BUDGET = Setting(
@@ -319,6 +376,22 @@ ALLOWED_HOSTS: Setting[tuple[str, ...]] = Setting(
     "further names by which page, forecaster and the health of other services may be asked",
 )
 
+TLS_CERTFILE = Setting(
+    "PACELINE_TLS_CERTFILE",
+    "",
+    text,
+    "a file",
+    "PEM file of the certificate that page, forecaster and control show",
+)
+TLS_KEYFILE = Setting("PACELINE_TLS_KEYFILE", "", text, "a file", "PEM file of the key of that certificate")
+TLS_CAFILE = Setting(
+    "PACELINE_TLS_CAFILE",
+    "",
+    text,
+    "a file",
+    "PEM file of the authority that signed it, for who asks them",
+)
+
 ADVICE: Setting[dict[str, float]] = Setting(
     "PACELINE_ADVICE",
     {},
@@ -342,12 +415,19 @@ _NAMED: tuple[Setting[object], ...] = (
     SASL_MECHANISM,
     SASL_USERNAME,
     SASL_PASSWORD,
+    SASL_OAUTH_TOKEN_URL,
+    SASL_OAUTH_CLIENT_ID,
+    SASL_OAUTH_CLIENT_SECRET,
+    SASL_OAUTH_SCOPE,
+    SASL_OAUTH_CAFILE,
+    SASL_OAUTH_TOKEN_FILE,
     COLLECT_INTERVAL_S,
     SPOOL_DIR,
     SPOOL_BYTES,
     MOST_RANKS,
     PATIENCE,
     NO_COMMANDS,
+    WATCH,
     PROBE_BUDGET,
     FORECASTER_TOKEN,
     CONTROL_TOKEN,
@@ -359,6 +439,9 @@ _NAMED: tuple[Setting[object], ...] = (
     SMTP_USERNAME,
     SMTP_PASSWORD,
     ALLOWED_HOSTS,
+    TLS_CERTFILE,
+    TLS_KEYFILE,
+    TLS_CAFILE,
     ADVICE,
     CURRENCY,
 )  # type: ignore[assignment]

@@ -8,16 +8,18 @@ import contextlib
 import logging
 import sys
 import time
+import traceback
+from types import TracebackType
 from typing import Any
 
 from paceline.repeated_lines import RepeatedLines
-from paceline.visible import visible
+from paceline.visible import visible, without_logins
 
 
 def say(text: str, program: str = "paceline") -> None:
     """One line."""
     with contextlib.suppress(OSError, ValueError):
-        print(f"{program}: {visible(text)}", file=sys.stderr, flush=True)
+        print(f"{program}: {visible(without_logins(text))}", file=sys.stderr, flush=True)
 
 
 def log_to_stderr(level: str) -> None:
@@ -33,7 +35,7 @@ class VisibleFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The record's own line."""
-        return visible(super().formatMessage(record))
+        return visible(without_logins(super().formatMessage(record)))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
         """The traceback."""
@@ -45,7 +47,16 @@ class VisibleFormatter(logging.Formatter):
 
 
 def _indented(text: str) -> str:
-    return "\n".join(f"    {visible(line)}" for line in text.split("\n"))
+    return "\n".join(f"    {visible(line)}" for line in without_logins(text).split("\n"))
+
+
+def tell_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Say what nobody caught, as Python does, without what addresses hold of logins: for ``sys.excepthook``."""
+    told = "".join(traceback.format_exception(kind, error, trace))
+    with contextlib.suppress(OSError, ValueError):
+        print(
+            "\n".join(visible(line) for line in without_logins(told).split("\n")), end="", file=sys.stderr, flush=True
+        )
 
 
 class Progress:

@@ -5,6 +5,7 @@ the reading direction. Whoever shows text to a person shows ``visible`` of it. T
 JSON stays the same JSON.
 """
 
+import re
 from itertools import chain
 
 #: C0, DEL and C1; marks of direction; separators of lines; halves of characters, which no terminal takes.
@@ -17,6 +18,28 @@ _UNSEEN = chain(
     range(0xD800, 0xE000),
 )
 _ESCAPES = {code: f"\\u{code:04x}" for code in _UNSEEN} | {ord("\n"): r"\n", ord("\r"): r"\r", ord("\t"): r"\t"}
+
+#: What may be a login by an address: all up to the last @ before a blank, for a password holds whatever it likes.
+_LOGIN = re.compile(r"(?<=://)\S*@")
+
+
+def without_logins(text: str) -> str:
+    """``text`` without the names and passwords of the addresses in it; rather without more than that.
+
+    >>> without_logins("no answer from http://ada:p/w'@host:9090/api")
+    'no answer from http://(login)@host:9090/api'
+    """
+    return _LOGIN.sub("(login)@", text) if "@" in text else text
+
+
+def without_login(address: str) -> str:
+    """The one ``address`` without its login, blanks in it or not, well-formed or not.
+
+    >>> without_login("//ada:p w@host")
+    '//(login)@host'
+    """
+    before, slashes, rest = address.partition("//")
+    return f"{before}{slashes}(login)@{rest.rpartition('@')[2]}" if "@" in rest else address
 
 
 def visible(text: str) -> str:

@@ -244,7 +244,7 @@ def key_of(topic: Topic, event: Any) -> str | None:
     if topic.key == "none":
         return None
     if topic.key == "job/node":
-        return f"{event.job}/{event.node}"
+        return f"{event.job}/{event.teller}"
     if topic.key == "series":
         return str(event.series)
     if topic.key == "target":

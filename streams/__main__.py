@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paceline.command_rules import Reader
+from paceline.health import add_web_options
 from paceline.identity import node_of
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
@@ -38,6 +39,8 @@ Start it on as many machines as you like (up to 12): they share the jobs. State 
 SOON_S, AGAIN_S = 10.0, 2.0
 #: Set for a worker that takes the place of one that hung: how often that has been.
 TAKEN_OVER = "_PACELINE_STREAMS_TAKEN_OVER"
+#: Between two lines that say the same of a broker that is waited for.
+AGAIN_TOLD_S = 15.0
 #: What a job's events need: the same partition in every topic, and one of the changelog.
 MEND = "delete it when its data may go (kafka-topics.sh --delete); it is made again as it must be"
 
@@ -68,8 +71,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     )
     add_brokers_option(parser)
     add_no_commands_option(parser)
-    parser.add_argument("--web-port", type=int, default=0, metavar="N", help="serve health and metrics on port N")
-    parser.add_argument("--web-address", default="127.0.0.1", metavar="IP", help="on this address (default: loopback)")
+    add_web_options(parser)
     parser.add_argument("--data-dir", metavar="DIR", help="scratch folder; default: a temporary one")
     parser.add_argument("--wait", type=float, default=60.0, metavar="S", help="wait for a broker so long (60)")
     parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
@@ -177,23 +179,36 @@ def _joined(settings: BrokerSettings, wait_s: float, needed: Sequence[Topic]) ->
     Raises:
         BusError: no brokers within ``wait_s`` seconds, or waiting cannot help.
     """
-    end = time.monotonic() + wait_s
+    end, waiting = time.monotonic() + wait_s, _Waiting()
     while True:
         try:
             left_s = max(end - time.monotonic(), 0.0)
-            wait_for_broker(settings, left_s, lambda cause: _say(f"waiting for a broker: {cause}"))
+            wait_for_broker(settings, left_s, waiting.tell)
             ensure_topics(settings, needed)
             joined = describe_topics(settings, [topic.name for topic in needed])
         except BusError as error:
             if error.permanent or time.monotonic() >= end:
                 raise
-            _say(f"waiting for a broker: {error}")
+            waiting.tell(str(error))
         else:
             missing = [topic.name for topic in needed if topic.name not in joined]
             if not missing:
                 return joined
             _say(f"waiting for {', '.join(missing)}: just made, or just deleted")
         time.sleep(AGAIN_S)
+
+
+class _Waiting:
+    """Says why a broker is waited for: at once, when the reason is another, and else every ``AGAIN_TOLD_S`` seconds."""
+
+    def __init__(self) -> None:
+        self._told = ("", 0.0)
+
+    def tell(self, cause: str) -> None:
+        now = time.monotonic()
+        if self._told[0] != cause or now - self._told[1] >= AGAIN_TOLD_S:
+            self._told = cause, now
+            _say(f"waiting for a broker: {cause}")
 
 
 def _say(line: str) -> None:

@@ -14,10 +14,12 @@ from types import coroutine
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, codec
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.client import AIOKafkaClient
+from aiokafka.conn import OAuthAuthenticator
 from aiokafka.consumer import fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.errors import RebalanceInProgressError
+from aiokafka.errors import KafkaConnectionError, RebalanceInProgressError
 from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.group import LeaveGroupRequest
 from aiokafka.record.default_records import DefaultRecordBatch
@@ -26,6 +28,7 @@ from mode.services import WaitResults
 
 from paceline.kafka.batches import Checked, PassedOver, Tell, batches
 from paceline.kafka.decompression import gunzip, refuse, unzstd
+from paceline.kafka.tokens import TokenError, TokenSource
 
 from .offsets import Partition
 
@@ -39,6 +42,7 @@ _COMMIT: Any = AIOKafkaConsumer.commit
 _CONSUMER: Any = AIOKafkaConsumer.__init__
 _GETMANY: Any = ThreadDelegateConsumer._getmany
 _WAIT_FIRST: Any = Consumer.wait_first
+_OAUTH: Any = OAuthAuthenticator.step
 _ASK: Any = GroupCoordinator._send_req
 POLL_S = 0.02
 #: How long a broker may keep a fetch that it has nothing for.
@@ -97,6 +101,39 @@ def bound_codecs() -> None:
     module = importlib.import_module(DefaultRecordBatch.__module__)  # The compiled one where there is one.
     for name, unpack in _CODECS.items():
         setattr(module, name, unpack)
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """A source of tokens as aiokafka wants it: asked in a thread, for an issuer may take seconds."""
+
+    def __init__(self, source: TokenSource) -> None:
+        self._source = source
+
+    async def token(self) -> str:
+        """A token that is good now.
+
+        Raises:
+            KafkaConnectionError: there is none; the client tries again.
+        """
+        try:
+            return await asyncio.to_thread(self._source.token)
+        except TokenError as error:
+            raise KafkaConnectionError(f"no token to log in with: {error}") from error
+
+
+def answer_refused_tokens() -> None:
+    """From now on a token that a broker refuses is a login that failed, in every client of this process.
+
+    A broker tells so by a challenge, and ends the login when it is answered. The client takes any challenge for a
+    success, and sends what comes next.
+    """
+
+    async def step(login: Any, payload: bytes | None) -> Any:
+        if login._token_sent and payload:
+            return b"\x01", True
+        return await _OAUTH(login, payload)
+
+    OAuthAuthenticator.step = step
 
 
 def tell_answers(answered: Callable[[], None]) -> None:

@@ -24,6 +24,8 @@ from paceline.topics import Topic
 from .cluster_advice import AdviceSettings
 from .cluster_events import ADVICE, PASSED_ON
 from .compat import (
+    Tokens,
+    answer_refused_tokens,
     bound,
     commit_nothing,
     deliver_at_once,
@@ -80,6 +82,8 @@ class SnapshotTable(faust.Table[bytes, bytes]):
 def credentials(settings: BrokerSettings) -> Any:
     """Faust's credentials for ``settings``, or None for a plain connection."""
     context = settings.ssl_context()
+    if settings.token_source is not None:
+        return faust.OAuthCredentials(oauth_cb=Tokens(settings.token_source), ssl_context=context)
     if settings.sasl:
         return faust.SASLCredentials(
             username=settings.sasl_username,
@@ -223,6 +227,7 @@ def build(
     consumer, store = Consumer(made), Store(table, table.delivered)
     door = Door(Processor(most_ranks=most_ranks, advice=advice), store, publish, consumer, hear=hear)
     bound(door.pass_over)
+    answer_refused_tokens()
     tell_answers(answered)
     seek_whole(SOURCE_NAMES)
     commit_nothing()

@@ -3,8 +3,10 @@
 Rule of this file: counts only, pure and bounded. It judges nothing; a job's own coverage is kept with its verdicts.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 
+from paceline import columns
 from paceline.events import DeliveryAccount, Event, HostSamples, OpTimings, Produced, StepTimings
 from paceline.sequences import Sequences
 from paceline.topics import Topic
@@ -19,19 +21,88 @@ MOST_PRODUCERS = 10_000
 
 
 @dataclass
-class Sender:
-    """A collector or a sidecar: its newest account, and the processes that have spoken for it."""
+class Process:
+    """One of a sender's processes: its newest account, and the ranks that it speaks for (none of a collector)."""
 
     account: DeliveryAccount
     account_s: float
+    ranks: frozenset[int]
+    #: Those ranks as they came, so that they are decoded once.
+    told: object = None
+
+
+@dataclass
+class Sender:
+    """A collector, or the sidecars of a job on a node: one, or one a task where each task has its own.
+
+    Who speaks for a rank takes over from who spoke for it before; who speaks for others works beside them.
+    """
+
     #: When it was heard last, by the worker's clock.
     heard_s: float = 0.0
-    processes: dict[str, None] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
+    gone: dict[str, None] = field(default_factory=dict)
 
     @property
     def restarts(self) -> int:
         """How often another process took over."""
-        return len(self.processes) - 1
+        return len(self.gone)
+
+    @property
+    def account(self) -> DeliveryAccount:
+        """The sum of what its processes have done."""
+        accounts = [process.account for process in self.processes.values()]
+        if len(accounts) == 1:
+            return accounts[0]
+        shed: dict[str, int] = defaultdict(int)
+        for account in accounts:
+            for topic, count in account.shed.items():
+                shed[topic] += count
+        sums = {name: sum(getattr(one, name) for one in accounts) for name in _SUMMED}
+        return DeliveryAccount(**sums, shed=dict(shed))
+
+    def hear(self, event: StepTimings | OpTimings | HostSamples, account: DeliveryAccount) -> None:
+        """Take down the ``account`` that came with ``event``."""
+        name, told = event.producer, _told(event)
+        if name in self.gone:
+            return
+        process = self.processes.get(name)
+        if process is None or process.told != told:
+            held = process
+            process = Process(account, event.t0_s, _ranks(event), told)
+            if held is not None:  # What was told last stays, until something newer is.
+                process.account, process.account_s = held.account, held.account_s
+            if not self._takes_over(name, process, event.t0_s):
+                return
+            self.processes[name] = process
+        if event.t0_s >= process.account_s:  # What a spool held back comes later than what is newer.
+            process.account, process.account_s = account, event.t0_s
+
+    def _takes_over(self, name: str, process: Process, t0_s: float) -> bool:
+        """Part with those that spoke for the ranks of ``process`` before; False where one of them is newer."""
+        others = {key: one for key, one in self.processes.items() if key != name}
+        same = [key for key, one in others.items() if one.ranks & process.ranks or not (one.ranks or process.ranks)]
+        newer = any(self.processes[key].account_s > t0_s for key in same)
+        for key in [name] if newer else same:
+            self.processes.pop(key, None)
+            if len(self.gone) < MOST_PROCESSES - 1:
+                self.gone[key] = None
+        return not newer and (name in self.processes or len(self.processes) < MOST_PROCESSES)
+
+
+_SUMMED = ("sent", "waiting", "spooled", "spooled_bytes", "outages")
+
+
+def _told(event: StepTimings | OpTimings | HostSamples) -> object:
+    if isinstance(event, StepTimings):
+        return event.speakers.ranks
+    return event.ranks if isinstance(event, OpTimings) else None
+
+
+def _ranks(event: StepTimings | OpTimings | HostSamples) -> frozenset[int]:
+    if isinstance(event, StepTimings):
+        return frozenset(int(rank) for rank in columns.numbers(event.speakers.ranks))
+    return frozenset(event.ranks) if isinstance(event, OpTimings) else frozenset()
 
 
 class Producers:
@@ -83,12 +154,9 @@ class Producers:
     def _account(self, who: tuple[str, str, str], event: StepTimings | OpTimings | HostSamples, now_s: float) -> None:
         if not isinstance(event.account, DeliveryAccount):
             return
-        sender = self.senders.pop(who, None) or Sender(event.account, event.t0_s)
+        sender = self.senders.pop(who, None) or Sender()
         self.senders[who] = sender
         sender.heard_s = now_s
-        if len(sender.processes) < MOST_PROCESSES:
-            sender.processes[event.producer] = None
-        if event.t0_s >= sender.account_s:  # What a spool held back comes later than what is newer.
-            sender.account, sender.account_s = event.account, event.t0_s
+        sender.hear(event, event.account)
         if len(self.senders) > MOST_SENDERS:
             del self.senders[next(iter(self.senders))]

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from paceline import hosts, settings
+from paceline import hosts, settings, tls
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
 from .login_secrets import missing
@@ -43,13 +43,17 @@ def parser() -> argparse.ArgumentParser:
         help="show nothing before a login by OpenID Connect, as .streamlit/secrets.toml says (docs/operations.md)",
     )
     add_brokers_option(made)
+    tls.add_options(made)
     return made
 
 
-def options(address: str, port: int, further: Sequence[str] = ()) -> dict[str, object]:
+def options(
+    address: str, port: int, further: Sequence[str] = (), held: tls.Certificate | None = None
+) -> dict[str, object]:
     """Streamlit's options. Only its own names and ``further`` ones are answered, so that no web page can reach in."""
     names = list(hosts.answered(address, further))
-    return {**OPTIONS, "server.address": address, "server.port": port, "server.allowedHosts": names}
+    shown = {"server.sslCertFile": held.certfile, "server.sslKeyFile": held.keyfile} if held else {}
+    return {**OPTIONS, **shown, "server.address": address, "server.port": port, "server.allowedHosts": names}
 
 
 def main(argv: list[str]) -> int:
@@ -63,7 +67,9 @@ def main(argv: list[str]) -> int:
             print(f"paceline: --require-login: {lacking}; docs/operations.md says what goes into it", file=sys.stderr)
             return 2
         os.environ[settings.UI_REQUIRE_LOGIN.name] = "1"
-    settings.UI_TOKEN.read(os.environ)  # What is wrong with it is said here, and not to each visitor.
+    # What is wrong with these is said here, and not to each visitor.
+    settings.UI_TOKEN.read(os.environ)
+    held = tls.certificate(os.environ, chosen.tls_cert, chosen.tls_key)
     trouble = taken(chosen.address, chosen.port)
     if trouble:
         print(f"paceline: --port={chosen.port}: {trouble}; choose another with --port", file=sys.stderr)
@@ -73,9 +79,11 @@ def main(argv: list[str]) -> int:
     except ModuleNotFoundError:
         print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
         return 2
-    flags = {name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port, further).items()}
+    flags = {
+        name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port, further, held).items()
+    }
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # The page itself says what is wrong with the broker.
-    print(f"paceline ui: http://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)
+    print(f"paceline ui: http{'s' if held else ''}://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)
     bootstrap.load_config_options(flags)
     # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import events
+from paceline.job_life import JobLife
 
 from .balance_book import BalanceBook
 from .findings_book import FindingsBook
@@ -34,6 +35,7 @@ class JobBuffer:
         self.first_s: float | None = None
         self.last_s: float | None = None
         self.described: dict[str, events.JobDescribed] = {}
+        self.life = JobLife(attempt)
         self.windows: dict[float, events.JobWindow] = {}
         #: Windows of each length that tell of collectives, the newest last.
         self.traffic: dict[float, deque[events.JobWindow]] = {}
@@ -48,13 +50,10 @@ class JobBuffer:
     @property
     def ended_s(self) -> float | None:
         """When the last node's part ended; None while any known part runs or ranks are still to describe themselves."""
-        parts = list(self.described.values())
-        ends = [part.ended_s for part in parts]
-        if not parts or any(end is None for end in ends):
+        parts = [part for teller, part in self.described.items() if teller in self.life.nodes]
+        if not parts or sum(len(part.places) for part in parts) < max(part.world_size for part in parts):
             return None
-        if sum(len(part.places) for part in parts) < max(part.world_size for part in parts):
-            return None
-        return max(end for end in ends if end is not None)
+        return self.life.ended_s
 
     @property
     def exit_status(self) -> int | None:
@@ -84,9 +83,10 @@ class JobBuffer:
 
     def describe(self, event: events.JobDescribed) -> None:
         """Take one node's part of the job."""
-        if event.node not in self.described and len(self.described) >= RANKS_MAX:
+        if event.teller not in self.described and len(self.described) >= RANKS_MAX:
             return
-        self.described[event.node] = event
+        self.described[event.teller] = event
+        self.life.update(event)
         for place in event.places:
             if 0 <= place.rank < RANKS_MAX:
                 self.nodes[place.rank], self.devices[place.rank] = event.node, place.device

@@ -67,6 +67,9 @@ def of_connection(snapshot: Snapshot) -> Notice | None:
         cause = (connection.cause or "it does not answer").replace("`", "")
         text = f"{cause}. Trying again every second, since {age(now_s, connection.since_s)}.{kept}"
         return Notice("lost", f"No connection to the broker at {connection.brokers}", text, (UP, DOCTOR))
+    if connection.state == "refused":
+        text = f"{connection.cause.replace('`', '')}. Asking again, since {age(now_s, connection.since_s)}."
+        return Notice("lost", "The brokers do not show the page all that it needs", text, (DOCTOR,))
     if connection.state == "connecting" and not snapshot.jobs:
         return Notice(
             "wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.", (DOCTOR,)

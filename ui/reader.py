@@ -119,7 +119,7 @@ class Reader:
             held, failure = self._connections[name], thread.failure
             if failure and held.state != "failed":
                 self._connections[name] = Connection("failed", self._settings.address, self._clock(), failure)
-        rank = {"failed": 0, "lost": 1, "connecting": 2, "connected": 3}
+        rank = {"failed": 0, "lost": 1, "refused": 2, "connecting": 3, "connected": 4}
         return min(self._connections.values(), key=lambda connection: rank[connection.state])
 
     def _run(self, name: str, looks_back: Mapping[Topic, int]) -> None:

@@ -107,10 +107,10 @@ class JobView:
 class Connection:
     """How the page stands with the broker. ``cause`` and ``since_s`` say what is wrong and since when.
 
-    ``failed`` is the page's own: its reader raised and is started again.
+    ``failed`` is the page's own: its reader raised and is started again. ``refused``: some topics may not be read.
     """
 
-    state: Literal["connecting", "connected", "lost", "failed"]
+    state: Literal["connecting", "connected", "refused", "lost", "failed"]
     brokers: str
     since_s: float
     cause: str = ""
@@ -159,7 +159,7 @@ def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
         ended_s=buffer.ended_s,
         exit_status=buffer.exit_status,
         ranks=buffer.world_size,
-        nodes=tuple(sorted({*buffer.nodes.values(), *buffer.described})),
+        nodes=tuple(sorted({*buffer.nodes.values(), *(part.node for part in buffer.described.values())})),
         open=len(still),
         confirmed=sum(finding.state == "confirmed" for finding in still),
         lost_s=sum(finding.cost.lost_s for finding in latest),

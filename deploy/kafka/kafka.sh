@@ -5,6 +5,7 @@
 #   DATA=FOLDER          where its data lives (default: deploy/kafka/data)
 #   HEAP=512m            heap of the Java machine
 #   LOG_LEVEL=warn       what the broker prints: error, warn, info, debug
+#   JAVA_OPTIONS='-D…'   words for the broker's Java: system properties that Apache Kafka reads; no secrets
 #   EXTRA_PROPERTIES=F   a file of broker properties that win over server.properties (TLS, SASL, ACLs)
 #   SCRAM_USERS='a=pw b=pw'   SCRAM-SHA-512 users, written when DATA is first formatted; from the environment alone:
 #                        `make kafka SCRAM_USERS=...` would show passwords to everyone on this machine
@@ -137,10 +138,12 @@ start() {
   flock --nonblock 8 || die "DATA=$data is in use by another broker; mend: name another folder with DATA="
   (umask 077 && write_properties)
   format
+  local options=()
+  read -ra options <<<"${JAVA_OPTIONS:-}"
   echo "kafka.sh: Apache Kafka on 127.0.0.1:$port, data in $data; stop with Ctrl-C" >&2
   exec java -Xms128m "-Xmx${HEAP:-512m}" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExitOnOutOfMemoryError \
     -Djava.awt.headless=true "-Dlog4j2.configurationFile=$here/log4j2.properties" \
-    "-Dkafka.log.level=${LOG_LEVEL:-warn}" -cp "$libs/*" kafka.Kafka "$data/server.properties"
+    "-Dkafka.log.level=${LOG_LEVEL:-warn}" "${options[@]}" -cp "$libs/*" kafka.Kafka "$data/server.properties"
 }
 
 case ${1:-start} in

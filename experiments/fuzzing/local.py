@@ -13,9 +13,14 @@ from unicodedata import category
 
 import msgspec
 
+from collectors.cgroup_pods import pod_uid
+from collectors.device_names import DeviceName
+from collectors.pod_devices import MOST_PODS, Names, told
+from collectors.pod_messages import classes
+from collectors.pod_resources import PodResourcesError, held_in
 from collectors.processes import identity, read_environ
 from paceline import hosts, wire
-from paceline.events import BalancePlan
+from paceline.events import BalancePlan, DevicePod
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SETTINGS, SettingError
 from paceline.sidecar.balance import Balance
@@ -202,6 +207,44 @@ def _process(data: bytes) -> None:
     assert rank is None or 0 <= rank < 10**10
 
 
+def _pods() -> Callable[[bytes], None]:
+    """A kubelet's answer, and what of it is told of two GPUs, one of them under MIG, as it travels."""
+    gpu = DeviceName("GPU-51ed0000-0000-4000-8000-000000000000", 0, "00000000:01:00.0", minor=0)
+    part = DeviceName("MIG-31600000-0000-4000-8000-000000000000", 1, None, gpu.uuid, "1g.10gb", None, 7, 0)
+    names, made = Names([gpu, part]), classes()
+
+    def feed(data: bytes) -> None:
+        pods, why = told(held_in(made, data), names)
+        assert len(pods) <= MOST_PODS
+        assert {pod.device for pod in pods} <= {gpu.uuid, part.uuid}
+        assert why is None or why.isprintable()
+        msgspec.json.decode(msgspec.json.encode(pods), type=list[DevicePod])
+
+    return feed
+
+
+def _kubelets() -> list[bytes]:
+    """Pods with devices by plugins, and by a claim."""
+    made = classes()
+    answer = made["ListPodResourcesResponse"]()
+    for resource, name in (
+        ("nvidia.com/gpu", "GPU-51ed0000-0000-4000-8000-000000000000::1"),
+        ("nvidia.com/mig-1g.10gb", "nvidia0/gi7"),
+        ("amd.com/gpu", "0000:01:00.0"),
+    ):
+        pod = answer.pod_resources.add(name="llm-0", namespace="ml").containers.add(name="c")
+        pod.devices.add(resource_name=resource, device_ids=[name])
+        claim = pod.dynamic_resources.add(claim_name="g").claim_resources.add(driver_name="gpu.nvidia.com")
+        claim.device_name = "gpu-0-mig-1g10gb-19-0"
+        claim.cdi_devices.add(name="nvidia.com/gpu=0")
+    return [answer.SerializeToString()]
+
+
+def _cgroup(data: bytes) -> None:
+    uid = pod_uid(data.decode(errors="replace"))
+    assert uid is None or (uid.isascii() and len(uid) in (32, 36))
+
+
 def _headers(data: bytes) -> None:
     host, _, origin = data.decode("latin-1").partition("\n")
     refused = hosts.refusal(host, origin or None, ("localhost", "*.example.org"))
@@ -234,6 +277,16 @@ TARGETS = (
         "local.process",
         _process,
         lambda: [b"SLURM_JOB_ID=7\0RANK=3\0", b"PACELINE_JOB=a\0SLURM_PROCID=1\0", b"TORCHELASTIC_RUN_ID=r\0RANK=0\0"],
+    ),
+    Target("local.pods", _pods(), _kubelets, (PodResourcesError,), longest=2048),
+    Target(
+        "local.cgroup",
+        _cgroup,
+        lambda: [
+            b"0::/kubepods.slice/kubepods-pod0a1b2c3d_1111_2222_3333_444455556666.slice/cri-containerd-9.scope",
+            b"4:memory:/kubepods/besteffort/pod0a1b2c3d-1111-2222-3333-444455556666/9\n0::/",
+        ],
+        longest=512,
     ),
     Target("local.headers", _headers, lambda: [b"localhost:8000\nhttp://a.example.org", b"[::1]:80"], longest=512),
     Target("local.shown", _shown, lambda: ["job \x1b[31m\u202e\n".encode()], (UnicodeDecodeError,), longest=256),

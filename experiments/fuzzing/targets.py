@@ -7,7 +7,7 @@ from importlib import import_module
 
 from .target import Target
 
-AREAS = ("bus", "services", "state", "files", "local")
+AREAS = ("bus", "services", "state", "files", "local", "kube")
 
 
 def of(area: str) -> dict[str, Target]:

@@ -6,6 +6,7 @@ is not tried: namespaces, read-only file systems, limits.
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -27,7 +28,7 @@ examples:
   python -m experiments.images                        every image
   python -m experiments.images collectors streams     these
 """
-IMAGES = ("collectors", "streams", "forecaster", "control", "ui", "demo")
+IMAGES = ("annotator", "collectors", "streams", "forecaster", "control", "ui", "demo")
 #: What an image may weigh above its base, and packages that it must not hold.
 MOST_MB = {"collectors": 40}
 FOREIGN = {
@@ -35,9 +36,18 @@ FOREIGN = {
     "streams": ("torch", "pandas"),
     "ui": ("torch",),
     "forecaster": ("torch",),
+    "annotator": ("torch", "numpy"),
 }
 #: What else the compose file runs in an image, and must end well.
 COMMANDS = {"streams": (["paceline", "topics", "create"], ["paceline", "alerts", "--help"])}
+#: An API that is not there: the annotator waits for it, and is alive.
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "none", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "none", "context": {"cluster": "none", "user": ""}}],
+    "current-context": "none",
+}
 HEALTHY_S, TRAINED_S = 120.0, 180.0
 #: What of the demo's own command is shortened here: how many ranks, and for how many seconds.
 SHORTER = {"--nproc-per-node": "2", "--rank": "1", "--seconds": "5"}
@@ -72,6 +82,8 @@ class Check:
                 self.require(not held, f"{name}: holds none of {', '.join(foreign)}; it holds {held or 'none'}")
             configuration = self._builder.configuration(name)
             self.require(configuration["User"] == "10001", f"{name}: runs as user {configuration['User']}")
+            if name == "annotator":
+                (files / "tmp" / "kubeconfig").write_text(json.dumps(KUBECONFIG))
             if name == "demo":
                 self._trains(container, configuration)
             else:
@@ -81,7 +93,7 @@ class Check:
 
     def _starts(self, name: str, container: str, configuration: dict[str, list[str]]) -> None:
         """Its own command, until its own health check says that it is well."""
-        environ = {"PACELINE_BROKERS": self._brokers}
+        environ = {"PACELINE_BROKERS": self._brokers, "KUBECONFIG": "/tmp/kubeconfig"}
         for other in COMMANDS.get(name, ()):
             done = subprocess.run(self._builder.running(container, other, environ), capture_output=True, check=False)
             self.require(done.returncode == 0, f"{name}: `{' '.join(other)}` ends with status {done.returncode}")

@@ -10,7 +10,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from re import search
 
 from paceline.child import spawn
 from paceline.terminal import say
@@ -62,11 +61,11 @@ class Stack(contextlib.ExitStack):
     def healthy(self, name: str) -> bool:
         """What the container's own check says now."""
         program = self.programs[name]
-        test = " ".join(program.health)
-        if url := search(r"https?://[^'\"\s]+", test):  # Whatever the image has to ask with.
+        if program.health[0] == "wget":  # Which the image brings.
+            url = program.health[-1]
             with (
                 contextlib.suppress(OSError, urllib.error.URLError),
-                urllib.request.urlopen(url[0], timeout=4) as reply,
+                urllib.request.urlopen(url, timeout=4) as reply,
             ):
                 return bool(reply.status == 200)
             return False

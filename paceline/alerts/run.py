@@ -12,7 +12,7 @@ from typing import Any
 
 from paceline.kafka.follow import BEGINNING, Follower, Start
 from paceline.kafka.settings import BrokerSettings
-from paceline.topics import FINDING, JOB, SUGGESTION, Topic
+from paceline.topics import FINDING, JOB, SUGGESTION
 
 from .alerting import Alerting
 
@@ -77,7 +77,7 @@ class Loop:
             for record in records:
                 now_s = time.time()
                 self._alerting.hear(topic, record.value, now_s if live else min(now_s, record.timestamp / 1000))
-        return follower.caught_up or nothing_there(follower, STARTS)
+        return follower.caught_up or follower.nothing_there
 
     def _tell(self, gather: bool) -> None:
         self._unwritten |= self._alerting.turn(time.time(), gather)
@@ -90,11 +90,8 @@ class Loop:
 
 
 def _waits(follower: Follower, read: bool) -> str | None:
+    if follower.state == "refused":
+        return follower.cause
     if follower.state != "connected":
         return "no answer from Kafka"
     return None if read else "reading what there is"
-
-
-def nothing_there(follower: Follower, topics: dict[Topic, Start]) -> bool:
-    """Whether the brokers answer and none of ``topics`` has been made yet."""
-    return follower.state == "connected" and not any(follower.follows(topic) for topic in topics)

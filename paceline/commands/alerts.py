@@ -26,12 +26,12 @@ from paceline.alerts.run import Loop
 from paceline.alerts.sender import Deliver, Sender, body, deliverer
 from paceline.alerts.state_file import StateFile, StateFileError, default_path
 from paceline.alerts.target import FORMS, Target, TargetError, of_command, of_url
-from paceline.health import Health, serve
+from paceline.health import Health, add_web_options, serve
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.settings import ALERTS_TO, ALLOWED_HOSTS, CLUSTER, SMTP_PASSWORD, SMTP_USERNAME, SettingError
 from paceline.terminal import say
-from paceline.visible import visible
+from paceline.visible import visible, without_login
 
 EPILOG = f"""addresses:
 {chr(10).join("  " + line for line in FORMS.splitlines())}
@@ -66,8 +66,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--page", metavar="URL", type=_page, help="address of the page, for links to a job")
     made.add_argument("--state", metavar="FILE", type=Path, help=f"what was told ({default_path({'HOME': '~'})})")
-    made.add_argument("--web-port", type=_port, default=0, metavar="N", help="serve health and metrics on port N")
-    made.add_argument("--web-address", default="127.0.0.1", metavar="IP", help="on this address (default: loopback)")
+    add_web_options(made)
     made.add_argument("--dry-run", action="store_true", help="print what would be sent, and send nothing")
     what = made.add_mutually_exclusive_group()
     what.add_argument("--once", action="store_true", help="tell all that holds now and was not told yet, and end")
@@ -230,17 +229,10 @@ def _rate(raw: str) -> int:
     return value
 
 
-def _port(raw: str) -> int:
-    value = int(raw)
-    if not 0 <= value <= 65535:
-        raise ValueError
-    return value
-
-
 def _page(raw: str) -> str:
     parts = urlsplit(raw)
     if parts.scheme not in ("http", "https") or not parts.hostname or not raw.isprintable() or " " in raw:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"no address: {without_login(raw)!r}")
     return raw
 
 

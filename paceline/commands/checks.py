@@ -18,11 +18,12 @@ import msgspec
 from paceline.gpu import amd
 from paceline.gpu.driver import AbsentError
 from paceline.gpu.nvml import real
-from paceline.kafka import clients, compat
+from paceline.kafka import acls, clients, compat
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.reach import attempt
 from paceline.kafka.settings import BrokerSettings, split
 from paceline.patience import patient
+from paceline.rights import SERVICES, Rule, rules
 from paceline.topics import TOPICS
 
 Status = Literal["ok", "warn", "fail"]
@@ -107,11 +108,11 @@ def amd_smi() -> list[Check]:
 
 def brokers(settings: BrokerSettings) -> list[Check]:
     """Whether each broker named in the settings answers and lets us in."""
-    checks, options = [], settings.kafka_options()
+    checks = []
     for address in settings.brokers:
         began = time.monotonic()
         try:
-            attempt(address, options, patient(_REACH_S, os.environ))
+            attempt(address, settings, patient(_REACH_S, os.environ))
         except BusError as error:
             checks.append(Check("broker", "fail", f"{address}: {error.cause}", error.mend))
         else:
@@ -123,14 +124,14 @@ def login(settings: BrokerSettings) -> Check:
     """How we are let in, and who else would be."""
     protocol = settings.security_protocol
     if settings.sasl and settings.tls:
-        return Check("login", "ok", f"{protocol} as {settings.sasl_username} ({settings.sasl_mechanism})")
+        return Check("login", "ok", f"{protocol} as {settings.user} ({settings.sasl_mechanism})")
     if settings.tls:
         who = "our certificate" if settings.ssl_certfile else "nobody in particular"
         return Check("login", "ok", f"{protocol} as {who}")
     if all(_is_loopback(address) for address in settings.brokers):
         return Check("login", "ok", f"{protocol}, on this machine alone")
     mend = "set PACELINE_SECURITY_PROTOCOL=SASL_SSL, PACELINE_SASL_USERNAME and PACELINE_SASL_PASSWORD"
-    risk = "the password and all events" if settings.sasl else "all events"
+    risk = f"the {'token' if settings.sasl_oauth else 'password'} and all events" if settings.sasl else "all events"
     return Check("login", "warn", f"{protocol}: whoever is on the network can read {risk}", mend)
 
 
@@ -144,7 +145,7 @@ def advertised(settings: BrokerSettings) -> list[Check]:
         if address in settings.brokers:
             continue
         try:
-            attempt(address, settings.kafka_options(), patient(_REACH_S, os.environ))
+            attempt(address, settings, patient(_REACH_S, os.environ))
         except BusError as error:
             says = f"the broker sends its clients to {address}, and from here: {error.cause}"
             checks.append(Check("advertised", "fail", says, "mend advertised.listeners on the broker"))
@@ -152,10 +153,27 @@ def advertised(settings: BrokerSettings) -> list[Check]:
 
 
 def topics(settings: BrokerSettings) -> list[Check]:
-    """Whether the topics are there, with the partitions of the table."""
+    """Whether the topics are there, with the partitions of the table; those that we may not see are said as such."""
     with contextlib.closing(clients.admin(settings)) as client:
         rows = {row["name"]: len(row["partitions"]) for row in client.describe_topics() if row["partitions"]}
-    return compare(rows)
+    unseen = sorted(acls.lacking(settings, [Rule("", "topic", topic.name, ("Describe",)) for topic in TOPICS]))
+    if not unseen:
+        return compare(rows)
+    shown = {topic.name: topic.partitions for topic in TOPICS if topic.name in unseen}
+    enough = [name for name, held in SERVICES.items() if not {topic.name for topic in held.uses} & {*unseen}]
+    says = f"this login may not see {', '.join(unseen)}: enough for {', '.join(enough) or 'no service'}"
+    mend = "`paceline doctor --service NAME` names what a service lacks"
+    return [*compare({**rows, **shown}), Check("rights", "ok" if enough else "warn", says, None if enough else mend)]
+
+
+def rights(settings: BrokerSettings, service: str) -> Check:
+    """Whether this login may do on the topics what ``service`` does there; groups and prefixes are not asked."""
+    missed = acls.lacking(settings, rules(service, ""))
+    if not missed:
+        return Check("rights", "ok", f"this login may do on the topics what {service} does")
+    said = "; ".join(f"{', '.join(operations)} on {name}" for name, operations in missed.items())
+    mend = f"`paceline rights {service} --user {service}=USER --apply`, as an administrator"
+    return Check("rights", "fail", f"this login lacks, as {service}: {said}", mend)
 
 
 def compare(partitions: Mapping[str, int]) -> list[Check]:

@@ -12,8 +12,9 @@ from paceline.commands.checks import Check
 from paceline.delivery.spool_folders import spool_place
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.rights import SERVICES
 from paceline.settings import SettingError
-from paceline.visible import visible
+from paceline.visible import visible, without_logins
 
 EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherwise
 
@@ -22,6 +23,7 @@ examples:
   paceline doctor --brokers kafka-1:9092     another Kafka
   paceline doctor --ask http://streams-1:6066/readyz    a worker elsewhere, too
   paceline doctor --spool /var/spool/paceline           what waits in the spool of `collect --spool`, too
+  paceline doctor --service page             whether the page's login lacks a right
   paceline doctor --json | jq 'select(.status == "fail")'
 """
 
@@ -42,6 +44,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--spool", action="append", default=[], metavar="DIR", help="a folder of --spool of `collect`; may be repeated"
     )
+    made.add_argument(
+        "--service",
+        choices=[*SERVICES],
+        help="one of `paceline rights`: whether this login may do on the topics what it does there",
+    )
     made.add_argument("--json", action="store_true", help="one JSON object a line: name, status, says, mend")
     return made
 
@@ -50,9 +57,10 @@ def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
     args = parser().parse_args(argv)
     failed = False
-    for check in examine(args.brokers, os.environ, args.ask, [Path(folder) for folder in args.spool]):
+    for check in examine(args.brokers, os.environ, args.ask, [Path(folder) for folder in args.spool], args.service):
         failed = failed or check.status == "fail"
-        print(visible(msgspec.json.encode(check).decode() if args.json else line(check)), flush=True)
+        told = msgspec.json.encode(check).decode() if args.json else line(check)
+        print(visible(without_logins(told)), flush=True)
     return 1 if failed else 0
 
 
@@ -67,12 +75,13 @@ def examine(
     environ: os._Environ[str] | dict[str, str],
     services: list[str] | None = None,
     spools: list[Path] | None = None,
+    service: str | None = None,
 ) -> Iterator[Check]:
     """All checks, each as soon as it is done; those that need a broker last, and only where one answers."""
     yield from checks.versions()
     yield checks.nvml()
     yield from checks.amd_smi()
-    yield from running_checks.services(services or [])
+    yield from running_checks.services(services or [], environ)
     own = spool_place(environ)
     for folder in [*([own] if own else []), *(spools or [])]:
         yield running_checks.spool(folder)
@@ -90,6 +99,8 @@ def examine(
         with explained(settings):
             yield from checks.advertised(settings)
             yield from checks.topics(settings)
+            if service:
+                yield checks.rights(settings, service)
             yield checks.clock(settings)
             yield from running_checks.lag(settings)
             yield running_checks.dead_letters(settings)

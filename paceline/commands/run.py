@@ -20,6 +20,7 @@ from paceline.commands.foreground import Child, NotRunError
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
+from paceline.launchers import own_local_rank, tasks_here
 from paceline.recording import RecordingError, check_writable
 from paceline.settings import (
     BROKERS,
@@ -57,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--job", metavar="NAME", help="the job's id; default: Slurm's, Kubernetes', torchrun's, made up")
+    made.add_argument(
+        "--job", metavar="NAME", help="the job's id; default: Slurm's, Kubernetes', torchrun's, MPI's, made up"
+    )
     made.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
     add_brokers_option(
         made, f"Kafka brokers (default: {BROKERS.name}, else 127.0.0.1:9092 if it listens); none: no Kafka at all"
@@ -166,13 +169,24 @@ def main(argv: list[str]) -> int:
     return run(command, options, environ, plugin)
 
 
+def has_panel(environ: Mapping[str, str]) -> bool:
+    """Whether there can be a panel; why there is none is said once a node."""
+    if not entry_points(group="paceline.commands", name="analyze"):
+        say("no live findings and no panel: pip install 'paceline[streams]'")
+        return False
+    several = tasks_here(environ)
+    if several > 1 and own_local_rank(environ) == 0:
+        say(
+            f"no live findings and no panel: {several} tasks of this node have a `paceline run` each, and each knows "
+            "its own ranks alone; paceline streams tells what is found (paceline top, paceline tail finding)"
+        )
+    return several == 1
+
+
 def run(command: list[str], options: argparse.Namespace, environ: dict[str, str], plugin: str | None = None) -> int:
     """Start what runs beside the command, then it, and end in the reverse order."""
     fallback = made_up(command, time.time(), secrets.token_hex(2))
-    panel = not options.no_panel
-    if panel and not entry_points(group="paceline.commands", name="analyze"):
-        say("no live findings and no panel: pip install 'paceline[streams]'")
-        panel = False
+    panel = not options.no_panel and has_panel(environ)
     name = options.job or fallback
     beside = SideProcesses(
         options.record,

@@ -6,25 +6,27 @@ pure functions; asking is done beside them.
 
 import http.client
 import os
+import ssl
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from paceline import wire
+from paceline import tls, wire
 from paceline.commands.checks import Check
 from paceline.delivery.spool import SpoolError
 from paceline.delivery.spool_depth import Depth, depth
+from paceline.health_check import ANSWER_S, get, on_loopback
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
+from paceline.settings import SettingError
 from paceline.topics import BY_NAME, DEADLETTER, STREAMS_GROUP
 
 #: A group that is further behind than this falls behind rather than works: seconds of a thousand nodes' messages.
 LAG_WARN = 10_000
 #: A dead letter younger than this is news; a spool that waits longer is stuck.
 RECENT_S, STUCK_S = 3600.0, 60.0
-ANSWER_S = 3.0
 #: Where the services of this machine answer unless they were told otherwise.
 LOCAL = {
     "streams": "http://127.0.0.1:6066/readyz",
@@ -32,6 +34,8 @@ LOCAL = {
     "control": "http://127.0.0.1:8002/readyz",
     "page": "http://127.0.0.1:8501/_stcore/health",
 }
+#: Those serve HTTPS where they are given a certificate.
+SERVE_TLS = ("forecaster", "control", "page")
 _START = {
     "streams": "`paceline streams --web-port 6066`",
     "forecaster": "`paceline forecaster`",
@@ -108,17 +112,24 @@ def refused(letters: Held, now_s: float) -> Check:
     return Check("dead letters", "warn" if age_s < RECENT_S else "ok", says, mend if age_s < RECENT_S else None)
 
 
-def services(asked: list[str]) -> list[Check]:
+def services(asked: list[str], environ: Mapping[str, str]) -> list[Check]:
     """Whether the services at the URLs of ``asked`` are ready, and those of this machine where they run."""
-    checks = [answer("service", url, must=True) for url in asked]
-    return checks + [answer(name, url, must=False) for name, url in LOCAL.items() if url not in asked]
+    try:
+        trust, own = tls.trusting(environ), on_loopback(environ)
+    except SettingError as error:
+        return [Check("settings", "fail", str(error), "correct or unset it")]
+    checks = [answer("service", url, trust, must=True) for url in asked]
+    local = {
+        name: url.replace("http://", "https://") if own and name in SERVE_TLS else url for name, url in LOCAL.items()
+    }
+    return checks + [answer(name, url, own, must=False) for name, url in local.items() if url not in asked]
 
 
-def answer(name: str, url: str, *, must: bool) -> Check:
+def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bool) -> Check:
     """What the service at ``url`` says of itself; nothing there is a failure only where one ``must`` be."""
     mend = f"start it: {_START[name]}" if name in _START else "start it, or correct --ask"
     try:
-        status, said = _get(url)
+        status, said = get(url, trust, patient(ANSWER_S, os.environ))
     except ConnectionRefusedError:
         where = f"nothing listens at {url}"
         return Check(name, "fail", where, mend) if must else Check(name, "ok", f"{where}: not run here")
@@ -131,22 +142,6 @@ def answer(name: str, url: str, *, must: bool) -> Check:
         return Check(name, "fail", f"{url} is not ready: {said}", "mend what it waits for; its log says more")
     says = f"{url} answers {status}: {said}"
     return Check(name, "fail" if must else "warn", says, "is that port another program's? see --ask")
-
-
-def _get(url: str) -> tuple[int, str]:
-    """Status and first line of what is at ``url``; no proxy, no redirect, and no more than a line's worth is read."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("not a URL that begins with http:// or https://")
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=patient(ANSWER_S, os.environ))
-    try:
-        connection.request("GET", parts.path or "/readyz")
-        answered = connection.getresponse()
-        said = answered.read(300).decode(errors="replace").strip()
-    finally:
-        connection.close()
-    return answered.status, said.partition("\n")[0]
 
 
 def spool(folder: Path) -> Check:

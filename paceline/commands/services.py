@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from paceline.child import kill_tree, spawn
+from paceline.settings import TLS_CERTFILE, TLS_KEYFILE
 
 #: From SIGTERM until what is left is killed. Nothing is lost by that: a worker reads again what it had not stored.
 STOP_S = 2.0
@@ -76,7 +77,9 @@ class Services:
         """Start ``paceline NAME OPTIONS``; ``nice`` to all others by so much."""
         # -P: the folder we stand in may hold a `streams` or `collectors` of its own.
         command = [sys.executable, "-P", "-m", "paceline", name, *options]
-        service = Service(name, command, environ, self.folder / f"{name}.log", nice)
+        # They are asked on loopback by each other, and here; a certificate is of a name that others know.
+        own = {key: value for key, value in environ.items() if key not in (TLS_CERTFILE.name, TLS_KEYFILE.name)}
+        service = Service(name, command, own, self.folder / f"{name}.log", nice)
         self._running.append(service)
         return service
 

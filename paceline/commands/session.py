@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from paceline import control_access
+from paceline import control_access, tls
 from paceline.commands.asking import issuer, seconds
 from paceline.commands.session_table import listed, one
 from paceline.control_client import ControlClient, ControlError, segment
@@ -87,7 +87,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
     args = parser().parse_args(argv)
-    client = ControlClient(args.control or control_access.url(os.environ), control_access.token(os.environ), issuer())
+    url, token = args.control or control_access.url(os.environ), control_access.token(os.environ)
+    client = ControlClient(url, token, issuer(), tls.trusting(os.environ))
     try:
         return _ACTIONS[args.action](client, args)
     except ControlError as error:

@@ -162,11 +162,12 @@ class Sender:
 
     def _explain(self, error: BaseException) -> BusError:
         """Why the broker is away: what a fresh connection says, else ``error``."""
-        return self._away() or explain(self.settings.address, error, self.settings.sasl_username)
+        settings = self.settings
+        return self._away() or explain(settings.address, error, settings.user, by_token=settings.by_token)
 
     def _reason(self, message: Message, error: BaseException) -> str:
         if isinstance(error, errors.TopicAuthorizationFailedError):
-            return f"user {self.settings.sasl_username!r} may not write {message.topic}"
+            return f"user {self.settings.user!r} may not write {message.topic}"
         return f"{message.topic}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 

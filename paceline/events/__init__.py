@@ -87,6 +87,7 @@ from paceline.events.findings import (
 from paceline.events.forecasts import Backtest, Forecast, JobKind, JobProfile
 from paceline.events.machines import (
     DeviceDescribed,
+    DevicePod,
     DeviceProcess,
     DeviceSamples,
     HostSamples,
@@ -99,6 +100,7 @@ from paceline.events.training import (
     OP_INDEX,
     OPS,
     OVERLAYS,
+    POD_LABEL,
     STEP,
     JobDescribed,
     OpTimings,
@@ -129,6 +131,7 @@ __all__ = [
     "OP_INDEX",
     "OVERLAYS",
     "PHASES",
+    "POD_LABEL",
     "SAMPLE",
     "SCHEMA_VERSION",
     "SESSION_NAME",
@@ -159,6 +162,7 @@ __all__ = [
     "DeadLetter",
     "DeliveryAccount",
     "DeviceDescribed",
+    "DevicePod",
     "DeviceProcess",
     "DeviceSamples",
     "DeviceWindow",

@@ -25,8 +25,24 @@ class DeviceDescribed(msgspec.Struct, frozen=True, kw_only=True):
     profile: str | None = None
 
 
+class DevicePod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod of Kubernetes that a device of this node is given to, by its UUID.
+
+    The kubelet tells ``namespace``, ``pod`` and ``container``; the cgroup of a process on the device tells ``uid``.
+    """
+
+    device: str
+    namespace: Word | None = None
+    pod: Word | None = None
+    container: Word | None = None
+    uid: Word | None = None
+
+
 class NodeDescribed(Produced, frozen=True, kw_only=True):
-    """A node's inventory. Key: node; compacted."""
+    """A node's inventory. Key: node; compacted.
+
+    ``pods`` are those that hold its devices now, where Kubernetes tells; one that is shared is there once a pod.
+    """
 
     node: str
     time_s: Time
@@ -38,6 +54,7 @@ class NodeDescribed(Produced, frozen=True, kw_only=True):
     cuda: str | None = None
     devices: list[DeviceDescribed] = []
     not_measured: dict[str, str] = {}
+    pods: list[DevicePod] = []
 
 
 class DeviceProcess(msgspec.Struct, frozen=True, kw_only=True):

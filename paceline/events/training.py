@@ -151,11 +151,17 @@ class ProbeCost(msgspec.Struct, frozen=True, kw_only=True):
     added_high_s: Number | None = None
 
 
+#: The label with the name of the pod that a sidecar runs in.
+POD_LABEL = "kubernetes_pod"
+
+
 class JobDescribed(Produced, frozen=True, kw_only=True):
     """What is known of a job on one node when its ranks join.
 
-    Key: job/node, so that compaction keeps every node's part. ``probe_cost`` is there where it is measured, and
-    complete once the ranks have left.
+    Key: job/node, so that compaction keeps every node's part; a node is all of its parts. Where ``labels`` name a pod
+    (``kubernetes_pod``) it follows as job/node/pod, for a node may have several. Where each task of a node has a
+    sidecar of its own, ``part`` is the task's place on its node, "" for the first, and ends the key of the others.
+    ``probe_cost`` is there where it is measured, and complete once the ranks have left.
     """
 
     job: str
@@ -171,3 +177,9 @@ class JobDescribed(Produced, frozen=True, kw_only=True):
     batch_size: Whole | None = None
     labels: dict[str, str] = {}
     probe_cost: ProbeCost | None = None
+    part: Word = ""
+
+    @property
+    def teller(self) -> str:
+        """Who tells this among all of the job: its node, and the pod and the part where there are such."""
+        return "/".join(filter(None, (self.node, self.labels.get(POD_LABEL, ""), self.part)))

@@ -1,11 +1,13 @@
-"""Rights given to principals on the brokers.
+"""Rights on the brokers: given to principals, and asked for by who has logged in.
 
 Rule of this file: rights are added, and none is taken away.
 """
 
 import contextlib
 from collections.abc import Iterable
+from typing import Any
 
+from kafka import errors
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
 
 from paceline.kafka.clients import admin
@@ -25,6 +27,32 @@ def allow(settings: BrokerSettings, rules: Iterable[Rule]) -> int:
         for refused in client.create_acls(asked)["failed"]:
             raise refused(f"{len(asked)} entries")
     return len(asked)
+
+
+def lacking(settings: BrokerSettings, rules: Iterable[Rule]) -> dict[str, list[str]]:
+    """Which operations of ``rules`` on whole topics this login may not do, by topic; those that are not there pass.
+
+    Raises:
+        BusError: no broker.
+    """
+    asked = {rule.name: rule.operations for rule in rules if rule.resource == "topic" and not rule.prefixed}
+    with explained(settings), contextlib.closing(admin(settings)) as client:
+        held = {row["name"]: _held(row) for row in client.describe_topics(sorted(asked))}
+    missed = {
+        name: [operation for operation in operations if operation.upper() not in held.get(name, operations)]
+        for name, operations in asked.items()
+    }
+    return {name: operations for name, operations in missed.items() if operations}
+
+
+def _held(row: dict[str, Any]) -> set[str]:
+    """The operations that the brokers let us do on the topic of ``row``; all where they do not say, or have none."""
+    told = row.get("topic_authorized_operations")
+    if row["error_code"] == errors.TopicAuthorizationFailedError.errno:
+        return set()
+    if row["error_code"] or not told:
+        return {operation.name for operation in ACLOperation}
+    return {operation.name for operation in ACLOperation if operation.value in told}
 
 
 def entries(rules: Iterable[Rule]) -> list[ACL]:

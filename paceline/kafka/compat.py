@@ -6,38 +6,76 @@ of kafka-python needs reading here alone (pyproject.toml pins it).
 
 import contextlib
 import socket
+import ssl
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, errors
 from kafka.net.compat import KafkaNetClient
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.metadata import MetadataRequest
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.memory_records import MemoryRecords
 
 from paceline.kafka.batches import Checked, PassedOver, Tell, batches
 from paceline.kafka.decompression import gunzip, refuse, unzstd
+from paceline.kafka.errors import NoTokenError
+from paceline.kafka.tokens import TokenError, TokenSource
 
 Client = TypeVar("Client")
 #: How long a producer's thread gets to end when its messages are dropped.
 _JOIN_S = 5.0
 
 
+class _DataFirst:
+    """A socket that has its data read before it tells that the connection has ended.
+
+    The client reads until there is no more, and drops all of it where that is the end: of a broker that refuses a login
+    and hangs up, the refusal. Where it is closed in the middle of connecting it drops the socket, too: one that nobody
+    holds any more is closed.
+    """
+
+    _has_read = False
+
+    def __del__(self) -> None:
+        self.close()  # type: ignore[attr-defined]
+
+    def recv(self, *sizes: int) -> bytes:
+        data: bytes = super().recv(*sizes)  # type: ignore[misc]
+        ends_now = not data and self._has_read
+        self._has_read = bool(data)
+        if ends_now:
+            raise BlockingIOError  # To the client: nothing more for now. The next time it is told the end.
+        return data
+
+
+class _PlainSocket(_DataFirst, socket.socket):
+    pass
+
+
+class _TlsSocket(_DataFirst, ssl.SSLSocket):
+    pass
+
+
 class _DirectSocket(KafkaNetSocket):  # type: ignore[misc]
     """A plain connection that closes its socket where connecting fails.
 
     The client's own leaves a refused socket to the garbage collector, one for every try while a broker is away. It
-    picks the class by the scheme of ``proxy_url`` (``_DIRECT``); there is no proxy.
+    picks the class by the scheme of ``proxy_url`` (``_understood``); there is no proxy.
     """
 
     SCHEMES = ("paceline-direct",)
 
+    def socket(self, family: int = -1, sock_type: int = -1, proto: int = -1) -> _PlainSocket:
+        return _PlainSocket(family, sock_type, proto)
+
     async def sock_connect(
-        self, net: Any, sock: socket.socket, sockaddr: Any, timeout_at: float | None = None
-    ) -> socket.socket:
+        self, net: Any, sock: _PlainSocket, sockaddr: Any, timeout_at: float | None = None
+    ) -> _PlainSocket:
         try:
             await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
         except BaseException:
@@ -46,7 +84,28 @@ class _DirectSocket(KafkaNetSocket):  # type: ignore[misc]
         return sock
 
 
-_DIRECT = {"proxy_url": "paceline-direct://"}
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """A source of tokens as the client wants it."""
+
+    def __init__(self, source: TokenSource) -> None:
+        super().__init__()
+        self._source = source
+
+    def token(self) -> str:
+        try:
+            return self._source.token()
+        except TokenError as error:
+            raise NoTokenError(error) from error
+
+
+def _understood(options: Mapping[str, Any]) -> dict[str, Any]:
+    """``options`` as the client takes them, for connections that are the ones above."""
+    context: ssl.SSLContext | None = options.get("ssl_context")
+    if context is not None:
+        context.sslsocket_class = _TlsSocket
+    source = options.get("sasl_oauth_token_provider")
+    tokens = {"sasl_oauth_token_provider": _Tokens(source)} if isinstance(source, TokenSource) else {}
+    return {"proxy_url": "paceline-direct://", **options, **tokens}
 
 
 def construct(make: Callable[..., Client], **options: Any) -> Client:
@@ -62,7 +121,7 @@ def construct(make: Callable[..., Client], **options: Any) -> Client:
         return nets[-1]
 
     try:
-        return make(**_DIRECT, **options, kafka_client=net)
+        return make(**_understood(options), kafka_client=net)
     except errors.KafkaError:
         for opened in nets:
             with contextlib.suppress(errors.KafkaError):
@@ -71,17 +130,19 @@ def construct(make: Callable[..., Client], **options: Any) -> Client:
 
 
 def hello(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
-    """Connect to ``address`` and log in, as a client does, and close again.
+    """Connect to ``address`` and log in, as a client does, ask for nothing in particular, and close again.
 
     Raises:
         KafkaError: it failed.
     """
     net = NetworkSelector()
-    manager = KafkaConnectionManager(net, **{**_DIRECT, **options, "bootstrap_servers": [address]})
+    manager = KafkaConnectionManager(net, **{**_understood(options), "bootstrap_servers": [address]})
 
     async def connect() -> None:
         node = manager.cluster.bootstrap_brokers()[0].node_id
         await manager.get_connection(node, timeout_ms=timeout_s * 1000, refresh_metadata_on_err=False)
+        # A port that wants a login lets anybody connect, and closes the connection at the first question.
+        await manager.send(manager.cluster.metadata_request(), node, request_timeout_ms=timeout_s * 1000)
 
     try:
         net.run(connect)
@@ -121,6 +182,24 @@ def topics(consumer: KafkaConsumer, timeout_s: float) -> set[str]:
     finally:
         cluster.need_all_topic_metadata = before
     return set(cluster.topics())
+
+
+def refused_topics(consumer: KafkaConsumer, names: Collection[str], timeout_s: float) -> set[str]:
+    """Those of ``names`` that the brokers do not let us see; of one that is not there they say so too.
+
+    Raises:
+        KafkaError: the brokers did not answer in time.
+    """
+    request = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+    manager, timeout_ms = consumer._manager, int(timeout_s * 1000)
+    answer = consumer._net.run(manager.wait_for, manager.send(request, request_timeout_ms=timeout_ms), timeout_ms)
+    refused = errors.TopicAuthorizationFailedError.errno
+    return {topic.name for topic in answer.topics if topic.error_code == refused}
 
 
 def known_id(answered: object) -> str:

@@ -19,7 +19,7 @@ from kafka import KafkaConsumer, TopicPartition, errors
 from paceline.backoff import Backoff
 from paceline.kafka import compat
 from paceline.kafka.clients import consumer
-from paceline.kafka.errors import BusError, explained
+from paceline.kafka.errors import BusError, explained, refused
 from paceline.kafka.settings import BrokerSettings
 from paceline.settings import SettingError
 from paceline.topics import Topic
@@ -100,7 +100,8 @@ class Follower:
     or with all there is where the brokers have lost that place. A topic that is deleted and made again is read whole
     (brokers before Apache Kafka 2.8 do not say that it is another one). Where a topic of ``most_behind`` is further
     behind, the rest is passed over and ``on_skip`` told how much. ``on_lost`` is told the cause of an outage once, and
-    anew what waiting cannot mend (a refused login); ``on_unreadable`` a topic and a reason for every batch passed over
+    anew what waiting cannot mend (a refused login, a topic that may not be seen: the others are read all the same, and
+    it is asked for again until it may be); ``on_unreadable`` a topic and a reason for every batch passed over
     because it cannot be unpacked or is too large then. A wait for brokers or topics ends as soon as ``stop`` is set.
     ``places`` are offsets to go on from, with ``resume``, in topics that had ``topic_ids``; ``on_jump`` is told where
     one is not there any more.
@@ -141,8 +142,8 @@ class Follower:
         self._ends: dict[TopicPartition, int] = {}
         #: What each topic's id was when it was last there.
         self._ids = dict(topic_ids or {})
-        self.state: Literal["connecting", "connected", "lost"] = "connecting"
-        #: Why the brokers are lost, in a line for a person; empty while they are not.
+        self.state: Literal["connecting", "connected", "refused", "lost"] = "connecting"
+        #: Why the brokers are lost, or what they refuse, in a line for a person; empty while all is well.
         self.cause = ""
         #: The kinds of causes that were told since the brokers answered.
         self._told: set[str] = set()
@@ -169,6 +170,11 @@ class Follower:
     def follows(self, topic: Topic) -> bool:
         """Whether ``topic`` is there and nothing of it is missed any more."""
         return topic in self.lag
+
+    @property
+    def nothing_there(self) -> bool:
+        """Whether the brokers answer and none of the topics has been made yet."""
+        return self.state == "connected" and not self.lag
 
     def places(self) -> dict[Place, int]:
         """The next offset of each partition that is or was followed, as far as what ``poll`` has handed on."""
@@ -226,10 +232,8 @@ class Follower:
             try:
                 with explained(self._settings):
                     return self._poll(self._client, timeout_s)
-            except BusError as error:
-                if error.permanent:
-                    raise
-                # A connection that breaks does not say why; the next attempt does.
+            except BusError:
+                # Why a connection broke, the next attempt tells: a token may have ended on its way, and the next holds.
                 self.close()
         client = self.connect()
         with explained(self._settings):
@@ -239,13 +243,13 @@ class Follower:
         if time.monotonic() >= self._ask_at:
             self._ask(client)
         if not client.assignment():
-            self._ask_at = self._ask_at if self._seldom else 0.0
+            self._ask_at = self._ask_at if self._seldom or self.state == "refused" else 0.0
             self._stop.wait(timeout_s)
             return []
         polled = client.poll(timeout_ms=int(timeout_s * 1000), max_records=MOST_MESSAGES)
         for partition, records in polled.items():
             self._next[partition] = records[-1].offset + 1
-        if not self.caught_up:
+        if not self.caught_up and self.state != "refused":
             self.caught_up = all(_position(client, partition) >= end for partition, end in self._ends.items())
         return [PartitionRecords(self._topics[partition.topic], records) for partition, records in polled.items()]
 
@@ -274,12 +278,25 @@ class Follower:
         ]
         if added:
             self._join(client, added)
+        missing = [name for name in self._topics if name not in present]
+        unseen = compat.refused_topics(client, missing, ANSWER_S) if missing else set()
         self._measure(client)
         self._ask_at = time.monotonic() + (SELDOM_ASK_S if self._seldom else ASK_S)
         self._began = True
         self._backoff.reset()
-        self.state, self.cause = "connected", ""
-        self._told.clear()
+        if unseen:
+            self._refuse(unseen)
+        else:
+            self.state, self.cause = "connected", ""
+            self._told.clear()
+
+    def _refuse(self, names: set[str]) -> None:
+        """The brokers answer, and do not let us see some topics."""
+        self.state, self.cause, self.caught_up = "refused", str(refused(self._settings.address, names)), False
+        told = self.cause in self._told
+        self._told = {self.cause}
+        if not told:
+            self._on_lost(self.cause)
 
     def _leave_remade(self, client: KafkaConsumer) -> None:
         """Forget the place in a topic that was deleted and made again: it is another one, and joined as such."""

@@ -8,8 +8,7 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from kafka import errors
 
@@ -21,13 +20,14 @@ from paceline.kafka.settings import BrokerSettings, split
 CONNECT_S = 5.0
 
 
-def attempt(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
-    """Connect to ``address`` once, up to and including the login.
+def attempt(address: str, settings: BrokerSettings, timeout_s: float) -> None:
+    """Connect to ``address`` once, up to and including the login that ``settings`` say.
 
     Raises:
         BusError: it failed; the line says where.
     """
     quieten()
+    options = settings.kafka_options()
     context: ssl.SSLContext | None = options.get("ssl_context")
     try:
         with socket.create_connection(split(address), timeout=timeout_s) as plain:
@@ -39,7 +39,7 @@ def attempt(address: str, options: Mapping[str, Any], timeout_s: float) -> None:
         if context is None and _speaks_tls(address, timeout_s):
             mend = "set PACELINE_SECURITY_PROTOCOL to SSL or SASL_SSL"
             raise BusError(address, "that port speaks TLS", mend, permanent=True) from error
-        raise explain(address, error, options.get("sasl_plain_username")) from error
+        raise explain(address, error, settings.user, by_token=settings.by_token) from error
     except OSError as error:
         raise explain(address, error) from error
 
@@ -62,10 +62,10 @@ def reach(settings: BrokerSettings, timeout_s: float) -> None:
     Raises:
         BusError: none does; it says why the last one did not.
     """
-    options, failure = settings.kafka_options(), None
+    failure = None
     for address in settings.brokers:
         try:
-            attempt(address, options, timeout_s)
+            attempt(address, settings, timeout_s)
         except BusError as error:
             failure = error
         else:

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from paceline import settings as names
+from paceline.kafka import tokens
+from paceline.kafka.tokens import TokenSettings, TokenSource
 from paceline.settings import Setting, SettingError
 
 #: Said instead of brokers to a command that can do without: not even the default address is looked at.
 NO_BROKERS = "none"
+#: The way to log in by a token.
+OAUTHBEARER = "OAUTHBEARER"
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class BrokerSettings:
     sasl_mechanism: str = names.SASL_MECHANISM.default
     sasl_username: str = ""
     sasl_password: str = field(default="", repr=False)
+    sasl_oauth: TokenSettings | None = None
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str], brokers: str | None = None) -> "BrokerSettings":
@@ -47,6 +52,7 @@ class BrokerSettings:
             sasl_mechanism=names.SASL_MECHANISM.read(environ),
             sasl_username=names.SASL_USERNAME.read(environ),
             sasl_password=names.SASL_PASSWORD.read(environ),
+            sasl_oauth=tokens.from_environ(environ),
         )
         _check(settings)
         return settings.with_brokers(brokers) if brokers else settings
@@ -65,6 +71,21 @@ class BrokerSettings:
     def sasl(self) -> bool:
         """Whether we log in."""
         return self.security_protocol.startswith("SASL_")
+
+    @property
+    def user(self) -> str:
+        """Who logs in, for a person; empty where nobody does."""
+        return self.sasl_oauth.told if self.sasl_oauth else self.sasl_username
+
+    @property
+    def by_token(self) -> bool:
+        """Whether we log in by tokens, and not by a password."""
+        return self.sasl_oauth is not None
+
+    @property
+    def token_source(self) -> TokenSource | None:
+        """Where the tokens to log in with come from; None without."""
+        return tokens.shared(self.sasl_oauth) if self.sasl_oauth else None
 
     def with_brokers(self, brokers: str) -> "BrokerSettings":
         """The same with other brokers, ``host:port[,host:port…]``: what ``--brokers`` gives.
@@ -117,6 +138,9 @@ class BrokerSettings:
             options["ssl_context"] = self.ssl_context()
         if self.sasl:
             options["sasl_mechanism"] = self.sasl_mechanism
+        if self.sasl_oauth:
+            options["sasl_oauth_token_provider"] = self.token_source  # ``compat`` makes of it what the client wants.
+        elif self.sasl:
             options["sasl_plain_username"] = self.sasl_username
             options["sasl_plain_password"] = self.sasl_password
         return options
@@ -129,12 +153,21 @@ def _check(settings: BrokerSettings) -> None:
     for setting, value in (*tls, (names.SSL_KEYFILE, settings.ssl_keyfile)):
         if value and not settings.tls:
             raise SettingError(f"{setting.name}={value!r} has no effect with {protocol}; allowed there: SSL, SASL_SSL")
+    oauth = settings.sasl and settings.sasl_mechanism == OAUTHBEARER
+    if oauth and settings.sasl_oauth is None:
+        mend = f"allowed: {names.SASL_OAUTH_TOKEN_FILE.name}, or {names.SASL_OAUTH_TOKEN_URL.name} with a client"
+        raise SettingError(f"{names.SASL_MECHANISM.name}={OAUTHBEARER}: it needs tokens; {mend}")
+    if settings.sasl_oauth is not None and not oauth:
+        where = f"{protocol} and {names.SASL_MECHANISM.name}={settings.sasl_mechanism}"
+        raise SettingError(f"PACELINE_SASL_OAUTH_* has no effect with {where}; allowed there: {OAUTHBEARER}")
     for setting, value in login:
+        if value and oauth:
+            raise SettingError(f"{setting.name} is set, but {OAUTHBEARER} logs in with a token; allowed: nothing")
         if value and not settings.sasl:
             raise SettingError(
                 f"{setting.name} is set, but {protocol} logs in nowhere; allowed: SASL_SSL or SASL_PLAINTEXT"
             )
-        if settings.sasl and not value:
+        if settings.sasl and not value and not oauth:
             raise SettingError(f"{setting.name}='': {protocol} needs it; allowed: {setting.allowed}")
     if settings.ssl_keyfile and not settings.ssl_certfile:
         raise SettingError(f"{names.SSL_CERTFILE.name}='': {names.SSL_KEYFILE.name} needs it; allowed: a file")

@@ -28,6 +28,9 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
     parser.add_argument("--nccl-inspector", metavar="DIR", type=Path, help="read what NCCL Inspector writes there")
     parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
+    parser.add_argument(
+        "--patience", metavar="S", type=float, help="with --until-empty: wait so long for a first rank, and for another"
+    )
     parser.add_argument("--quiet", action="store_true", help="do not mention that no broker is there")
     return parser.parse_args(argv)
 
@@ -61,6 +64,7 @@ def main(argv: list[str] | None = None) -> int:
         parts.sinks,
         parts.commands,
         until_empty=options.until_empty,
+        patience_s=options.patience,
         nccl=None if files is None else NcclInspector(files, parts.batcher, say),
         balance=parts.balance,
         plans=parts.plans,

@@ -20,8 +20,10 @@ from paceline.delivery.publisher import Publisher
 from paceline.delivery.spool import SpoolError
 from paceline.delivery.spool_folders import own_folder, remove_empty, spool_root
 from paceline.identity import node_of
+from paceline.kafka.errors import RIGHTS
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings, optional_settings
+from paceline.launchers import own_local_rank
 from paceline.settings import BROKERS, CLUSTER, NO_COMMANDS, SPOOL_BYTES, SettingError
 from paceline.sidecar.actions import actions
 from paceline.sidecar.balance import Balance
@@ -92,7 +94,10 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
     """What ``options`` and ``environ`` ask for."""
     node = node_of(environ, socket.gethostname())
     producer = f"{node}-{os.getpid()}-{secrets.token_hex(3)}"
-    batcher = Batcher(Origin(CLUSTER.read(environ), node, producer), options.job)
+    # What runs us for one task among several of this node has the task's environment.
+    place = own_local_rank(environ)
+    origin = Origin(CLUSTER.read(environ), node, producer, str(place) if place else "")
+    batcher = Batcher(origin, options.job)
     balance = Balance(batcher, CLUSTER.read(environ))
     makers: list[Callable[[], Sink | None]] = []
     if options.events_fd is not None:
@@ -105,8 +110,9 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
         return Parts(batcher, balance, sinks)
     obeys = not (options.no_commands or NO_COMMANDS.read(environ))
     captures = Captures(CLUSTER.read(environ), node, options.socket.parent / "captures", time.monotonic)
-    commands = _made(lambda: _commands(obeys, environ, node, batcher, bus, captures), warn)
-    plans = PlanReader(bus.settings, f"paceline-sidecar-{node}-plans") if obeys else None
+    unheard = _unheard(warn)
+    commands = _made(lambda: _commands(obeys, environ, node, batcher, bus, captures, unheard), warn)
+    plans = PlanReader(bus.settings, f"paceline-sidecar-{node}-plans", unheard) if obeys else None
     return Parts(batcher, balance, [*sinks, bus], commands, plans, captures, bus)
 
 
@@ -119,9 +125,15 @@ def _made(make: Callable[[], T | None], warn: Warn) -> T | None:
 
 
 def _commands(
-    obeys: bool, environ: Mapping[str, str], node: str, batcher: Batcher, bus: BusSink, captures: Captures
+    obeys: bool,
+    environ: Mapping[str, str],
+    node: str,
+    batcher: Batcher,
+    bus: BusSink,
+    captures: Captures,
+    on_lost: Warn,
 ) -> CommandReader:
-    """A reader that answers through ``bus``. What it cannot read is not told here: the publisher tells of outages."""
+    """A reader that answers through ``bus``."""
     reader = Reader("sidecar", node, CLUSTER.read(environ))
     rules = CommandRules(reader, actions(batcher, time.monotonic, captures), obeys=obeys, since_s=time.time())
     return CommandReader(
@@ -129,7 +141,18 @@ def _commands(
         f"paceline-sidecar-{node}-commands",
         rules,
         lambda topic, entry: bus.put(Outgoing(topic, entry)),
+        on_lost,
     )
+
+
+def _unheard(warn: Warn) -> Warn:
+    """Tells of a right to read that is missing, and of no outage: the publisher does that."""
+
+    def tell(cause: str) -> None:
+        if RIGHTS in cause:
+            warn(f"{cause}; training goes on")
+
+    return tell
 
 
 def _bus(options: argparse.Namespace, environ: Mapping[str, str], node: str, warn: Warn) -> BusSink | None:

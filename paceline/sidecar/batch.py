@@ -56,6 +56,8 @@ class Origin:
     cluster: str
     node: str
     producer: str
+    #: Which of the sidecars that its job has on this node, "" for the first or only one.
+    part: str = ""
 
 
 @dataclass
@@ -339,6 +341,7 @@ class Batcher:
             batch_size=first.batch_size,
             labels=first.labels,
             probe_cost=job.windows.cost(job.hello) if first.measures else None,
+            part=self._origin.part,
         )
         return Outgoing(JOB, event)
 

@@ -7,7 +7,7 @@ plan is passed on is ``balance``'s affair.
 
 import threading
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from paceline import wire
 from paceline.events import BalancePlan
@@ -27,8 +27,10 @@ PAUSE_S, MOST_BEHIND = 0.1, 50_000
 class PlanReader:
     """Reads plans on the brokers of ``settings``, from the first ``turn`` on that has a job."""
 
-    def __init__(self, settings: BrokerSettings, client_id: str) -> None:
-        self._settings, self._client_id = settings, client_id
+    def __init__(
+        self, settings: BrokerSettings, client_id: str, on_lost: Callable[[str], None] = lambda cause: None
+    ) -> None:
+        self._settings, self._client_id, self._on_lost = settings, client_id, on_lost
         self._jobs: Collection[str] = frozenset()
         self._waiting: deque[BalancePlan] = deque(maxlen=MOST_WAITING)
         #: Messages under the key of one of our jobs that are no plans.
@@ -55,6 +57,7 @@ class PlanReader:
             resume=True,
             seldom=True,
             most_behind={PLAN: MOST_BEHIND},
+            on_lost=self._on_lost,
             stop=self._stop,
         ) as follower:
             while not self._stop.is_set():

@@ -55,7 +55,8 @@ MOST_STANDING = 16
 CLOSE_S = 2.0
 #: From then on nobody waits for a reader of commands that hangs.
 COMMANDS_CLOSE_S = 0.3
-#: ``--until-empty``: wait this long for a first rank, and this long after the last one for another.
+#: ``--until-empty``: wait this long for a first rank, and this long after the last one for another; ``--patience``
+#: stands for both.
 FIRST_RANK_S = 120.0
 LAST_RANK_S = 1.0
 
@@ -128,6 +129,7 @@ class Sidecar:
         commands: Commands | None = None,
         *,
         until_empty: bool,
+        patience_s: float | None = None,
         nccl: NcclInspector | None = None,
         balance: Balance | None = None,
         plans: Plans | None = None,
@@ -153,7 +155,9 @@ class Sidecar:
         self._ending = False
         self._exit_status: int | None = None
         self._word = b""
-        self._empty_since = time.monotonic() + FIRST_RANK_S - LAST_RANK_S
+        self._last_rank_s = LAST_RANK_S if patience_s is None else patience_s
+        first_rank_s = FIRST_RANK_S if patience_s is None else patience_s
+        self._empty_since = time.monotonic() + first_rank_s - self._last_rank_s
         self.dropped_connections = 0
         self._foreign_told = False
         self._look_at = 0.0
@@ -284,7 +288,7 @@ class Sidecar:
     def _deserted(self) -> bool:
         if self._ranks:
             self._empty_since = time.monotonic()
-        return self._until_empty and time.monotonic() - self._empty_since > LAST_RANK_S
+        return self._until_empty and time.monotonic() - self._empty_since > self._last_rank_s
 
     def _accept(self) -> None:
         try:

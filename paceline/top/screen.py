@@ -135,7 +135,7 @@ class Top(App[None]):
         parts += [f"filter: {visible(self._words)}"] if self._words else []
         self.query_one("#status", Static).update(Text(cut(" · ".join(parts), self.size.width)))
         said = ""
-        if connection.state in ("lost", "failed"):
+        if connection.state in ("lost", "refused", "failed"):
             cause = visible(connection.cause)
             said = f"{connection.state} {age(picture.as_of_s, connection.since_s)}; what was known is below: {cause}"
         elif self._paused:

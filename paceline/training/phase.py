@@ -49,7 +49,7 @@ def step() -> None:
         return
     probe = session.probe
     if not probe.foreign() or probe.takes_over():
-        session.step_begins()
+        session.step_begins(told=True)
         probe.mark(marks.STEP)
         probe.trim()
     alternation = probe.alternation

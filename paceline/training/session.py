@@ -1,8 +1,8 @@
 """The session: one rank's timing, from the moment the process is known to be a rank until it ends.
 
 Rule of this file: it decides when shipping starts and stops; nothing in it runs more than once a step. A process is a
-rank once ``init_process_group`` has succeeded in it, or, undistributed, at its first optimizer step, if it is nobody's
-child process.
+rank once ``init_process_group`` has succeeded in it, or, undistributed or under Horovod, at its first optimizer step,
+or where it tells of its steps itself, if it is nobody's child process.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from typing import Any
 
 from paceline.identity import attempt_of, job_of, labels_of
+from paceline.launchers import Launched, launched
 from paceline.settings import PROBE_BUDGET, SettingError
 from paceline.training import marks
 from paceline.training.accelerator import accelerator_of
@@ -52,9 +53,9 @@ class Session:
         probe.begin, probe.device_found = self.step_begins, self._device_found
         os.register_at_fork(after_in_child=self._forked)
 
-    def step_begins(self) -> None:
-        """An optimizer steps: an undistributed main process that does so trains."""
-        if self._shipping is None and not self._ended and self._alone():
+    def step_begins(self, *, told: bool = False) -> None:
+        """An optimizer steps, or the script tells of a step itself: a main process that does so trains."""
+        if self._shipping is None and not self._ended and self._trains(told):
             self.begin()
         self.probe.idle = self._shipping is None and not self._ended
 
@@ -154,9 +155,14 @@ class Session:
         distributed = self._torch.distributed if self._torch is not None else None
         return distributed if distributed and distributed.is_available() and distributed.is_initialized() else None
 
-    def _alone(self) -> bool:
-        launched = _number("WORLD_SIZE", 1)
-        return self._joined() is not None or (launched == 1 and multiprocessing.parent_process() is None)
+    def _trains(self, told: bool) -> bool:
+        if self._joined() is not None:
+            return True
+        place = launched(os.environ)
+        # Horovod's ranks join no group of PyTorch's, nor need those do that tell of their steps. Others that are
+        # launched together will, or train apart.
+        rank = told or place is None or place.world_size == 1 or "horovod.torch" in sys.modules
+        return rank and multiprocessing.parent_process() is None
 
     def _end_at_exit(self) -> None:
         if self._exit_registered:
@@ -182,12 +188,13 @@ class Session:
 
     def _hello(self) -> Hello:
         distributed, environ = self._joined(), os.environ
-        rank = distributed.get_rank() if distributed else _number("RANK", 0)
+        told = launched(environ) or Launched(0, 1, None)
+        rank = distributed.get_rank() if distributed else told.rank
         framework = f"torch {self._torch.__version__} {self.probe.wrapper}".strip() if self._torch else "python"
         return Hello(
             rank=rank,
-            world_size=distributed.get_world_size() if distributed else _number("WORLD_SIZE", 1),
-            local_rank=_number("LOCAL_RANK", _number("SLURM_LOCALID", rank)),
+            world_size=distributed.get_world_size() if distributed else told.world_size,
+            local_rank=rank if told.local_rank is None else told.local_rank,
             pid=os.getpid(),
             device=self._device(),
             backend=str(distributed.get_backend()) if distributed else "none",
@@ -277,8 +284,3 @@ def coordinates(mesh: Any) -> dict[str, int]:
 def _keep(kept: Any) -> None:
     """Never free ``kept``, not even when the interpreter ends."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
-
-
-def _number(variable: str, default: int) -> int:
-    raw = os.environ.get(variable, "")
-    return int(raw) if raw.isascii() and raw.isdigit() else default

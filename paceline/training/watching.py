@@ -18,6 +18,7 @@ from pathlib import Path
 
 import paceline
 from paceline.identity import job_of, made_up
+from paceline.launchers import launched, own_local_rank
 from paceline.training.activation import activate, current, session
 from paceline.training.bootstrap.sitecustomize import follow_imports
 from paceline.training.messages import SOCKET_VARIABLE
@@ -38,7 +39,7 @@ def start(*, record: str | None = None) -> None:
         if not os.environ.get(SOCKET_VARIABLE):
             path = _socket_path()
             # Where nothing tells the first rank of a node, all try, and the sidecar's lock lets one through.
-            if os.environ.get("LOCAL_RANK", os.environ.get("SLURM_LOCALID", "0")) == "0":
+            if own_local_rank(os.environ) == 0:
                 _start_sidecar(path, record)
             os.environ[SOCKET_VARIABLE] = str(path)
             session().patience_s = PATIENCE_S
@@ -63,12 +64,16 @@ def stop() -> None:
 def _socket_path() -> Path:
     """Where this job's sidecar listens on this node: in a folder of this user alone."""
     uid = os.getuid()
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"paceline-{uid}"
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    # Slurm passes on what the node of the login calls so, which this one need not have.
+    folder = Path(runtime if os.path.isdir(runtime) else tempfile.gettempdir()) / f"paceline-{uid}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
     if status.st_uid != uid or status.st_mode & 0o077 or folder.is_symlink():
         raise PermissionError(f"{folder} must be a folder of yours alone (mode 700)")
-    child = "LOCAL_RANK" in os.environ or multiprocessing.parent_process() is not None
+    child = (
+        "LOCAL_RANK" in os.environ or launched(os.environ) is not None or multiprocessing.parent_process() is not None
+    )
     job = job_of(os.environ) or str(os.getppid() if child else os.getpid())
     return folder / f"{hashlib.sha256(job.encode()).hexdigest()[:16]}.sock"
 

@@ -1,17 +1,22 @@
-"""What an HTTP service does before it answers: it takes its port, and has its topics made.
+"""How an HTTP service starts: it takes its port, has its topics made, and answers until it is stopped.
 
 Rule of this file: whatever keeps a service from starting is a ``ServerError`` of one line.
 """
 
 import logging
+import signal
 import socket
 from collections.abc import Collection
+from typing import Any
+
+import uvicorn
 
 from paceline import hosts
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.tls import Certificate
 from paceline.topics import TOPICS, Topic
 
 #: How long a broker may take to answer; a service answers without one.
@@ -56,3 +61,21 @@ def make_topics(
         if error.permanent:
             raise ServerError(str(error)) from error
         logger.warning("%s; until then %s", error, without)
+
+
+def run(app: Any, listening: socket.socket, held: Certificate | None, log_level: str, logger: logging.Logger) -> None:
+    """Answer by ``app`` on ``listening`` until SIGTERM, over TLS where a certificate is ``held``."""
+    host, port = listening.getsockname()[:2]
+    logger.info("listening on http%s://%s:%d; the interface is described at /docs", "s" if held else "", host, port)
+    # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    config = uvicorn.Config(
+        app,
+        log_level=log_level,
+        access_log=False,
+        log_config=None,
+        ssl_certfile=held.certfile if held else None,
+        ssl_keyfile=held.keyfile if held else None,
+    )
+    uvicorn.Server(config).run(sockets=[listening])

@@ -11,6 +11,7 @@ import pytest
 from paceline import recording, wire
 from paceline.kafka import clients
 from paceline.topics import DEVICE, HOST, NODE, resolve
+from tests.collectors.kubelet import Kubelet, answer, pod
 
 pytestmark = pytest.mark.e2e
 COMMAND = [sys.executable, "-m", "collectors"]
@@ -54,6 +55,30 @@ def test_once_on_this_machine(collect):
     assert process.returncode == 0
     assert (len(found[HOST.name]), len(found[NODE.name])) == (1, 1)
     assert found[HOST.name][0].node == "here"
+
+
+def test_its_disk_is_bounded_by_the_setting_of_all_spools(collect, tmp_path):
+    """One that is no size is refused before anything begins."""
+    environ = {**os.environ, "PACELINE_SPOOL_BYTES": "many"}
+    process = collect("--spool", str(tmp_path), "--brokers", "127.0.0.1:9", "--once", env=environ)
+    _, err = process.communicate()
+    assert (process.returncode, b"PACELINE_SPOOL_BYTES='many'" in err) == (1, True), err
+
+
+def test_pods_are_told_by_the_kubelet_that_is_named(collect, tmp_path):
+    """Also of simulated GPUs, and in a single sample; a socket that is not there is a reason and one line."""
+    kubelet = Kubelet(tmp_path / "kubelet.sock").start()
+    kubelet.answer = answer(pod("llm-0", "GPU-51ed0000-0000-4000-8000-000000000000"))
+    sample = ("--stdout", "--once", "--interval", "0.1", "--simulate", "1")
+    out, err = collect(*sample, "--pod-resources", str(kubelet.path)).communicate()
+    kubelet.stop()
+    missed, said = collect(*sample, "--pod-resources", str(tmp_path / "none.sock")).communicate()
+
+    assert err == b""
+    assert [one.pod for one in events(out.splitlines(keepends=True))[NODE.name][-1].pods] == ["llm-0"]
+    reason = events(missed.splitlines(keepends=True))[NODE.name][-1].not_measured["pods"]
+    assert reason.startswith("no socket of the kubelet at")
+    assert said.count(b"\n") == 1
 
 
 @pytest.mark.landing

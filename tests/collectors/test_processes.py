@@ -77,6 +77,8 @@ def test_a_known_process_is_not_read_again(proc):
     [
         ({"SLURM_JOB_ID": "12", "SLURM_PROCID": "5"}, ("12", 5)),
         ({"TORCHELASTIC_RUN_ID": "none", "PACELINE_JOB_FALLBACK": "train-1", "RANK": "0"}, ("train-1", 0)),
+        ({"PMIX_NAMESPACE": "9", "OMPI_COMM_WORLD_RANK": "3"}, ("mpi-9", 3)),
+        ({"SLURM_JOB_ID": "12", "SLURM_PROCID": "1", "OMPI_COMM_WORLD_RANK": "3"}, ("12", 3)),
         ({"RANK": "2"}, (None, None)),
         ({"PACELINE_JOB": "a", "RANK": "-1"}, ("a", None)),
         ({"PACELINE_JOB": "a", "RANK": "many"}, ("a", None)),

@@ -110,7 +110,15 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
     (tmp_path / "tests").mkdir()
 
     def write(**lines: str) -> Path:
-        for name, line in {"make": "", "system": "", "kafka": "", "wheel": "", "python": "", **lines}.items():
+        for name, line in {
+            "make": "",
+            "system": "",
+            "kafka": "",
+            "helm": "",
+            "wheel": "",
+            "python": "",
+            **lines,
+        }.items():
             path = tmp_path / PLACES.get(name, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f"#!/bin/bash\n{line}\n")
@@ -123,6 +131,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., P
 PLACES = {
     "system": "deploy/system-packages.sh",
     "kafka": "deploy/kafka/kafka.sh",
+    "helm": "deploy/helm/tools.sh",
     "wheel": "deploy/wheel-test.sh",
     "python": ".venv/bin/python",
 }
@@ -136,8 +145,13 @@ touch once; echo "$row,\\"outcome\\":\\"failed\\"}" >"$GATE_REPORT"; exit 1"""
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "word"),
-    [({"make": "exit 3"}, ".venv"), ({"system": "exit 3"}, "system packages"), ({"kafka": "exit 3"}, "Apache Kafka")],
-    ids=["environment", "system", "kafka"],
+    [
+        ({"make": "exit 3"}, ".venv"),
+        ({"system": "exit 3"}, "system packages"),
+        ({"kafka": "exit 3"}, "Apache Kafka"),
+        ({"helm": "exit 3"}, "Helm"),
+    ],
+    ids=["environment", "system", "kafka", "helm"],
 )
 def test_what_cannot_be_fetched_is_named_and_nothing_is_tested(
     commands: Callable[..., Path], capfd: pytest.CaptureFixture[str], broken: dict[str, str], word: str

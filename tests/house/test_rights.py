@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from annotator import bus_reader
 from control import following
 from control.recorder.recording import RECORDED
 from forecaster import consumer
@@ -17,6 +18,7 @@ from streams.routes import ROUTES
 from ui import reader
 
 READ = {
+    "annotator": {*bus_reader.STARTS},
     "forecaster": {*consumer.STARTS},
     "control": {*following.STARTS, *RECORDED},
     "page": {*reader.DERIVED, *reader.RAW},
@@ -39,7 +41,7 @@ def test_every_topic_has_who_writes_it_but_those_of_before() -> None:
     assert {topic for topic in TOPICS if not topic.superseded} == written
 
 
-@pytest.mark.parametrize("name", ["page", "alerts"])
+@pytest.mark.parametrize("name", ["page", "alerts", "annotator"])
 def test_who_only_shows_writes_nothing(name: str) -> None:
     """Whoever takes such a service over changes nothing by it."""
     assert not rights.SERVICES[name].writes
@@ -78,3 +80,29 @@ def test_a_service_or_user_that_is_none_is_one_line(arguments: list[str], capsys
     assert main(["rights", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("paceline rights: ")
+
+
+def test_a_collector_cannot_read_findings_and_the_page_cannot_write_them() -> None:
+    """By the table; tests/paceline/kafka/test_doors.py tries it on Apache Kafka by each way to log in."""
+    assert topics.FINDING not in rights.SERVICES["collectors"].uses
+    assert topics.FINDING in rights.SERVICES["page"].reads
+    assert [name for name, service in rights.SERVICES.items() if topics.FINDING in service.writes] == ["streams"]
+
+
+def test_thresholds_and_nodes_have_who_writes_and_who_reads_them() -> None:
+    """A threshold changes verdicts: people and control set it, workers obey it. Collectors alone tell of nodes."""
+
+    def who(topic: topics.Topic, kind: str) -> set[str]:
+        return {name for name, service in rights.SERVICES.items() if topic in getattr(service, kind)}
+
+    assert who(topics.THRESHOLD, "writes") == {"control", "people"}
+    assert who(topics.THRESHOLD, "reads") == {"streams", "control", "people"}
+    assert who(topics.NODE, "writes") == {"collectors"}
+    assert {"streams", "control", "people"} <= who(topics.NODE, "reads")
+
+
+@pytest.mark.parametrize("principal", ["User:CN=page,O=Example", "User:8f0c4c5e-1b7e-4a51-9d7e-0a6f0c1d2e3f"])
+def test_a_principal_is_what_the_login_gives(principal: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A certificate's subject, or a token's `sub`: as it is, to the letter."""
+    assert main(["rights", "page", "--user", f"page={principal}", "--json"]) == 0
+    assert {one["principal"] for one in json.loads(capsys.readouterr().out)} == {principal}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "paceline"
 #: Beside ``paceline.training``; each is in the process of everybody who trains, so a new one is named here first.
-ALLOWED = {"paceline", "paceline.identity", "paceline.phases", "paceline.settings", "paceline.visible"}
+ALLOWED = {"paceline", "paceline.identity", "paceline.launchers", "paceline.phases", "paceline.settings"}
+ALLOWED |= {"paceline.visible"}
 #: The training job of ``paceline demo``, which is a script as a user has one.
 SCRIPTS = {"paceline.training.example", "paceline.training.example_faults"}
 

@@ -1,7 +1,8 @@
 """Whether an attempt goes on: told by each node for itself, in any order, more than once."""
 
-from paceline import job_life
+from paceline import events, job_life, wire
 from paceline.job_life import JobLife
+from paceline.topics import JOB
 from tests.derived_events import described
 
 
@@ -13,6 +14,29 @@ def test_it_has_ended_when_all_nodes_have_left() -> None:
     assert life.ended_s is None
     life.update(described(node="b", ended_s=4.0))
     assert life.ended_s == 5.0
+
+
+def test_a_node_with_a_sidecar_for_each_task_has_left_when_all_of_them_have() -> None:
+    """The part of another task says nothing of the first one's, and has a key of its own in the compacted topic."""
+    life, first, second = JobLife(0), described(), described(part="1")
+    assert (wire.key_of(JOB, first), wire.key_of(JOB, second)) == ("train/node-1", "train/node-1/1")
+    for event in (first, second, described(ended_s=5.0)):
+        life.update(event)
+    assert life.ended_s is None
+    life.update(described(part="1", ended_s=6.0, exit_status=3))
+    assert (life.ended_s, life.exit_status) == (6.0, 3)
+
+
+def test_a_pod_that_was_killed_and_replaced_keeps_no_job_alive() -> None:
+    """It said no goodbye; the next pod speaks for its ranks, and a late word of the dead one says nothing."""
+    life = JobLife(0)
+    places = [events.RankPlace(rank=0, local_rank=0, node="node-1", device="", pid=1)]
+    killed = described(labels={"kubernetes_pod": "train-a"}, places=places, started_s=1.0)
+    for event in (killed, described(labels={"kubernetes_pod": "train-b"}, places=places, started_s=9.0), killed):
+        life.update(event)
+    assert life.ended_s is None
+    life.update(described(labels={"kubernetes_pod": "train-b"}, places=places, started_s=9.0, ended_s=20.0))
+    assert life.ended_s == 20.0
 
 
 def test_one_that_failed_tells_how_it_ended() -> None:

@@ -39,6 +39,27 @@ def test_an_account_is_the_newest_and_a_restart_another_process(make_training):
     assert producers.senders[SIDECAR].restarts == 1
 
 
+def test_sidecars_beside_each_other_are_summed_and_none_took_over(make_training):
+    """Where every task of a node has its own: each speaks for other ranks."""
+    producers, (batch,) = Producers(), make_training(ranks=1, nodes=1, seconds=1)
+    for turn, (process, rank, sent) in enumerate((("a", 0, 10), ("b", 1, 5), ("a", 0, 11), ("b", 1, 6))):
+        account = DeliveryAccount(sent=sent, shed={"paceline.op.v2": 1})
+        producers.hear(OP_V1, structs.replace(batch, producer=process, sequence=turn, ranks=[rank], account=account))
+    sender = producers.senders[SIDECAR]
+    assert (sender.account.sent, sender.account.shed, sender.restarts) == (17, {"paceline.op.v2": 2}, 0)
+
+
+def test_a_process_whose_old_words_come_late_takes_nothing_over(make_training):
+    """Even where its successor was heard first; nor does one that learns of more ranks than it had."""
+    producers, batches = Producers(), make_training(ranks=1, nodes=1, seconds=4)
+    heard = (("new", [0], 3, 1), ("old", [0, 1], 0, 9), ("new", [0, 1], 3, 2), ("old", [0, 1], 1, 9))
+    for turn, (process, ranks, second, sent) in enumerate(heard):
+        said = structs.replace(batches[second], producer=process, sequence=turn, ranks=ranks)
+        producers.hear(OP_V1, structs.replace(said, account=DeliveryAccount(sent=sent)))
+    sender = producers.senders[SIDECAR]
+    assert (sender.account.sent, sender.restarts, list(sender.processes)) == (2, 1, ["new"])
+
+
 def test_what_keeps_no_account_is_no_sender(make_training):
     """A recording that is replayed."""
     producers = Producers()

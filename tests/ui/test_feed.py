@@ -189,6 +189,36 @@ def test_a_job_has_ended_only_when_all_its_nodes_have(simulated_job, tell):
     assert feed.view("default", "demo").ended_s == 9.0
 
 
+def test_a_node_with_a_sidecar_a_task_has_ended_when_all_of_its_parts_have(simulated_job, tell):
+    """Two descriptions of one node; the later one does not stand for both."""
+    feed = Feed()
+    (topic, running), *_ = simulated_job.described(0.0)
+    ended = list(simulated_job.described(0.0, ended_s=9.0))
+    part = {"part": "1", "places": [], "producer": "another"}
+    tell(feed, [(topic, msgspec.structs.replace(running, **part)), *ended])
+    assert feed.view("default", "demo").ended_s is None
+    tell(feed, [(topic, msgspec.structs.replace(ended[0][1], **part))])
+    assert feed.view("default", "demo").ended_s == 9.0
+    assert feed.lines()[0].nodes == tuple(sorted({event.node for _, event in ended}))
+
+
+def test_a_job_whose_killed_pod_was_replaced_has_ended_when_the_next_one_has(tell):
+    """The dead one said no goodbye, and its ranks are not counted twice."""
+    feed = Feed()
+
+    def told(pod, at_s, ended_s=None):
+        ((topic, event),) = SimulatedJob(2, 1, 0, 0, "demo").described(at_s, ended_s=ended_s)
+        tell(
+            feed, [(topic, msgspec.structs.replace(event, labels={"kubernetes_pod": pod}, producer=pod + str(ended_s)))]
+        )
+
+    told("a", 1.0)
+    told("b", 9.0)
+    assert feed.view("default", "demo").ended_s is None
+    told("b", 9.0, 20.0)
+    assert feed.view("default", "demo").ended_s == 20.0
+
+
 def test_one_failed_node_fails_the_job(simulated_job, tell):
     """The exit status that is not 0 is the one shown."""
     feed = Feed()

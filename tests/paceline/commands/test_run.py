@@ -318,6 +318,17 @@ def test_the_run_ends_with_a_panel(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("local", ["0", "1"])
+def test_one_task_among_several_of_a_node_has_no_panel(tmp_path: Path, local: str) -> None:
+    """It would judge its own ranks by themselves; the first of them says so."""
+    step = {"SLURM_PROCID": local, "SLURM_LOCALID": local, "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2"}
+    status, _, err = run(*script("pass"), folder=tmp_path, environ=step)
+    assert status == 0
+    assert ("no panel: 2 tasks of this node have a `paceline run` each" in err) == (local == "0")
+    assert local == "0" or err == ""
+
+
+@pytest.mark.slow
 def test_a_users_folder_called_like_a_service_is_not_ours(tmp_path: Path) -> None:
     """Neither sidecar nor analyzer may import from the folder the user stands in."""
     for name in ("streams", "collectors", "paceline"):

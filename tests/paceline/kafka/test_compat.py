@@ -4,7 +4,14 @@ import contextlib
 import gc
 import os
 import re
+import socket
+import socketserver
+import ssl
+import struct
+import subprocess
+import threading
 import uuid
+import warnings
 from pathlib import Path
 
 import pytest
@@ -15,6 +22,23 @@ from paceline.kafka import clients, compat
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOST
+
+
+@pytest.mark.parametrize("kind", [compat._PlainSocket, compat._TlsSocket._create])
+def test_a_socket_that_the_client_drops_is_closed(kind):
+    """In the middle of connecting, say: else a warning fails whatever test is on by then."""
+    ours, theirs = socket.socketpair()
+    with theirs, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if kind is compat._PlainSocket:
+            dropped = kind(fileno=ours.detach())
+        else:
+            dropped = kind(
+                ours, context=ssl.create_default_context(), server_hostname="b", do_handshake_on_connect=False
+            )
+        del dropped
+        gc.collect()
+        assert theirs.recv(1) == b""
 
 
 @pytest.mark.slow
@@ -45,6 +69,58 @@ def test_a_client_that_cannot_be_made_leaves_no_socket_behind(nobody):
         assert len(os.listdir("/proc/self/fd")) == before
     finally:
         gc.enable()
+
+
+class HangsUp(socketserver.StreamRequestHandler):
+    """A broker that offers another way to log in than it is asked for, and ends the connection in the same moment."""
+
+    _API_VERSIONS, _SASL_HANDSHAKE = 18, 17
+
+    def handle(self):
+        while size := self.rfile.read(4):
+            request = self.rfile.read(*struct.unpack(">i", size))
+            api, version, correlation = struct.unpack_from(">hhi", request)
+            if api == self._SASL_HANDSHAKE:
+                self.answer(correlation, struct.pack(">hih5s", 33, 1, 5, b"OTHER"))
+                return
+            apis = [(self._SASL_HANDSHAKE, 0, 1), (self._API_VERSIONS, 0, 0)]
+            said = struct.pack(">hi", 35 if version else 0, len(apis)) + b"".join(struct.pack(">hhh", *a) for a in apis)
+            self.answer(correlation, said)
+
+    def answer(self, correlation, said):
+        self.wfile.write(struct.pack(">ii", len(said) + 4, correlation) + said)
+
+
+@pytest.fixture(params=["plain", "tls"])
+def hangs_up(request, tmp_path):
+    """Address of such a broker, and the client's options that reach it."""
+    server, options = (
+        socketserver.ThreadingTCPServer(("127.0.0.1", 0), HangsUp),
+        {"security_protocol": "SASL_PLAINTEXT"},
+    )
+    if request.param == "tls":
+        made = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -subj /CN=b"
+        subprocess.run(
+            [*made.split(), "-addext", "subjectAltName=IP:127.0.0.1"], cwd=tmp_path, check=True, capture_output=True
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        trusting = ssl.create_default_context(cafile=tmp_path / "cert")
+        options = {"security_protocol": "SASL_SSL", "ssl_context": trusting}
+    login = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "ada", "sasl_plain_password": "secret"}
+    with server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        yield f"127.0.0.1:{server.server_address[1]}", {**options, **login}
+        server.shutdown()
+
+
+@pytest.mark.slow
+def test_a_refusal_is_heard_though_the_broker_hangs_up_in_the_same_moment(hangs_up):
+    """The client reads to the end of the connection, and must not drop what came before it."""
+    address, options = hangs_up
+    with pytest.raises(kafka_errors.UnsupportedSaslMechanismError):
+        compat.hello(address, options, 5.0)
 
 
 @pytest.mark.landing

@@ -333,9 +333,9 @@ def test_a_broker_that_hangs_is_lost_and_found_again(topic: Topic, until: Until)
 
 
 @pytest.fixture(scope="module")
-def node(new_apache_kafka: Callable[..., Any]) -> Any:
+def node(new_apache_kafka_of_module: Callable[..., Any]) -> Any:
     """Apache Kafka of this file's own, which tests end and start again."""
-    return new_apache_kafka().start()
+    return new_apache_kafka_of_module().start()
 
 
 @pytest.mark.bus

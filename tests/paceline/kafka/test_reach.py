@@ -80,3 +80,13 @@ def test_waiting_ends_at_once_where_it_cannot_help(monkeypatch: pytest.MonkeyPat
     with pytest.raises(BusError, match="login refused for user 'ada'"):
         reach.wait_for_broker(BrokerSettings(), 30)
     assert len(tries) == 1
+
+
+@pytest.mark.parametrize("said", ["invalid_token", "access denied", ""])
+def test_who_logs_in_by_a_token_is_not_told_of_passwords(said: str):
+    """Brokers word the refusal of a token as they like."""
+    error = kafka_errors.SaslAuthenticationFailedError(said)
+    told = str(errors.explain("b:9092", error, "the token of a file", by_token=True))
+    assert "does not hold there" in told
+    assert "issuer, audience and clock" in told
+    assert "PASSWORD" not in told

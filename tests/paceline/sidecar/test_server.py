@@ -33,6 +33,7 @@ from paceline.training.messages import (
     Place,
     encode,
 )
+from tests.patience import PATIENCE_S
 
 _spec = importlib.util.spec_from_file_location("rank", Path(__file__).parents[1] / "training" / "rank.py")
 assert _spec is not None
@@ -112,6 +113,31 @@ def test_what_a_rank_reports_is_recorded_to_the_last_row(sidecar: Sidecar) -> No
     last = sidecar.recorded(JobDescribed)[-1]
     assert (last.job, last.node, last.exit_status) == ("made-up", "n1", 7)
     assert last.ended_s is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "part"), [(None, ""), ("0", ""), ("3", "3")])
+def test_one_of_several_sidecars_of_a_node_says_which(
+    tmp_path: Path, until: Callable[..., bool], monkeypatch: pytest.MonkeyPatch, place: str | None, part: str
+) -> None:
+    """By the place of its task, in whose environment it runs; the first and the only one are alike."""
+    if place is not None:
+        monkeypatch.setenv("SLURM_PROCID", "11")
+        monkeypatch.setenv("SLURM_LOCALID", place)
+    sidecar = Sidecar(until, tmp_path)
+    speaker = sidecar.speaker()
+    speaker.say(rank.hello())
+    speaker.close()
+    assert sidecar.end() == ""
+    assert {event.part for event in sidecar.recorded(JobDescribed)} == {part}
+
+
+@pytest.mark.slow
+def test_patience_is_how_long_a_sidecar_waits_for_ranks(tmp_path: Path, until: Callable[..., bool]) -> None:
+    """With none for so long it ends by itself, long before it would otherwise."""
+    sidecar = Sidecar(until, tmp_path, "--until-empty", "--patience", "0.1")
+    assert sidecar.process.wait(timeout=PATIENCE_S) == 0
+    assert sidecar.end() == ""
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -162,10 +163,12 @@ def test_what_begins_while_it_is_off_is_nothing_that_it_waits_for(script: Script
     assert (probe.off, probe.in_forward, probe.waiting, probe.reducing) == (False, None, False, False)
 
 
-def test_a_job_that_stands_still_while_it_is_off_says_where(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_stands_still_while_it_is_off_says_where(
+    script: Script, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
+) -> None:
     """Once, and only where its thread is in a collective; the time is when the step should have ended."""
     monkeypatch.setattr(alternation, "STILL_NS", 0)
-    monkeypatch.setattr(alternation, "STILL_TIMES", 0)
+    monkeypatch.setattr(alternation, "STILL_TIMES", 1)
     script.steps(WARM_UP + 3)
     watched = script.probe.alternation
     assert watched is not None
@@ -173,7 +176,7 @@ def test_a_job_that_stands_still_while_it_is_off_says_where(script: Script, monk
     watched.look()
     assert script.kinds() == []
     script.stands = ("default", 4, 7, "collective", 0, marks.PYTHON)  # type: ignore[assignment]
-    watched.look()
+    until(lambda: watched.look() or len(script.probe.ring) > 0)
     watched.look()
     ((due_ns, kind, payload),) = script.probe.ring
     assert (kind, payload) == (marks.STANDING, script.stands)

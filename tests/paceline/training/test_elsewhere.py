@@ -98,7 +98,7 @@ def ours(path: str | None) -> bool:
 
 def foreign(files: dict[str, str | None]) -> list[str]:
     """Modules that a training process has of that environment, and should not."""
-    few = re.compile(r"sitecustomize|paceline(\.training.*|\.identity|\.phases|\.settings|\.visible)?")
+    few = re.compile(r"sitecustomize|paceline(\.training.*|\.identity|\.launchers|\.phases|\.settings|\.visible)?")
     return [name for name, file in files.items() if (ours(file) or name == "msgspec") and not few.fullmatch(name)]
 
 

@@ -61,10 +61,16 @@ def test_without_a_sidecar_or_watch_the_calls_do_nothing(python: Callable[..., A
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_watching_starts_a_sidecar(python: Callable[..., Any], tmp_path: Path, until: Callable[..., bool]) -> None:
-    """With no ``paceline run``, the script's own sidecar writes the recording; it ends when the script has."""
+@pytest.mark.parametrize("runtime", ["", "nobody-here"])
+def test_watching_starts_a_sidecar(
+    python: Callable[..., Any], tmp_path: Path, until: Callable[..., bool], runtime: str
+) -> None:
+    """With no ``paceline run``, the script's own sidecar writes the recording; it ends when the script has.
+
+    Slurm passes on the name of a runtime folder that only the node of the login has.
+    """
     record = tmp_path / "run.jsonl"
-    own = {"PACELINE_SOCKET": "", "PYTHONPATH": "", "XDG_RUNTIME_DIR": str(tmp_path)}
+    own = {"PACELINE_SOCKET": "", "PYTHONPATH": "", "XDG_RUNTIME_DIR": str(tmp_path / runtime), "TMPDIR": str(tmp_path)}
     done = python("-c", WATCHED, str(record), environ=own)
     assert done.returncode == 0, done.stderr
     until(lambda: steps_in(record) == set(range(10)))

@@ -1,0 +1,126 @@
+"""The pods that hold this node's GPUs, in what is said of the node: asked beside the sampling, said when they change.
+
+Rule of this file: no sample and no message waits for a kubelet. ``look`` runs in a thread of its own and is the only
+part that waits; all else hands over what was seen last. The kubelet tells pods by name. Where it does not, the cgroups
+of the processes on the GPUs tell them by UID, once it has been silent for longer than a restart takes.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from paceline.events import DeviceSamples
+
+from .buffers import DeviceBuffer
+from .device_names import Holders
+from .pod_devices import Names, Told, of_processes, told
+from .pod_resources import PodResources, PodResourcesError
+
+log = logging.getLogger("paceline.collect.pods")
+#: Seconds between two questions; at least so many, when other processes are on the GPUs than before.
+LOOK_S, SOON_S = 10.0, 2.0
+#: Seconds that what a kubelet said stays true while it says nothing: as long as a restart of it takes.
+KEEP_S = 60.0
+_NOBODY = Told([], None)
+
+
+class PodBuffer:
+    """``devices``, and which pods hold them. ``expected``: somebody has said that there is a ``kubelet``."""
+
+    def __init__(
+        self,
+        devices: DeviceBuffer,
+        kubelet: PodResources | None,
+        *,
+        expected: bool = False,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._devices = devices
+        self._kubelet = kubelet
+        self._expected = expected
+        self._now = now
+        self._lock = threading.Lock()
+        self._seen: Holders | None = None
+        self._looked_s = self._answered_s = float("-inf")
+        self._away: str | None = None
+        self._told = self._said = _NOBODY
+        self._inventory: dict[str, Any] | None = None
+
+    def look(self) -> None:
+        """Ask who holds the devices, if it is time."""
+        holders, now_s = self._devices.holders(), self._now()
+        if not self._is_due(holders, now_s):
+            return
+        self._seen, self._looked_s = holders, now_s
+        now_told = self._ask(holders, now_s) if holders.names else _NOBODY
+        with self._lock:
+            self._told = now_told
+
+    def _is_due(self, holders: Holders, now_s: float) -> bool:
+        if self._seen is None or self._seen.names != holders.names:
+            return True
+        changed = self._seen.processes != holders.processes
+        return now_s - self._looked_s >= (SOON_S if changed else LOOK_S)
+
+    def _ask(self, holders: Holders, now_s: float) -> Told:
+        why = None
+        if self._kubelet is not None:
+            try:
+                held = self._kubelet.ask()
+            except PodResourcesError as error:
+                why = self._say_away(error, holders)
+                if now_s - self._answered_s < KEEP_S:
+                    return self._told
+            else:
+                self._say_back(now_s)
+                return told(held, Names(holders.names))
+        pods = of_processes(holders.uids)
+        return Told(pods, f"names of pods: {why}" if why and pods else why)
+
+    def _say_away(self, error: PodResourcesError, holders: Holders) -> str | None:
+        """The reason; None where nothing tells of Kubernetes, as on most nodes."""
+        if error.absent and not (self._expected or holders.uids or self._answered_s > float("-inf")):
+            return None
+        if self._away is None:
+            log.warning("pods are not told by the kubelet: %s", error)
+        self._away = str(error)
+        return self._away
+
+    def _say_back(self, now_s: float) -> None:
+        self._answered_s = now_s
+        if self._away is not None:
+            log.warning("the kubelet tells pods again")
+            self._away = None
+
+    def sample(self) -> None:
+        """Add a row a device."""
+        self._devices.sample()
+
+    def cut(self, **producer: Any) -> DeviceSamples | None:
+        """The event of the rows since the last cut; None without any."""
+        return self._devices.cut(**producer)
+
+    def holders(self) -> Holders:
+        """What the pods that hold the devices are found by."""
+        return self._devices.holders()
+
+    def inventory(self) -> dict[str, Any] | None:
+        """The inventory with the pods, where either is to be said: pods when they change."""
+        fresh = self._devices.inventory()
+        with self._lock:
+            now_told = self._told
+        if fresh is None and now_told != self._said and self._inventory is not None:
+            fresh = self._inventory | {"time_s": time.time()}
+        if fresh is None:
+            return None
+        self._said, self._inventory = now_told, fresh
+        why = {} if now_told.why_not is None else {"pods": now_told.why_not}
+        return fresh | {"pods": now_told.pods, "not_measured": fresh["not_measured"] | why}
+
+    def close(self) -> None:
+        """Give everything back."""
+        if self._kubelet is not None:
+            self._kubelet.close()
+        self._devices.close()

@@ -1,0 +1,1 @@
+"""The containers of the Helm chart, started natively."""

@@ -1,0 +1,52 @@
+"""What is kept of jobs and nodes where events come late, twice, or from whoever was replaced."""
+
+from annotator.book import Book
+from tests.annotator.world import NOW_S, job, node_described
+
+
+def pods(book: Book) -> list[str]:
+    return sorted(part.pod for part in book.parts.values())
+
+
+def test_an_older_description_of_a_producer_does_not_open_a_part_again() -> None:
+    book, begun = Book("default"), job(producer="p", sequence=1)
+    for event in (begun, job(producer="p", sequence=2, ended_s=NOW_S), begun):
+        book.update(event, NOW_S)
+    (part,) = book.parts.values()
+    assert part.ended_s == NOW_S
+
+
+def test_of_two_producers_of_a_node_who_told_last_counts() -> None:
+    """The collector was started again; what the first one said is delivered once more."""
+    book, first = Book("default"), node_described(producer="a", sequence=9, driver="1", time_s=NOW_S - 100)
+    for event in (first, node_described(producer="b", sequence=0, driver="2"), first):
+        book.update(event, NOW_S)
+    assert book.nodes["node-1"].driver == "2"
+
+
+def test_a_part_takes_the_place_of_an_older_one_with_its_ranks() -> None:
+    """A pod was killed with its sidecar and replaced by another, on another node; in whichever order that is heard."""
+    old = job(pod="train-a", gpus=range(4), started_s=NOW_S - 300)
+    new = job(pod="train-b", node="node-2", gpus=range(4), started_s=NOW_S - 100)
+    beside = job(pod="train-c", gpus=range(4, 8), started_s=NOW_S - 400)
+    for events in ((old, new, beside), (new, beside, old), (beside, old, new, old)):
+        book = Book("default")
+        for event in events:
+            book.update(event, NOW_S)
+        assert pods(book) == ["train-b", "train-c"]
+
+
+def test_parts_of_other_attempts_and_of_the_same_moment_stay() -> None:
+    book = Book("default")
+    book.update(job(pod="a", attempt=0, started_s=NOW_S - 300), NOW_S)
+    book.update(job(pod="b", attempt=1, started_s=NOW_S - 100), NOW_S)
+    book.update(job(pod="c", attempt=1, started_s=NOW_S - 100), NOW_S)
+    assert pods(book) == ["a", "b", "c"]
+
+
+def test_nothing_is_kept_of_parts_that_are_over() -> None:
+    book = Book("default")
+    for at in range(50):
+        book.update(job(pod=f"p{at}", started_s=NOW_S + at), NOW_S)
+        book.update(job(pod="same", name="other", attempt=at), NOW_S)
+    assert len(book.parts) == len(book._ranks) == 2

@@ -1,0 +1,252 @@
+"""No secret shows: not in the process list, an output, a log, a crash, `doctor`, a metric, nor on the bus.
+
+Every setting that is a secret gets a word of its own, and so does what an address may hold. Then each command that uses
+any is made to fail, and to crash where its settings are in hand; whatever others could see of it is searched.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from paceline.kafka import clients, embedded
+from paceline.kafka.settings import BrokerSettings
+from paceline.settings import SETTINGS
+from paceline.topics import TOPICS
+from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.e2e
+#: No part of a word that anything else says.
+CANARY = "cAnAryW0rd"
+SECRETS = {setting.name: f"{CANARY}{number}" for number, setting in enumerate(SETTINGS) if setting.secret}
+#: What is tried beside a service's own settings: the brokers are not there, and log in by a password or by tokens.
+LOGIN = {
+    "PACELINE_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+    "PACELINE_SASL_USERNAME": "ada",
+    "PACELINE_SASL_PASSWORD": SECRETS["PACELINE_SASL_PASSWORD"],
+}
+TOKENS = {
+    "PACELINE_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+    "PACELINE_SASL_MECHANISM": "OAUTHBEARER",
+    "PACELINE_SASL_OAUTH_TOKEN_URL": "http://127.0.0.1:1/token",
+    "PACELINE_SASL_OAUTH_CLIENT_ID": "ada",
+    "PACELINE_SASL_OAUTH_CLIENT_SECRET": SECRETS["PACELINE_SASL_OAUTH_CLIENT_SECRET"],
+}
+IN_ADDRESS = f"http://ada:{CANARY}inAddress@127.0.0.1:1"
+OTHERS = {
+    name: value
+    for name, value in SECRETS.items()
+    if not name.startswith("PACELINE_SASL_") and name != "PACELINE_ALERTS_TO"
+} | {
+    "PACELINE_ALERTS_TO": f"http://ada:{CANARY}hook@127.0.0.1:1/hook/{CANARY}path smtp://127.0.0.1:1?to=a@b.c&from=d@e.f",
+    "PACELINE_SMTP_USERNAME": "ada",
+    "PACELINE_CONTROL_URL": IN_ADDRESS,
+}
+ENDING = {
+    "streams": ["streams", "--wait", "0.5"],  # it is to run out
+    "run": ["run", "--", sys.executable, "-c", "raise SystemExit(3)"],
+    "doctor": ["doctor", "--ask", f"{IN_ADDRESS}/readyz"],
+    "doctor, as JSON": ["doctor", "--json", "--ask", f"{IN_ADDRESS}/readyz"],
+    "tail": ["tail", "finding"],
+    "ask": ["ask", "job:j", "dance", "--wait", "0.5"],  # it is to run out
+    "record": ["record", "-o", "recorded.jsonl"],
+    "topics": ["topics", "create"],
+    "rights": ["rights", "--apply"],
+    "alerts": ["alerts", "--once"],
+    "session": ["session", "list"],
+    "session elsewhere": ["session", "--control", IN_ADDRESS, "list"],
+    "suggestions": ["suggestions", "--prometheus", IN_ADDRESS],
+    "thresholds": ["thresholds", "j"],
+}
+SERVING = {
+    "forecaster": (["forecaster", "--prometheus", IN_ADDRESS], "--port"),
+    "control": (["control"], "--port"),
+    "ui": (["ui"], "--port"),
+    "collect": (["collect", "--verbose"], "--web-port"),
+    "alerts": (["alerts"], "--web-port"),
+}
+#: What makes a process crash with its settings in hand: the worst that an error could say of them.
+CRASH = """
+import paceline.kafka.settings as held
+def crash(self):
+    raise RuntimeError(f"crash of {self!r} and {vars(self)['sasl_oauth']!r}")
+held.BrokerSettings.kafka_options = held.BrokerSettings.ssl_context = crash
+"""
+
+
+def started(words: list[str], folder: Path, login: dict[str, str], more: dict[str, str]) -> "subprocess.Popen[bytes]":
+    """`paceline` with all secrets, everything it says in a file."""
+    environ = {**os.environ, **OTHERS, **login, "PACELINE_BROKERS": "127.0.0.1:1", "HOME": str(folder), **more}
+    with (folder / "said").open("ab") as said:
+        command = [sys.executable, "-W", "ignore", "-m", "paceline", *words]
+        return subprocess.Popen(command, stdout=said, stderr=said, env=environ, cwd=folder)
+
+
+def shown(process: "subprocess.Popen[bytes]") -> str:
+    """What everybody sees of a process and of those that it started, beyond the words it was given by hand."""
+    lines = []
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for one in (psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                lines.append(" ".join([*one.cmdline(), one.name()]).replace(IN_ADDRESS, ""))
+    return "\n".join(lines)
+
+
+def asked(port: int, path: str) -> str:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Authorization": "Bearer wrong"})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
+            return f"{reply.headers}{reply.read().decode(errors='replace')}"
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"{error.headers}{error.read().decode(errors='replace')}"
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
+def no_secret(folder: Path) -> Iterator[list[str]]:
+    """What is put into the list, and what was said to the file, holds no secret."""
+    held: list[str] = []
+    yield held
+    text = "\n".join([*held, (folder / "said").read_text(errors="replace")])
+    found = [line.strip()[:300] for line in text.splitlines() if CANARY in line]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("name", "login"),
+    [*((name, LOGIN) for name in ENDING), ("streams", TOKENS), ("doctor", TOKENS)],
+    ids=[*ENDING, "streams by tokens", "doctor by tokens"],
+)
+def test_a_command_that_fails_shows_no_secret(tmp_path: Path, name: str, login: dict[str, str]) -> None:
+    """Brokers, control and Prometheus are not there: each says so in its own words."""
+    with no_secret(tmp_path) as held:
+        process = started(ENDING[name], tmp_path, login, {})
+        while process.poll() is None:
+            held.append(shown(process))
+            time.sleep(0.05)
+            if name in ("tail", "record") and "waiting" in (tmp_path / "said").read_text():
+                process.terminate()  # They wait for brokers for ever.
+    said = (tmp_path / "said").read_text()
+    assert said
+    assert "usage:" not in said
+
+
+@pytest.mark.parametrize("name", SERVING)
+def test_a_service_without_brokers_shows_no_secret(
+    tmp_path: Path, name: str, free_port: Callable[[], int], until: Callable[..., object]
+) -> None:
+    """Nor to who asks it over HTTP, in health, metrics and its own description."""
+    words, option = SERVING[name]
+    port = free_port()
+    with no_secret(tmp_path) as held:
+        process = started([*words, option, str(port)], tmp_path, LOGIN, {})
+        try:
+            until(lambda: asked(port, "/healthz") or process.poll() is not None)
+            held += [asked(port, path) for path in ("/readyz", "/metrics", "/", "/openapi.json", "/v1/sessions")]
+            held.append(shown(process))
+        finally:
+            process.terminate()
+            process.wait()
+
+
+@pytest.mark.parametrize(
+    ("name", "login"),
+    [("streams", LOGIN), ("control", LOGIN), ("collect", LOGIN), ("tail", TOKENS), ("forecaster", TOKENS)],
+    ids=["streams", "control", "collect", "tail", "forecaster"],
+)
+def test_a_crash_shows_no_secret(
+    tmp_path: Path, name: str, login: dict[str, str], until: Callable[..., object]
+) -> None:
+    """Though the error that nobody caught is about the settings themselves."""
+    (tmp_path / "sitecustomize.py").write_text(CRASH)
+    words = {**ENDING, **{key: words for key, (words, _) in SERVING.items()}}[name]
+    with no_secret(tmp_path):
+        process = started(words, tmp_path, login, {"PYTHONPATH": str(tmp_path)})
+        try:
+            # Some go on without brokers, and say the error in their log.
+            until(lambda: "crash of" in (tmp_path / "said").read_text() or process.poll() is not None)
+        finally:
+            process.terminate()
+            process.wait()
+    assert "crash of BrokerSettings" in (tmp_path / "said").read_text()
+
+
+def test_an_address_that_is_wrong_shows_no_password(tmp_path: Path) -> None:
+    """Nor does an option or a setting that is refused."""
+    for number, (words, environ) in enumerate(
+        [
+            (["session", "list"], {"PACELINE_CONTROL_URL": f"ftp://ada:{CANARY}@host"}),
+            (["session", "list"], {"PACELINE_CONTROL_URL": f"http://ada:{CANARY}@host:port"}),
+            (["session", "list"], {"PACELINE_CONTROL_URL": f"http://ada:p'/ ?#{CANARY}@127.0.0.1:1"}),
+            (["doctor"], {"PACELINE_SASL_OAUTH_TOKEN_URL": f"https://ada:{CANARY}/x@host"}),
+            (["collect", "--dcgm", f"http://ada:{CANARY}@host"], {}),
+            (["alerts", "--page", f"ftp://ada:{CANARY}@host", "--once"], {}),
+            (["doctor"], {"PACELINE_SASL_PASSWORD_FILE": "/none"}),
+            (["suggestions", "--prometheus", f"ftp://ada:{CANARY}@host"], {}),
+            (["alerts", "--once"], {"PACELINE_ALERTS_TO": f"nothing://ada:{CANARY}@host"}),
+            (["alerts", "--once"], {"PACELINE_ALERTS_TO": f"smtp://ada:{CANARY}@host"}),
+        ]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with no_secret(folder):
+            assert started(words, folder, LOGIN, environ).wait(PATIENCE_S) != 0
+        assert (folder / "said").read_text().count("\n") >= 1
+
+
+@pytest.mark.bus
+def test_nothing_on_the_bus_holds_a_secret(
+    tmp_path: Path, free_port: Callable[[], int], until: Callable[..., object]
+) -> None:
+    """What control is asked with is in no audit entry, whether it was right or wrong."""
+    port = free_port()
+    with embedded.start() as broker, no_secret(tmp_path) as held:
+        more = {"PACELINE_BROKERS": broker.address, "PACELINE_SECURITY_PROTOCOL": "PLAINTEXT"}
+        login = dict.fromkeys(LOGIN, "")
+        process = started(["control", "--port", str(port)], tmp_path, login, more)
+        try:
+            until(lambda: "ready" in asked(port, "/readyz") or process.poll() is not None)
+            for token in (SECRETS["PACELINE_CONTROL_TOKEN"], f"{CANARY}wrong"):
+                for path in ("/v1/sessions", "/v1/jobs/j/thresholds", "/v1/suggestions/s/accept"):
+                    held.append(posted(port, path, token))
+        finally:
+            process.terminate()
+            process.wait()
+        consumer = clients.consumer(BrokerSettings((broker.address,)), *TOPICS, from_beginning=True)
+        records = list[Any]()
+
+        def read() -> bool:
+            """Whether there was something, and now is no more."""
+            polled = [record for each in consumer.poll(500).values() for record in each]
+            records.extend(polled)
+            return bool(records) and not polled
+
+        until(read)
+        consumer.close()
+        held += [f"{record.key!r} {record.value!r} {record.headers!r}" for record in records]
+
+
+def posted(port: int, path: str, token: str) -> str:
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{path}",
+        b'{"name": "s", "job": "j"}',
+        {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+        method="POST",
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
+            return f"{reply.headers}{reply.read().decode(errors='replace')}"
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"{error.headers}{error.read().decode(errors='replace')}"
