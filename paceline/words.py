@@ -81,6 +81,15 @@ def age(now_s: float, then_s: float | None) -> str:
     return "just now" if gone < 1.5 else f"{round(gone)} s ago" if gone < 120 else f"{seconds(gone)} ago"
 
 
+def many(number: int, word: str) -> str:
+    """A number with its noun.
+
+    >>> many(1, "rank"), many(2048, "rank")
+    ('1 rank', '2,048 ranks')
+    """
+    return f"{number:,} {word if number == 1 else word + 's'}"
+
+
 def ranks(numbers: Iterable[int], most: int = 6) -> str:
     """Ranks in words: no rank, rank 2, ranks 1, 5 and 3 more."""
     held = sorted(numbers)

@@ -95,7 +95,7 @@ ROUTES: Routes = {
     topics.THRESHOLD.name: (JobDiagnosis,),
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),
-    topics.NODE.name: (NodeDiagnosis,),
+    topics.NODE.name: (DeviceWindows, NodeDiagnosis),
     topics.BALANCE.name: (JobBalance, RankFindings),
     ADVICE.name: (ClusterAdvice,),
 }

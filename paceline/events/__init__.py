@@ -111,7 +111,16 @@ from paceline.events.training import (
     RankFacts,
     RankPlace,
 )
-from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, JobWindow, RankWindow, Window
+from paceline.events.windows import (
+    CollectiveLine,
+    DeviceWindow,
+    EnergySource,
+    EnergySplit,
+    HostWindow,
+    JobWindow,
+    RankWindow,
+    Window,
+)
 from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
@@ -167,6 +176,8 @@ __all__ = [
     "DeviceSamples",
     "DeviceWindow",
     "Effect",
+    "EnergySource",
+    "EnergySplit",
     "Event",
     "Evidence",
     "Finding",

@@ -135,7 +135,9 @@ class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):
 class HostSamples(Accounted, frozen=True, kw_only=True):
     """A node's host x samples: one entry a row in every column. Key: node.
 
-    ``cpu_ratio_per_core`` is rows x cores. ``pressure_*`` are PSI's ``some avg10`` as ratios.
+    ``cpu_ratio_per_core`` is rows x cores. ``pressure_*`` are PSI's ``some avg10`` as ratios. ``cpu_energy_j`` and
+    ``dram_energy_j`` count the joules of all processors' packages and of the memory since the producer began; an older
+    producer leaves them out: they are empty then.
     """
 
     node: str
@@ -159,3 +161,5 @@ class HostSamples(Accounted, frozen=True, kw_only=True):
     tcp_retransmits: list[Whole | None]
     network_errors: list[NetworkErrors] = []
     not_measured: dict[str, str] = {}
+    cpu_energy_j: list[Number | None] = []
+    dram_energy_j: list[Number | None] = []

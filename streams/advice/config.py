@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from paceline.gpu.use import IDLE_RATIO
+
 from .. import changeable
 
 
@@ -19,7 +21,7 @@ class AdviceConfig:
     #: Windows of a minute a GPU that must have been heard in the hour.
     hour_windows: int = 54
     #: A minute under this is idle: the table of docs/gpu-rules.md has nothing to say of a GPU below it.
-    idle_ratio: float = 0.05
+    idle_ratio: float = IDLE_RATIO
     #: GPUs idle for more than this share of an hour, or busy for less than that on average, are more than it needs.
     idle_share: float = 0.6
     low_use: float = 0.3

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from annotator import meters as annotator
+from archive import meters as archive
+from archive.database import meters as database
 from collectors import meters as collectors
 from control import meters as control
 from forecaster.api import meters as forecaster
@@ -76,14 +78,14 @@ def test_metrics_are_exported() -> None:
     endings = {"counter": ("_total",), "gauge": ("",), "histogram": ("", "_bucket", "_sum", "_count")}
     exported = {
         meter.name + ending
-        for service in (streams, collectors, forecaster, control, alerts, annotator)
+        for service in (streams, collectors, forecaster, control, alerts, annotator, archive, database)
         for meter in service.METERS
         for ending in endings[meter.kind]
     }
     of_jobs = r"step|steps|lateness|ranks|wait|phase|rank|bus_bandwidth|findings|lost|suggestions|forecast|device|host"
     deployed = [*DEPLOYED, *ROOT.glob("deploy/prometheus/**/*.yml"), *ROOT.glob("deploy/grafana/**/*.json")]
     used = words(
-        rf"\bpaceline_(?:streams|forecaster|control|collectors|sidecar|alerts|annotator|{of_jobs})_[a-z0-9_]+\b(?!\*)",
+        rf"\bpaceline_(?:streams|forecaster|control|collectors|sidecar|alerts|annotator|archive|{of_jobs})_[a-z0-9_]+\b(?!\*)",
         deployed,
     )
     assert {name: files for name, files in used.items() if name not in exported} == {}
@@ -114,7 +116,8 @@ def test_paths_named_in_pages_exist(page: Path) -> None:
 def test_modules_started_by_name_exist() -> None:
     """What a page or the Makefile starts by `python -m` is there."""
     started = words(
-        r"-m ((?:paceline|annotator|collectors|streams|forecaster|control|ui|importers|simulator|experiments)[a-z_.]*)",
+        r"-m ((?:paceline|annotator|archive|collectors|streams|forecaster|control|ui|importers|simulator"
+        r"|experiments)[a-z_.]*)",
         [ROOT / "Makefile", *PAGES],
     )
     files = {name: ROOT / name.replace(".", "/") for name in started}

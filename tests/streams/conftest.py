@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ from paceline.events import (
     STEP,
     BalanceObserved,
     CollectiveTimings,
+    DeviceProcess,
     DeviceSamples,
     HostSamples,
     LinkSample,
@@ -148,6 +150,21 @@ def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSam
     ]
 
 
+def metered_samples(seconds: int = 90, reset_s: int | None = 31) -> list[DeviceSamples]:
+    """A node with two GPUs of 300 and 500 W whose counters start again at ``reset_s``: the first has two jobs."""
+    jobs = [("a", 0, 30), ("b", 0, 10), ("b", 1, 20)]
+    users = [
+        DeviceProcess(device=gpu, pid=pid, name="python", used_bytes=used, job=job)
+        for pid, (job, gpu, used) in enumerate(jobs)
+    ]
+    made = []
+    for second, event in enumerate(device_samples(seconds, power_w=[300.0, 500.0], power_limit_w=[700.0, 700.0])):
+        since = reset_s if reset_s is not None and second >= reset_s else -1000
+        counted = [watts * (second - since) for watts in (300.0, 500.0)]
+        made.append(msgspec.structs.replace(event, energy_j=counted, processes=users))
+    return made
+
+
 def facts(seconds: int = 24, ranks: int = 8, odd: int | None = None) -> list[StepTimings]:
     """What the ranks of two nodes say of themselves, one a second; now and then ``odd`` has another NCCL."""
     half = ranks // 2
@@ -269,6 +286,11 @@ def make_wide_training() -> Callable[..., list[StepTimings]]:
 @pytest.fixture
 def make_device_samples() -> Callable[..., list[DeviceSamples]]:
     return device_samples
+
+
+@pytest.fixture
+def make_metered_samples() -> Callable[..., list[DeviceSamples]]:
+    return metered_samples
 
 
 @pytest.fixture

@@ -35,9 +35,10 @@ CASES = {
     "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobDiagnosis, facts": Case(JobDiagnosis, "make_facts", {"odd": 5}, {}),
     "DeviceWindows": Case(DeviceWindows, "make_device_samples", {"power_w": [0.0, None]}, {}),
+    "DeviceWindows, energy": Case(DeviceWindows, "make_metered_samples", {}, {"reset_s": None}),
     "NodeDiagnosis": Case(NodeDiagnosis, "make_device_samples", {"throttle_reasons": [0x40, 0], "xid": [0, 79]}, {}),
     "JobBalance": Case(JobBalance, "make_observations", {}, {"slow_from_s": None}),
-    "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5]}, {}),
+    "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5], "cpu_energy_j": [5.0]}, {}),
 }
 
 

@@ -137,6 +137,10 @@ def test_without_a_forecaster_the_command_is_named(heard, open_page, simulated_j
     shown = text_of(open_page(feed))
     assert "No forecaster has spoken" in shown
     assert "paceline forecaster" in shown
+    tell(feed, [(topics.PROFILE, profile("a", NOW_S))], NOW_S)
+    shown = text_of(open_page(feed))
+    assert "No forecast yet" in shown
+    assert "No forecaster has spoken" not in shown
 
 
 @pytest.mark.slow
