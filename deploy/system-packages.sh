@@ -5,6 +5,7 @@
 # Status 3: apt is allowed, and a package was not to be had after three tries.
 # `system-packages.sh images`: what `make images-check` needs as well; `slurm`: what `make slurm-check` does.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/tries.sh"
 more=${1:-}
 
 have_java() {

@@ -17,6 +17,7 @@ from paceline.kafka import clients
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import Topic
 from tests.derived_events import finding, job_window
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.bus
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -45,7 +46,7 @@ def archiving(broker: BrokerSettings, store: Store, commit_s: float = 0.2) -> It
     try:
         yield made
     finally:
-        assert made.thread.stop(30)
+        assert made.thread.stop(PATIENCE_S)
 
 
 def counted(ask: Ask, store: Store, cluster: str, table: str = "finding") -> int:

@@ -30,6 +30,7 @@ from tests.archive.conftest import commit
 from tests.archive.test_killed import archive, told
 from tests.derived_events import finding, job_window
 from tests.paceline.history.conftest import LOGIN, s3_address  # noqa: F401
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., Any]
 
@@ -237,7 +238,7 @@ def test_the_archiver_brings_them_along(broker: BrokerSettings, store: Store, wh
             client.flush()
             until(lambda: running.totals().get("rows", 0) >= 20 and running.behind == 0)
     finally:
-        assert running.thread.stop(30)
+        assert running.thread.stop(PATIENCE_S)
     assert running.behind == 0
     assert read(where).column("cluster").to_pylist().count(cluster) == 20
 
@@ -261,7 +262,7 @@ def test_a_killed_program_and_its_tables_agree_again(tmp_path: Path, until: Unti
             with archive(broker.address, folder, "--iceberg") as running:
                 until(lambda: _rows(folder) == 400)
                 running.send_signal(signal.SIGTERM)
-                assert running.wait(60) == 0
+                assert running.wait(PATIENCE_S) == 0
     assert len(set(ids(folder))) == 400
 
 

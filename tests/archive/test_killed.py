@@ -20,6 +20,7 @@ from paceline.kafka import clients, embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from tests.derived_events import finding
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.bus, pytest.mark.e2e]
 MESSAGES = 3000
@@ -34,7 +35,7 @@ def archive(address: str, folder: Path, *more: str) -> Iterator[subprocess.Popen
             yield running
         finally:
             running.terminate()
-            running.wait(60)
+            running.wait(PATIENCE_S)
 
 
 def told(folder: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -80,6 +81,6 @@ def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(tmp_path: Pa
                 until(lambda: told(folder, "SELECT count(DISTINCT id) FROM finding")[0][0] == MESSAGES + 300)
                 until(lambda: in_database(folder) == MESSAGES + 300)
                 running.send_signal(signal.SIGTERM)
-                assert running.wait(60) == 0
+                assert running.wait(PATIENCE_S) == 0
     rows = "SELECT count(*), count(DISTINCT (kafka_partition, kafka_offset)) FROM finding"
     assert told(folder, rows) == [(MESSAGES + 300, MESSAGES + 300)]

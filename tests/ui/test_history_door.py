@@ -11,6 +11,7 @@ from paceline.history import manifest as manifests
 from paceline.history.query import Connection
 from paceline.history.store import open_store
 from tests.derived_events import finding
+from tests.patience import PATIENCE_S
 from tests.ui.kept import HOUR_S, NOW_S, keep
 from ui import history_door, history_questions
 from ui.history_door import ANSWER_S, MANIFEST_S, QUEUED, HistoryDoor, told
@@ -151,7 +152,7 @@ def test_too_many_questions_are_refused_and_none_waits_for_ever(door_to, folder,
     opened, held = threading.Event(), Connection.ask
 
     def ask(self, *args):
-        opened.wait(60)
+        opened.wait(PATIENCE_S)
         return held(self, *args)
 
     monkeypatch.setattr(Connection, "ask", ask)

@@ -15,6 +15,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics, existing_topics
 from paceline.topics import Topic
 from tests.archive.database.asked import TOPIC_OF, Event
+from tests.patience import PATIENCE_S
 
 
 def send(settings: BrokerSettings, *events: Event) -> None:
@@ -29,14 +30,14 @@ def send(settings: BrokerSettings, *events: Event) -> None:
 def send_raw(settings: BrokerSettings, topic: Topic, value: bytes | None) -> None:
     """Publish these bytes."""
     with contextlib.closing(clients.producer(settings, "test")) as client:
-        client.send(topic.name, value, key=b"key").get(30)
+        client.send(topic.name, value, key=b"key").get(PATIENCE_S)
 
 
 def make_again(settings: BrokerSettings, topic: Topic) -> None:
     """Delete a topic with all that it holds, and make it as it was."""
     with contextlib.closing(clients.admin(settings)) as client:
         client.delete_topics([topic.name])
-    end = time.monotonic() + 60.0
+    end = time.monotonic() + PATIENCE_S
     while topic.name in existing_topics(settings):
         assert time.monotonic() < end, "the topic does not go"
         time.sleep(0.05)

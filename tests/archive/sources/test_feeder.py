@@ -14,6 +14,7 @@ from archive.sources.feeder import Feeder
 from archive.writer import Writer
 from paceline.history.store import Store, StoreError
 from paceline.history.tables import SLURM_JOB
+from tests.patience import PATIENCE_S
 
 Until = Callable[..., Any]
 Ask = Callable[..., list[tuple[Any, ...]]]
@@ -50,7 +51,7 @@ def feeder(ask: Ask, store: Store) -> Iterator[Feeder]:
     made = Feeder(Numbers(ask, store), threading.Event())
     made.thread.start()
     yield made
-    assert made.thread.stop(30)
+    assert made.thread.stop(PATIENCE_S)
 
 
 def test_each_piece_is_committed_before_the_next_and_nothing_is_told_twice(

@@ -12,6 +12,7 @@ from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from tests.archive.test_killed import archive, told
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.bus, pytest.mark.e2e]
 HOURS = 20
@@ -48,5 +49,5 @@ def test_killed_while_it_fills_it_goes_on_without_loss_or_repetition(
         with archive(broker.address, folder, *options) as running:
             until(lambda: _rows(folder) == HOURS * 12)
             running.send_signal(signal.SIGTERM)
-            assert running.wait(60) == 0
+            assert running.wait(PATIENCE_S) == 0
     assert told(folder, WINDOWS) == [(HOURS * 12, HOURS * 12)]

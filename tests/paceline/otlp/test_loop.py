@@ -17,6 +17,7 @@ from paceline.otlp.run import Loop
 from paceline.otlp.sender import Sender
 from tests.derived_events import finding
 from tests.http_receiver import Receiver
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.bus
 
@@ -39,7 +40,7 @@ def test_each_revision_is_sent_once_whatever_comes(broker: BrokerSettings, until
     first, second, last = (finding(id=f"{job}-{name}", job=job) for name in ("a", "b", "end"))
     later = finding(id=first.id, job=job, revision=2)
     with Receiver() as server, contextlib.closing(clients.producer(broker, "test")) as client:
-        logs = Sender("findings", OTLPLogExporter(endpoint=f"http://{server.at}/v1/logs", timeout=5), print)
+        logs = Sender("findings", OTLPLogExporter(endpoint=f"http://{server.at}/v1/logs", timeout=PATIENCE_S), print)
         loop = Loop(broker, logs, None, print, stop)
         running = threading.Thread(target=loop.run)
         running.start()
@@ -61,7 +62,7 @@ def test_each_revision_is_sent_once_whatever_comes(broker: BrokerSettings, until
         finally:
             stop.set()
             running.join()
-            logs.close(5.0)
+            logs.close(PATIENCE_S)
         arrived = [key for key in told(server, job) if not key[0].endswith("-start")]
     assert sorted(arrived) == sorted([(first.id, 1), (later.id, 2), (second.id, 1), (last.id, 1)])
     assert loop.unreadable >= 2

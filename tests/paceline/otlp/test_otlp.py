@@ -17,6 +17,7 @@ from paceline.otlp.step_choice import Step, StepChoice
 from tests.derived_events import HOSTILE, finding
 from tests.http_receiver import Receiver
 from tests.paceline.tracking.steps import message
+from tests.patience import PATIENCE_S
 
 STEP = Step(("c", "train", 0), "n1", 1, 7, 1000.0, 0.5, {"forward": 0.25, "communication": 0.125}, True)
 
@@ -33,9 +34,9 @@ def attributes(held: Any) -> dict[str, str]:
 
 def test_a_finding_arrives_as_a_log_event() -> None:
     with Receiver() as server:
-        sender = Sender("findings", OTLPLogExporter(endpoint=f"http://{server.at}/v1/logs", timeout=5), print)
+        sender = Sender("findings", OTLPLogExporter(endpoint=f"http://{server.at}/v1/logs", timeout=PATIENCE_S), print)
         sender.add([log_event(finding(summary=HOSTILE), 1234.5)])
-        assert sender.close(60.0) == "1 findings sent"
+        assert sender.close(PATIENCE_S) == "1 findings sent"
         (told,) = server.received
     assert told.path == "/v1/logs"
     (resource,) = ExportLogsServiceRequest.FromString(told.body).resource_logs
@@ -50,9 +51,9 @@ def test_a_finding_arrives_as_a_log_event() -> None:
 
 def test_a_step_arrives_as_a_span_with_its_phases_below() -> None:
     with Receiver() as server:
-        sender = Sender("spans", OTLPSpanExporter(endpoint=f"http://{server.at}/v1/traces", timeout=5), print)
+        sender = Sender("spans", OTLPSpanExporter(endpoint=f"http://{server.at}/v1/traces", timeout=PATIENCE_S), print)
         sender.add(spans(STEP))
-        assert sender.close(60.0) == "3 spans sent"
+        assert sender.close(PATIENCE_S) == "3 spans sent"
         (told,) = server.received
     (resource,) = ExportTraceServiceRequest.FromString(told.body).resource_spans
     step, forward, waiting = resource.scope_spans[0].spans
@@ -75,10 +76,10 @@ def test_ranks_of_a_step_share_a_trace_and_the_same_again_has_the_same_ids() -> 
 
 def test_a_receiver_that_is_away_is_told_once_and_what_is_lost_is_counted(free_port: Callable[[], int]) -> None:
     said: list[str] = []
-    exporter = OTLPLogExporter(endpoint=f"http://127.0.0.1:{free_port()}/v1/logs", timeout=0.2)
+    exporter = OTLPLogExporter(endpoint=f"http://127.0.0.1:{free_port()}/v1/logs", timeout=0.2)  # it is to run out
     sender = Sender("findings", exporter, said.append)
     sender.add([log_event(finding(), 1.0)])
-    assert sender.close(2.0) == "0 findings sent, 1 lost"
+    assert sender.close(2.0) == "0 findings sent, 1 lost"  # it is to run out
     sender._thread.join()
     assert len(said) == 1
 

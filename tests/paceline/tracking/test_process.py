@@ -21,6 +21,7 @@ from streams.told_file import ToldFile
 from tests.derived_events import finding
 from tests.http_receiver import Receiver
 from tests.paceline.tracking.steps import line, message
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
 
@@ -106,7 +107,7 @@ def test_points_and_findings_are_in_the_run_that_is_open(
         tracking, address = track("--track", "mlflow", "--track", "wandb"), f"http://{server.at}"
         inside = OpenRun("wandb", "x")  # What tells this test which points were made.
         rank = tracking.rank(OpenRun("mlflow", "first", address), inside)
-        rank.settimeout(60)
+        rank.settimeout(PATIENCE_S)
         tracking.next_steps(lambda: steps(server, "first"))
         tracking.told.finding(finding())
         until(lambda: any(tag["key"] == "paceline.findings" for told in logged(server) for tag in told.get("tags", [])))
@@ -183,7 +184,7 @@ def test_a_rank_that_logs_itself_is_told_points_and_findings(track: Callable[...
     """W&B's, which must be logged from inside; and nothing of it goes anywhere else."""
     tracking = track("--track", "wandb")
     rank = tracking.rank(OpenRun("wandb", "x"))
-    rank.settimeout(0.1)
+    rank.settimeout(0.1)  # it is to run out
     points: list[Told] = []
 
     def is_told() -> bool:  # Steps that end before the rank is heard are told to nobody.
@@ -195,7 +196,7 @@ def test_a_rank_that_logs_itself_is_told_points_and_findings(track: Callable[...
     told = points[-1]
     assert 0 <= told.values["paceline/step"] < tracking.number
     assert told.values["paceline/step_s"] == pytest.approx(0.5)
-    rank.settimeout(60)
+    rank.settimeout(PATIENCE_S)
     tracking.told.finding(finding())
     while not (told := _next(rank)).texts:
         pass
@@ -212,7 +213,7 @@ def test_what_a_rank_says_that_is_no_word_of_it_costs_nothing(track: Callable[..
         with tracking.rank() as gone, contextlib.suppress(OSError):
             gone.send(said)
     rank = tracking.rank(OpenRun("wandb", "x"))
-    rank.settimeout(0.1)
+    rank.settimeout(0.1)  # it is to run out
     points: list[Told] = []
 
     def is_told() -> bool:
@@ -236,7 +237,7 @@ def test_a_script_that_opens_no_run_is_told_so(track: Callable[..., Tracking], u
     tracking = track("--track", "mlflow", "--track", "wandb")
     rank = tracking.rank()
     tracking.step(1)
-    rank.settimeout(60)
+    rank.settimeout(PATIENCE_S)
     rank.close()
     assert tracking.end() == "paceline: no run of mlflow, wandb was open in rank 0: nothing was logged\n"
 
@@ -244,9 +245,9 @@ def test_a_script_that_opens_no_run_is_told_so(track: Callable[..., Tracking], u
 def test_who_sends_garbage_loses_the_connection_and_nobody_else_does(track: Callable[..., Tracking]) -> None:
     tracking = track("--track", "wandb")
     rank = tracking.rank(OpenRun("wandb", "x"))
-    rank.settimeout(60)
+    rank.settimeout(PATIENCE_S)
     other = tracking.rank()
-    other.settimeout(60)
+    other.settimeout(PATIENCE_S)
     other.send(b"\xff" * 1000)
     assert other.recv(10) == b""
     os.write(tracking.writer, b"\x00\xffno line\n[]\n" + b"{" * 1000 + b"\n")

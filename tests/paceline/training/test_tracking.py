@@ -11,6 +11,7 @@ import pytest
 from paceline.tracking.rank_words import decode_runs
 from paceline.training.tracking import Callback, Tracking, tracking_of
 from paceline.training.tracking_words import TRACKING_VARIABLE, OpenRun, Told, encode_told
+from tests.patience import PATIENCE_S
 
 
 class Run:
@@ -39,11 +40,11 @@ class Outside:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(str(path))
         self._listener.listen(1)
-        self._listener.settimeout(60)
+        self._listener.settimeout(PATIENCE_S)
 
     def accept(self) -> socket.socket:
         connection, _ = self._listener.accept()
-        connection.settimeout(60)
+        connection.settimeout(PATIENCE_S)
         return connection
 
     def close(self) -> None:
