@@ -57,6 +57,7 @@ def counted(ask: Ask, store: Store, cluster: str, table: str = "finding") -> int
     return int(rows)
 
 
+@pytest.mark.exactly_once
 def test_what_is_published_is_archived_once_over_many_starts(
     broker: BrokerSettings, store: Store, ask: Ask, send: Send, until: Until
 ):
@@ -74,6 +75,7 @@ def test_what_is_published_is_archived_once_over_many_starts(
     assert rows == places
 
 
+@pytest.mark.exactly_once
 def test_a_store_that_fails_is_told_and_loses_and_doubles_nothing(
     broker: BrokerSettings, store: Store, ask: Ask, send: Send, until: Until, monkeypatch: pytest.MonkeyPatch
 ):

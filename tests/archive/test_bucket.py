@@ -17,6 +17,7 @@ from tests.s3_server import LOGIN
 from tests.s3_server import s3_address as s3_address
 
 
+@pytest.mark.slow
 def test_it_is_written_merged_and_asked(s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name, value in LOGIN.items():
         monkeypatch.setenv(name, value)

@@ -65,6 +65,7 @@ def test_each_commit_is_read_back_as_it_was_written(store: Store, where: Path):
     assert tables.follow(writer.manifest) == 0
 
 
+@pytest.mark.slow
 def test_merged_and_expired_files_are_swapped_in_one_snapshot(store: Store, where: Path):
     writer, tables = Writer(store), IcebergTables.open(store, "", {})
     for number in range(10):
@@ -174,6 +175,7 @@ def test_a_table_that_somebody_else_dropped_is_made_again(store: Store, where: P
     assert ids(where) == ["f1", "f2", "f3"]
 
 
+@pytest.mark.slow
 def test_of_old_snapshots_nothing_is_left(store: Store, where: Path):
     writer, tables = Writer(store), IcebergTables.open(store, "", {})
     for number in range(12):
@@ -243,6 +245,7 @@ def test_the_archiver_brings_them_along(broker: BrokerSettings, store: Store, wh
     assert read(where).column("cluster").to_pylist().count(cluster) == 20
 
 
+@pytest.mark.exactly_once
 @pytest.mark.bus
 @pytest.mark.e2e
 def test_a_killed_program_and_its_tables_agree_again(tmp_path: Path, until: Until):

@@ -57,6 +57,8 @@ def _more_than(seen: int, folder: Path) -> bool:
     return bool(told(folder, "SELECT count(*) FROM finding")[0][0] > seen)
 
 
+@pytest.mark.landing
+@pytest.mark.exactly_once
 def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(tmp_path: Path, until: Callable[..., Any]):
     folder = tmp_path / "archive"
     with embedded.start() as broker:

@@ -41,6 +41,7 @@ def merged(store: Store, now_s: float) -> Writer:
     raise AssertionError("merging does not end")
 
 
+@pytest.mark.slow
 def test_files_of_a_size_become_one_and_no_row_is_lost(store: Store, ask: Ask):
     writer = Writer(store)
     for number in range(100):

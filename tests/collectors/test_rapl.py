@@ -117,6 +117,7 @@ READS = "import sys; from pathlib import Path; from collectors.rapl import Rapl;
 WITHOUT_THE_RIGHT = ("setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all")
 
 
+@pytest.mark.slow
 def test_without_the_right_it_is_said_what_helps(zones, tmp_path):
     """The kernel lets root alone read it; root itself reads here in a process that has given the right up."""
     for zone in ("intel-rapl:0", "intel-rapl:0:1", "intel-rapl:1"):

@@ -62,6 +62,7 @@ def test_every_question_has_an_answer(folder: Path, question: str):
     assert questions.answered(month_, question, *questions.chosen(str(folder))) > 0
 
 
+@pytest.mark.slow
 def test_a_question_is_asked_in_a_process_of_its_own(folder: Path):
     question = next(iter(questions.AIMS))
     told = questions.measured(str(folder), question, questions.chosen(str(folder)), 1, cold=True)

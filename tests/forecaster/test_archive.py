@@ -90,6 +90,7 @@ def series(memory: Memory) -> dict[str, Any]:
     return {one.subject.key: one for one in held if one is not None}
 
 
+@pytest.mark.slow
 def test_the_same_windows_come_to_the_same_series_as_from_the_bus(folder: Path):
     heard, read = Memory(), Memory()
     for _, event in happened():

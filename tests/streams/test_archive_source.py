@@ -63,6 +63,7 @@ def test_a_job_has_its_own_events_and_those_of_its_machines_in_order(archive: st
     assert source.notes == []
 
 
+@pytest.mark.slow
 def test_a_report_of_a_job_and_of_its_cluster_are_made_of_it(archive: str, tmp_path: Path):
     page = tmp_path / "job.html"
     assert main(["report", "train", "--archive", archive, "-o", str(page)]) == 0
@@ -73,6 +74,7 @@ def test_a_report_of_a_job_and_of_its_cluster_are_made_of_it(archive: str, tmp_p
     assert re.search(r"jobs\W+2\b", week.read_text())
 
 
+@pytest.mark.slow
 def test_two_jobs_of_it_are_compared(archive: str, capsys: pytest.CaptureFixture[str]):
     """Ten windows are too few to say which is slower, and it says so."""
     assert main(["compare", "train", "other", "--archive", archive]) == 2

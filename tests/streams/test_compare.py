@@ -89,6 +89,7 @@ def test_a_short_run_is_status_2(usual, simulate, capsys):
     assert "too short" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_several_jobs_ask_which(usual, simulate, tmp_path, capsys):
     """And name those there are."""
     both = tmp_path / "both.jsonl"

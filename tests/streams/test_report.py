@@ -48,6 +48,7 @@ def test_the_name_of_the_file_says_the_format(run, tmp_path):
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".")] == []
 
 
+@pytest.mark.slow
 def test_a_pdf_is_one(run, tmp_path):
     """Pages of the same HTML."""
     weasyprint = pytest.importorskip("weasyprint")
@@ -57,6 +58,7 @@ def test_a_pdf_is_one(run, tmp_path):
     assert out.read_bytes().startswith(b"%PDF-")
 
 
+@pytest.mark.slow
 def test_without_its_extra_a_pdf_says_which_one(run, monkeypatch, capsys):
     """Exit status 2, and what to install."""
     monkeypatch.setitem(sys.modules, "weasyprint", None)
@@ -143,6 +145,7 @@ def test_a_folder_that_is_no_session_s_is_refused(tmp_path, capsys):
     assert "no session's folder" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_cluster_is_told_from_so_far_back(run, capsys):
     """Hours, jobs and nodes of the last day of the recording."""
     assert main([run, "--cluster", "c", "--since", "1d"]) == 0

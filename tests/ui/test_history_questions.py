@@ -74,6 +74,7 @@ def test_each_word_narrows_the_findings(changed, wanted, kept_archive):
     assert len(answer(kept_archive, questions.findings(MONTH._replace(**changed), NOW_S))) == wanted
 
 
+@pytest.mark.slow
 def test_jobs_are_found_by_name_node_and_what_was_found_in_them(kept_archive):
     """With their pace and what they lost."""
 

@@ -45,6 +45,7 @@ def said(app, word):
     return value[0] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 def test_a_week_is_shown_with_losses_nodes_jobs_and_findings(open_page, kept_archive):
     """Without a link: the last seven days, everything."""
     app = open_page(kept_archive)
@@ -63,6 +64,7 @@ def test_a_week_is_shown_with_losses_nodes_jobs_and_findings(open_page, kept_arc
     assert len(app.get("plotly_chart")) == 2
 
 
+@pytest.mark.slow
 def test_a_link_narrows_everything_and_the_controls_say_so(open_page, kept_archive):
     """Cause, kind, cluster, node and period are in the address."""
     query = {"cause": "link", "kind": "communication_bound", "cluster": "lab", "past": "24h", "node": "lab-1"}
@@ -78,6 +80,7 @@ def test_a_link_narrows_everything_and_the_controls_say_so(open_page, kept_archi
     assert said(app, "cause") == "link"
 
 
+@pytest.mark.slow
 def test_what_is_chosen_goes_into_the_address(open_page, kept_archive):
     """And comes out of it again."""
     app = open_page(kept_archive, {"day": "2026-11-21"})
@@ -93,6 +96,7 @@ def test_what_is_chosen_goes_into_the_address(open_page, kept_archive):
     assert said(app, "cause") == ""
 
 
+@pytest.mark.slow
 def test_the_calendar_goes_from_month_to_month(open_page, kept_archive):
     """Of a month without anything kept no day has a colour."""
     app = open_page(kept_archive)
@@ -103,6 +107,7 @@ def test_the_calendar_goes_from_month_to_month(open_page, kept_archive):
     assert said(app, "month") == "2026-11"
 
 
+@pytest.mark.slow
 def test_a_jobs_history_has_episodes_pace_and_a_way_to_its_page(open_page, kept_archive, played):
     """The way is there while the job is heard."""
     app = open_page(kept_archive, {"job": "llm-7b", "past": "30d"})
@@ -114,6 +119,7 @@ def test_a_jobs_history_has_episodes_pace_and_a_way_to_its_page(open_page, kept_
     assert 'href="job?job=demo' in text_of(heard)
 
 
+@pytest.mark.slow
 def test_names_in_results_lead_to_their_own_history(open_page, kept_archive):
     """Jobs and nodes, as links of this page."""
     shown = text_of(open_page(kept_archive))
@@ -121,6 +127,7 @@ def test_names_in_results_lead_to_their_own_history(open_page, kept_archive):
     assert 'href="history?node=gpu-04"' in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -138,6 +145,7 @@ def test_whatever_a_link_says_the_page_opens(query, words, open_page, kept_archi
     assert words in unescape(text_of(open_page(kept_archive, query)))
 
 
+@pytest.mark.slow
 def test_hostile_names_stay_text(open_page, tmp_path):
     """Everything in an archive came from other people's jobs, and from later versions of Paceline."""
     name = f"<img src=x onerror=alert(1)>{HOSTILE}"
@@ -173,6 +181,7 @@ def test_an_empty_archive_says_that_there_is_nothing(open_page, tmp_path):
     assert "no GPU was watched" in shown
 
 
+@pytest.mark.slow
 def test_jobs_findings_and_nodes_lead_here(played, snapshot_of, simulated_job):
     """Each live page names the history of what it shows."""
 

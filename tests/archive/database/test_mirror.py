@@ -97,6 +97,7 @@ def test_a_row_that_the_database_refuses_costs_that_row_alone(
     assert len(database.ask("SELECT id FROM finding")) == 9
 
 
+@pytest.mark.exactly_once
 def test_killed_at_any_moment_it_goes_on_where_it_was(
     own_embedded: BrokerSettings, file: str, opened: Callable[[str], Database], until: Until
 ) -> None:
@@ -168,6 +169,7 @@ def test_without_brokers_readiness_says_so(file: str, free_port: Callable[[], in
         until(lambda: "no answer from Kafka: Kafka at 127.0.0.1" in (mirror.waits() or ""))
 
 
+@pytest.mark.exactly_once
 @pytest.mark.e2e
 def test_killed_in_the_middle_of_a_batch_nothing_of_it_is_there(
     own_embedded: BrokerSettings, postgres: PostgresServer, opened: Callable[[str], Database], until: Until
@@ -254,6 +256,7 @@ def test_a_postgresql_that_refuses_is_told_with_its_mend(
         assert mend in str(mirror.waits())
 
 
+@pytest.mark.exactly_once
 @pytest.mark.e2e
 def test_two_that_write_at_once_write_each_row_once(
     own_embedded: BrokerSettings, postgres: PostgresServer, opened: Callable[[str], Database], until: Until

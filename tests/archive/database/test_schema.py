@@ -56,6 +56,7 @@ def test_the_revision_is_the_newest_and_starting_again_changes_nothing(database:
     assert database.ask("SELECT count(*) FROM finding") == [(1,)]
 
 
+@pytest.mark.slow
 def test_several_that_start_at_once_make_the_tables_once(url: str, opened: Opened) -> None:
     """Each in a process of its own, as they would be."""
     starting = [

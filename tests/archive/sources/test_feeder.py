@@ -54,6 +54,7 @@ def feeder(ask: Ask, store: Store) -> Iterator[Feeder]:
     assert made.thread.stop(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_each_piece_is_committed_before_the_next_and_nothing_is_told_twice(
     feeder: Feeder, store: Store, ask: Ask, until: Until
 ):

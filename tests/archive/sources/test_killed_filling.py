@@ -32,6 +32,7 @@ def _rows(folder: Path) -> int:
     return int(told(folder, WINDOWS)[0][0])
 
 
+@pytest.mark.exactly_once
 def test_killed_while_it_fills_it_goes_on_without_loss_or_repetition(
     tmp_path: Path, new_prometheus: Callable[[str], str], until: Callable[..., Any]
 ):

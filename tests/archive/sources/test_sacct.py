@@ -39,6 +39,7 @@ def slurm(tmp_path: Path, store: Store) -> Callable[[str, str], Sacct]:
     return made
 
 
+@pytest.mark.slow
 def test_the_newest_row_of_a_job_wins_and_what_has_not_changed_is_not_told_again(
     slurm: Callable[[str, str], Sacct], store: Store, ask: Ask, tmp_path: Path
 ):
@@ -59,6 +60,7 @@ def test_the_newest_row_of_a_job_wins_and_what_has_not_changed_is_not_told_again
     assert called[1] == options + "JobIDRaw,JobName"
 
 
+@pytest.mark.slow
 def test_jobs_are_labelled_where_their_number_is_slurms(slurm: Callable[[str, str], Sacct], store: Store, ask: Ask):
     writer = Writer(store)
     commit(
@@ -91,6 +93,7 @@ def program(folder: Path, text: str) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words"),
     [

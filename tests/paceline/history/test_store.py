@@ -14,6 +14,7 @@ from paceline.history.store import ConflictError, Store, StoreError, open_store
 PATH = manifests.data_path("op", "2026-11-25", "lab/2", "1-0")
 
 
+@pytest.mark.slow
 def test_what_is_committed_is_the_newest(any_store: Callable[[], Store]):
     store = any_store()
     assert store.newest() is None

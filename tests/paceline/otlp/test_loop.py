@@ -34,6 +34,7 @@ def told(server: Receiver, job: str) -> list[tuple[str, int]]:
     return arrived
 
 
+@pytest.mark.exactly_once
 def test_each_revision_is_sent_once_whatever_comes(broker: BrokerSettings, until: Callable[..., Any]) -> None:
     """Told twice by a worker that died, out of order, between messages that are none."""
     job, stop = f"otlp-{time.time_ns()}", threading.Event()

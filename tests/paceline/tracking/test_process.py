@@ -98,6 +98,7 @@ def steps(server: Receiver, run: str) -> list[int]:
     ]
 
 
+@pytest.mark.landing
 def test_points_and_findings_are_in_the_run_that_is_open(
     track: Callable[..., Tracking], until: Callable[..., Any]
 ) -> None:

@@ -188,6 +188,7 @@ def live(fleet):
     return books
 
 
+@pytest.mark.slow
 def test_a_fleet_has_the_joules_that_its_power_gives(fleet, live):
     """All accounts together, against the counters before they were made to start again."""
     accounts = sum(one.gpu_j or 0.0 for one in live[0].jobs.values())
