@@ -1,0 +1,24 @@
+import os
+import signal
+
+import pytest
+
+from collectors.benchmark.local_ranks import LocalRanks, RankError
+
+
+@pytest.mark.e2e
+def test_a_rank_that_hangs_is_killed_and_told(until):
+    """Ranks that wait for one that stands still say nothing more, and none of them is left."""
+    import torch
+
+    store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    ranks = LocalRanks(2, "gloo", store.port, 2**20, 600.0, os.environ, silent_s=10.0)
+    pids = ranks.pids
+    try:
+        os.kill(pids[1], signal.SIGSTOP)
+        with pytest.raises(RankError, match=r"may hang: 1; killed"):
+            ranks.run(lambda size: None, lambda size, speeds: None)
+    finally:
+        ranks.close()
+
+    assert [pid for pid in pids if os.path.exists(f"/proc/{pid}")] == []
