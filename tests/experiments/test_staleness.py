@@ -6,7 +6,7 @@ pytest.importorskip("torch")
 
 from experiments.balancing import staleness
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 def curves(speed: float, least: float) -> list[staleness.Curve]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.annotator.api_objects import Object
+from tests.patience import PATIENCE_S
 from tests.trials.kube_cluster import Cluster
 
 BIN = Path(sys.executable).parent
@@ -47,9 +48,10 @@ class Kubelet:
             shutil.rmtree(own, ignore_errors=True)
 
     def _run(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self._stop.is_set():
             for pod in self.cluster.pods():
                 self._see(pod)
+            self._stop.wait(0.05)
 
     def _see(self, pod: Object) -> None:
         meta = pod["metadata"]
@@ -147,7 +149,7 @@ def running(word: str) -> list[int]:
     return found
 
 
-def gone(word: str, within_s: float = 30.0) -> bool:
+def gone(word: str, within_s: float = PATIENCE_S) -> bool:
     """Whether all of them end."""
     end = time.monotonic() + within_s
     while running(word):

@@ -14,7 +14,7 @@ from tests.trials.kube_cluster import Cluster
 from tests.trials.kube_world import World
 from tests.trials.kubelet import BIN, Kubelet, gone, running
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 ROLE = Path(__file__).parents[2] / "deploy" / "kubernetes" / "trial-role.yaml"
 TORCHRUN = (
     "torchrun", "--nnodes", "{nodes}", "--node-rank", "{node_rank}", "--nproc-per-node", "1", "--master-addr",

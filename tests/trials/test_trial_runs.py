@@ -14,7 +14,7 @@ from trials import leftovers
 from trials.journal import NAME
 from trials.local import LocalExecutor
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 SCRIPT = Path(__file__).parent / "scripts" / "steps.py"
 TRAIN = ["torchrun", "--standalone", "--nproc-per-node={ranks}", str(SCRIPT), "--mood={mood}"]
 
@@ -119,9 +119,9 @@ def test_ended_at_any_moment_it_goes_on_to_its_winner(trial, until):
     assert "goes on after 1 run" in mine.said.read_text()
     found = json.loads((mine.folder / "result.json").read_text())
     told = {row["placement"]: row for row in found["placements"]}
-    assert (found["complete"], len(found["winners"]), found["unit"]) == (True, 1, "samples/s")
+    assert (found["complete"], found["unit"]) == (True, "samples/s")
     assert told["mood=fast"]["number"] == found["winners"][0]
-    assert told["mood=fast"]["rate"]["low"] > told["mood=slow"]["rate"]["high"]
+    assert told["mood=fast"]["rate"]["value"] > told["mood=slow"]["rate"]["value"]
     assert found["command"].endswith("--nproc-per-node=2 " + f"{SCRIPT} --mood=fast")
     assert "# Trial moods" in (mine.folder / "report.md").read_text()
 

@@ -56,6 +56,7 @@ def test_a_file_that_is_not_there_is_not_shown(tmp_path, capsys):
     assert "nodes.yaml: No such file" in capsys.readouterr().err
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_a_node_is_rated_and_shown(tmp_path, environ):
     """Everything at once: ratings with intervals, reasons for the rest, both files, and the table."""
@@ -81,6 +82,7 @@ def test_a_node_is_rated_and_shown(tmp_path, environ):
     assert {each for each in os.listdir(tmp_path) if not each.startswith("home")} == left
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_end_before_time_leaves_nothing(tmp_path, environ, until, number):
@@ -97,6 +99,7 @@ def test_an_end_before_time_leaves_nothing(tmp_path, environ, until, number):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_a_rank_that_dies_costs_the_sweep_and_no_more(tmp_path, environ, until):
     """The others are ended, it is named, the rest is kept; exit status 1."""
@@ -120,6 +123,7 @@ def cmdline(pid):
         return b""
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_the_ranks_of_a_launcher_are_measured(tmp_path, environ):
     """One of them speaks for the node; what a busy machine's status means to a launcher is no failure of a rank."""
@@ -132,6 +136,7 @@ def test_the_ranks_of_a_launcher_are_measured(tmp_path, environ):
     assert {one["ranks"] for one in json.loads(line)["speeds"]} == {2}
 
 
+@pytest.mark.landing
 @pytest.mark.e2e
 def test_without_pytorch_a_disk_is_measured(tmp_path, environ):
     """As in the collector's image; for the rest it says what to install."""

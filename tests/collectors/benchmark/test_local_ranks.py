@@ -6,6 +6,7 @@ import pytest
 from collectors.benchmark.local_ranks import LocalRanks, RankError
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_a_rank_that_hangs_is_killed_and_told(until):
     """Ranks that wait for one that stands still say nothing more, and none of them is left."""
@@ -16,6 +17,7 @@ def test_a_rank_that_hangs_is_killed_and_told(until):
     pids = ranks.pids
     try:
         os.kill(pids[1], signal.SIGSTOP)
+        until(lambda: os.pread(ranks._outputs[0].fileno(), 1, 0))  # The other one is up.
         with pytest.raises(RankError, match=r"may hang: 1; killed"):
             ranks.run(lambda size: None, lambda size, speeds: None)
     finally:

@@ -9,7 +9,7 @@ from collectors.benchmark.interval import LEAST_SAMPLES
 from collectors.benchmark.sweep import sweep
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.fixture

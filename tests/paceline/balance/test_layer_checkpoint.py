@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 from paceline.balance import layer_checkpoint  # noqa: E402
 from paceline.balance.layer_checkpoint import Checkpoint, CheckpointError, shape_of  # noqa: E402
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 
 @pytest.fixture(autouse=True)

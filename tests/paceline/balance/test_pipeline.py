@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ("-m", "paceline.balance.pipeline_example")

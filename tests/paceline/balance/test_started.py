@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("pytorch")]
 UNEVEN = {
     "uneven": [48, 16],
     "of_another_type": [48, 16],

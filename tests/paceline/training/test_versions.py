@@ -104,6 +104,7 @@ def mismatches(recording: Path) -> list[dict[str, Any]]:
     return [finding for finding in findings if finding["kind"] == "configuration_mismatch"]
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_a_rank_with_another_pytorch_is_found(tmp_path: Path) -> None:
     """In a real run: of two that differ none is the rule."""
@@ -114,6 +115,7 @@ def test_a_rank_with_another_pytorch_is_found(tmp_path: Path) -> None:
     assert found["ranks"] == []
 
 
+@pytest.mark.xdist_group("pytorch")
 @pytest.mark.e2e
 def test_ranks_that_are_alike_say_so_once_and_nothing_is_found(tmp_path: Path) -> None:
     """Not with every message."""

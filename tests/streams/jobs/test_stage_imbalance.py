@@ -116,5 +116,6 @@ def test_a_snapshot_from_before_stages_were_told_is_read(stages, make_sums):
         del episode["evidence"]["stages_s"], episode["evidence"]["microbatches"]
     again = StageImbalance(StageConfig(), stages.cohorts)
     again.load(data)
-    assert again.episodes.tracker.get(1).measured.stages_s == ()
+    (episode,) = again.episodes.tracker.episodes.values()
+    assert episode.measured.stages_s == ()
     assert judge(again, make_sums, [(2, [1.0, 1.0, 1.4, 1.4])]) == [(2, 1, "confirmed")]
