@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -249,16 +250,21 @@ class Beside:
     def __init__(self, name: str, words: Sequence[str], log: Path) -> None:
         self.name = name
         self._log = log
-        self._began = time.monotonic()
+        self._took = 0.0
         with log.open("wb") as output:
             self._process = subprocess.Popen(words, cwd=ROOT, stdout=output, stderr=output)  # noqa: S603 - our own commands
+        self._watch = threading.Thread(target=self._until_its_end, args=(time.monotonic(),))
+        self._watch.start()
+
+    def _until_its_end(self, began: float) -> None:
+        self._process.wait()
+        self._took = time.monotonic() - began
 
     def wait(self) -> tuple[int, float]:
-        """Its status and the seconds until it was waited for; its lines are printed."""
-        status = self._process.wait()
-        took = time.monotonic() - self._began
+        """Its status and the seconds that it ran; its lines are printed."""
+        self._watch.join()
         print(self._log.read_text(encoding="utf-8", errors="replace"), end="", flush=True)
-        return status, took
+        return self._process.returncode, self._took
 
 
 def _start(words: Sequence[str], **environ: str) -> subprocess.Popen[bytes]:

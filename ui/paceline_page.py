@@ -9,7 +9,7 @@ import os
 
 import streamlit as st
 
-from paceline import control_access, settings
+from paceline import control_access, settings, tls
 from paceline.control_client import ControlClient, ControlError
 from paceline.kafka.settings import BrokerSettings
 from ui.control_door import ControlDoor
@@ -42,7 +42,8 @@ def door() -> ControlDoor:
 def _control(issuer: str) -> ControlClient:
     """Control for an issuer; its token is read each time, for control may make it after this page has started."""
     try:
-        return ControlClient(control_access.url(os.environ), control_access.token(os.environ), issuer)
+        url, token = control_access.url(os.environ), control_access.token(os.environ)
+        return ControlClient(url, token, issuer, tls.trusting(os.environ))
     except settings.SettingError as error:
         raise ControlError(0, str(error)) from error
 

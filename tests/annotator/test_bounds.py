@@ -39,6 +39,7 @@ def large(world: World) -> list[Any]:
     return events
 
 
+@pytest.mark.slow
 def test_a_thousand_pods_are_a_thousand_writes_and_a_few_reads(world: World) -> None:
     events = large(world)
     made = world.annotator("--no-events", "--rate", "50").list().hear(*events)

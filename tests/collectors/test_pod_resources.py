@@ -204,6 +204,7 @@ def test_a_claim_with_endless_names_is_cut(kubelet):
     assert len(held.names) == MOST_NAMES + 1
 
 
+@pytest.mark.slow
 def test_without_a_socket_no_grpc_is_loaded(tmp_path):
     """It takes as much memory as the rest of the collector; nodes outside Kubernetes do not pay for it."""
     script = (
