@@ -37,6 +37,8 @@ def _put(path, names):
         nodes_file.put(path, node(name))
 
 
+@pytest.mark.exactly_once
+@pytest.mark.slow
 def test_nodes_that_write_at_once_lose_nothing(tmp_path):
     """As a job that measures all its nodes does."""
     path, names = tmp_path / "nodes.yaml", [[f"n{at}-{number}" for number in range(5)] for at in range(4)]

@@ -1,5 +1,6 @@
 """``paceline analyze`` of a recording in which unequal nodes are described: the right one is named."""
 
+import pytest
 import json
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def analyzed(*arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
 
 
+@pytest.mark.slow
 def test_two_unequal_nodes_are_told_apart(tmp_path: Path) -> None:
     """Of four of a kind one is slow by its GPU and one by its memory; clusters are kept apart."""
     events = []

@@ -72,6 +72,7 @@ def test_neighbours_that_resemble_each_other_do_not_make_it_sure():
     assert inside >= 48
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [2, 4])
 def test_the_truth_lies_in_nearly_all_intervals_though_runs_differ(repeats):
     """Of four placements whose runs differ more than the steps within one: 95 in 100, not far from it."""

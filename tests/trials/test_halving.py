@@ -196,6 +196,7 @@ def test_earlier_rungs_count():
     assert all(before != after for before, after in pairwise(widths))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [{}, {2: 1, 3: 2}, {4: 1, 1: 2}])
 def test_from_any_point_of_its_journal_it_goes_on_the_same(fails):
     """The runs that were told are its whole state."""

@@ -58,6 +58,7 @@ def test_cpus_are_those_of_the_memory_node_that_slurm_granted(tmp_path):
             bound(cpus, numa, allowed, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_command_takes_its_place_with_its_words_as_they_are(tmp_path):
     """No shell reads them, and its status is the job's."""
     seen = "sys.argv[1:], len(os.sched_getaffinity(0)), os.environ['CUDA_VISIBLE_DEVICES']"
@@ -68,6 +69,7 @@ def test_the_command_takes_its_place_with_its_words_as_they_are(tmp_path):
     assert (done.returncode, done.stdout) == (5, "['$(id)', \"a 'b\", '1'] 1 3\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "environ", "said"),
     [

@@ -12,6 +12,8 @@ import pytest
 from trials.executor import ExecutorError, Job
 from trials.slurm import SlurmExecutor
 
+pytestmark = pytest.mark.slow
+
 ANSWER = """#!/bin/sh
 echo "$(basename "$0") $*" >>"{folder}/asked"
 n=$(cat "{folder}/$(basename "$0").turn" 2>/dev/null || echo 0)

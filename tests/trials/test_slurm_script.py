@@ -39,6 +39,7 @@ def test_the_options_are_what_sbatch_is_asked():
     assert not [one for one in directives(script(read({**OPTIONS, "exclusive": False}), made(), "p")) if "excl" in one]
 
 
+@pytest.mark.slow
 def test_the_script_is_one_that_bash_reads_and_has_no_word_of_the_command():
     """Nor a value of the environment: whoever may ask Slurm may read a script."""
     job = made(command=("sh", "-c", "$(touch /tmp/x); 'secret'"), environ={"TOKEN": "hidden"}, folder=Path("/a b/%j"))
