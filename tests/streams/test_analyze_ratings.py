@@ -1,10 +1,11 @@
 """``paceline analyze`` of a recording in which unequal nodes are described: the right one is named."""
 
-import pytest
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from paceline import topics, wire
 from paceline.events import NodeDescribed
