@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,11 @@ class Trial:
         self.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         self.said = folder / "said"
 
-    def start(self, *words: str) -> "subprocess.Popen[bytes]":
+    def start(self, *words: str, train: Sequence[str] = TRAIN) -> "subprocess.Popen[bytes]":
         self.stepping.unlink(missing_ok=True)
         command = [sys.executable, "-m", "paceline", "trial", str(self.spec), "--folder", str(self.folder), *words]
         with self.said.open("wb") as said:
-            return subprocess.Popen([*command, "--", *TRAIN], env=self.environ, cwd=self.folder.parent, stderr=said)
+            return subprocess.Popen([*command, "--", *train], env=self.environ, cwd=self.folder.parent, stderr=said)
 
     def marked(self, word: str = "") -> list[int]:
         """Processes of the trial's jobs, whose command line has that word."""
@@ -124,6 +125,20 @@ def test_ended_at_any_moment_it_goes_on_to_its_winner(trial, until):
     assert told["mood=fast"]["rate"]["value"] > told["mood=slow"]["rate"]["value"]
     assert found["command"].endswith("--nproc-per-node=2 " + f"{SCRIPT} --mood=fast")
     assert "# Trial moods" in (mine.folder / "report.md").read_text()
+
+
+@pytest.mark.landing
+def test_a_command_that_fails_at_once_is_tried_twice_and_told(trial, until):
+    """The program from spec to table, without a launcher: its last words, both tries, and nothing left."""
+    mine = trial("[bad]", "seconds: 2")
+    failing = [sys.executable, "-c", "import sys; sys.exit('KeyError: ' + sys.argv[1])", "{mood}", "{ranks}"]
+
+    process = mine.start("--run", train=failing)
+    until(lambda: process.poll() is not None)
+
+    assert (mine.marked(), process.returncode) == ([], 1), mine.said.read_text()
+    (row,) = json.loads((mine.folder / "result.json").read_text())["placements"]
+    assert (row["out"], [one["said"][-1] for one in row["failures"]]) == ("crashed", ["KeyError: bad"] * 2)
 
 
 def test_what_crashes_or_hangs_is_tried_twice_and_told(trial, until):
