@@ -69,6 +69,7 @@ def test_a_kubeconfig_with_the_right_authority_and_token(secured: ApiServer, key
     assert json.loads(nodes(path))["kind"] == "NodeList"
 
 
+@pytest.mark.slow
 def test_a_server_of_another_authority_is_not_talked_to(secured: ApiServer, tmp_path: Path) -> None:
     """Nothing is sent: no token either."""
     with pytest.raises(ApiError, match="certificate"):
@@ -76,6 +77,7 @@ def test_a_server_of_another_authority_is_not_talked_to(secured: ApiServer, tmp_
     assert secured.asked == []
 
 
+@pytest.mark.slow
 def test_a_wrong_token_is_refused_in_a_sentence(secured: ApiServer, keys: Path, tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, secured.url, "wrong", **{"certificate-authority": str(keys / "ca.pem")})
     with pytest.raises(ApiError, match="401 Unauthorized"):
@@ -109,6 +111,7 @@ def test_a_kubeconfig_or_a_context_that_is_not_there(tmp_path: Path) -> None:
         configuration(kubeconfig(tmp_path, "https://127.0.0.1:1"), "other", {})
 
 
+@pytest.mark.slow
 def test_a_pods_service_account_and_its_new_tokens(
     secured: ApiServer, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +129,7 @@ def test_a_pods_service_account_and_its_new_tokens(
     api.close()
 
 
+@pytest.mark.slow
 def test_an_answer_without_an_end_is_not_read_for_ever(
     secured: ApiServer, keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +139,7 @@ def test_an_answer_without_an_end_is_not_read_for_ever(
         nodes(kubeconfig(tmp_path, secured.url, **{"certificate-authority": str(keys / "ca.pem")}))
 
 
+@pytest.mark.slow
 def test_a_redirect_is_not_followed(secured: ApiServer, keys: Path, tmp_path: Path) -> None:
     """It would take the token somewhere else."""
     secured.fail(lambda asked: True, 302, times=1)
