@@ -13,6 +13,8 @@ from paceline import topics
 from paceline.alerts import meters as alerts
 from paceline.settings import SETTINGS
 from streams import meters as streams
+from trials.jobs import variable
+from trials.spec import DIMENSIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -52,7 +54,7 @@ def test_make_commands_in_pages_exist(page: Path) -> None:
 def test_settings_are_declared() -> None:
     """Compose, images and pages name only settings that the table declares, and a trial's variables."""
     used = words(r"\bPACELINE_[A-Z0-9_]+\b(?!\*)", DEPLOYED)
-    declared = {setting.name for setting in SETTINGS}
+    declared = {setting.name for setting in SETTINGS} | {variable(name) for name in DIMENSIONS}
     assert {name: files for name, files in used.items() if name not in declared} == {}
 
 
@@ -114,7 +116,8 @@ def test_paths_named_in_pages_exist(page: Path) -> None:
 def test_modules_started_by_name_exist() -> None:
     """What a page or the Makefile starts by `python -m` is there."""
     started = words(
-        r"-m ((?:paceline|annotator|collectors|streams|forecaster|control|ui|importers|simulator|experiments)[a-z_.]*)",
+        r"-m ((?:paceline|annotator|collectors|streams|forecaster|control|ui|importers|simulator|trials"
+        r"|experiments)[a-z_.]*)",
         [ROOT / "Makefile", *PAGES],
     )
     files = {name: ROOT / name.replace(".", "/") for name in started}
