@@ -64,6 +64,7 @@ OWED: dict[str, tuple[str, ...]] = {
     "requirements.lock": ("streams", "paceline", "ui", "forecaster", "control", "e2e"),
     "simulator": ("simulator", "streams"),
     "streams": ("streams", "e2e"),
+    "trials": ("trials",),
     "ui": ("ui",),
 }
 

@@ -282,6 +282,22 @@ SPOOL_BYTES = Setting(
     "disk that waiting messages of one sidecar or collector may take; beyond it the oldest are shed and counted",
 )
 
+LAYERS = Setting(
+    "PACELINE_LAYERS",
+    "",
+    text,
+    "counts with commas between them",
+    "layers of each pipeline stage, as 8,8,8,8: a label of the job, by which a better cut is suggested in whole layers",
+)
+
+RATED_FILE = Setting(
+    "PACELINE_RATED_FILE",
+    "",
+    text,
+    "a file",
+    "what `paceline benchmark` measured on this node; default: ~/.local/state/paceline/rated/NODE.json",
+)
+
 MOST_RANKS = Setting(
     "PACELINE_MOST_RANKS",
     262_144,
@@ -473,6 +489,8 @@ _NAMED: tuple[Setting[object], ...] = (
     COLLECT_INTERVAL_S,
     SPOOL_DIR,
     SPOOL_BYTES,
+    LAYERS,
+    RATED_FILE,
     MOST_RANKS,
     PATIENCE,
     NO_COMMANDS,

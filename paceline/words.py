@@ -28,6 +28,7 @@ KINDS = {
     "balanced_straggler": "Slow, and balanced",
     "configuration_mismatch": "Ranks set up differently",
     "node_silent": "A node has fallen silent",
+    "below_rating": "Under its rated speed",
     "insufficient_data": "Not enough data for a verdict",
 }
 NONE = "not measured"
@@ -41,7 +42,7 @@ _OF_THE_JOB = (
     "configuration_mismatch",
 )
 LONGEST_NAME = 60
-_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
+_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s"), "flop/s": (1e12, "Tflop/s")}
 
 
 def seconds(value: float | None) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from paceline import recording, terminal, topics, wire
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import tariff
-from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, StepTimings
+from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, NodeDescribed, StepTimings
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
@@ -21,6 +21,8 @@ from paceline.visible import visible
 
 from .advice.recorded import RecordedAdvice
 from .advice_thresholds import thresholds
+from .cluster_events import ADVICE, Heard
+from .cluster_ratings import ClusterRatings
 from .garbage import collect_seldom
 from .nodes.node_config import NodeConfig
 from .processor import Processor
@@ -48,6 +50,8 @@ examples:
 LEAST_SAMPLED_S = NodeConfig().throttled.confirm_s
 #: Windows that a recording's energy is summed of: the shortest, for a recording ends anywhere.
 ENERGY_S = min(LENGTHS_S)
+#: What judges a recording: of what is told a cluster its advice has a way of its own.
+RECORDED = ROUTES | {ADVICE.name: (ClusterRatings,)}
 #: Beyond so many bad lines only their number is told.
 MOST_COMPLAINTS = 20
 
@@ -65,7 +69,7 @@ class Analysis:
     ) -> None:
         self.say = say
         self.complain = complain
-        self.processor = Processor(most_ranks=MOST_RANKS.read(os.environ))
+        self.processor = Processor(RECORDED, most_ranks=MOST_RANKS.read(os.environ))
         self.processor.backlog = True
         self.summary = Summary(totals)
         self.gpus = GpuReport()
@@ -120,6 +124,8 @@ class Analysis:
             return
         self.judged += 1
         self._tell(self.processor.update(topic, event))
+        if isinstance(event, NodeDescribed):
+            self._tell(self.processor.update(ADVICE, Heard(topic, event, event.time_s)))
 
     def finish(self) -> None:
         """The recording has ended."""

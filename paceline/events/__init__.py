@@ -93,6 +93,7 @@ from paceline.events.machines import (
     HostSamples,
     NetworkErrors,
     NodeDescribed,
+    RatedSpeed,
 )
 from paceline.events.sessions import MOST_NAMED, SESSION_NAME, SessionState
 from paceline.events.suggestions import Effect, Gain, Suggestion, SuggestionState
@@ -216,6 +217,7 @@ __all__ = [
     "RankFacts",
     "RankPlace",
     "RankWindow",
+    "RatedSpeed",
     "Ready",
     "Reason",
     "Sample",

@@ -32,6 +32,7 @@ from paceline.training.probe import MOST, Probe
 from paceline.training.sampling import Sampling
 from paceline.training.shipping import Shipping
 from paceline.training.tracking import Tracking, tracking_of
+from paceline.training.versions import versions_of
 
 
 class Session:
@@ -223,6 +224,7 @@ class Session:
             labels=labels_of(environ),
             place=None,
             measures=bool(environ.get(MEASURE_VARIABLE)),
+            versions=versions_of(self._torch),
             **({} if self.probe.stage is None else {"pp": self.probe.stage}) | coordinates(self.mesh),
         )
 

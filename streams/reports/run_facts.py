@@ -83,7 +83,8 @@ class RunFacts:
 
 
 def _of_node(node: NodeDescribed) -> Iterable[tuple[str, str]]:
-    told = {"kernel": node.kernel, "CPU": node.cpu_model, "driver": node.driver, "CUDA": node.cuda}
+    versions = {f"{name} version": word for name, word in node.versions.items()}
+    told = {"kernel": node.kernel, "CPU": node.cpu_model, "driver": node.driver, "CUDA": node.cuda} | versions
     models = sorted({one.name for one in node.devices})
     yield from ((name, word) for name, word in told.items() if word)
     yield from (("device model", model) for model in models)

@@ -1,6 +1,7 @@
 """The demo, whole: broker, worker, collector, a real training run, and what it says."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -47,7 +48,10 @@ def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, ca
     command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "40"]
     command += ["--fault", fault, "--rank", str(rank)]
     command += ["--brokers", request.getfixturevalue(kafka).address] if kafka else []
-    told = subprocess.run(command, capture_output=True, timeout=500, text=True)
+    # After the run it waits for findings on their way, 2 s and as many times as long as programs are patient here.
+    told = subprocess.run(
+        command, capture_output=True, timeout=500, text=True, env={**os.environ, "PACELINE_PATIENCE": "5"}
+    )
     assert told.returncode == 0, told.stderr[-3000:]
     lines = [json.loads(line) for line in told.stdout.splitlines()]
     findings = [line for line in lines if "action" not in line]

@@ -15,6 +15,8 @@ from paceline import topics
 from paceline.alerts import meters as alerts
 from paceline.settings import SETTINGS
 from streams import meters as streams
+from trials.jobs import variable
+from trials.spec import DIMENSIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -54,7 +56,7 @@ def test_make_commands_in_pages_exist(page: Path) -> None:
 def test_settings_are_declared() -> None:
     """Compose, images and pages name only settings that the table declares, and a trial's variables."""
     used = words(r"\bPACELINE_[A-Z0-9_]+\b(?!\*)", DEPLOYED)
-    declared = {setting.name for setting in SETTINGS}
+    declared = {setting.name for setting in SETTINGS} | {variable(name) for name in DIMENSIONS}
     assert {name: files for name, files in used.items() if name not in declared} == {}
 
 
@@ -116,7 +118,7 @@ def test_paths_named_in_pages_exist(page: Path) -> None:
 def test_modules_started_by_name_exist() -> None:
     """What a page or the Makefile starts by `python -m` is there."""
     started = words(
-        r"-m ((?:paceline|annotator|archive|collectors|streams|forecaster|control|ui|importers|simulator"
+        r"-m ((?:paceline|annotator|archive|collectors|streams|forecaster|control|ui|importers|simulator|trials"
         r"|experiments)[a-z_.]*)",
         [ROOT / "Makefile", *PAGES],
     )

@@ -20,6 +20,7 @@ from paceline.events import (
     DeviceSamples,
     HostSamples,
     LinkSample,
+    NodeDescribed,
     OpTimings,
     RankFacts,
     Speakers,
@@ -34,6 +35,7 @@ from streams.collective_batch import CollectiveBatch, collective_batch
 from streams.coverage import CoverageTracker
 from streams.step_rows import step_rows
 from tests.balanced_job import BalancedJob
+from tests.rated_nodes import described, speed
 from tests.streams.real_workers import Workers
 
 PARTS = PHASES + OVERLAYS
@@ -271,6 +273,22 @@ def observations(seconds: int = 60, slow_from_s: int | None = 20) -> list[Balanc
         for plan in decision.update(made[-1]):
             job.follow(plan)
     return made
+
+
+def ratings(seconds: int = 60, nodes: int = 5, slow: int | None = 2) -> list[NodeDescribed]:
+    """What nodes tell in turn, one a second; node ``slow`` does less when it is measured again, and later as before."""
+    made = []
+    for second in range(seconds):
+        at, turn = second % nodes, second // nodes
+        value = 60e9 if at == slow and turn % 3 == 1 else 100e9
+        rated = [speed("cpu", "gemm_float32", value, turn), speed("cpu", "memory_triad", 2e10, turn, unit="bytes/s")]
+        made.append(described(f"node-{at}", turn, rated, time_s=second))
+    return made
+
+
+@pytest.fixture(scope="session")
+def make_ratings() -> Callable[..., list[NodeDescribed]]:
+    return ratings
 
 
 @pytest.fixture(scope="session")

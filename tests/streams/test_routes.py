@@ -33,6 +33,7 @@ TOLD = {
     "JobBalance": {"balance"},
     "RankFindings": {"balance"},
     "ClusterAdvice": {"advice"},
+    "ClusterRatings": {"advice"},
 }
 
 
