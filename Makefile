@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 2
 QUICK := not (slow or bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
-IMAGES := annotator collectors streams forecaster control ui
+IMAGES := annotator archive collectors streams forecaster control ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
 unexport PYTHONDONTWRITEBYTECODE
 # Processes beside each other with as many threads of linear algebra as cores spin, at worst for minutes.
@@ -74,6 +74,12 @@ test-frameworks: wheel  ## the wheel under Lightning, Ray Train and others, unch
 	@PYTHON=$(PYTHON) deploy/environment.sh .venv-frameworks deploy/requirements/frameworks.lock dist/paceline-*.whl
 	@$(BIN)/python -m experiments.frameworks $(ARGS)
 
+# Servers and libraries of others, as processes here: what we write, they read back. Ten minutes at most.
+.PHONY: integration-check
+integration-check: wheel system  ## for real: MLflow's server, W&B offline, TensorBoard's reader, PostgreSQL (ARGS='mlflow postgresql')
+	@PYTHON=$(PYTHON) deploy/environment.sh .venv-integration deploy/requirements/integration.lock dist/paceline-*.whl
+	@.venv-integration/bin/python -m experiments.integration $(ARGS)
+
 # x86-64 Linux machines are often offline: what their Python lacks beside PyTorch and numpy, carried along.
 WHEEL_PLATFORMS := manylinux_2_28_x86_64 manylinux_2_17_x86_64 manylinux2014_x86_64 manylinux2010_x86_64
 .PHONY: gpu-bundle
@@ -124,6 +130,8 @@ lock:  ## pin what pyproject.toml asks for, with hashes and no index address
 	@$(COMPILE) --group fuzz pyproject.toml --all-extras --group dev -c requirements.lock -o deploy/requirements/fuzz.lock
 	@$(COMPILE) --group frameworks pyproject.toml --extra streams --extra training -c requirements.lock \
 	  -o deploy/requirements/frameworks.lock
+	@$(COMPILE) --group integration pyproject.toml --extra streams --extra training --extra mlflow --extra archive \
+	  -o deploy/requirements/integration.lock
 	@$(COMPILE) --group gpu -c requirements.lock -o deploy/requirements/gpu.lock
 	@$(COMPILE) --no-deps --group helm -o deploy/requirements/helm.lock
 	@for image in $(IMAGES); do \
@@ -230,6 +238,10 @@ bench-breakdown: bench-env  ## where a device's time went in made-up profiler tr
 bench-overhead: env  ## what `paceline run` costs a training run
 	@$(BIN)/python -m experiments.overhead $(ARGS)
 
+.PHONY: bench-compare
+bench-compare: env  ## how often `paceline compare` is wrong, on simulated runs (ARGS='--pairs 20')
+	@$(BIN)/python -m experiments.comparing $(ARGS)
+
 .PHONY: bench-detection
 bench-detection: bench-env  ## recall, causes and false accusations on real runs and simulated jobs (ARGS=--quick)
 	@$(BIN)/python -m experiments.detection --plot docs/images/detection.png $(ARGS)
@@ -245,6 +257,10 @@ tour: env system  ## the page over 20 simulated jobs on 512 GPUs and a real run,
 .PHONY: bench-page
 bench-page: env  ## what a refresh of the page costs the browser, by its own trace (ARGS='--nodes 12500 --path fleet')
 	@$(BIN)/python -m experiments.page $(ARGS)
+
+.PHONY: bench-archive
+bench-archive: env  ## a month of 10,000 GPUs in an archive: its size, how soon it answers, how fast rows come in (ARGS='--to FOLDER --keep')
+	@$(BIN)/python -m experiments.archive $(ARGS)
 
 .PHONY: bench-growth
 bench-growth: bench-env  ## memory, snapshots, restarts and scaling against ranks and jobs (ARGS=--quick)

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paceline import rated
 from paceline.command_rules import Action, CommandRules, Reader, node_target
 from paceline.gpu import amd, nvml
 from paceline.gpu.driver import Load
@@ -35,6 +36,7 @@ from .pod_buffer import PodBuffer
 from .pod_resources import SOCKET, PodResources
 from .processes import ProcessOwners
 from .publishers import EventPublisher, RecordingPublisher
+from .rated_buffer import RatedBuffer
 from .sampler import Sampler
 
 if TYPE_CHECKING:  # It imports the Kafka client, which takes a while; a recording needs none.
@@ -46,6 +48,8 @@ log = logging.getLogger("paceline.collect")
 FLUSH_S = 5.0
 #: Seconds between two looks at whether it is time to ask which pods hold the GPUs.
 POD_TICK_S = 1.0
+#: Seconds between two looks at whether it is time to look at the file of rated speeds.
+RATED_TICK_S = 1.0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -70,15 +74,16 @@ def main(argv: list[str] | None = None) -> int:
         known = actions(pace, time.monotonic, _floor_s(options))
         commands = _commands(options, environ, identity, publisher, obeys=obeys, known=known)
     devices = PodBuffer(_devices(options), _kubelet(options), expected=options.pod_resources is not None)
+    speeds = RatedBuffer(devices, rated.path_of(environ, identity.node), identity.node)
     agent = Agent(
         identity,
         HostBuffer(Host()),
-        devices,
+        speeds,
         publisher,
         options.interval,
         (lambda: None) if commands is None else partial(commands.turn, {node_target(identity.node)}),
         pace,
-        [Sampler("pod", POD_TICK_S, devices.look)],
+        [Sampler("pod", POD_TICK_S, devices.look), Sampler("rated", RATED_TICK_S, speeds.look)],
     )
     if options.once:
         agent.once(stop)

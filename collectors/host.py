@@ -16,6 +16,7 @@ from paceline.pressure import pressure
 
 from .cpu import Cpu
 from .kernel import network_errors, physical, tcp_retransmits
+from .rapl import Rapl
 from .rates import Rate
 from .sample_columns import HOST_COLUMNS
 
@@ -41,6 +42,7 @@ class Host:
         self._cpu = Cpu()
         self._rates: dict[tuple[str, str], Rate] = {}
         self._reasons: dict[str, str] = {}
+        self._rapl = Rapl(sys)
 
     def sample(self, now_s: float) -> HostRow:
         """One row at ``now_s``, seconds of a monotonic clock."""
@@ -53,6 +55,7 @@ class Host:
         self._read(row, ("swap_used_bytes",), lambda: (psutil.swap_memory().used,))
         self._read(row, ("disk_read_bytes_per_s", "disk_write_bytes_per_s"), lambda: self._disks(now_s))
         self._read(row, ("network_rx_bytes_per_s", "network_tx_bytes_per_s"), lambda: self._network(now_s))
+        self._read(row, ("cpu_energy_j", "dram_energy_j"), self._energy)
         for kind in ("cpu", "memory", "io"):
             row[f"pressure_{kind}_ratio"] = pressure(self._proc / "pressure" / kind)
         row["tcp_retransmits"] = tcp_retransmits(self._proc / "net" / "snmp")
@@ -72,6 +75,12 @@ class Host:
     def _processors(self) -> tuple[Any, ...]:
         shares = self._cpu.update(psutil.cpu_times(percpu=True))
         return shares.busy, shares.per_core, shares.steal
+
+    def _energy(self) -> tuple[Any, ...]:
+        told = self._rapl.read()
+        why = {"cpu_energy_j": told.why_cpu, "dram_energy_j": told.why_dram}
+        self._reasons |= {column: reason for column, reason in why.items() if reason}
+        return told.cpu, told.dram
 
     def _disks(self, now_s: float) -> tuple[Any, ...]:
         counters = psutil.disk_io_counters(perdisk=True)

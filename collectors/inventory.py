@@ -15,6 +15,7 @@ from paceline.events import DeviceDescribed
 from paceline.gpu.driver import Driver
 
 from . import mig
+from .cpu_model import cpu_model
 from .device import Device
 from .gpu import Gpus
 from .mig import MigInstance
@@ -33,12 +34,12 @@ def describe(gpus: Gpus, time_s: float, proc: Path = Path("/proc")) -> dict[str,
 
 def describe_host(time_s: float, why: dict[str, str], proc: Path = Path("/proc")) -> dict[str, Any]:
     """The inventory without GPUs; ``why`` says what is not measured, and is added to."""
-    cpu_model = _cpu_model(proc / "cpuinfo")
-    if cpu_model is None:
+    model = cpu_model(proc / "cpuinfo")
+    if model is None:
         why["cpu_model"] = "/proc/cpuinfo does not name it"
     return {
         "time_s": time_s,
-        "cpu_model": cpu_model,
+        "cpu_model": model,
         "cpu_count": os.cpu_count() or 1,
         "memory_total_bytes": psutil.virtual_memory().total,
         "kernel": platform.release(),
@@ -60,16 +61,3 @@ def _device(driver: Driver, device: Device | MigInstance, why: dict[str, str]) -
     told = {name: _ask(driver, call, f"{name}[{device.index}]", why, device.handle) for name, call in rated.items()}
     name = told.pop("name", None) or "unknown GPU"
     return DeviceDescribed(index=device.index, uuid=device.uuid, name=name, parent=device.parent, **told)
-
-
-def _cpu_model(path: Path) -> str | None:
-    """The first ``model name`` of /proc/cpuinfo; Arm kernels do not write one."""
-    try:
-        with path.open(errors="replace") as lines:
-            for line in lines:
-                name, _, value = line.partition(":")
-                if name.strip() == "model name":
-                    return value.strip()
-    except OSError:
-        return None
-    return None

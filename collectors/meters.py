@@ -83,6 +83,8 @@ _HOST_HELP = {
     "network_rx_bytes_per_s": "Bytes a second received by all interfaces.",
     "network_tx_bytes_per_s": "Bytes a second sent by all interfaces.",
     "tcp_retransmits": "TCP segments that were sent again.",
+    "cpu_energy_j": "Energy that the processors took since the collector began (RAPL, all packages).",
+    "dram_energy_j": "Energy that the memory took since the collector began (RAPL).",
 }
 #: Columns that only count up.
 _COUNTERS = frozenset(
@@ -96,6 +98,8 @@ _COUNTERS = frozenset(
         "nvlink_crc_errors",
         "nvlink_errors",
         "tcp_retransmits",
+        "cpu_energy_j",
+        "dram_energy_j",
     )
 )
 #: Not told: an entry a core is too many series.

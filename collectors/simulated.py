@@ -41,11 +41,25 @@ class SimulatedGpu:
         self.links = 18
         self.links_up = 18
         self.gpm = True
+        #: Since when its driver is loaded, in seconds of the simulation.
+        self.loaded_s = 0.0
         self.state: dict[str, Any] = dict(_IDLE) | state
 
     def busy(self, at_s: float) -> float:
         """How busy it is at ``at_s``: a slow wave, out of step between GPUs."""
         return 0.75 + 0.2 * math.sin(at_s / 7.0 + self.index)
+
+    def power_mw(self, at_s: float) -> float:
+        """Its power at ``at_s``."""
+        return float(self.state.get("power_mw", 100_000 + 550_000 * self.busy(at_s)))
+
+    def energy_mj(self, at_s: float) -> float:
+        """The integral of its power since the driver was loaded."""
+        span_s = at_s - self.loaded_s
+        if "power_mw" in self.state:
+            return float(self.state["power_mw"] * span_s)
+        wave = 7.0 * (math.cos(self.loaded_s / 7.0 + self.index) - math.cos(at_s / 7.0 + self.index))
+        return 100_000 * span_s + 550_000 * (0.75 * span_s + 0.2 * wave)
 
 
 _IDLE: dict[str, Any] = {
@@ -118,6 +132,11 @@ class SimulatedNvml:
 
     def _elapsed_s(self) -> float:
         return self._now() - self._start
+
+    def load_driver(self) -> None:
+        """The driver is loaded anew, now: its counters start again."""
+        for gpu in self.gpus:
+            gpu.loaded_s = self._elapsed_s()
 
     # --- the library --------------------------------------------------------------------------------------------------
 
@@ -246,14 +265,14 @@ class SimulatedNvml:
 
     def nvmlDeviceGetPowerUsage(self, gpu: SimulatedGpu) -> int:
         self._ask("nvmlDeviceGetPowerUsage", gpu)
-        return int(gpu.state.get("power_mw", 100_000 + 550_000 * gpu.busy(self._elapsed_s())))
+        return int(gpu.power_mw(self._elapsed_s()))
 
     def nvmlDeviceGetEnforcedPowerLimit(self, gpu: SimulatedGpu) -> int:
         return int(self._ask("nvmlDeviceGetEnforcedPowerLimit", gpu).state["power_limit_mw"])
 
     def nvmlDeviceGetTotalEnergyConsumption(self, gpu: SimulatedGpu) -> int:
         self._ask("nvmlDeviceGetTotalEnergyConsumption", gpu)
-        return int(500_000 * self._elapsed_s())
+        return int(gpu.energy_mj(self._elapsed_s()))
 
     def nvmlDeviceGetTemperature(self, gpu: SimulatedGpu, sensor: int) -> int:
         self._ask("nvmlDeviceGetTemperature", gpu)

@@ -40,6 +40,7 @@ MOST_REPEATED = 3
 #: Which parts of ring 2 (folders of tests/) a change of a folder owes; the longest name that fits counts.
 OWED: dict[str, tuple[str, ...]] = {
     "annotator": ("annotator", "deploy"),
+    "archive": ("archive", "ui", "streams", "deploy"),
     "collectors": ("collectors",),
     "control": ("control", "ui"),
     "deploy": ("deploy",),
@@ -51,14 +52,19 @@ OWED: dict[str, tuple[str, ...]] = {
     "paceline/alerts": ("paceline",),
     "paceline/balance": ("paceline", "experiments", "docs"),
     "paceline/commands": ("paceline", "e2e"),
+    "paceline/energy": ("paceline", "streams", "ui", "control"),
     "paceline/gpu": ("paceline", "collectors"),
+    "paceline/history": ("paceline", "archive", "ui", "streams", "forecaster"),
+    "paceline/otlp": ("paceline",),
     "paceline/sidecar": ("paceline", "e2e"),
     "paceline/top": ("paceline",),
+    "paceline/tracking": ("paceline", "e2e"),
     "paceline/training": ("paceline", "e2e", "experiments"),
     "pyproject.toml": ("deploy", "e2e"),
     "requirements.lock": ("streams", "paceline", "ui", "forecaster", "control", "e2e"),
     "simulator": ("simulator", "streams"),
     "streams": ("streams", "e2e"),
+    "trials": ("trials",),
     "ui": ("ui",),
 }
 

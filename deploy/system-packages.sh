@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What tests need from the system: Java and Maven (Apache Kafka), chromium, iproute2, Prometheus, Alertmanager,
-# systemd's and shells' checkers. Installs only what is missing,
+# PostgreSQL, Pango (PDF), systemd's and shells' checkers. Installs only what is missing,
 # where apt is allowed; elsewhere says which tests are skipped and what brings them. In CI a missing one is a failure.
 # Status 3: apt is allowed, and a package was not to be had after three tries.
 # `system-packages.sh images`: what `make images-check` needs as well; `slurm`: what `make slurm-check` does.
@@ -21,7 +21,11 @@ need() { # package, what is skipped without it, the check…
   "$@" >/dev/null 2>&1 || { packages+=("$package") && skipped+=("$tests"); }
 }
 
+have_pango() { ldconfig -p | grep -q libpangoft2-1.0.so.0; }
 have_alertmanager() { command -v prometheus-alertmanager >/dev/null || command -v alertmanager >/dev/null; }
+
+# Debian keeps its programs out of PATH, by version.
+have_postgresql() { command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; }
 
 need_java() {
   local java=openjdk-17-jre-headless
@@ -37,6 +41,8 @@ check() {
   need iproute2 "network tests" command -v ip
   need prometheus "tests on a real Prometheus" have_prometheus
   need prometheus-alertmanager "tests on a real Alertmanager" have_alertmanager
+  need postgresql "tests on a real PostgreSQL" have_postgresql
+  need libpangoft2-1.0-0 "reports as PDF" have_pango
   need systemd "checks of systemd's units" command -v systemd-analyze
   need shellcheck "checks of Slurm's prolog" command -v shellcheck
   if [ "$more" = slurm ]; then

@@ -20,8 +20,8 @@ echo "$locked" >"$("$work/venv/bin/python" -c 'import sysconfig; print(sysconfig
 "$uv" pip install --quiet --python "$work/venv/bin/python" --no-deps "$wheel"
 
 # An image holds its own lock and the wheel, nothing else: each service must start with that.
-declare -A command=([annotator]=annotate [collectors]=collect [streams]=streams [forecaster]=forecaster [control]=control [ui]=ui)
-declare -A module=([annotator]=annotator.service [collectors]=collectors.agent [streams]=streams.worker [forecaster]=forecaster.server [control]=control.server [ui]=ui.screens.job)
+declare -A command=([annotator]=annotate [archive]=archive [collectors]=collect [streams]=streams [forecaster]=forecaster [control]=control [ui]=ui)
+declare -A module=([annotator]=annotator.service [archive]=archive.service [collectors]=collectors.agent [streams]=streams.worker [forecaster]=forecaster.server [control]=control.server [ui]=ui.screens.job)
 starts() { # service: its own environment, in which its command explains itself and its heaviest module is imported
   local service=$1
   "$uv" venv --quiet --python .venv/bin/python "$work/$service"
@@ -51,14 +51,14 @@ import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 
-import annotator, collectors, control, forecaster, importers, paceline, simulator, streams, ui
+import annotator, archive, collectors, control, forecaster, importers, paceline, simulator, streams, trials, ui
 
 
 def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
 
 
-for package in (paceline, annotator, collectors, streams, forecaster, control, ui, importers, simulator):
+for package in (paceline, annotator, archive, collectors, streams, forecaster, control, ui, importers, simulator, trials):
     installed, source = Path(package.__file__).parent, Path(sys.argv[1], package.__name__)
     assert installed.is_relative_to(sys.prefix), f"{package.__name__} is not the installed one: {installed}"
     assert files(installed) == files(source), f"{package.__name__}: {files(installed) ^ files(source)}"
@@ -68,7 +68,7 @@ for entry in entry_points(group="paceline.commands"):
     entry.load()
 PYTHON
 venv/bin/paceline --version
-for tool in import simulate; do
+for tool in import simulate trial; do
   venv/bin/paceline "$tool" --help >/dev/null
 done
 [ -z "$quick" ] || exit 0

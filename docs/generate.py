@@ -4,6 +4,8 @@ from pathlib import Path
 
 from annotator import meters as annotator
 from annotator import shapes
+from archive import meters as archive
+from archive.database import meters as database
 from collectors import meters as collectors
 from collectors.column_sources import SOURCES
 from control import meters as control
@@ -48,6 +50,16 @@ SERVICES = (
         "What is written to Kubernetes, and what came of it. [annotations.md](annotations.md) says what that is.",
         annotator.METERS,
     ),
+    Service(
+        "Archive: `paceline archive --web-port 9404`",
+        "What is read, committed and merged. [history.md](history.md) says what an archive is.",
+        archive.METERS,
+    ),
+    Service(
+        "Archive: its database",
+        "At the same port: jobs, findings and suggestions on their way into SQLite or PostgreSQL.",
+        database.METERS,
+    ),
 )
 LABELS = {
     "UUID": "the GPU's UUID, or that of its MIG instance",
@@ -67,8 +79,9 @@ LABELS = {
     "operation": "collective operation, as all_reduce",
     "outcome": "arrived, failed or refused",
     "phase": "phase of the step, as forward",
+    "part": "what took the energy: `gpu`, `host` (processors and memory), or `unsampled`",
     "rank": "rank of the job; at most 8 of a job, the slowest",
-    "reason": "why a message is a dead letter: undecodable, unjudgeable, unstorable",
+    "reason": "of a dead letter: undecodable, unjudgeable, unstorable; of a database: undecodable, unreadable, refused",
     "result": "what came of a write: written, conflict (tried again), gone, refused, invalid, busy (tried again)",
     "route": "route's template",
     "severity": "info, warning or critical",
@@ -76,6 +89,7 @@ LABELS = {
     "state": "state of a finding, suggestion or session",
     "status": "status of the answer",
     "subject": "what is forecast: cluster, job/NAME, node/NAME, device/NODE/UUID",
+    "table": "table of the database: job (what its nodes say), finding, suggestion",
     "thread": "which thread of the service",
     "topic": "topic, by its short name",
     "training_job": "the job's name; empty for a finding of a node alone",

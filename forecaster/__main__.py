@@ -7,7 +7,7 @@ import sys
 
 from paceline import tls
 from paceline.kafka.settings import add_brokers_option
-from paceline.settings import FORECASTER_TOKEN
+from paceline.settings import ARCHIVE, FORECASTER_TOKEN
 from paceline.terminal import log_to_stderr, say
 
 EXAMPLES = """\
@@ -16,7 +16,9 @@ examples:
   paceline forecaster --no-bus                       only what is sent along with the question: no broker needed
   paceline forecaster --port 9000 --address 0.0.0.0  for other machines; set PACELINE_FORECASTER_TOKEN
   paceline forecaster --prometheus http://prometheus:9090    with the last days of DCGM's and Paceline's metrics
+  paceline forecaster --archive history              with what `paceline archive` has kept of the last three days
   paceline forecaster train run-1.jsonl.zst run-2.jsonl.zst --out network.npz    weights of your own
+  paceline forecaster train --from-archive history --out network.npz             the same of an archive
   paceline forecaster --network network.npz                                      and how to use them
 
   curl -s 127.0.0.1:8000/v1/forecast -H 'content-type: application/json' \\
@@ -48,6 +50,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     tls.add_options(parser)
     parser.add_argument("--no-bus", action="store_true", help="follow no broker")
     parser.add_argument("--prometheus", metavar="URL", help="fill the history from this Prometheus at the start")
+    parser.add_argument(
+        "--archive", metavar="WHERE", help=f"fill the history from this archive at the start (default: {ARCHIVE.name})"
+    )
     parser.add_argument("--network", metavar="FILE", help="weights that `train` wrote, instead of those shipped")
     parser.add_argument("--chronos", metavar="FOLDER", help="weights of a Chronos model, as `save_pretrained` writes")
     parser.add_argument("--processors", type=int, default=os.cpu_count() or 1, metavar="N", help="to work with (all)")

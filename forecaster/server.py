@@ -12,7 +12,7 @@ from pathlib import Path
 from paceline import hosts, tls
 from paceline.kafka.settings import BrokerSettings
 from paceline.prometheus import PrometheusError
-from paceline.settings import ALLOWED_HOSTS
+from paceline.settings import ALLOWED_HOSTS, ARCHIVE
 from paceline.topics import DEVICE, FORECAST, JOB, PROFILE, WINDOW
 from paceline.web.starting import ServerError, listen, make_topics, run
 
@@ -47,6 +47,9 @@ def serve(args: argparse.Namespace, token: str) -> int:
         settings.ssl_context()
         make_topics(settings, "only what is sent along is answered", logger, (JOB, WINDOW, DEVICE, FORECAST, PROFILE))
         parts = [EventConsumer(settings, memory), ForecastPublisher(settings, memory, models)]
+    where = args.archive or ARCHIVE.read(os.environ)
+    if where:
+        _fill(where, memory)
     if args.prometheus:
         try:
             logger.info("%d values from %s", backfill(args.prometheus, memory), args.prometheus)
@@ -67,6 +70,15 @@ def serve(args: argparse.Namespace, token: str) -> int:
     return 0
 
 
+def _fill(where: str, memory: Memory) -> None:
+    try:
+        from .archive import filled
+    except ModuleNotFoundError as error:
+        logger.warning("nothing is filled from the archive: %s; pip install 'paceline[history]'", error)
+        return
+    filled(where, os.environ, memory)
+
+
 def waits(parts: Sequence[Part]) -> str | None:
     """What the first of ``parts`` that cannot go on waits for; None where all can."""
     return next((said for part in parts if (said := part.waits())), None)
@@ -76,6 +88,7 @@ def _models(args: argparse.Namespace) -> Registry:
     option = "--network"
     try:
         weights = network.read(Path(args.network)) if args.network else network.shipped()
+        option = "--chronos"
         return registry(weights, foundation.load(args.chronos) if args.chronos else None)
     except (OSError, ValueError, KeyError, UnsuitedError) as error:
         raise ServerError(f"{option}: {error}") from error

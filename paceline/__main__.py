@@ -36,6 +36,10 @@ COMMANDS = {
     "suggestions": Command("paceline.commands.suggestions:main", "what to do about it: list, accept, dismiss"),
     "top": Command("paceline.commands.top:main", "jobs, ranks, findings and suggestions in a terminal"),
     "alerts": Command("paceline.commands.alerts:main", "send findings and suggestions to chat, mail or Alertmanager"),
+    "history": Command(
+        "paceline.commands.history:main", "what happened: jobs, findings, devices of an archive, or SQL"
+    ),
+    "otlp": Command("paceline.commands.otlp:main", "send findings and steps to an OpenTelemetry receiver"),
     "topics": Command("paceline.commands.topics:main", "create the topics, or list them"),
     "rights": Command("paceline.commands.rights:main", "the least that each service needs on the brokers, as ACLs"),
     "doctor": Command("paceline.commands.doctor:main", "check broker, login, topics, NVML, clock and versions"),
@@ -45,11 +49,16 @@ COMMANDS = {
 SERVICE_COMMANDS = {
     "simulate": Command("simulator", "make up a job with known faults, as a recording or on the bus"),
     "import": Command("importers", "make a recording of profiler traces or op timelines"),
+    "trial": Command("trials", "find the fastest placement of a training command, by short runs of it"),
     "collect": Command("collectors", "sample this node's GPUs and host"),
+    "benchmark": Command("collectors", "measure what this node's devices can do, and keep it as their rating"),
     "streams": Command("streams", "find stragglers and their causes, from the bus to the bus"),
     "analyze": Command("streams", "find them in a recording, with no broker"),
+    "report": Command("streams", "what a job did, lost and why, as text, Markdown, HTML or PDF"),
+    "compare": Command("streams", "is this run slower than that one, where, and since when; for CI too"),
     "thresholds": Command("streams", "change what the diagnosis of one job asks for, while it runs"),
     "forecaster": Command("forecaster", "forecast, find cycles and name kinds of job, over HTTP and on the bus"),
+    "archive": Command("archive", "keep what the topics say as Parquet, in a folder or a bucket"),
     "annotate": Command("annotator", "write onto nodes, pods and jobs in Kubernetes what is known of them"),
     "control": Command("control", "record sessions and change things, over HTTP"),
     "ui": Command("ui", "serve the live page"),

@@ -14,7 +14,7 @@ operator to operator, and is written in docs/kubernetes-jobs.md, not guessed her
 from collections.abc import Mapping
 
 from paceline.launchers import spans_nodes
-from paceline.settings import JOB, NODE
+from paceline.settings import JOB, LAYERS, NODE
 
 #: Environment variable with the job id `paceline run` made up, used only where nothing else names the job.
 FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"
@@ -39,6 +39,7 @@ _LABELS = {
     "POD_NAME": "kubernetes_pod",
     "POD_NAMESPACE": "kubernetes_namespace",
     "JOB_COMPLETION_INDEX": "kubernetes_job_index",
+    LAYERS.name: "layers",
 }
 
 

@@ -20,8 +20,8 @@ never 0. Histograms are classic ones, with `_bucket`, `_sum` and `_count`.
 
 **Labels are bounded.** A label has at most {MOST_LETTERS} letters; a longer name is cut, and ends with a hash of the
 whole. No label holds a step, a process number or a message. A worker tells of the 1,000 jobs that it heard last, of 8
-ranks and 16 phases of each, and of 200 findings. `training_job` is what the job calls itself; `gpu` and
-`UUID` are as in DCGM's metrics, so `on (UUID)` joins them.
+ranks and 16 phases of each, of 200 findings, and of the energy of 10,000 nodes and 64 jobs on each. `training_job` is
+what the job calls itself; `gpu` and `UUID` are as in DCGM's metrics, so `on (UUID)` joins them.
 
 **Series vanish.** What is told of a job is gone a minute after its end, or five minutes after its last message; of a
 GPU or host 30 seconds after its last sample (three intervals, where that is longer). A worker that gives a job away

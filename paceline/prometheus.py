@@ -4,6 +4,7 @@ Rule of this file: pure. Blank values that DCGM sends for *not measured* are dro
 interval that has one.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -69,11 +70,21 @@ def mean(metric: Metric) -> str:
     return f"avg_over_time({span}) and max_over_time({span}) < {FP64_BLANK:.0f} and min_over_time({span}) >= 0"
 
 
-def asked(metric: Metric, begin_s: float, end_s: float) -> dict[str, str]:
+def highest(metric: Metric) -> str:
+    """The query for the highest value in the intervals that end at each point, of those that ``mean`` tells.
+
+    >>> highest(Metric("watts", "power_w", "W"))
+    'max_over_time(watts[60s]) < 140737488355328 and min_over_time(watts[60s]) >= 0'
+    """
+    span = f"{metric.name}[{metric.interval_s:g}s]"
+    return f"max_over_time({span}) < {FP64_BLANK:.0f} and min_over_time({span}) >= 0"
+
+
+def asked(metric: Metric, begin_s: float, end_s: float, question: Callable[[Metric], str] = mean) -> dict[str, str]:
     """The parameters of a range query for the intervals between ``begin_s`` and ``end_s``."""
     step_s = metric.interval_s
     times = {"start": f"{begin_s + step_s:.3f}", "end": f"{end_s:.3f}", "step": f"{step_s:g}"}
-    return {"query": mean(metric), **times}
+    return {"query": question(metric), **times}
 
 
 def read(metric: Metric, answer: bytes) -> list[Row]:

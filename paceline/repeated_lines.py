@@ -12,7 +12,7 @@ from dataclasses import dataclass
 FIRST_S, LAST_S = 30.0, 600.0
 #: Lines that are remembered; beyond that all are forgotten, and each is written once more.
 MOST_LINES = 500
-OURS = ("paceline", "annotator", "streams", "forecaster", "ui", "collectors", "__main__")
+OURS = ("paceline", "annotator", "archive", "streams", "forecaster", "ui", "collectors", "__main__")
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 
 

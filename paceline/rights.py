@@ -34,6 +34,9 @@ from paceline.topics import (
     Topic,
 )
 
+#: Files on their way, what cannot be decoded, and what nobody writes any more, are not archived.
+NOT_ARCHIVED = (OP_V1, COLLECTIVE_V1, CAPTURE, DEADLETTER)
+
 
 class Service(NamedTuple):
     """What a service reads and writes; ``group`` is its consumer group, and prefix of the topics that are its own."""
@@ -76,6 +79,7 @@ SERVICES: Mapping[str, Service] = {
     "control": Service(
         "`paceline control` and the sessions that it records", TOPICS, (SESSION, COMMAND, THRESHOLD, PLAN, AUDIT)
     ),
+    "archive": Service("`paceline archive`", tuple(topic for topic in TOPICS if topic not in NOT_ARCHIVED), ()),
     "page": Service(
         "`paceline ui`, which asks control for every change",
         (

@@ -190,6 +190,21 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+def database_url(raw: str) -> str:
+    """A parser for the address of a database: a file of SQLite, or a PostgreSQL as libpq names it."""
+    scheme, slashes, rest = raw.partition("://")
+    if not slashes or scheme not in ("sqlite", "postgresql", "postgres") or not raw.isprintable():
+        raise ValueError("not an address of a database")
+    if scheme == "sqlite":
+        if len(rest) < 2 or not rest.startswith("/") or "?" in rest:
+            raise ValueError("sqlite:/// is followed by a file, and by nothing else")
+        return raw
+    authority = re.split("[/?#]", rest, maxsplit=1)[0]
+    if authority.count("@") > 1 or "@" in rest[len(authority) :]:
+        raise ValueError("what has a meaning in an address is written as %40 (@), %2F (/), %3F (?), %23 (#) in a login")
+    return raw
+
+
 def text(raw: str) -> str:
     """A parser for any text."""
     return raw
@@ -267,6 +282,22 @@ SPOOL_BYTES = Setting(
     "disk that waiting messages of one sidecar or collector may take; beyond it the oldest are shed and counted",
 )
 
+LAYERS = Setting(
+    "PACELINE_LAYERS",
+    "",
+    text,
+    "counts with commas between them",
+    "layers of each pipeline stage, as 8,8,8,8: a label of the job, by which a better cut is suggested in whole layers",
+)
+
+RATED_FILE = Setting(
+    "PACELINE_RATED_FILE",
+    "",
+    text,
+    "a file",
+    "what `paceline benchmark` measured on this node; default: ~/.local/state/paceline/rated/NODE.json",
+)
+
 MOST_RANKS = Setting(
     "PACELINE_MOST_RANKS",
     262_144,
@@ -339,6 +370,14 @@ SESSIONS_DIR = Setting(
     "where control keeps recorded sessions; default: ~/.local/share/paceline/sessions",
 )
 
+ARCHIVE = Setting(
+    "PACELINE_ARCHIVE",
+    "",
+    text,
+    "a folder, or s3://BUCKET/PREFIX",
+    "where `paceline archive` keeps what the topics say, and `paceline history` and others read it",
+)
+
 UI_TOKEN = Setting(
     "PACELINE_UI_TOKEN",
     "",
@@ -399,8 +438,34 @@ ADVICE: Setting[dict[str, float]] = Setting(
     "name=number[,name=number…]",
     "thresholds of suggestions that are not to have their defaults (docs/suggestions.md)",
 )
+DATABASE = Setting(
+    "PACELINE_DATABASE",
+    "",
+    database_url,
+    "sqlite:///FILE or postgresql://[user[:password]@]host[:port]/name[?sslmode=…]",
+    "database that jobs, findings and suggestions are kept in; default: database.sqlite in the archive's folder",
+    secret=True,
+)
+
 CURRENCY = Setting(
-    "PACELINE_CURRENCY", "", text, "any name, of 16 characters at most", "of the price of a GPU hour in suggestions"
+    "PACELINE_CURRENCY", "", text, "any name, of 16 characters at most", "of the prices of a GPU hour and of a kWh"
+)
+KWH_PRICE = Setting(
+    "PACELINE_KWH_PRICE", 0.0, number(0.0, 1000.0), "0 to 1000", "price of a kWh; 0: nothing is said of its money"
+)
+CO2E_G_PER_KWH = Setting(
+    "PACELINE_CO2E_G_PER_KWH",
+    0.0,
+    number(0.0, 5000.0),
+    "0 to 5000",
+    "grams of CO2e that a kWh stands for; 0: nothing is said of it",
+)
+PUE = Setting(
+    "PACELINE_PUE",
+    1.0,
+    number(1.0, 10.0),
+    "1 to 10",
+    "what the building takes for each kWh of its machines (power usage effectiveness)",
 )
 
 _NAMED: tuple[Setting[object], ...] = (
@@ -424,6 +489,8 @@ _NAMED: tuple[Setting[object], ...] = (
     COLLECT_INTERVAL_S,
     SPOOL_DIR,
     SPOOL_BYTES,
+    LAYERS,
+    RATED_FILE,
     MOST_RANKS,
     PATIENCE,
     NO_COMMANDS,
@@ -433,6 +500,7 @@ _NAMED: tuple[Setting[object], ...] = (
     CONTROL_TOKEN,
     CONTROL_URL,
     SESSIONS_DIR,
+    ARCHIVE,
     UI_TOKEN,
     UI_REQUIRE_LOGIN,
     ALERTS_TO,
@@ -443,7 +511,11 @@ _NAMED: tuple[Setting[object], ...] = (
     TLS_KEYFILE,
     TLS_CAFILE,
     ADVICE,
+    DATABASE,
     CURRENCY,
+    KWH_PRICE,
+    CO2E_G_PER_KWH,
+    PUE,
 )  # type: ignore[assignment]
 #: Every setting there is; for each secret also the one that names a file.
 SETTINGS: tuple[Setting[object], ...] = (*_NAMED, *(in_file(named) for named in _NAMED if named.secret))  # type: ignore[arg-type]

@@ -35,7 +35,20 @@ def sample_columns(event: type[msgspec.Struct]) -> tuple[str, ...]:
 
 
 #: Columns of node samples that came later: empty from an older producer.
-LATER_COLUMNS = ("nvlink_crc_errors", "nvlink_errors", "nvlink_rated_bytes_per_s")
+LATER_COLUMNS = (
+    *("nvlink_crc_errors", "nvlink_errors", "nvlink_rated_bytes_per_s"),
+    *("cpu_energy_j", "dram_energy_j"),
+)
+
+
+def _from_the_first(event: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(name for name in sample_columns(event) if name not in LATER_COLUMNS)
+
+
+def _later(event: type[msgspec.Struct], other: str) -> tuple[tuple[str, str], ...]:
+    """The columns of ``event`` that may be left out, each with the one that it is as long as otherwise."""
+    return tuple((name, other) for name in sample_columns(event) if name in LATER_COLUMNS)
+
 
 #: Per batch type, the groups of lists that must be equally long.
 _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
@@ -48,8 +61,8 @@ _COLUMNS: dict[type, tuple[tuple[str, ...], ...]] = {
         ("groups", "group_sizes"),
         ("rank", "step", "seq", "group", "operation", "bytes", "start_s", "duration_s", "wait_s"),
     ),
-    events.DeviceSamples: (tuple(name for name in sample_columns(events.DeviceSamples) if name not in LATER_COLUMNS),),
-    events.HostSamples: (sample_columns(events.HostSamples),),
+    events.DeviceSamples: (_from_the_first(events.DeviceSamples),),
+    events.HostSamples: (_from_the_first(events.HostSamples),),
     events.BalanceObserved: (("shares", "ready_s"),),
 }
 
@@ -63,7 +76,8 @@ _INDICES: dict[type, tuple[tuple[str, str], ...]] = {
 #: Per batch type, columns that may be left out, and the one that they are as long as otherwise.
 _OPTIONAL: dict[type, tuple[tuple[str, str], ...]] = {
     events.OpTimings: (("dp", "ranks"), ("tp", "ranks"), ("pp", "ranks")),
-    events.DeviceSamples: tuple((name, "device") for name in LATER_COLUMNS),
+    events.DeviceSamples: _later(events.DeviceSamples, "device"),
+    events.HostSamples: _later(events.HostSamples, "time_s"),
     events.BalanceObserved: (("most", "shares"),),
 }
 

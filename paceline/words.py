@@ -28,6 +28,7 @@ KINDS = {
     "balanced_straggler": "Slow, and balanced",
     "configuration_mismatch": "Ranks set up differently",
     "node_silent": "A node has fallen silent",
+    "below_rating": "Under its rated speed",
     "insufficient_data": "Not enough data for a verdict",
 }
 NONE = "not measured"
@@ -41,7 +42,7 @@ _OF_THE_JOB = (
     "configuration_mismatch",
 )
 LONGEST_NAME = 60
-_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s")}
+_SCALES = {"bytes": (2**30, "GiB"), "bytes/s": (1e9, "GB/s"), "flop/s": (1e12, "Tflop/s")}
 
 
 def seconds(value: float | None) -> str:
@@ -79,6 +80,15 @@ def age(now_s: float, then_s: float | None) -> str:
         return "never"
     gone = max(0.0, now_s - then_s)
     return "just now" if gone < 1.5 else f"{round(gone)} s ago" if gone < 120 else f"{seconds(gone)} ago"
+
+
+def many(number: int, word: str) -> str:
+    """A number with its noun.
+
+    >>> many(1, "rank"), many(2048, "rank")
+    ('1 rank', '2,048 ranks')
+    """
+    return f"{number:,} {word if number == 1 else word + 's'}"
 
 
 def ranks(numbers: Iterable[int], most: int = 6) -> str:

@@ -13,6 +13,7 @@ from paceline.kafka.settings import add_brokers_option
 from paceline.pace import speed
 from paceline.recording import check_writable
 from paceline.terminal import Progress, say
+from paceline.yaml_document import LONGEST
 
 from .fleet import Fleet
 from .fleet_file import FleetError, read
@@ -20,7 +21,6 @@ from .fleet_spec import FleetSpec
 from .moments import seconds, unix
 from .sink import Sink, exit_status, published, recorded
 from .truth import as_json
-from .yaml_document import LONGEST
 
 EXAMPLES = """examples:
   paceline simulate fleet simulator/examples/fleet.yaml --record fleet.jsonl.zst --truth fleet.json

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 
+from paceline.yaml_document import YamlDocument, YamlError
+
 from .fleet_checks import PlaceError, check
 from .fleet_spec import MOST_NODES, FaultPlan, FleetSpec, JobPlan, NodeGroup, Sampling, Silence, named
 from .moments import Length, Moment, moment, seconds
-from .yaml_document import YamlDocument, YamlError
 
 
 class FleetError(ValueError):

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable
 
 from paceline import recording, terminal, topics, wire
-from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, StepTimings
+from paceline.energy.energy_book import EnergyBook
+from paceline.energy.tariff import tariff
+from paceline.events import DeviceSamples, Event, Finding, HostSamples, JobDescribed, NodeDescribed, StepTimings
 from paceline.settings import MOST_RANKS
 from paceline.topics import Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, OPTION, add_option
@@ -19,6 +21,8 @@ from paceline.visible import visible
 
 from .advice.recorded import RecordedAdvice
 from .advice_thresholds import thresholds
+from .cluster_events import ADVICE, Heard
+from .cluster_ratings import ClusterRatings
 from .garbage import collect_seldom
 from .nodes.node_config import NodeConfig
 from .processor import Processor
@@ -29,6 +33,8 @@ from .reports.gpus import GpuReport
 from .reports.panel import panel
 from .reports.summary import Summary
 from .routes import ROUTES
+from .told_file import ToldFile
+from .windows.node_windows import LENGTHS_S
 
 EXAMPLES = """\
 examples:
@@ -42,6 +48,10 @@ examples:
 """
 #: Samples of nodes over less time than this do not show that nothing is wrong.
 LEAST_SAMPLED_S = NodeConfig().throttled.confirm_s
+#: Windows that a recording's energy is summed of: the shortest, for a recording ends anywhere.
+ENERGY_S = min(LENGTHS_S)
+#: What judges a recording: of what is told a cluster its advice has a way of its own.
+RECORDED = ROUTES | {ADVICE.name: (ClusterRatings,)}
 #: Beyond so many bad lines only their number is told.
 MOST_COMPLAINTS = 20
 
@@ -59,10 +69,11 @@ class Analysis:
     ) -> None:
         self.say = say
         self.complain = complain
-        self.processor = Processor(most_ranks=MOST_RANKS.read(os.environ))
+        self.processor = Processor(RECORDED, most_ranks=MOST_RANKS.read(os.environ))
         self.processor.backlog = True
         self.summary = Summary(totals)
         self.gpus = GpuReport()
+        self.energy = EnergyBook(ENERGY_S)
         #: None where nobody asks for suggestions.
         self.advice = RecordedAdvice(thresholds(os.environ)) if advise else None
         self.lines = 0
@@ -101,6 +112,7 @@ class Analysis:
 
     def _judge(self, topic: Topic, event: Event) -> None:
         self.summary.update(event)
+        self.energy.update(event)
         self._advise(event)
         if isinstance(event, DeviceSamples):
             self.gpus.update(event)
@@ -112,10 +124,13 @@ class Analysis:
             return
         self.judged += 1
         self._tell(self.processor.update(topic, event))
+        if isinstance(event, NodeDescribed):
+            self._tell(self.processor.update(ADVICE, Heard(topic, event, event.time_s)))
 
     def finish(self) -> None:
         """The recording has ended."""
         self._tell(self.processor.finish())
+        self.energy.finish()
         for suggestion in self.advice.conclude() if self.advice is not None else ():
             self.say(topics.SUGGESTION, suggestion)
 
@@ -128,6 +143,7 @@ class Analysis:
     def _tell(self, said: list[tuple[Topic, Event]]) -> None:
         for target, answer in said:
             self.summary.update(answer)
+            self.energy.update(answer)
             self.say(target, answer)
             self._advise(answer)
 
@@ -185,6 +201,9 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         "a rank",
     )
     add_option(parser, MOST_STREAMED_GIB)
+    parser.add_argument(
+        "--told", metavar="FILE", help="also write every finding, and the panel, to FILE, one JSON object a line"
+    )
     parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: nothing before it")
     return parser.parse_args(argv)
 
@@ -228,7 +247,8 @@ def _break_down(args: argparse.Namespace) -> int:
 
 def _analyze(args: argparse.Namespace) -> int:
     collect_seldom()
-    speaker = _suggester(args) if args.suggestions else _speaker(args)
+    prices, told = tariff(os.environ), _told_file(args.told)
+    speaker = _telling(_suggester(args) if args.suggestions else _speaker(args), told)
     analysis = Analysis(speaker, _complain, totals=args.panel, advise=args.suggestions)
     for item in recording.read(args.file, args.most_unpacked):
         analysis.update(item)
@@ -242,12 +262,36 @@ def _analyze(args: argparse.Namespace) -> int:
     if analysis.advice is not None and not args.json:
         print(suggestions.page(analysis.advice.newest.values()), flush=True)
     if args.panel:
-        print(panel(analysis.summary), file=sys.stderr if args.json else sys.stdout, flush=True)
+        text = panel(analysis.summary, analysis.energy, prices)
+        print(text, file=sys.stderr if args.json else sys.stdout, flush=True)
+        if told is not None:
+            told.panel(text)
     elif not (args.json or args.gpus or args.suggestions or analysis.summary.found):
         print(_nothing(analysis))
     if args.gpus:
         print(analysis.gpus.page(), file=sys.stderr if args.json else sys.stdout, flush=True)
     return 0
+
+
+def _told_file(path: str | None) -> ToldFile | None:
+    try:
+        return None if path is None else ToldFile(path)
+    except OSError as error:
+        _complain(f"cannot write {path}: {error.strerror}; the analysis goes on")
+        return None
+
+
+def _telling(speaker: Callable[[Topic, Event], None], told: ToldFile | None) -> Callable[[Topic, Event], None]:
+    """``speaker``, and beside it what is told in a file."""
+    if told is None:
+        return speaker
+
+    def say(topic: Topic, event: Event) -> None:
+        if isinstance(event, Finding):
+            told.finding(event)
+        speaker(topic, event)
+
+    return say
 
 
 def _nothing(analysis: Analysis) -> str:

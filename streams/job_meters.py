@@ -11,9 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.bus_turns import TURNS, bus_bytes_per_s
-from paceline.events import Event, Finding, JobDescribed, JobWindow, RankWindow, Suggestion
+from paceline.events import (
+    DeviceWindow,
+    Event,
+    Finding,
+    HostWindow,
+    JobDescribed,
+    JobWindow,
+    RankWindow,
+    Suggestion,
+)
 from paceline.job_life import JobLife
 
+from .energy_meters import EnergyMeters
 from .episodes.lifecycle import FINAL
 from .keyed_state import Key
 from .open_answers import OPEN_SUGGESTIONS
@@ -98,6 +108,7 @@ class JobMeters:
 
     def __init__(self) -> None:
         self._owners: dict[Key, Owner] = {}
+        self.energy = EnergyMeters()
         #: Findings told, by kind, cause and state.
         self.told: dict[Labels, int] = defaultdict(int)
 
@@ -129,6 +140,8 @@ class JobMeters:
             self._finding(self._owner(key, now_s), answer, now_s)
         elif isinstance(answer, Suggestion):
             _suggestion(self._owner(key, now_s), answer, wall_s)
+        elif isinstance(answer, DeviceWindow | HostWindow):
+            self.energy.hear(answer, now_s)
 
     def restore(self, key: Key, answers: Iterable[Event], now_s: float, wall_s: float) -> None:
         """The state of ``key`` is back; these ``answers`` were told before and are open."""
@@ -141,6 +154,7 @@ class JobMeters:
     def clear(self) -> None:
         """The partitions are somebody else's now; what was counted of all keys together stays."""
         self._owners.clear()
+        self.energy.clear()
 
     def _owner(self, key: Key, now_s: float) -> Owner:
         """What is held of ``key``, now the newest; beyond the bound the one heard first goes."""
@@ -193,6 +207,7 @@ class JobMeters:
             owner.suggestions = {id_: one for id_, one in owner.suggestions.items() if wall_s < one[1]}
             for labels, _ in owner.suggestions.values():
                 told.suggestions[labels] = told.suggestions.get(labels, 0) + 1
+        told.energy_j = self.energy.values(now_s)
         return told
 
 
@@ -231,6 +246,7 @@ class JobValues:
         self.lost_s: dict[Labels, float] = {}
         self.lost_gpu_s: dict[Labels, float] = {}
         self.suggestions: dict[Labels, float] = {}
+        self.energy_j: dict[Labels, float] = {}
 
     def add_job(self, job: str, owner: Owner) -> None:
         """The steps and the newest window of a job."""

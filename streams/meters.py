@@ -211,6 +211,15 @@ _JOBS: tuple[tuple[Meter, str], ...] = (
         "lost_gpu_s",
     ),
     (
+        Meter(
+            "paceline_job_energy_joules",
+            "counter",
+            "Joules by job, node and part (gpu, host); of no job, and while nobody sampled, under an empty name.",
+            ("training_job", "node", "part"),
+        ),
+        "energy_j",
+    ),
+    (
         Meter("paceline_suggestions", "gauge", "Suggestions that are open now.", ("action", "state")),
         "suggestions",
     ),

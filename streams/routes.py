@@ -13,6 +13,7 @@ from .balance.job_balance import JobBalance
 from .balance.rank_findings import RankFindings
 from .cluster_advice import AdviceSettings, ClusterAdvice
 from .cluster_events import ADVICE
+from .cluster_ratings import ClusterRatings
 from .jobs.job_diagnosis import JobDiagnosis
 from .nodes.node_diagnosis import NodeDiagnosis
 from .step_rows import SharedRows
@@ -95,9 +96,9 @@ ROUTES: Routes = {
     topics.THRESHOLD.name: (JobDiagnosis,),
     topics.DEVICE.name: (DeviceWindows, NodeDiagnosis),
     topics.HOST.name: (HostWindows, NodeDiagnosis),
-    topics.NODE.name: (NodeDiagnosis,),
+    topics.NODE.name: (DeviceWindows, NodeDiagnosis),
     topics.BALANCE.name: (JobBalance, RankFindings),
-    ADVICE.name: (ClusterAdvice,),
+    ADVICE.name: (ClusterAdvice, ClusterRatings),
 }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline import hosts, settings, tls
+from paceline.energy.tariff import tariff
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
 from .login_secrets import missing
@@ -69,6 +70,7 @@ def main(argv: list[str]) -> int:
         os.environ[settings.UI_REQUIRE_LOGIN.name] = "1"
     # What is wrong with these is said here, and not to each visitor.
     settings.UI_TOKEN.read(os.environ)
+    tariff(os.environ)
     held = tls.certificate(os.environ, chosen.tls_cert, chosen.tls_key)
     trouble = taken(chosen.address, chosen.port)
     if trouble:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline import events
+from paceline.energy.energy_book import EnergyBook
+from paceline.energy.tariff import Tariff
 from paceline.sequences import Sequences
 from paceline.topics import BALANCE, COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, PLAN, THRESHOLD, TOPICS
 
+from .energy_view import energy_view
 from .findings_book import FindingsBook, ordered
 from .forecast_book import ForecastBook, ProfileBook
 from .job_buffer import JobBuffer
@@ -57,6 +60,8 @@ class Feed:
     profiles: ProfileBook = field(default_factory=ProfileBook)
     suggestions: SuggestionBook = field(default_factory=SuggestionBook)
     answers: AnswerBook = field(default_factory=AnswerBook)
+    energy: EnergyBook = field(default_factory=EnergyBook)
+    tariff: Tariff = field(default_factory=Tariff)
 
     def update(self, short: str, event: Any, at_s: float) -> None:
         """Take ``event`` of topic ``short``, written at ``at_s`` by the broker's or producer's clock.
@@ -70,6 +75,7 @@ class Feed:
             return
         traffic.messages += 1
         self._account(event, at_s)
+        self.energy.update(event)
         match event:
             case events.Finding(first_step=step, nodes=[_, *_]) if step < 0:
                 self.node_findings.upsert(event)
@@ -126,7 +132,9 @@ class Feed:
             for episode in self.node_findings.episodes()
             if (episode[-1].cluster, episode[-1].job) == (cluster, job)
         ]
-        return replace(seen, episodes=ordered([*seen.episodes, *of_nodes]))
+        account = self.energy.of(cluster, job)
+        energy = None if account is None else energy_view(account, self.tariff)
+        return replace(seen, episodes=ordered([*seen.episodes, *of_nodes]), energy=energy)
 
     def topics(self) -> list[TopicLine]:
         """The traffic of each topic the page reads, in the table's order; of some only where there is any."""

@@ -11,8 +11,11 @@ import streamlit as st
 
 from paceline import control_access, settings, tls
 from paceline.control_client import ControlClient, ControlError
+from paceline.energy.tariff import tariff
 from paceline.kafka.settings import BrokerSettings
 from ui.control_door import ControlDoor
+from ui.feed import Feed
+from ui.history_door import HistoryDoor
 from ui.reader import Reader
 from ui.screens import login, navigation
 from ui.theme import ICON
@@ -22,7 +25,7 @@ from ui.token_gate import TokenGate
 @st.cache_resource(show_spinner=False)
 def reader() -> Reader:
     """The process's one reader; every browser session draws from it."""
-    made = Reader(BrokerSettings.from_environ(os.environ))
+    made = Reader(BrokerSettings.from_environ(os.environ), feed=Feed(tariff=tariff(os.environ)))
     made.start()
     return made
 
@@ -39,6 +42,12 @@ def door() -> ControlDoor:
     return ControlDoor(_control)
 
 
+@st.cache_resource(show_spinner=False)
+def archive() -> HistoryDoor:
+    """The process's one way to the archive: visitors who ask the same share the answer."""
+    return HistoryDoor.from_environ(os.environ)
+
+
 def _control(issuer: str) -> ControlClient:
     """Control for an issuer; its token is read each time, for control may make it after this page has started."""
     try:
@@ -50,5 +59,5 @@ def _control(issuer: str) -> ControlClient:
 
 st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
 if not settings.UI_REQUIRE_LOGIN.read(os.environ) or login.admitted():
-    navigation.run(reader().snapshot, door(), gate())
+    navigation.run(reader().snapshot, door(), gate(), archive())
     login.draw_out()

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from paceline import events
 
 from .balance_book import BalanceView
+from .energy_view import EnergyView
 from .findings_book import Episode
 from .forecast_book import SeriesForecast
 from .job_buffer import LAYERS, PHASE_STEPS, STEPS, JobBuffer
@@ -96,6 +97,8 @@ class JobView:
     refused: int
     #: Its balancer, where one was heard of.
     balance: BalanceView | None = None
+    #: What it has taken, all attempts together, where that was measured.
+    energy: EnergyView | None = None
 
     @property
     def name(self) -> str:

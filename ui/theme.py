@@ -171,6 +171,7 @@ STYLE = f"""<style>
 .pl a {{ color: var(--pl-accent); text-decoration: none; }}
 .pl-table td a {{ white-space: nowrap; }}
 .pl a:hover {{ text-decoration: underline; }}
+.pl-table td.w {{ white-space: nowrap; }}
 .pl-table td.own {{ color: {SLOW}; font-weight: 600; }}
 .pl-notice {{ background: {PANEL}; border: 1px solid {LINE}; border-left: 4px solid {CAUTION}; border-radius: 0.5rem;
   padding: 0.8rem 1.1rem; }}

@@ -74,9 +74,10 @@ class Reader:
         if isinstance(event, DeviceSamples):
             yield from self._devices(event)
         elif isinstance(event, HostSamples):
+            told = [(name, column) for name in HOST_COLUMNS if (column := getattr(event, name))]
             for at, time_s in enumerate(event.time_s):
                 if self._believed(event.t0_s + time_s):
-                    values = {name: getattr(event, name)[at] for name in HOST_COLUMNS}
+                    values = {name: column[at] for name, column in told}
                     yield Row("host", event.t0_s + time_s, event.cluster, event.node, values)
         elif isinstance(event, JobWindow) and event.length_s <= 10.0 and self._believed(event.start_s):
             values = {name: getattr(event, name) for name in JOB_COLUMNS}

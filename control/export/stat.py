@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from paceline.energy.meter import EnergyMeter
 from paceline.events import Finding
 from paceline.recording import Line
 
@@ -70,11 +71,12 @@ class Statistics:
         self.findings: dict[str, Finding] = {}
         #: When each finding was first and last told.
         self.spans: dict[str, tuple[float, float]] = {}
-        self._gpus: dict[tuple[str, str], float | None] = {}
+        self._gpus: dict[tuple[str, str], EnergyMeter] = {}
         self._nodes: set[str] = set()
         self._sums = {name: _Numbers() for name in ("utilization_ratio", "memory_ratio", "power_w")}
         self._steps: dict[str, _Steps] = {}
-        self._energy_j = 0.0
+        #: Joules by what tells them.
+        self._energy_j: dict[str, float] = {}
 
     def read(self, lines: Iterable[Line]) -> "Statistics":
         """Take in a session's messages."""
@@ -115,11 +117,14 @@ class Statistics:
         ):
             self.timeline.add(f"bandwidth/{series}", row.time_s, row.values.get(column))
         key = (row.node, row.device)
-        energy_j, before_j = row.values.get("energy_j"), self._gpus.get(key)
-        if energy_j is not None and before_j is not None and energy_j > before_j:
-            self._energy_j += energy_j - before_j  # A driver that is loaded again counts from 0.
         if key in self._gpus or len(self._gpus) < MOST_GPUS:
-            self._gpus[key] = before_j if energy_j is None else energy_j
+            measured = (row.values.get(name) for name in ("energy_j", "power_w", "power_limit_w"))
+            drawn = self._gpus.setdefault(key, EnergyMeter()).update(row.time_s, *measured)
+            if drawn is not None:
+                self._energy_j[drawn.source] = self._energy_j.get(drawn.source, 0.0) + drawn.joules
+
+    def _mixed(self) -> str | None:
+        return "mixed" if self._energy_j else None
 
     def _found(self, finding: Finding, time_s: float) -> None:
         if finding.id in self.findings or len(self.findings) < MOST_FINDINGS:
@@ -143,7 +148,8 @@ class Statistics:
             "nodes": sorted(self._nodes)[:1000],
             "gpus": len(self._gpus),
             **{name: numbers.told() for name, numbers in self._sums.items()},
-            "energy_j": self._energy_j if self._energy_j else None,
+            "energy_j": sum(self._energy_j.values()) if self._energy_j else None,
+            "energy_source": next(iter(self._energy_j)) if len(self._energy_j) == 1 else self._mixed(),
             "step_time_s": {
                 job: {"p50": steps.quantile(0.5), "p95": steps.quantile(0.95), "steps": steps.count}
                 for job, steps in sorted(self._steps.items())

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from experiments.balancing import plots, real, real_report, report, simulated
+from experiments.balancing import plots, real, real_report, report, simulated, staleness
 from experiments.balancing.models import KINDS
 from experiments.balancing.quota import QuotaError
 from experiments.machine import headline, machine
@@ -24,6 +24,7 @@ examples:
   python -m experiments.balancing --only simulated              six minutes on two cores
   python -m experiments.balancing --only simulated --quick      a minute
   python -m experiments.balancing --only simulated --seed 3000  scenarios that no threshold was seen on
+  python -m experiments.balancing --only staleness              local steps beside synchronous ones, eight minutes
   python -m experiments.balancing --only resnet --plot resnet.png       real processes, root, half an hour
   python -m experiments.balancing --json result.json --markdown all.md  all of it, two hours and a half
 """
@@ -34,7 +35,7 @@ REAL: dict[str, Callable[[], Any]] = {
     "ablations": real.ablations,
     "convergence": real.convergence,
 }
-PARTS = ("simulated", *REAL)
+PARTS = ("simulated", "staleness", *REAL)
 
 
 def main() -> int:
@@ -46,6 +47,8 @@ def main() -> int:
     try:
         if "simulated" in chosen:
             found["simulated"] = simulated.simulate(options.quick, options.seed, options.workers)
+        if "staleness" in chosen:
+            found["staleness"] = staleness.staleness()
         found |= {part: measure() for part, measure in REAL.items() if part in chosen}
     except QuotaError as error:
         say(str(error))
@@ -71,6 +74,9 @@ def _told(found: dict[str, Any]) -> tuple[str, bool]:
     if "simulated" in found:
         texts.append(report.text(found["simulated"]))
         aims += report.aims(found["simulated"])
+    if "staleness" in found:
+        texts.append(staleness.text(found["staleness"]))
+        aims += staleness.aims(found["staleness"])
     if any(part in found for part in REAL):
         texts.append(real_report.text(found))
         aims += real_report.aims(found)

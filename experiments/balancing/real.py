@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-import torch.multiprocessing
 
 from paceline.balance.split import Worker, split
 from paceline.terminal import say
@@ -29,6 +28,7 @@ from .job import Policy, Scenario
 from .models import KINDS
 from .papers import Cannikin, LbBsp, OmniLearn
 from .quota import quotas
+from .rank_processes import run_ranks
 from .worker import Measured, Task
 
 #: Parts of a processor, as 1:1:2:4, that two processors have room for.
@@ -92,22 +92,10 @@ def measured(tasks: Sequence[Task], policies: Sequence[Policy | None]) -> list[l
         quotas(name, first.world if first.speeds else 0),
     ):
         arguments = (tasks, free_ports(1)[0], name, Path(folder), policies)
-        _train(arguments, first.world)
+        run_ranks(worker.run, arguments, first.world)
         told = [(Path(folder) / f"{rank}.json").read_bytes() for rank in range(first.world)]
     by_rank = [msgspec.json.decode(one, type=list[Measured]) for one in told]
     return [list(ranks) for ranks in zip(*by_rank, strict=True)]
-
-
-def _train(arguments: tuple[Any, ...], world: int) -> None:
-    """Run the ranks; none outlives this call, for one that is left behind takes part of the machine from the next."""
-    running: Any = torch.multiprocessing.spawn(worker.run, arguments, nprocs=world, join=False)  # type: ignore[attr-defined,no-untyped-call]
-    try:
-        while not running.join():
-            pass
-    finally:
-        for process in running.processes:
-            process.kill()
-            process.join()
 
 
 def true_speeds(kind: str, cost: Costs, quota: Sequence[float]) -> tuple[float, ...]:

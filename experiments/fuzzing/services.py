@@ -5,16 +5,27 @@ but why it cannot belongs into the decoder: what is decoded is used.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from archive import column_buffers, row_files
+from archive.sources.filled_rows import filled
+from archive.sources.gpu_grid import Grid
+from archive.sources.gpu_metrics import TELLING
+from archive.sources.slurm_jobs import jobs_of
 from forecaster import prometheus
 from forecaster.history import SeriesSubject
 from forecaster.memory import Memory
 from paceline import recording, topics, wire
 from paceline.command_rules import Action, CommandRules, Reader
 from paceline.events import FULL_ROWS, Command, FullRows
+from paceline.history.table import PUBLISHED
+from paceline.history.tables import DEVICE_WINDOW, SLURM_JOB
 from paceline.prometheus import read
 from paceline.recording import Line
 from paceline.topics import Topic
@@ -102,6 +113,29 @@ def _answers() -> list[bytes]:
     return [json.dumps(answer).encode(), b'{"status": "error", "error": "too many points"}']
 
 
+def _fill(data: bytes) -> None:
+    """The same as windows that an archive keeps."""
+    grid = Grid(0.0, 12, "c", {})
+    grid.take(TELLING[0], read(TELLING[0], data))
+    for addition in filled(grid, np.ones((len(grid.gpus), 12), bool)):
+        for where, table, rows in addition.parts:
+            row_files.summed(table, row_files.ordered(table, rows), "", where.date, where.cluster, 1)
+            assert rows.schema == column_buffers.schema(DEVICE_WINDOW)
+
+
+def _account(data: bytes) -> None:
+    """What sacct said, jobs and then their names, as rows that an archive keeps."""
+    jobs, _, names = data.decode("utf-8", "replace").partition("\0")
+    told = jobs_of(jobs, names, "c", Counter())
+    rows = [{**job, PUBLISHED: 1.0} for job in told]
+    row_files.packed(pa.Table.from_pylist(rows, schema=column_buffers.schema(SLURM_JOB)))
+
+
+def _accounts() -> list[bytes]:
+    line = b"17|17_3|ada|nlp|gpu|CANCELLED by 0|3:9|1000|1060|Unknown|2|n[1-2]|cpu=8,gres/gpu:a100=16"
+    return [line + b"\0" + b"17|train\n18|other", line.replace(b"17_3", b"17+1")]
+
+
 def _commands() -> list[bytes]:
     """A command of every version, as a line."""
     return [
@@ -128,4 +162,6 @@ TARGETS = (
     Target("services.learned", _learn, recordings, form="json lines", longest=65_536, share=2.0),
     Target("services.answered", _answer, _commands, form="json lines", longest=65_536),
     Target("services.prometheus", _backfill, _answers, (ValueError,), "json"),
+    Target("services.filled", _fill, _answers, (ValueError,), "json"),
+    Target("services.accounted", _account, _accounts, longest=4096),
 )

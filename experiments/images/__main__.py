@@ -28,7 +28,7 @@ examples:
   python -m experiments.images                        every image
   python -m experiments.images collectors streams     these
 """
-IMAGES = ("annotator", "collectors", "streams", "forecaster", "control", "ui", "demo")
+IMAGES = ("annotator", "archive", "collectors", "streams", "forecaster", "control", "ui", "demo")
 #: What an image may weigh above its base, and packages that it must not hold.
 MOST_MB = {"collectors": 40}
 FOREIGN = {
@@ -37,6 +37,7 @@ FOREIGN = {
     "ui": ("torch",),
     "forecaster": ("torch",),
     "annotator": ("torch", "numpy"),
+    "archive": ("torch", "pandas"),
 }
 #: What else the compose file runs in an image, and must end well.
 COMMANDS = {"streams": (["paceline", "topics", "create"], ["paceline", "alerts", "--help"])}

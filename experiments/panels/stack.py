@@ -44,8 +44,8 @@ def stack(folder: Path) -> Iterator[Stack]:
     """All of it, running."""
     alertmanager = program("prometheus-alertmanager", "alertmanager")
     prometheus = program("prometheus")
-    ports = free_ports(8 + COLLECTORS)
-    streams, forecaster, control, alerts, page, manager, server, other, *collectors = ports
+    ports = free_ports(9 + COLLECTORS)
+    streams, forecaster, control, archive, alerts, page, manager, server, other, *collectors = ports
     with contextlib.ExitStack() as held:
         broker = held.enter_context(embedded.start())
         settings = BrokerSettings().with_brokers(broker.address)
@@ -75,6 +75,8 @@ def stack(folder: Path) -> Iterator[Stack]:
         )
         command = [*PYTHON, "control", "--port", str(control), "--sessions-dir", str(folder / "sessions")]
         start("control", command, f"http://127.0.0.1:{control}/readyz")
+        command = [*PYTHON, "archive", "--to", str(folder / "archive"), "--web-port", str(archive)]
+        start("archive", command, f"http://127.0.0.1:{archive}/readyz")
         start("alerts", [
             *PYTHON, "paceline", "alerts", "--to", f"alertmanager+http://127.0.0.1:{manager}",
             "--state", str(folder / "alerts.json"), "--web-port", str(alerts),
@@ -83,7 +85,7 @@ def stack(folder: Path) -> Iterator[Stack]:
         config = folder / "prometheus.yml"
         places = {
             "paceline-streams": [streams, other], "paceline-forecaster": [forecaster],
-            "paceline-control": [control],
+            "paceline-control": [control], "paceline-archive": [archive],
             "paceline-collectors": collectors, "paceline-alerts": [alerts], "paceline-ui": [page],
             "prometheus": [server], "alertmanager": [manager],
         }  # fmt: skip

@@ -1,8 +1,8 @@
 """``make slurm-check``: a real Slurm with two nodes on this machine, and what Paceline says of the jobs on it.
 
 munge, slurmctld and two slurmds run as root in a temporary folder, beside a broker and ``paceline streams``. Jobs are
-submitted by sbatch: with srun, torchrun, mpirun; arrays, requeues, heterogeneous jobs; and with the task prolog of
-deploy/slurm in place of ``paceline run``. Then ranks of mpirun without Slurm, and the
+submitted by sbatch: with srun, torchrun, mpirun; arrays, requeues, heterogeneous jobs; with the task prolog of
+deploy/slurm in place of ``paceline run``; and by ``paceline trial``. Then ranks of mpirun without Slurm, and the
 collector with the rights of its unit of systemd. When it ends nothing is left.
 """
 
@@ -21,7 +21,7 @@ from paceline.kafka.topic_admin import ensure_topics
 from paceline.terminal import say
 
 from ..processes import ROOT, RunError, Worker, worker
-from . import check, collector, launchers
+from . import check, collector, launchers, trials
 from .cluster import Slurm
 from .heard import Heard
 
@@ -35,7 +35,7 @@ examples:
 
 #: The case beside those of ``check`` and ``launchers``.
 COLLECTOR = "collector"
-IN_SLURM = check.CASES
+IN_SLURM = {**check.CASES, **trials.CASES}
 CASES = (*IN_SLURM, *launchers.CASES, COLLECTOR)
 
 

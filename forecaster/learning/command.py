@@ -1,6 +1,7 @@
 """``paceline forecaster train``: weights of your own, from recordings."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from paceline.events import JobDescribed
 from paceline.terminal import say
 
 from ..history import History
+from ..memory import Memory
 from ..models import network
 from ..subjects import Subjects
 from . import examples
@@ -20,6 +22,7 @@ EXAMPLES = """\
 examples:
   paceline record -o week.jsonl.zst --from-beginning                all that the bus holds
   paceline forecaster train week.jsonl.zst --out network.npz
+  paceline forecaster train --from-archive history --out network.npz   the last three days of an archive
   paceline forecaster --network network.npz
 """
 #: Made-up series beside the recorded ones, as a share of the pasts.
@@ -30,21 +33,29 @@ def main(argv: list[str]) -> int:
     """Train and write the weights; 2 where a recording cannot be used or torch is missing."""
     parser = argparse.ArgumentParser(
         prog="paceline forecaster train",
-        description="Train the global network on the windows in recordings. It needs paceline[training].",
+        description="Train the global network on the windows in recordings and archives. It needs paceline[training].",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recordings", nargs="+", type=Path, metavar="RECORDING")
+    parser.add_argument("recordings", nargs="*", type=Path, metavar="RECORDING")
+    parser.add_argument("--from-archive", metavar="WHERE", help="also what `paceline archive` has kept there")
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to write the weights (.npz)")
     parser.add_argument("--pasts", type=int, default=40_000, metavar="N", help="examples to draw (40000)")
     parser.add_argument("--rounds", type=int, default=16, metavar="N", help="how often each is seen (16)")
     parser.add_argument("--members", type=int, default=3, metavar="N", help="networks to average (3)")
     parser.add_argument("--seed", type=int, default=0, metavar="N")
     args = parser.parse_args(argv)
+    if not args.recordings and not args.from_archive:
+        parser.error("from what? Name recordings, or an archive by --from-archive")
     try:
-        drawn = _drawn(recorded(args.recordings), args)
+        series = recorded(args.recordings)
+        if args.from_archive:
+            series += archived(args.from_archive)
+        drawn = _drawn(series, args)
     except (OSError, ValueError, recording.RecordingError) as error:
         return _refuse(str(error))
+    except ModuleNotFoundError as error:
+        return _refuse(f"{error}; pip install 'paceline[history]'")
     try:
         from .fitting import fit, packed
     except ModuleNotFoundError:
@@ -80,6 +91,31 @@ def recorded(paths: list[Path]) -> list[examples.Recorded]:
     return [
         examples.Recorded(track.values(), track.subject.interval_s, track.subject.low, track.subject.high)
         for track in history
+    ]
+
+
+def archived(where: str) -> list[examples.Recorded]:
+    """The series in an archive: of its newest days, as many as the service remembers.
+
+    Raises:
+        ValueError: it cannot be read.
+        ModuleNotFoundError: what reads it is not installed.
+    """
+    from paceline.history.query import QueryError
+    from paceline.history.store import StoreError
+
+    from ..archive import backfill, newest_s
+
+    memory = Memory()
+    try:
+        backfill(where, os.environ, memory, newest_s(where, os.environ))
+    except (QueryError, StoreError) as error:
+        raise ValueError(str(error)) from error
+    held = (memory.find(line.subject.key) for line in memory.lines())
+    return [
+        examples.Recorded(one.values, one.subject.interval_s, one.subject.low, one.subject.high)
+        for one in held
+        if one is not None
     ]
 
 

@@ -15,14 +15,17 @@ from typing import Any
 import torch
 from torch import nn
 
+from .averaging import Averaging
+from .errors import BalanceError
 from .exchange import Exchange
 from .handout import Handed, Piece
 from .input_shape import InputShape
 from .out_of_memory import OUT_OF_MEMORY, Memory
-from .preserved import unpreserved
+from .preserved import INEXACT, unpreserved
 from .ready_time import ReadyTime
 from .sampler import BalancedSampler
-from .setting_up import Options, set_up
+from .setting_up import BOUNDED, Options, set_up
+from .staleness import Staleness
 from .switching import Switching
 from .token_round import TokenRound
 from .wrapping import Wrapping
@@ -38,6 +41,9 @@ def balance(
     flex: float = 0.0,
     max_batch: int | None = None,
     source: str = "inband",
+    staleness: int | None = None,
+    warm_up: int = 0,
+    start: str = "rated",
 ) -> Balancer:
     """Balance the training of ``model`` on the batches of ``sampler``; all ranks call it, before the first batch.
 
@@ -46,16 +52,23 @@ def balance(
         optimizer: whose steps the batches end in.
         sampler: whose batches the loader gives.
         mode: ``adaptive``: shares follow the ranks' speeds; ``static``: they stay as the sampler's weights have them;
-            ``uniform``: all are alike, and nothing is measured or exchanged.
+            ``uniform``: all are alike, and nothing is measured or exchanged; ``bounded_staleness``: ranks step by
+            themselves and average their weights from time to time, which changes what is learned.
         conserve: the global batch stays as it is.
         flex: with ``conserve=False``, the part of it that a plan may leave out.
         max_batch: samples that fit into this rank's memory; None: as many as it is given.
         source: ``inband``: ranks decide among themselves; ``kafka``: plans come from the stream processors.
+        staleness: with ``bounded_staleness``, steps that a rank takes without hearing of the others (default: 1).
+        warm_up: with it, synchronous steps before the first of these.
+        start: with ``adaptive`` and no weights, the first shares: ``rated``: as ``paceline benchmark`` has measured the
+            nodes, where it has measured all; ``even``: all are alike.
 
     Raises:
         BalanceError: these do not fit together; the message says what to change.
     """
-    options = Options(mode, conserve, flex, max_batch, source)
+    if mode == BOUNDED and staleness is None:
+        staleness = 1
+    options = Options(mode, conserve, flex, max_batch, source, staleness, warm_up, start)
     return Balancer(model, optimizer, sampler, options)
 
 
@@ -63,13 +76,14 @@ class Round:
     """From one exchange of gradients to the next: passes, batches that ended, and plans that these were cut by."""
 
     def __init__(self) -> None:
-        self.passes, self.batches = 0, 0
+        self.passes, self.batches, self.samples = 0, 0, 0
         self.versions: set[int] = set()
 
     def count(self, piece: Piece) -> None:
         """A pass of ``piece``."""
         self.passes += 1
         self.batches += piece.whole
+        self.samples += piece.counted
         self.versions.add(piece.batch.plan.version)
 
 
@@ -84,6 +98,9 @@ class Balancer:
         self._exchange = Exchange(sampler.world)
         self._tokens = TokenRound(self._exchange, sampler.world)
         self._switching: Switching | None = set_up(options, sampler, self._wrapping, self._exchange)
+        self._averaging: Averaging | None = None
+        if options.mode == BOUNDED and sampler.world > 1:
+            self._averaging = Averaging(self._wrapping, Staleness(options.staleness or 0, options.warm_up))
         self._ready = ReadyTime(self._wrapping) if self._switching is not None else None
         self._memory = Memory(self._wrapping, sampler.rank, sampler.world)
         self._shape = InputShape()
@@ -100,6 +117,8 @@ class Balancer:
         told = unpreserved(model) if options.mode != "uniform" and sampler.world > 1 else None
         if told is not None:
             warnings.warn(told, UserWarning, stacklevel=3)
+        if options.staleness and sampler.world > 1 and sampler.rank == 0:
+            warnings.warn(INEXACT, UserWarning, stacklevel=3)
 
     def backward(
         self, loss: torch.Tensor, tokens: float | torch.Tensor | None = None, samples: int | None = None
@@ -115,6 +134,11 @@ class Balancer:
         Raises:
             BalanceError: the loss is of no batch that was handed out; the message says what to change.
         """
+        if tokens is not None and self._averaging is not None:
+            raise BalanceError(
+                "in mode='bounded_staleness' there is no mean over the tokens of all ranks: give backward the mean "
+                "over this rank's, without tokens"
+            )
         piece = self._handout.take(samples)
         self._shape.check(piece, guess=samples is None and tokens is None)
         self._last, syncs = piece.batch, self._exchanges()
@@ -129,6 +153,15 @@ class Balancer:
             self._ready.end()
         if syncs:
             self._close()
+
+    def synchronize(self) -> None:
+        """Before weights are saved or evaluated: with ``bounded_staleness`` they become the mean over ranks now.
+
+        All ranks call it, after the same batch. In every other mode weights are the same everywhere, and it does
+        nothing.
+        """
+        if self._averaging is not None:
+            self._averaging.average()
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
@@ -166,6 +199,8 @@ class Balancer:
         """The model is called; passes of evaluation are none of the balancer's."""
         if not (module.training and torch.is_grad_enabled()):
             return
+        if self._averaging is not None:
+            self._averaging.before_training_pass()
         self._syncs = self._wrapping.syncs()
         self._shape.see(args, kwargs)
         if self._ready is not None:
@@ -177,7 +212,9 @@ class Balancer:
         return self._wrapping.syncs() if called is None or self._wrapping.ddp is None else called
 
     def _weighted(self, loss: torch.Tensor, piece: Piece, tokens: float | torch.Tensor | None) -> torch.Tensor:
-        if tokens is not None:
+        if self._averaging is not None and self._averaging.local:
+            weight = piece.counted / max(piece.batch.part.counted, 1)
+        elif tokens is not None:
             weight = self._tokens.weight(tokens if piece.counted else 0.0)
         else:
             weight = self._world * piece.counted / (piece.batch.part.end - piece.batch.part.start)
@@ -223,6 +260,8 @@ class Balancer:
         ended, self._round = self._round, Round()
         failed, self._failed = self._failed, False
         self._rounds += 1
+        if self._averaging is not None:
+            self._averaging.ended(ended.samples)
         if self._switching is None or self._ready is None or self._last is None:
             return
         if failed:

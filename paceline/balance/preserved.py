@@ -10,6 +10,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 #: Names told at most.
 _TOLD = 3
+#: What is told of a mode in which the gradients themselves are others.
+INEXACT = (
+    "mode='bounded_staleness' changes what is learned: ranks take steps of their own and average their weights after "
+    "them. Compare the loss with that of a synchronous run, call synchronize() on all ranks before you save or "
+    "evaluate, and expect nothing of it where one rank is always slow: that is what mode='adaptive' is for"
+)
 
 
 def unpreserved(model: nn.Module) -> str | None:

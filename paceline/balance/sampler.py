@@ -75,6 +75,8 @@ class BalancedSampler(Sampler[list[int]]):
         self.seed, self.shuffle, self.drop_last = seed, bool(shuffle), bool(drop_last)
         refuse(self.size, self.global_batch, self.world, drop_last=self.drop_last)
         self.weights = weights_of(weights, self.world)
+        #: Whether the script says how fast ranks are, and whether a checkpoint says how batches are cut.
+        self.weighted, self.resumed = weights is not None, False
         self.epoch = 0
         #: Where a checkpoint left off, as an epoch and samples of it: it holds until a batch has been trained on.
         self._resume = (0, 0)
@@ -85,13 +87,15 @@ class BalancedSampler(Sampler[list[int]]):
         """What is the same on every rank."""
         return (self.size, self.global_batch, self.seed, self.shuffle, self.drop_last, self.weights)
 
-    def starting_shares(self, most: Sequence[int | None], tile: int = 1) -> list[int]:
-        """Shares in proportion to ``weights``, as far as each rank can hold them.
+    def starting_shares(
+        self, most: Sequence[int | None], tile: int = 1, weights: Sequence[float] | None = None
+    ) -> list[int]:
+        """Shares in proportion to ``weights``, or to the sampler's own, as far as each rank can hold them.
 
         Raises:
             SplitError: the global batch does not fit.
         """
-        return self._shared_out(self.weights, most, tile)
+        return self._shared_out(weights or self.weights, most, tile)
 
     def even_shares(self, most: Sequence[int | None]) -> list[int]:
         """Shares that are alike, as far as each rank can hold them.
@@ -180,4 +184,5 @@ class BalancedSampler(Sampler[list[int]]):
         self.epoch, samples = state["epoch"], state["samples"]
         self._resume = (self.epoch, samples)
         same = len(state["shares"]) == self.world and state["global_batch"] == self.global_batch
+        self.resumed = same
         self.handout.resume(state["batch"], state["version"], tuple(state["shares"]) if same else None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import zlib
 from dataclasses import dataclass
 
@@ -16,15 +17,20 @@ from .errors import BalanceError
 from .exchange import Exchange
 from .link import Link
 from .plan import Plan
+from .rated_start import told, weights
 from .replan import ControllerConfig
 from .sampler import BalancedSampler
+from .staleness import MOST_STALENESS
 from .switching import Switching
 from .tiles import for_compiled
 from .worker import SplitError
 from .wrapping import Wrapping
 
-MODES = ("adaptive", "static", "uniform")
+BOUNDED = "bounded_staleness"
+MODES = ("adaptive", "static", "uniform", BOUNDED)
 SOURCES = ("inband", "kafka")
+STARTS = ("rated", "even")
+_MOST = {"staleness": MOST_STALENESS, "warm_up": 2**31}
 
 
 @dataclass(frozen=True)
@@ -40,17 +46,23 @@ class Options:
     flex: float
     max_batch: int | None
     source: str
+    staleness: int | None = None
+    warm_up: int = 0
+    start: str = "rated"
 
     @property
     def alike(self) -> tuple[object, ...]:
         """What is the same on every rank."""
-        return (self.mode, self.conserve, self.flex, self.source)
+        asked = (self.mode, self.conserve, self.flex, self.source, self.start)
+        return (*asked, self.staleness, self.warm_up)
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
             raise BalanceError(f"mode is {self.mode!r}: it takes {', '.join(MODES)}")
         if self.source not in SOURCES:
             raise BalanceError(f"source is {self.source!r}: it takes {', '.join(SOURCES)}")
+        if self.start not in STARTS:
+            raise BalanceError(f"start is {self.start!r}: it takes {', '.join(STARTS)}")
         if not 0 <= self.flex < 1:
             raise BalanceError(
                 f"flex is {self.flex!r}: it takes the part of the global batch that may be left out, 0 to 1"
@@ -59,10 +71,24 @@ class Options:
             raise BalanceError(
                 f"flex={self.flex} lets the global batch shrink, and conserve=True keeps it: give one of them"
             )
+        self._check_staleness()
         most = self.max_batch
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
             raise BalanceError(
                 f"max_batch is {most!r}: it takes the samples that fit into this rank's memory, 1 or more"
+            )
+
+    def _check_staleness(self) -> None:
+        if self.mode != BOUNDED:
+            if self.staleness is not None or self.warm_up:
+                raise BalanceError(f"staleness and warm_up are for mode={BOUNDED!r}, and mode is {self.mode!r}")
+            return
+        for name, value in (("staleness", self.staleness), ("warm_up", self.warm_up)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MOST[name]:
+                raise BalanceError(f"{name} is {value!r}: it takes a whole number of steps, 0 to {_MOST[name]}")
+        if self.source != "inband" or not self.conserve:
+            raise BalanceError(
+                f"in mode={BOUNDED!r} shares stay as they are: leave source and conserve as they are, too"
             )
 
 
@@ -87,7 +113,7 @@ def _set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exch
     adaptive = options.mode == "adaptive"
     tile = for_compiled(sampler.global_batch, sampler.world) if adaptive and wrapping.compiled else 1
     most = _caps(options, sampler, wrapping, exchange)
-    _start(options, sampler, most, tile, exchange)
+    _start(options, sampler, most, tile, exchange, told(wrapping.model, wrapping.device))
     if not adaptive:
         return None
     plan = sampler.handout.plan
@@ -105,24 +131,35 @@ def _caps(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exchan
     return [None if math.isinf(row[0]) else int(row[0]) for row in rows]
 
 
-def _start(options: Options, sampler: BalancedSampler, most: list[int | None], tile: int, exchange: Exchange) -> None:
+def _start(
+    options: Options,
+    sampler: BalancedSampler,
+    most: list[int | None],
+    tile: int,
+    exchange: Exchange,
+    rated: list[float],
+) -> None:
     """Cut the first batches as ``options`` has it: as a checkpoint did where that fits, else anew.
 
     Raises:
         BalanceError: ranks were given different things.
     """
     handout = sampler.handout
-    rows = exchange.gather([handout.highest, zlib.crc32(repr((options.alike, sampler.alike)).encode())])
+    rows = exchange.gather([handout.highest, zlib.crc32(repr((options.alike, sampler.alike)).encode()), *rated])
     if any(row[1] != rows[0][1] for row in rows):
         raise BalanceError(
             "ranks were given different data or arguments. A dataset of one length, and the same global_batch, seed, "
-            "shuffle, drop_last, weights, mode, conserve, flex and source belong to all; max_batch alone is each rank's"
+            "shuffle, drop_last, weights, mode, conserve, flex, source, start, staleness and warm_up belong to all; "
+            "max_batch alone is each rank's"
         )
     shares = handout.plan.shares
     if options.mode == "uniform":
         shares = tuple(sampler.even_shares(most))
-    elif options.mode == "static" or not _kept(options, sampler, most, tile):
-        shares = tuple(sampler.starting_shares(most, tile))
+    elif options.mode in ("static", BOUNDED) or not _kept(options, sampler, most, tile):
+        ratings = weights([row[2:] for row in rows]) if _guesses(options, sampler) else None
+        shares = tuple(sampler.starting_shares(most, tile, ratings))
+        if ratings is not None and sampler.rank == 0:
+            _say(shares)
     handout.resumes = options.mode == "adaptive"
     if shares != handout.plan.shares:
         handout.install(Plan(handout.plan.version + 1, int(max(row[0] for row in rows)) + 1, shares))
@@ -131,9 +168,26 @@ def _start(options: Options, sampler: BalancedSampler, most: list[int | None], t
 def _kept(options: Options, sampler: BalancedSampler, most: list[int | None], tile: int) -> bool:
     """Whether the shares that the sampler has can stay."""
     shares = sampler.handout.plan.shares
-    if options.conserve and sum(shares) != sampler.global_batch:
+    if _guesses(options, sampler) or (options.conserve and sum(shares) != sampler.global_batch):
         return False
     return all((cap is None or share <= cap) and share % tile == 0 for share, cap in zip(shares, most))
+
+
+def _guesses(options: Options, sampler: BalancedSampler) -> bool:
+    """Whether nobody knows better than the ratings: no weights, no checkpoint, and nothing trained on yet."""
+    knows = sampler.weighted or sampler.resumed or sampler.handout.plan.version > 0
+    return options.mode == "adaptive" and options.start == "rated" and not knows
+
+
+def _say(shares: tuple[int, ...]) -> None:
+    """Tell of an uneven start, in one line."""
+    least, most = min(shares), max(shares)
+    print(
+        f"paceline: ranks start with {least} to {most} samples each, as their nodes were rated (start='even': all "
+        "alike)",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig) -> Link | None:

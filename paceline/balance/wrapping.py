@@ -58,6 +58,14 @@ class Wrapping:
         ignored: set[str] = getattr(ddp, "parameters_to_ignore", set())
         return [p for name, p in ddp.module.named_parameters() if p.requires_grad and name not in ignored]
 
+    def buffers(self) -> list[torch.Tensor]:
+        """What DDP makes alike on all ranks."""
+        ddp = self.ddp
+        if ddp is None:
+            return []
+        ignored: set[str] = getattr(ddp, "parameters_to_ignore", set())
+        return [one for name, one in ddp.module.named_buffers() if name not in ignored]
+
     def syncs(self) -> bool:
         """Whether a pass back exchanges gradients now: not under ``no_sync``, or what is as that in ``fully_shard``."""
         if self.ddp is not None:

@@ -32,8 +32,8 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(
         prog="paceline doctor",
-        description="Check broker, login, topics, NVML, AMD SMI, clock, versions, who keeps up, what waits and what "
-        "was refused, and say how to mend each.",
+        description="Check broker, login, topics, NVML, AMD SMI, clock, versions, the archive, who keeps up, what "
+        "waits and what was refused, and say how to mend each.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -85,6 +85,7 @@ def examine(
     own = spool_place(environ)
     for folder in [*([own] if own else []), *(spools or [])]:
         yield running_checks.spool(folder)
+    yield from running_checks.archive(environ)
     try:
         settings = BrokerSettings.from_environ(environ, brokers)
         reached = checks.brokers(settings)

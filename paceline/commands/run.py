@@ -34,7 +34,9 @@ from paceline.settings import (
     SettingError,
 )
 from paceline.terminal import say
+from paceline.tracking.choice import WORDS, ChoiceError, chosen
 from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE
+from paceline.training.tracking_words import TRACKING_VARIABLE
 
 BOOTSTRAP = Path(__file__).parent.parent / "training" / "bootstrap"
 
@@ -44,6 +46,7 @@ EXAMPLES = """examples:
   paceline run --record run.jsonl.zst -- torchrun --nproc-per-node 4 train.py     needs no broker
   paceline analyze run.jsonl.zst --json                                           what was found in it
   paceline run --measure-overhead -- torchrun --nproc-per-node 4 train.py         and what timing it costs a step
+  paceline run --track mlflow -- torchrun --nproc-per-node 4 train.py             into the script's own MLflow run
   paceline run --nccl-inspector -- torchrun --nproc-per-node 8 train.py           and NCCL's own times of collectives
 
 The exit status is the command's own: 128 + N when signal N ended it, 127 when there is no such command."""
@@ -66,6 +69,13 @@ def parser() -> argparse.ArgumentParser:
         made, f"Kafka brokers (default: {BROKERS.name}, else 127.0.0.1:9092 if it listens); none: no Kafka at all"
     )
     add_no_commands_option(made)
+    made.add_argument(
+        "--track",
+        metavar="TRACKER",
+        action="append",
+        default=[],
+        help=f"log timings and findings to the run that the script has open ({WORDS}); may be repeated",
+    )
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
     made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
     made.add_argument(
@@ -123,13 +133,15 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     """Find what is wrong with options and settings while nothing runs yet.
 
     Raises:
-        SettingError, RecordingError: one line that says what.
+        SettingError, RecordingError, ChoiceError: one line that says what.
     """
     for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET):
         setting.read(environ)
     if options.probe_budget is not None:
         PROBE_BUDGET.read({PROBE_BUDGET.name: options.probe_budget})
     optional_settings(environ, options.brokers)
+    if options.track:
+        chosen(options.track)
     if options.record == "-":
         raise RecordingError("--record -: standard output is the command's own; name a file")
     if options.record:
@@ -163,7 +175,7 @@ def main(argv: list[str]) -> int:
     try:
         checked(options, environ)
         plugin = checked_plugin(command, options, environ)
-    except (SettingError, RecordingError, nccl_plugin.PluginError) as error:
+    except (SettingError, RecordingError, ChoiceError, nccl_plugin.PluginError) as error:
         say(str(error))
         return 2
     return run(command, options, environ, plugin)
@@ -196,10 +208,13 @@ def run(command: list[str], options: argparse.Namespace, environ: dict[str, str]
         live=not options.quiet,
         commands=not options.no_commands,
         nccl_inspector=None if plugin is None else environ.get(nccl_plugin.FOLDER_VARIABLE, ""),
+        track=options.track,
     )
     inspector = {} if plugin is None else nccl_plugin.environment(plugin, environ, beside.nccl_folder)
     try:
-        child = Child(command, environment(environ, options, beside.socket, fallback, inspector))
+        own = environment(environ, options, beside.socket, fallback, inspector)
+        own |= {} if beside.tracking_socket is None else {TRACKING_VARIABLE: str(beside.tracking_socket)}
+        child = Child(command, own)
         status = child.wait(beside.check)
         beside.end(status)
         child.restore()

@@ -16,16 +16,19 @@ from paceline.commands.checks import Check
 from paceline.delivery.spool import SpoolError
 from paceline.delivery.spool_depth import Depth, depth
 from paceline.health_check import ANSWER_S, get, on_loopback
+from paceline.history.manifest import Manifest
+from paceline.history.store import StoreError, open_store
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
-from paceline.settings import SettingError
+from paceline.settings import ARCHIVE, SettingError
 from paceline.topics import BY_NAME, DEADLETTER, STREAMS_GROUP
+from paceline.words import many
 
 #: A group that is further behind than this falls behind rather than works: seconds of a thousand nodes' messages.
 LAG_WARN = 10_000
-#: A dead letter younger than this is news; a spool that waits longer is stuck.
+#: A dead letter younger than this is news, and so is a commit of an archive; a spool that waits longer is stuck.
 RECENT_S, STUCK_S = 3600.0, 60.0
 #: Where the services of this machine answer unless they were told otherwise.
 LOCAL = {
@@ -142,6 +145,30 @@ def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bo
         return Check(name, "fail", f"{url} is not ready: {said}", "mend what it waits for; its log says more")
     says = f"{url} answers {status}: {said}"
     return Check(name, "fail" if must else "warn", says, "is that port another program's? see --ask")
+
+
+def archive(environ: Mapping[str, str]) -> list[Check]:
+    """The archive that the settings name, if they name one."""
+    if not (where := ARCHIVE.read(environ)):
+        return []
+    try:
+        return [kept(where, open_store(where, environ).newest(), time.time())]
+    except ModuleNotFoundError as error:
+        return [Check("archive", "warn", f"{where}: {error.name} is not installed", "pip install 'paceline[history]'")]
+    except (StoreError, OSError) as error:
+        return [Check("archive", "fail", str(error), "see that it is there and may be read, or unset PACELINE_ARCHIVE")]
+
+
+def kept(where: str, newest: Manifest | None, now_s: float) -> Check:
+    """Whether somebody writes the archive ``where``, last committed as ``newest``, at ``now_s`` (Unix time)."""
+    start = f"paceline archive --to {where}"
+    if newest is None:
+        return Check("archive", "warn", f"{where}: nothing is there yet", start)
+    rows, age_s = sum(file.rows for file in newest.files), max(0.0, now_s - newest.time_s)
+    says = f"{where}: {many(rows, 'row')} in {many(len(newest.files), 'file')}, last written {age_s:.0f} s ago"
+    if age_s < RECENT_S:
+        return Check("archive", "ok", says)
+    return Check("archive", "warn", says, f"unless nothing was published since: {start}")
 
 
 def spool(folder: Path) -> Check:

@@ -1,4 +1,5 @@
-"""The two processes beside a training command: the sidecar that takes its timings, the analyzer that reads them.
+"""The processes beside a training command: the sidecar that takes its timings, the analyzer that reads them, and, where
+its script's experiment trackers are to hear of it, the one that logs to these.
 
 Rule of this file: they may fail to start, die or hang, and the command must not notice. A sidecar that died is started
 again, unless it does so time after time. They live in sessions of their own, so that a Ctrl-C meant for the command
@@ -10,13 +11,15 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 from paceline.backoff import Backoff
+from paceline.commands.side_process import ended_by, python
+from paceline.commands.tracking import Tracking
 from paceline.patience import patient
 from paceline.terminal import say
 
@@ -43,13 +46,15 @@ class SideProcesses:
         live: bool,
         commands: bool = True,
         nccl_inspector: str | None = None,
+        track: Sequence[str] = (),
     ) -> None:
         """Start them. What cannot start is said once. ``nccl_inspector`` is the folder that NCCL Inspector writes
-        into, "" one of our own, which goes with us."""
+        into, "" one of our own, which goes with us; ``track`` names experiment trackers."""
         self._end_s, self._sidecar_s, self._young_s = (
             patient(each, os.environ) for each in (END_S, SIDECAR_S, YOUNG_S)
         )
         self._folder = Path(tempfile.mkdtemp(prefix="paceline-"))
+        self._tracking = Tracking(self._folder, track, record) if track else None
         self.socket = self._folder / "ranks"
         self.nccl_folder = Path(nccl_inspector or self._folder / "nccl").absolute()
         self._sidecar: subprocess.Popen[bytes] | None = None
@@ -77,12 +82,20 @@ class SideProcesses:
             self.kill()
             raise
 
+    @property
+    def tracking_socket(self) -> Path | None:
+        """Where rank 0 tells of its script's runs."""
+        return None if self._tracking is None else self._tracking.socket
+
     def _start(self, *, panel: bool, live: bool) -> None:
+        if self._tracking is not None:
+            self._tracking.start()
         if panel:
             reader, self._writer = os.pipe()
             words = ["analyze", "-", "--panel", *([] if live else ["--quiet"])]
+            words += [] if self._tracking is None else ["--told", str(self._tracking.told)]
             try:
-                self._analyzer = _python("paceline", *words, stdin=reader, fds=())
+                self._analyzer = python("paceline", *words, stdin=reader, fds=())
             finally:
                 os.close(reader)
         self._start_sidecar(self._record)
@@ -92,8 +105,11 @@ class SideProcesses:
         options = [*self._options, *(["--record", record, "--quiet"] if record is not None else [])]
         piped = self._writer >= 0
         options += ["--events-fd", str(self._writer)] if piped else []
-        fds = (self._writer,) if piped else ()
-        self._sidecar = _python("paceline.sidecar", *options, stdin=subprocess.PIPE, fds=fds)
+        fds: tuple[int, ...] = (self._writer,) if piped else ()
+        if self._tracking is not None:
+            options += ["--tracking-fd", str(self._tracking.writer)]
+            fds += (self._tracking.writer,)
+        self._sidecar = python("paceline.sidecar", *options, stdin=subprocess.PIPE, fds=fds)
         self._sidecar_started, self._told = time.monotonic(), False
 
     def _await_socket(self) -> None:
@@ -152,17 +168,21 @@ class SideProcesses:
             if self._sidecar.poll() is not None and not self._told:
                 say(f"the sidecar ended early (status {self._sidecar.returncode}): the run's end is untimed")
             _tell(self._sidecar, exit_status)
-            _wait(self._sidecar, ended + self._sidecar_s)
+            ended_by(self._sidecar, ended + self._sidecar_s)
         self._hang_up()
         if self._analyzer is not None:
-            if not _wait(self._analyzer, max(ended + self._end_s, self._started + self._young_s)):
+            if not ended_by(self._analyzer, max(ended + self._end_s, self._started + self._young_s)):
                 say("the analyzer did not finish in time: no panel")
             elif self._analyzer.returncode not in (0, 2):  # 2: nothing to judge, and it has said why.
                 say(f"the analyzer failed (status {self._analyzer.returncode}): no panel")
+        if self._tracking is not None:
+            self._tracking.end()
 
     def kill(self) -> None:
         """Leave nothing behind."""
         self._hang_up()
+        if self._tracking is not None:
+            self._tracking.kill()
         for process in (self._sidecar, self._analyzer):
             if process is not None and process.poll() is None:
                 process.kill()
@@ -188,20 +208,6 @@ def _next_part(record: str) -> str:
     return f"{stem}.{number}{ending}"
 
 
-def _python(module: str, *arguments: str, stdin: int, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    # -P: the folder we stand in is the user's, and may hold a `streams` or `collectors` of its own.
-    process = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
-        [sys.executable, "-P", "-m", module, *arguments],
-        stdin=stdin,
-        stdout=sys.stderr.fileno(),
-        pass_fds=fds,
-        start_new_session=True,
-    )
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, process.pid, 10)
-    return process
-
-
 def _tell(sidecar: subprocess.Popen[bytes], exit_status: int) -> None:
     assert sidecar.stdin is not None
     with contextlib.suppress(OSError):
@@ -209,11 +215,3 @@ def _tell(sidecar: subprocess.Popen[bytes], exit_status: int) -> None:
         sidecar.stdin.flush()
     with contextlib.suppress(OSError):
         sidecar.stdin.close()
-
-
-def _wait(process: subprocess.Popen[bytes], deadline: float) -> bool:
-    try:
-        process.wait(max(deadline - time.monotonic(), 0.1))
-    except subprocess.TimeoutExpired:
-        return False
-    return True

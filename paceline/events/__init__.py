@@ -93,6 +93,7 @@ from paceline.events.machines import (
     HostSamples,
     NetworkErrors,
     NodeDescribed,
+    RatedSpeed,
 )
 from paceline.events.sessions import MOST_NAMED, SESSION_NAME, SessionState
 from paceline.events.suggestions import Effect, Gain, Suggestion, SuggestionState
@@ -111,7 +112,16 @@ from paceline.events.training import (
     RankFacts,
     RankPlace,
 )
-from paceline.events.windows import CollectiveLine, DeviceWindow, HostWindow, JobWindow, RankWindow, Window
+from paceline.events.windows import (
+    CollectiveLine,
+    DeviceWindow,
+    EnergySource,
+    EnergySplit,
+    HostWindow,
+    JobWindow,
+    RankWindow,
+    Window,
+)
 from paceline.phases import MOST_LEFT_OUT, PHASES
 
 __all__ = [
@@ -167,6 +177,8 @@ __all__ = [
     "DeviceSamples",
     "DeviceWindow",
     "Effect",
+    "EnergySource",
+    "EnergySplit",
     "Event",
     "Evidence",
     "Finding",
@@ -205,6 +217,7 @@ __all__ = [
     "RankFacts",
     "RankPlace",
     "RankWindow",
+    "RatedSpeed",
     "Ready",
     "Reason",
     "Sample",

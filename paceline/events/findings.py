@@ -26,6 +26,7 @@ FindingKind = Literal[
     "balanced_straggler",
     "configuration_mismatch",
     "node_silent",
+    "below_rating",
     "insufficient_data",
 ]
 FindingState = Literal["suspected", "confirmed", "recovered"]

@@ -38,10 +38,35 @@ class DevicePod(msgspec.Struct, frozen=True, kw_only=True):
     uid: Word | None = None
 
 
+class RatedSpeed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device or its host was measured to do, by ``paceline benchmark``.
+
+    ``device`` is the UUID of a GPU, ``cpu`` or ``host``. ``name`` says what was done (``gemm_bfloat16``,
+    ``memory_copy``, ``pcie_to_device``, ``disk_read``, ``all_reduce``, …), over ``size_bytes`` and among ``ranks``
+    where it has such. ``value`` is the median of ``samples``, between ``low`` and ``high`` in 95 of 100
+    cases, in ``unit`` (``flop/s`` or ``bytes/s``). ``busy_ratio``: how much of the device
+    others used meanwhile; None: not measured.
+    """
+
+    device: Word
+    name: Word
+    unit: Word
+    value: Number
+    low: Number
+    high: Number
+    samples: Whole
+    time_s: Time
+    size_bytes: Whole | None = None
+    ranks: Whole | None = None
+    busy_ratio: Number | None = None
+
+
 class NodeDescribed(Produced, frozen=True, kw_only=True):
     """A node's inventory. Key: node; compacted.
 
     ``pods`` are those that hold its devices now, where Kubernetes tells; one that is shared is there once a pod.
+    ``rated`` is what ``paceline benchmark`` measured last on the node, with the ``versions`` of the libraries that did
+    it (``pytorch``, ``nccl``, …).
     """
 
     node: str
@@ -55,6 +80,8 @@ class NodeDescribed(Produced, frozen=True, kw_only=True):
     devices: list[DeviceDescribed] = []
     not_measured: dict[str, str] = {}
     pods: list[DevicePod] = []
+    rated: list[RatedSpeed] = []
+    versions: dict[Word, Word] = {}
 
 
 class DeviceProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +162,9 @@ class NetworkErrors(msgspec.Struct, frozen=True, kw_only=True):
 class HostSamples(Accounted, frozen=True, kw_only=True):
     """A node's host x samples: one entry a row in every column. Key: node.
 
-    ``cpu_ratio_per_core`` is rows x cores. ``pressure_*`` are PSI's ``some avg10`` as ratios.
+    ``cpu_ratio_per_core`` is rows x cores. ``pressure_*`` are PSI's ``some avg10`` as ratios. ``cpu_energy_j`` and
+    ``dram_energy_j`` count the joules of all processors' packages and of the memory since the producer began; an older
+    producer leaves them out: they are empty then.
     """
 
     node: str
@@ -159,3 +188,5 @@ class HostSamples(Accounted, frozen=True, kw_only=True):
     tcp_retransmits: list[Whole | None]
     network_errors: list[NetworkErrors] = []
     not_measured: dict[str, str] = {}
+    cpu_energy_j: list[Number | None] = []
+    dram_energy_j: list[Number | None] = []

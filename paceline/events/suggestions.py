@@ -28,6 +28,7 @@ Action = Literal[
     "align_configuration",
     "tune_host",
     "inspect_node",
+    "measure_node",
     "inspect_job",
     "restart_job",
 ]

@@ -89,6 +89,9 @@ class RankPlace(msgspec.Struct, frozen=True, kw_only=True):
 RankFact = Literal[
     "nccl_version",
     "cuda_driver",
+    "pytorch_version",
+    "cuda_version",
+    "driver_version",
     "network",
     "net_plugin",
     "transport_between",

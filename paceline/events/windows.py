@@ -1,8 +1,10 @@
 """Summaries over spans of time: of a rank, a job, a GPU and a host."""
 
+from typing import Literal
+
 import msgspec
 
-from paceline.events.base import Event, Number, Seconds, Time, Whole
+from paceline.events.base import Event, Number, Seconds, Time, Whole, Word
 
 
 class Window(Event, frozen=True, kw_only=True, tag_field="window"):
@@ -67,8 +69,20 @@ class JobWindow(Window, frozen=True, kw_only=True, tag="job"):
     collectives: list[CollectiveLine] = []
 
 
+#: What tells joules: the device's counter, power x time, or some of each.
+EnergySource = Literal["counter", "power", "mixed"]
+#: How joules are split among jobs that share a GPU: by the memory of their processes, or evenly.
+EnergySplit = Literal["memory", "even"]
+
+
 class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
-    """What one GPU did: mean of each measured column. ``job``: whose processes were on it, where they tell."""
+    """What one GPU did: mean of each measured column. ``job``: whose processes were on it, where they tell.
+
+    ``energy_j`` is what it took in the window, and ``energy_by_job`` what of it each job stands for; the rest is
+    nobody's. ``energy_split`` is there where jobs share it. ``energy_gap_j`` comes on top, and is nobody's: what the
+    counter grew by while nobody sampled, for longer than 150 s before. The mean of ``energy_j``, a counter, says
+    nothing. Of an instance under MIG nothing is told: its GPU's energy is one number.
+    """
 
     node: str
     device: str
@@ -76,12 +90,19 @@ class DeviceWindow(Window, frozen=True, kw_only=True, tag="device"):
     mean: dict[str, Number]
     max: dict[str, Number]
     job: str | msgspec.UnsetType = msgspec.UNSET
+    energy_j: Number | msgspec.UnsetType = msgspec.UNSET
+    energy_source: EnergySource | str | msgspec.UnsetType = msgspec.UNSET
+    energy_by_job: dict[Word, Number] | msgspec.UnsetType = msgspec.UNSET
+    energy_split: EnergySplit | str | msgspec.UnsetType = msgspec.UNSET
+    energy_gap_j: Number | msgspec.UnsetType = msgspec.UNSET
 
 
 class HostWindow(Window, frozen=True, kw_only=True, tag="host"):
-    """What one host did: mean and maximum of each measured column."""
+    """What one host did: mean and maximum of each measured column, and the joules of its processors and memory."""
 
     node: str
     samples: Whole
     mean: dict[str, Number]
     max: dict[str, Number]
+    cpu_energy_j: Number | msgspec.UnsetType = msgspec.UNSET
+    dram_energy_j: Number | msgspec.UnsetType = msgspec.UNSET

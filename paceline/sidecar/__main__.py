@@ -26,6 +26,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--job", default="", help="id of the job where the ranks name none")
     add_no_commands_option(parser)
     parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
+    parser.add_argument("--tracking-fd", type=int, metavar="N", help="also write the steps to this open descriptor")
     parser.add_argument("--nccl-inspector", metavar="DIR", type=Path, help="read what NCCL Inspector writes there")
     parser.add_argument("--until-empty", action="store_true", help="end when all ranks have left, not with the parent")
     parser.add_argument(

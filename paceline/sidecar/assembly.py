@@ -30,7 +30,7 @@ from paceline.sidecar.balance import Balance
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.captures import Captures
 from paceline.sidecar.plan_reader import PlanReader
-from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, Warn
+from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, TrackingSink, Warn
 
 T = TypeVar("T")
 
@@ -102,6 +102,8 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
     makers: list[Callable[[], Sink | None]] = []
     if options.events_fd is not None:
         makers.append(lambda: PipeSink(options.events_fd, warn))
+    if options.tracking_fd is not None:
+        makers.append(lambda: TrackingSink(options.tracking_fd, warn))
     if options.record:
         makers.append(lambda: RecordingSink(options.record, warn))
     sinks = [sink for make in makers if (sink := _made(make, warn)) is not None]

@@ -29,6 +29,7 @@ from paceline.sidecar.call_columns import CallColumns
 from paceline.sidecar.columns import LONGEST_WORD, travels
 from paceline.sidecar.node_steps import NodeSteps
 from paceline.sidecar.probe_windows import NodeWindows
+from paceline.sidecar.rank_facts import facts_of
 from paceline.sidecar.rank_rows import CollectiveRow, Report
 from paceline.topics import COLLECTIVE, JOB, OP, Topic
 from paceline.training.messages import Hello
@@ -75,6 +76,8 @@ class _Job:
     #: All its ranks have left, and that is not told yet.
     leaving: bool = False
     lost: int = 0
+    #: Ranks whose versions go out with the next message of steps.
+    untold: set[int] = field(default_factory=set)
     told: NodeSteps = field(default_factory=NodeSteps)
     #: Until then, on the clock of ``tick``, collectives are told one by one beside their sums.
     full_rows_until_s: float = -math.inf
@@ -124,6 +127,7 @@ class Batcher:
         # PyTorch spells a GPU of AMD's as nobody else does.
         job.hello[hello.rank] = replace(hello, device=canonical(hello.device) or hello.device)
         job.alive.add(hello.rank)
+        job.untold.add(hello.rank)
         job.described, job.ended_s, job.leaving = False, None, False
         return key
 
@@ -264,7 +268,9 @@ class Batcher:
         before = math.inf if ended else told.complete_before(job.alive)
         while told.due(before, ended=ended):
             ranks, fields = told.take(before, min(hello.started_s for hello in job.hello.values()))
-            event = StepTimings(**self._head(job, OP), **fields, speakers=_speakers(job, ranks), lost=job.lost)
+            facts, job.untold = facts_of({rank: job.hello[rank] for rank in job.untold}), set()
+            speakers = _speakers(job, ranks.union(facts.ranks if facts else ()))
+            event = StepTimings(**self._head(job, OP), **fields, speakers=speakers, lost=job.lost, facts=facts)
             job.lost = 0
             job.ready.append(Outgoing(OP, event))
 

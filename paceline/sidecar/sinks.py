@@ -14,11 +14,13 @@ from typing import Protocol
 from paceline import wire
 from paceline.recording import RecordingError, Writer, render
 from paceline.sidecar.batch import Outgoing
+from paceline.topics import OP
 
 Warn = Callable[[str], None]
 
-#: What the pipe holds back for a slow analyzer.
+#: What the pipe holds back for a slow analyzer, and for whoever logs to experiment trackers.
 MOST_PIPE_BYTES = 64 * 1024 * 1024
+MOST_TRACKING_BYTES = 4 * 1024 * 1024
 
 
 class Sink(Protocol):
@@ -99,6 +101,8 @@ class RecordingSink:
 class PipeSink:
     """Recording lines down a pipe, without ever waiting for its reader."""
 
+    most_bytes = MOST_PIPE_BYTES
+
     def __init__(self, fd: int, warn: Warn) -> None:
         os.set_blocking(fd, False)
         self._fd: int | None = fd
@@ -112,7 +116,7 @@ class PipeSink:
         if self._fd is None:
             return
         line = render(outgoing.topic.name, outgoing.key, int(time.time() * 1000), wire.encode(outgoing.event))
-        if self._waiting_bytes + len(line) > MOST_PIPE_BYTES:
+        if self._waiting_bytes + len(line) > self.most_bytes:
             self.dropped += 1
             return
         self._waiting.append(line)
@@ -156,3 +160,23 @@ class PipeSink:
             os.close(self._fd)
         self._fd = None
         self._waiting.clear()
+
+
+class TrackingSink(PipeSink):
+    """The timings of steps down a pipe, for points in experiment trackers. What of them is lost holds nothing up."""
+
+    most_bytes = MOST_TRACKING_BYTES
+
+    def put(self, outgoing: Outgoing) -> None:
+        """Queue the event's line, where it is one of steps."""
+        if outgoing.topic is OP:
+            super().put(outgoing)
+
+    def settled(self) -> bool:
+        """Ranks need not keep anything for it."""
+        return True
+
+    def close(self, timeout_s: float) -> None:
+        """Push what the pipe takes now, and hang up; whoever reads it says what was not logged."""
+        self.flush()
+        self._shut()

@@ -77,6 +77,8 @@ class Hello:
     labels: dict[str, str] = field(default_factory=dict)
     place: Place | None = None
     measures: bool = False
+    #: What it runs on, by the names of ``RankFact``; a rank of before tells none.
+    versions: dict[str, str] = field(default_factory=dict)
     protocol: Whole = PROTOCOL
 
 

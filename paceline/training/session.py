@@ -31,6 +31,8 @@ from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import MOST, Probe
 from paceline.training.sampling import Sampling
 from paceline.training.shipping import Shipping
+from paceline.training.tracking import Tracking, tracking_of
+from paceline.training.versions import versions_of
 
 
 class Session:
@@ -48,6 +50,8 @@ class Session:
         #: What a balancer in this process and the sidecar tell each other.
         self.balance = BalanceLink()
         self._shipping: Shipping | None = None
+        #: What tells of the script's runs at experiment trackers: on rank 0, where somebody asked for it.
+        self._tracking: Tracking | None = None
         self._ended = False
         self._exit_registered = False
         probe.begin, probe.device_found = self.step_begins, self._device_found
@@ -81,9 +85,17 @@ class Session:
         self.probe.alternation = Alternation(self.probe, plans, self._standing) if plans else None
         self._device_found()
         self._shipping.start()
+        self._track()
         if self.probe.collected not in gc.callbacks:
             gc.callbacks.append(self.probe.collected)
         self._end_at_exit()
+
+    def _track(self) -> None:
+        distributed, place = self._joined(), launched(os.environ)
+        rank = distributed.get_rank() if distributed else place.rank if place is not None else 0
+        self._tracking = tracking_of(rank, os.environ)
+        if self._tracking is not None:
+            self._tracking.start()
 
     def _plans(self, shipping: Shipping, budget: float) -> list[Plan]:
         """What turns the probe off now and then.
@@ -111,6 +123,9 @@ class Session:
     def end(self) -> None:
         """The rank leaves: send the rest. A later ``begin`` makes it a rank again."""
         shipping, self._shipping, self._ended = self._shipping, None, True
+        tracking, self._tracking = self._tracking, None
+        if tracking is not None:
+            tracking.finish()
         if shipping is not None:
             shipping.finish()
             self.probe.alternation = None
@@ -180,6 +195,9 @@ class Session:
         shipping, self._shipping, self._exit_registered = self._shipping, None, False
         probe, clock = self.probe, shipping.clock if shipping is not None else None
         _keep((probe.ring, probe.clock, clock, probe.reducer, probe.in_forward))
+        if self._tracking is not None:
+            self._tracking.leave_child()
+            self._tracking = None
         if shipping is not None:
             shipping.leave_child()
         if self.probe.collected in gc.callbacks:
@@ -206,6 +224,7 @@ class Session:
             labels=labels_of(environ),
             place=None,
             measures=bool(environ.get(MEASURE_VARIABLE)),
+            versions=versions_of(self._torch),
             **({} if self.probe.stage is None else {"pp": self.probe.stage}) | coordinates(self.mesh),
         )
 

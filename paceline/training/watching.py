@@ -22,25 +22,31 @@ from paceline.launchers import launched, own_local_rank
 from paceline.training.activation import activate, current, session
 from paceline.training.bootstrap.sitecustomize import follow_imports
 from paceline.training.messages import SOCKET_VARIABLE
+from paceline.training.tracking_words import TRACKING_VARIABLE
 
 #: A training run shorter than the sidecar's own start waits this long for it in the end.
 PATIENCE_S = 15.0
 #: What the script's folder or PYTHONPATH holds is the script's: the sidecar finds modules where Python's own
 #: installation has them, then where this very package lies.
 _ISOLATED = (
-    "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module('paceline.sidecar', None, '__main__', True)"
+    "import runpy, sys; sys.path.append(sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), None, '__main__', True)"
 )
 
 
-def start(*, record: str | None = None) -> None:
-    """Time the training of this process from now on; ``record`` also writes a recording to that file."""
+def start(*, record: str | None = None, track: bool = False) -> None:
+    """Time the training of this process from now on; ``record`` also writes a recording to that file.
+
+    ``track``: points come back, for a callback in this process that logs them.
+    """
     try:
         session().resume()
         if not os.environ.get(SOCKET_VARIABLE):
             path = _socket_path()
             # Where nothing tells the first rank of a node, all try, and the sidecar's lock lets one through.
             if own_local_rank(os.environ) == 0:
-                _start_sidecar(path, record)
+                _start_sidecar(path, record, track=track)
+            if track:
+                os.environ[TRACKING_VARIABLE] = str(_tracking_path(path))
             os.environ[SOCKET_VARIABLE] = str(path)
             session().patience_s = PATIENCE_S
         follow_imports()
@@ -78,10 +84,32 @@ def _socket_path() -> Path:
     return folder / f"{hashlib.sha256(job.encode()).hexdigest()[:16]}.sock"
 
 
-def _start_sidecar(path: Path, record: str | None) -> None:
+def _tracking_path(path: Path) -> Path:
+    return path.with_suffix(".tracking")
+
+
+def _start_sidecar(path: Path, record: str | None, *, track: bool) -> None:
+    options = ["--socket", str(path), "--until-empty"]
+    options += [f"--job={made_up(sys.argv[:1], time.time(), secrets.token_hex(2))}"]
+    options += [f"--record={Path(record).absolute()}"] if record else []
+    if not track:
+        _start("paceline.sidecar", options)
+        return
+    reader, writer = os.pipe()
+    try:
+        _start("paceline.sidecar", [*options, "--tracking-fd", str(writer)], writer)
+        words = ["--socket", str(_tracking_path(path)), "--events-fd", str(reader), "--until-empty"]
+        _start("paceline.tracking", words, reader)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def _start(module: str, options: list[str], *fds: int) -> None:
+    """Start ``module`` for as long as it has something to do; ``fds`` stay open in it."""
     home = str(Path(paceline.__file__).absolute().parents[1])
-    command = [sys.executable, "-I", "-c", _ISOLATED, home, "--socket", str(path), "--until-empty"]
-    command += [f"--job={made_up(sys.argv[:1], time.time(), secrets.token_hex(2))}"]
-    command += [f"--record={Path(record).absolute()}"] if record else []
+    command = [sys.executable, "-I", "-c", _ISOLATED, home, module, *options]
     environ = {name: value for name, value in os.environ.items() if name != SOCKET_VARIABLE}
-    subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environ, start_new_session=True)  # noqa: S603
+    subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.DEVNULL, env=environ, start_new_session=True, pass_fds=fds
+    )

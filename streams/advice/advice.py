@@ -165,7 +165,7 @@ class Advice:
         self.jobs.describe(event)
         said = self.follow_up.described(event.job)
         facts = self.jobs.of(event.job)
-        return said + (self.follow_up.end(event.job) if facts.complete and facts.nodes <= facts.ended else [])
+        return said + (self.follow_up.end(event.job) if facts.over else [])
 
     def _profile(self, event: JobProfile) -> list[Suggestion]:
         self.clock.hear("profiles", event.time_s)

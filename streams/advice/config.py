@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from paceline.gpu.use import IDLE_RATIO
+
 from .. import changeable
 
 
@@ -19,7 +21,7 @@ class AdviceConfig:
     #: Windows of a minute a GPU that must have been heard in the hour.
     hour_windows: int = 54
     #: A minute under this is idle: the table of docs/gpu-rules.md has nothing to say of a GPU below it.
-    idle_ratio: float = 0.05
+    idle_ratio: float = IDLE_RATIO
     #: GPUs idle for more than this share of an hour, or busy for less than that on average, are more than it needs.
     idle_share: float = 0.6
     low_use: float = 0.3
@@ -52,6 +54,9 @@ class AdviceConfig:
     confidence: float = 0.5
     #: The same for a fault of a device: what programs cause is no fault of hardware.
     fault_confidence: float = 0.9
+    #: A new cut of a pipeline: what a restart costs, by assumption, and what whole layers leave of its gain at worst.
+    restart_s: float = 300.0
+    whole_layers: float = 0.5
 
     # How often.
     #: Suggestions that may be new within an hour, in a cluster and for one job.
@@ -111,6 +116,9 @@ CHANGEABLE: dict[str, Changeable] = {
     "repeated_faults": Changeable(2, 100, "replace_device: critical faults of one device"),
     "confidence": Changeable(0.0, 1.0, "how sure a finding must be"),
     "fault_confidence": Changeable(0.0, 1.0, "how sure a fault of a device must be"),
+    "restart_s": Changeable(
+        0.0, 86_400.0, "rebalance of a pipeline: seconds that a restart costs, for when it has paid"
+    ),
     "new_an_hour": Changeable(1, 10_000, "new suggestions in an hour"),
     "new_an_hour_job": Changeable(1, 1000, "new suggestions in an hour for one job or node"),
     "dismissed_rest_s": Changeable(0.0, 3.2e7, "seconds for which what was dismissed is not suggested again"),

@@ -15,16 +15,17 @@ from ..episodes.finding import number
 from . import apply_commands
 from .config import AdviceConfig
 from .finding_table import FINDING_TABLE, POWER_CAP, Commands, FindingRow, row_of
-from .gains import of_freed_gpus, of_lost_time
+from .gains import of_freed_gpus, of_lost_time, with_throughput
 from .job_facts import JobFacts, Jobs
 from .proposal import Proposal
+from .stage_cut import StageCut, stage_cut
 
 #: Of what a finding names, so much is told.
 MOST_NAMED, MOST_EVIDENCE = 64, 16
 _SHOWN = 4
 _LONGEST_NAME = 100
 #: Findings of a node's samples, which know no attempt.
-_OF_NODES = frozenset({"device_fault", "idle_device", "out_of_memory_risk", "load_imbalance"})
+_OF_NODES = frozenset({"device_fault", "idle_device", "out_of_memory_risk", "load_imbalance", "below_rating"})
 
 
 def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | None:
@@ -41,6 +42,7 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         return None
     facts = jobs.of(finding.job)
     of_attempt = finding.kind not in _OF_NODES
+    gain, cut = _gain(row, finding, facts, config), _cut(finding, facts, config)
     words = {"job": f"job {_name(finding.job)}", "where": where(finding), "nodes": _some(finding.nodes) or "the node"}
     return Proposal(
         action=row.action,
@@ -58,12 +60,12 @@ def propose(finding: Finding, jobs: Jobs, config: AdviceConfig) -> Proposal | No
         title=row.title.format(**words),
         reason=finding.summary[:2000],
         evidence=tuple(finding.evidence[:MOST_EVIDENCE]),
-        gain=_gain(row, finding, facts, config),
+        gain=gain if cut is None else with_throughput(gain, cut.ratio, cut.low, cut.high, cut.basis),
         adds=row.loss == "idle",
         lost_ratio=1.0 if row.loss == "standstill" else finding.cost.throughput_lost_ratio,
         risk=row.risk,
         risk_reason=row.risk_reason,
-        steps=row.steps,
+        steps=row.steps if cut is None else (*cut.words, *row.steps),
         apply=tuple(commands(row.commands, finding, facts, jobs)),
         manifest=row.manifest,
     )
@@ -135,6 +137,14 @@ def _gain(row: FindingRow, finding: Finding, facts: JobFacts, config: AdviceConf
     return of_lost_time(lost, gpus, finding.confidence, lasted_s / watched_s, config)
 
 
+def _cut(finding: Finding, facts: JobFacts, config: AdviceConfig) -> StageCut | None:
+    """Another cut, where stages are uneven and each of them was told of."""
+    if finding.kind != "stage_imbalance":
+        return None
+    step_s = sorted(facts.pace)[len(facts.pace) // 2] if facts.pace else 0.0
+    return stage_cut(finding, facts.labels, step_s, config.restart_s, config.whole_layers)
+
+
 def _on_nodes(command: str) -> Callable[[Finding], list[str]]:
     return lambda finding: [line for node in finding.nodes[:_SHOWN] for line in apply_commands.on_node(node, command)]
 
@@ -144,6 +154,7 @@ _LOOKS: dict[Commands, Callable[[Finding], list[str]]] = {
     "power": _on_nodes("nvidia-smi -q -d POWER"),
     "memory": _on_nodes("free -m"),
     "cpu": _on_nodes("top -b -n 1 -w 120"),
+    "measure": _on_nodes("paceline benchmark"),
 }
 
 

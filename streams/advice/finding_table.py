@@ -11,7 +11,9 @@ from paceline.events.suggestions import Action, Risk
 
 #: What is lost: a share of the job's time; all of it; GPUs that are held; nothing that is measured.
 Loss = Literal["pace", "standstill", "idle", "unmeasured"]
-Commands = Literal["none", "drain", "elsewhere", "restart", "dump", "gpu", "power", "link", "node", "memory", "cpu"]
+Commands = Literal[
+    "none", "drain", "elsewhere", "restart", "dump", "gpu", "power", "link", "node", "memory", "cpu", "measure"
+]
 
 #: A cause that findings do not name apart: throttling at the power cap.
 POWER_CAP = "power_cap"
@@ -221,6 +223,20 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "If it is dead, drain it and start its jobs again without it.",
         ),
         commands="node",
+        loss="unmeasured",
+    ),
+    ("below_rating", ""): FindingRow(
+        "measure_node",
+        "node",
+        "Find out why {nodes} lies under its rating",
+        (
+            "A low gemm: clocks, power cap, cooling, and what else runs there (nvidia-smi -q -d PERFORMANCE,POWER).",
+            "Low memory speed: of a GPU its memory clocks and errors; of a processor missing modules, NUMA settings.",
+            "Low pcie: width and generation of the link (lspci -vv). Low disk: smartctl, and who else uses it.",
+            "Low all_reduce: NVLink or the network: links that are down or slow, NCCL's transport.",
+            "Then measure it again with nothing else running (paceline benchmark).",
+        ),
+        commands="measure",
         loss="unmeasured",
     ),
     ("slowdown", "input_pipeline"): FindingRow(

@@ -3,6 +3,8 @@
 Rule of this file: arithmetic; each formula says how it comes about, also on the wire (``basis``).
 """
 
+import msgspec
+
 from paceline.events.suggestions import Gain
 
 from .config import AdviceConfig
@@ -56,6 +58,15 @@ def of_freed_gpus(freed: float, low: float, high: float, basis: str, config: Adv
 def of_throughput(ratio: float, low: float, high: float, basis: str) -> Gain:
     """A job becomes faster by this share; its GPUs stay as many."""
     return Gain(throughput_ratio=_round(ratio), throughput_low=_round(low), throughput_high=_round(high), basis=basis)
+
+
+def with_throughput(gain: Gain, ratio: float, low: float, high: float, basis: str) -> Gain:
+    """``gain`` with a share of the throughput that was reckoned apart; its GPU-hours stay what is lost now."""
+    low, high = min(low, ratio), max(high, ratio)
+    told = {"throughput_ratio": ratio, "throughput_low": low, "throughput_high": high}
+    rounded = {name: _round(min(value, _MOST_RATIO)) for name, value in told.items()}
+    said = f"steps faster {basis}; GPU-hours: {gain.basis}"
+    return msgspec.structs.replace(gain, basis=said, **rounded)
 
 
 def added(gains: list[Gain]) -> Gain:

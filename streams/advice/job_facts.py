@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from paceline.events import JobDescribed, JobProfile, JobWindow
+from paceline.job_life import JobLife
 
 from .apply_commands import Scheduler, scheduler_of
 
@@ -29,7 +30,8 @@ class JobFacts(msgspec.Struct, kw_only=True):
     batch_size: int | None = None
     labels: dict[str, str] = {}
     places: dict[int, tuple[str, int]] = {}
-    ended: set[str] = set()
+    #: Which parts of its nodes are there, and which have left.
+    life: JobLife = msgspec.field(default_factory=lambda: JobLife(0))
     has_steps: bool = False
     kind: str = ""
     kind_probability: float = 0.0
@@ -42,6 +44,11 @@ class JobFacts(msgspec.Struct, kw_only=True):
     def nodes(self) -> set[str]:
         """The nodes that it runs on."""
         return {node for node, _ in self.places.values()}
+
+    @property
+    def over(self) -> bool:
+        """Whether all of its ranks have left."""
+        return self.complete and self.life.ended_s is not None
 
     @property
     def complete(self) -> bool:
@@ -81,10 +88,7 @@ class Jobs:
         for place in event.places:
             if place.rank in facts.places or len(facts.places) < MOST_PLACES:
                 facts.places[place.rank] = (place.node, place.pid)
-        if event.ended_s is None:
-            facts.ended.discard(event.node)
-        elif len(facts.ended) < MOST_PLACES:
-            facts.ended.add(event.node)
+        facts.life.update(event)
         return fresh
 
     def profile(self, event: JobProfile) -> None:
@@ -116,7 +120,7 @@ class Jobs:
         """The facts of an attempt, which a newer one begins anew; None of an older one."""
         before = self.facts.pop(job, None)
         if before is None or attempt > before.attempt:
-            facts = JobFacts(attempt=attempt)
+            facts = JobFacts(attempt=attempt, life=JobLife(attempt))
             if before is not None:
                 facts.kind, facts.kind_probability = before.kind, before.kind_probability
         else:

@@ -24,7 +24,7 @@ PRECEDENCE = (
     ),
     Precedence(
         "cordon_node",
-        ("inspect_node", "fix_cooling", "raise_power_cap", "move_job", "rebalance"),
+        ("inspect_node", "measure_node", "fix_cooling", "raise_power_cap", "move_job", "rebalance"),
         "nodes",
         "a node that is drained needs nothing else",
     ),

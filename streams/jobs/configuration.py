@@ -27,6 +27,9 @@ _SURE = 0.99
 #: What all ranks of a job should say alike, and why; a variable of NCCL's too, but for those of ``_OF_A_NODE``.
 COMPARED: dict[str, str] = {
     "nccl_version": "ranks of different versions may not understand each other, and choose different algorithms",
+    "pytorch_version": "another PyTorch computes by other kernels, at other speeds, and may exchange other things",
+    "cuda_version": "another CUDA brings other libraries, which choose other kernels",
+    "driver_version": "another driver is another set of features, and seldom meant",
     "cuda_driver": "another driver is another set of features, and seldom meant",
     "network": "the slowest network is everyone's: a rank that fell back to sockets holds all up",
     "net_plugin": "a node without the plugin of its peers uses NCCL's own network",

@@ -16,6 +16,10 @@ from .job_episodes import JobEpisodes, Sight
 from .window_sums import WindowSums
 
 _MILLI = 1e3
+#: Of a pipeline of more stages than this only the longest, the mean and the shortest are told.
+MOST_STAGES = 12
+#: How evidence of one stage is named, and that of the micro-batches: advice reads them.
+STAGE_NAME, MICROBATCHES_NAME = "stage_{}_compute", "microbatches"
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,17 @@ class StageConfig:
 
 
 class StageEvidence(Measured, frozen=True, kw_only=True):
-    """Seconds a step of forward and backward: the stage's median rank, the mean of all stages, and the shortest."""
+    """Seconds a step of forward and backward: the stage's median rank, the mean of all stages, and the shortest.
+
+    ``stages_s`` is of each stage from 0 on, empty where there are too many or one of them was not heard;
+    ``microbatches`` of a step, 0 where nobody tells.
+    """
 
     took_s: float
     mean_s: float
     shortest_s: float
+    stages_s: tuple[float, ...] = ()
+    microbatches: int = 0
 
 
 StageEpisode = Episode[int, StageEvidence]
@@ -57,7 +67,11 @@ class StageImbalance:
             if stage != longest and stage not in self.episodes.open():
                 continue
             evidence = StageEvidence(
-                took_s=own_s / sums.steps, mean_s=mean_s / sums.steps, shortest_s=shortest_s / sums.steps
+                took_s=own_s / sums.steps,
+                mean_s=mean_s / sums.steps,
+                shortest_s=shortest_s / sums.steps,
+                stages_s=_each(took_s, sums.steps),
+                microbatches=_microbatches(sums),
             )
             size = excess if stage == longest else 0.0
             lost_ratio = sums.lost_ratio(max(own_s - mean_s, 0.0))
@@ -86,6 +100,21 @@ class StageImbalance:
         self.episodes.load(data)
 
 
+def _each(took_s: dict[int, float], steps: int) -> tuple[float, ...]:
+    """Seconds a step of each stage from 0 on; empty where they are too many, or have gaps."""
+    if len(took_s) > MOST_STAGES or sorted(took_s) != list(range(len(took_s))):
+        return ()
+    return tuple(took_s[stage] / steps for stage in sorted(took_s))
+
+
+def _microbatches(sums: WindowSums) -> int:
+    """How many forward and backward passes the median rank told a step; 0 where only whole steps are told."""
+    told = sums.pairs[0] / sums.steps
+    heard = told[told > 0]
+    count = round(float(np.median(heard))) if heard.size else 0
+    return count if count > 1 else 0
+
+
 def said(episode: StageEpisode, config: StageConfig) -> Said:
     """What is said of a stage that is longer than the others."""
     seen, stage = episode.measured, episode.subject
@@ -95,6 +124,14 @@ def said(episode: StageEpisode, config: StageConfig) -> Said:
         number("stage_compute", seen.took_s, "s/step", seen.mean_s, rule),
         number("shortest_stage", seen.shortest_s, "s/step", None, "the same of the shortest stage"),
     ]
+    each = "forward and backward of that stage's median rank"
+    evidence += [
+        number(STAGE_NAME.format(index), own_s, "s/step", seen.mean_s, each)
+        for index, own_s in enumerate(seen.stages_s)
+    ]
+    if seen.stages_s and seen.microbatches:
+        rule = "passes a step, of the median rank"
+        evidence.append(number(MICROBATCHES_NAME, seen.microbatches, "passes/step", None, rule))
     summary = (
         f"Stage {stage} computes {seen.took_s * _MILLI:.0f} ms a step where the stages' mean is "
         f"{seen.mean_s * _MILLI:.0f} ms ({excess:+.0%}), since step {episode.first_step}: the model is cut unevenly. "

@@ -6,12 +6,15 @@ Rule of this file: pure words over a summary. It judges nothing; a number it can
 import statistics
 
 from paceline.accused_units import unit_of
+from paceline.energy.energy_book import EnergyBook
+from paceline.energy.tariff import Tariff
 from paceline.events import CAUSE_ADVICE, OVERLAYS, Finding, ProbeCost
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 
 from ..jobs.short_run_evidence import is_short_run
+from . import energy
 from .summary import JobSummary, Summary
 
 _WIDTH = 9
@@ -21,32 +24,40 @@ _SHOWN = 3
 _WORDS: dict[str, str] = {"communication": "waiting for others", "data": "data loading", "idle": "device idle"}
 
 
-def panel(summary: Summary) -> str:
-    """The panel of every job in ``summary``, worst finding first within a job."""
-    nodes = _nodes(summary)
+def panel(summary: Summary, book: EnergyBook | None = None, tariff: Tariff | None = None) -> str:
+    """The panel of every job in ``summary``, worst finding first within a job; ``book`` tells what they took."""
+    book, tariff = book or EnergyBook(), tariff or Tariff()
+    nodes = _nodes(summary, book, tariff)
     if not summary.jobs and not nodes:
         return "paceline: nothing was heard of any job; was a torch.distributed job or an optimizer step run?"
-    lines = [*(line for job in summary.jobs.values() for line in _job(job)), *nodes]
+    # A job's account is of all its attempts: the last of them tells it.
+    last = {(job.cluster, job.job): key for key, job in summary.jobs.items()}
+    lines = []
+    for key, job in summary.jobs.items():
+        account = book.of(job.cluster, job.job) if last[job.cluster, job.job] == key else None
+        lines += _job(job, [] if account is None else [_row("Energy", energy.of_job(account, tariff))])
+    lines += nodes
     return "\n".join(map(visible, lines))
 
 
-def _nodes(summary: Summary) -> list[str]:
-    """What was found on nodes, the gravest first: each in its own sentence."""
+def _nodes(summary: Summary, book: EnergyBook, tariff: Tariff) -> list[str]:
+    """What was found on nodes, the gravest first: each in its own sentence; and what they took."""
     order = ("critical", "warning", "info")
     findings = sorted(summary.node_findings.values(), key=lambda f: (f.state == "recovered", order.index(f.severity)))
-    lines = ["paceline: nodes"] if findings else []
+    took = energy.of_nodes(book, tariff, {(job.cluster, job.job) for job in summary.jobs.values()})
+    lines = ["paceline: nodes"] if findings or took else []
     for finding in findings[:_SHOWN]:
         lines.append(_row("Verdict", _sentence(finding)))
     if len(findings) > _SHOWN:
         lines.append(_row("", f"and {len(findings) - _SHOWN} more: paceline analyze RECORDING --json"))
-    return lines
+    return [*lines, *(_row("Energy" if number == 0 else "", line) for number, line in enumerate(took))]
 
 
 def _sentence(finding: Finding) -> str:
     return f"{finding.kind.replace('_', ' ')} ({finding.state}): {finding.summary}"
 
 
-def _job(job: JobSummary) -> list[str]:
+def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
     ranks = len(job.nodes)
     median = job.median_step_s
     length = f", median step {_ms(median)}" if median is not None else ""
@@ -66,7 +77,7 @@ def _job(job: JobSummary) -> list[str]:
     if len(ranks_named) > _SHOWN or len(wholes) > _SHOWN:
         more = max(len(ranks_named) - _SHOWN, 0) + max(len(wholes) - _SHOWN, 0)
         body.append(_row("", f"and {more} more: paceline analyze RECORDING --json"))
-    return [head, *body, *_time(job), *_probe(job), _heard(job)]
+    return [head, *body, *_time(job), *energy_rows, *_probe(job), _heard(job)]
 
 
 def _finding(finding: Finding) -> list[str]:

@@ -2,26 +2,30 @@
 
 Rule of this file: a node has one clock, and a window closes when a later sample of the same subject arrives. What was
 not measured (None) is left out of mean and maximum; it never counts as 0. One second would only repeat the samples,
-which are on their own topic, so windows begin at 10 s.
+which are on their own topic, so windows begin at 10 s. Joules are laid onto windows by time.
 """
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import msgspec
 import numpy as np
 
-from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow
+from paceline.energy.meter import Drawn
+from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow, NodeDescribed
 from paceline.gpu import throttle
 
 from ..coverage import CoverageTracker
 from ..nodes.tenants import Tenants, claims
 from ..robust import known_or_zero
 from ..snapshots import described, pack, unpack
+from .device_users import NOBODY, DeviceUsers, Use
+from .energy import Meters, WindowEnergy, part_before
 
 LENGTHS_S = (10.0, 60.0)
 #: GPUs a node may have; more subjects than this are not believed.
 MOST_SUBJECTS = 256
-_LAYOUT = 4
+_LAYOUT = 5
 
 #: The columns whose mean and maximum say something.
 DEVICE_MEASURES = (
@@ -68,6 +72,10 @@ HOST_MEASURES = (
     "network_tx_bytes_per_s",
     "tcp_retransmits",
 )
+#: The power of all of a host's processors, or of its memory, stays below this.
+HOST_LIMIT_W = 20_000.0
+#: Columns of a host's counters of joules.
+HOST_COUNTERS = ("cpu_energy_j", "dram_energy_j")
 Row = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -80,6 +88,8 @@ class OpenWindow:
         self.count = np.zeros(width)
         self.sum = np.zeros(width)
         self.max = np.full(width, np.nan)
+        #: By what was measured: a device, or parts of a host.
+        self.energy: dict[str, WindowEnergy] = {}
 
     def add(self, row: Row) -> None:
         """Count one sample in."""
@@ -87,6 +97,14 @@ class OpenWindow:
         self.count += ~np.isnan(row)
         self.sum += known_or_zero(row)
         self.max = np.fmax(self.max, row)
+
+    def draw(self, drawn: Mapping[str, Drawn], use: Use, *, after_s: float | None, until_s: float | None) -> None:
+        """Count in what of each interval in ``drawn`` lies after ``after_s`` and before ``until_s``."""
+        for name, one in drawn.items():
+            first = 0.0 if after_s is None else part_before(one, after_s)
+            last = 1.0 if until_s is None else part_before(one, until_s)
+            if last > first:
+                self.energy.setdefault(name, WindowEnergy()).add(one, last - first, use)
 
     def summary(self, names: tuple[str, ...]) -> tuple[dict[str, float], dict[str, float]]:
         """Mean and maximum of each column that was measured."""
@@ -102,6 +120,7 @@ class OpenWindow:
             "count": self.count,
             "sum": self.sum,
             "max": self.max,
+            "energy": {name: msgspec.to_builtins(one) for name, one in self.energy.items()},
         }
 
     @classmethod
@@ -109,6 +128,7 @@ class OpenWindow:
         """The window that ``snapshot`` described."""
         window = cls(data["number"], 0)
         window.samples, window.count, window.sum, window.max = data["samples"], data["count"], data["sum"], data["max"]
+        window.energy = {name: WindowEnergy(**one) for name, one in data["energy"].items()}
         return window
 
 
@@ -120,28 +140,43 @@ class SampleWindows:
     def __init__(self) -> None:
         self.coverage = CoverageTracker()
         self.open: dict[tuple[str, float], OpenWindow] = {}
+        self.meters = Meters()
 
-    def _count(self, subject: str, at_s: float, row: Row) -> list[tuple[float, OpenWindow]]:
-        """Count one sample in; the windows that it completes."""
+    def _count(
+        self, subject: str, at_s: float, row: Row, drawn: Mapping[str, Drawn], use: Use = NOBODY
+    ) -> list[tuple[float, OpenWindow]]:
+        """Count one sample in, and what was drawn since the one before; the windows that it completes."""
         done = []
         for length_s in LENGTHS_S:
             number = int(at_s // length_s)
             window = self.open.get((subject, length_s))
             # A clock set back a little keeps the window open; one set back for good starts another.
+            after_s = None
             if window is None or number > window.number or number < window.number - 1:
                 if window is not None:
+                    after_s = (window.number + 1) * length_s
+                    window.draw(drawn, use, after_s=None, until_s=after_s)
                     done.append((length_s, window))
                 elif len(self.open) >= MOST_SUBJECTS * len(LENGTHS_S):
                     self.coverage.note("subjects beyond the limit")
                     continue
                 window = self.open[subject, length_s] = OpenWindow(number, len(row))
             window.add(row)
+            window.draw(drawn, use, after_s=after_s, until_s=None)
         return done
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         windows = [[*key, window.snapshot()] for key, window in self.open.items()]
-        return pack(_LAYOUT, {"coverage": self.coverage.snapshot(), "open": windows, "own": self.own()})
+        return pack(
+            _LAYOUT,
+            {
+                "coverage": self.coverage.snapshot(),
+                "open": windows,
+                "own": self.own(),
+                "meters": self.meters.snapshot(),
+            },
+        )
 
     def own(self) -> list[Any]:
         """What one kind of windows remembers beside them, as plain data."""
@@ -163,63 +198,81 @@ class SampleWindows:
             made.coverage.load(state["coverage"])
             for subject, length_s, values in state["open"]:
                 made.open[subject, length_s] = OpenWindow.restore(values)
+            made.meters.load(state["meters"])
             made.load_own(state["own"])
         return made
 
 
 class DeviceWindows(SampleWindows):
-    """A window a GPU: mean and maximum of what it measured, and the share of samples in which it was throttled."""
+    """A window a GPU: mean and maximum of what it measured, how often it was throttled, its joules and whose they are.
+
+    The node's inventory tells which devices are instances of a GPU under MIG.
+    """
 
     columns = (*DEVICE_MEASURES, "throttled_ratio")
 
     def __init__(self) -> None:
         super().__init__()
         self.tenants = Tenants()
+        self.users = DeviceUsers()
 
     def own(self) -> list[Any]:
         """Who uses each GPU."""
-        return self.tenants.snapshot()
+        return [self.tenants.snapshot(), self.users.snapshot()]
 
     def load_own(self, data: list[Any]) -> None:
         """Take what ``own`` described."""
-        self.tenants.load(data)
+        self.tenants.load(data[0])
+        self.users.load(data[1])
 
-    def update(self, event: DeviceSamples) -> list[DeviceWindow]:
+    def update(self, event: DeviceSamples | NodeDescribed) -> list[DeviceWindow]:
         """Take in one batch; the windows that it completes."""
+        if isinstance(event, NodeDescribed):
+            self.users.describe(event)
+            return []
         if not self.coverage.admit(event.producer, event.sequence):
             return []
         windows = []
+        coming = self.users.coming(event)
         throttled = [None if mask is None else float(mask & throttle.SLOWING != 0) for mask in event.throttle_reasons]
         untold = [None] * len(event.device)  # An older producer leaves out columns that came later.
         rows = _rows(*(getattr(event, name) or untold for name in DEVICE_MEASURES), throttled)
-        for device, time_s, row in zip(event.device, event.time_s, rows, strict=True):
+        power = (event.energy_j, event.power_w, event.power_limit_w)
+        for device, time_s, row, *measured in zip(event.device, event.time_s, rows, *power, strict=True):
             if not 0 <= device < len(event.uuids):
                 self.coverage.note("rows of an unnamed device")
                 continue
-            for length_s, window in self._count(event.uuids[device], event.t0_s + time_s, row):
-                mean, most = window.summary(self.columns)
-                windows.append(
-                    DeviceWindow(
-                        cluster=event.cluster,
-                        start_s=window.number * length_s,
-                        length_s=length_s,
-                        node=event.node,
-                        device=event.uuids[device],
-                        samples=window.samples,
-                        mean=mean,
-                        max=most,
-                        # As of the message before, in which the window was.
-                        job=self.tenants.of(event.uuids[device]).job or msgspec.UNSET,
-                    )
-                )
+            uuid, at_s = event.uuids[device], event.t0_s + time_s
+            one = self.meters.update(uuid, at_s, *measured)
+            use = self.users.of(uuid, at_s, coming)
+            for length_s, window in self._count(uuid, at_s, row, {uuid: one} if one else {}, use):
+                windows.append(self._window(event, uuid, length_s, window))
         # Of those alone that have windows: their number is bounded.
         told = {uuid: tenant for uuid, tenant in claims(event).items() if (uuid, LENGTHS_S[0]) in self.open}
         self.tenants.update(told, event.t0_s)
+        self.users.update(event, self.tenants)
         return windows
+
+    def _window(self, event: DeviceSamples, uuid: str, length_s: float, window: OpenWindow) -> DeviceWindow:
+        mean, most = window.summary(self.columns)
+        energy = window.energy.get(uuid)
+        return DeviceWindow(
+            cluster=event.cluster,
+            start_s=window.number * length_s,
+            length_s=length_s,
+            node=event.node,
+            device=uuid,
+            samples=window.samples,
+            mean=mean,
+            max=most,
+            # As of the message before, in which the window was.
+            job=self.tenants.of(uuid).job or msgspec.UNSET,
+            **(energy.fields() if energy is not None else {}),
+        )
 
 
 class HostWindows(SampleWindows):
-    """A window a host: mean and maximum of what it measured."""
+    """A window a host: mean and maximum of what it measured, and the joules of its processors and memory."""
 
     columns = HOST_MEASURES
 
@@ -228,10 +281,21 @@ class HostWindows(SampleWindows):
         if not self.coverage.admit(event.producer, event.sequence):
             return []
         windows = []
+        untold = [None] * len(event.time_s)
         rows = _rows(*(getattr(event, name) for name in HOST_MEASURES))
-        for time_s, row in zip(event.time_s, rows, strict=True):
-            for length_s, window in self._count("", event.t0_s + time_s, row):
+        counters = (getattr(event, name) or untold for name in HOST_COUNTERS)
+        for time_s, row, *counted in zip(event.time_s, rows, *counters, strict=True):
+            at_s = event.t0_s + time_s
+            metered = {
+                name: self.meters.update(name, at_s, joules, None, HOST_LIMIT_W)
+                for name, joules in zip(HOST_COUNTERS, counted, strict=True)
+            }
+            drawn = {name: one for name, one in metered.items() if one is not None}
+            for length_s, window in self._count("", at_s, row, drawn):
                 mean, most = window.summary(self.columns)
+                joules: dict[str, Any] = {
+                    name: one.joules for name, one in window.energy.items() if one.joules is not None
+                }
                 windows.append(
                     HostWindow(
                         cluster=event.cluster,
@@ -241,6 +305,7 @@ class HostWindows(SampleWindows):
                         samples=window.samples,
                         mean=mean,
                         max=most,
+                        **joules,
                     )
                 )
         return windows

@@ -1,8 +1,8 @@
 """An API server of Kubernetes, as far as the annotator and kubectl look: real HTTP, real conditions on writes.
 
 Rule of this file: it answers as the real one does where that is documented or seen in its source, and knows nothing of
-the annotator. No controller is behind it. Whoever may ask what is decided by the rules of a ClusterRole, by token.
-Requests are counted; faults are injected by a test.
+the annotator. No controller is behind it; ``tests/trials/kube_cluster.py`` is one with. Whoever may ask what is decided
+by the rules of a ClusterRole, by token. Requests are counted; faults are injected by a test.
 """
 
 import json

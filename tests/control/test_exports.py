@@ -210,8 +210,18 @@ def test_numbers_of_a_session_are_those_of_its_messages() -> None:
     said = summary(lines, told())
     assert said["gpus"] == 2
     assert said["power_w"] == {"mean": 200.0, "max": 200.0}
-    assert said["energy_j"] == 400.0
+    # Two GPUs at 200 W for 10 s, until there are counters; these go on at 100 W for 2 s.
+    assert (said["energy_j"], said["energy_source"]) == (4400.0, "mixed")
     assert said["messages_by_topic"] == {DEVICE.name: 13}
+
+
+def test_a_driver_that_is_loaded_anew_takes_no_energy_from_a_session() -> None:
+    counted = [100.0, 200.0, 300.0, 50.0, 150.0]
+    lines = [line(DEVICE, device_samples("n1", at, energy_j=one, power_w=100.0), at) for at, one in enumerate(counted)]
+    said = summary(lines, told())
+    assert (said["energy_j"], said["energy_source"]) == (800.0, "mixed")
+    assert summary(lines[:3], told())["energy_source"] == "counter"
+    assert summary(samples(3), told())["energy_source"] is None
 
 
 def test_findings_and_step_times_of_a_real_run_are_told() -> None:

@@ -57,7 +57,7 @@ def test_it_fits_the_specification() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_profile_adds_what_it_is_for(way: str) -> None:
     """The stack that always runs, and what the profile adds to it."""
-    always = {"kafka", "topics", "streams", "collectors", "forecaster", "control", "ui", "alerts"}
+    always = {"kafka", "topics", "streams", "collectors", "forecaster", "control", "archive", "ui", "alerts"}
     always |= {"prometheus", "alertmanager", "grafana"}
     more = {"default": set(), "demo": {"demo"}, "gpu": {"dcgm-exporter"}, "secure": {"secrets", "users"}}
     assert set(read(*WAYS[way])["services"]) == always | more[way]

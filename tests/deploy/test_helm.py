@@ -144,7 +144,7 @@ def test_nothing_switched_on_is_nothing() -> None:
 @pytest.mark.landing
 def test_every_part_has_its_switch() -> None:
     """Switched off, nothing of it is left: no account, no policy, no way in."""
-    for name in ("collectors", "streams", "forecaster", "control", "ui", "alerts", "annotator"):
+    for name in ("collectors", "streams", "forecaster", "control", "archive", "ui", "alerts", "annotator"):
         left = template(4, "--values", str(VALUES / "everything.yaml"), "--set", f"{name}.enabled=false")
         assert name in {component(one) for one in case("everything")}
         assert name not in {component(one) for one in left}
@@ -250,6 +250,7 @@ def test_no_value_and_no_version_changes_a_selector_or_a_claim(tmp_path: Path) -
 
     newer = tmp_path / "paceline"
     subset = {
+        ("StatefulSet", "archive"),
         ("StatefulSet", "control"),
         ("StatefulSet", "kafka"),
         ("Deployment", "streams"),

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from fastapi import FastAPI
 
+import archive.__main__
 import collectors.options
 import control.__main__
 import forecaster.__main__
@@ -47,6 +48,7 @@ ROOT = Path(__file__).parents[2]
 #: What the downward API tells, and variables that are not ours.
 DOWNWARD = {"spec.nodeName": "node-1", "status.podIP": "10.1.2.3"}
 OTHERS = {"POD_IP", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "OMP_NUM_THREADS"}
+OTHERS |= {"AWS_ENDPOINT_URL", "AWS_SHARED_CREDENTIALS_FILE"}
 DECLARED = {setting.name: setting for setting in SETTINGS}
 
 
@@ -68,6 +70,7 @@ PARSERS: dict[str, Callable[[list[str]], Any]] = {
     "streams": streams.__main__._parse,
     "forecaster": forecaster.__main__._parse,
     "control": control.__main__._parse,
+    "archive": with_parser(archive.__main__.parser()),
     "ui": with_parser(ui.__main__.parser()),
     "alerts": with_parser(alerts.parser()),
     "topics": with_parser(topics.parser()),
@@ -108,7 +111,7 @@ def served() -> dict[str, set[str]]:
         # Streamlit's own; that it answers is seen by `make helm-check`, and by the image's health check.
         "ui": {"/_stcore/health", "/_stcore/metrics"},
     }
-    return {part: asked.get(part, own) for part in ("collectors", "streams", "alerts", "annotator", *asked)}
+    return {part: asked.get(part, own) for part in ("archive", "collectors", "streams", "alerts", "annotator", *asked)}
 
 
 def paths(application: FastAPI) -> set[str]:
@@ -179,7 +182,8 @@ def test_bounds_are_those_of_the_compose_file() -> None:
     found = compose.services("--profile", "*")
     told = json.loads(json.dumps(yaml.safe_load((CHART / "values.yaml").read_text())))
     said = {
-        name: told[name]["resources"] for name in ("collectors", "streams", "forecaster", "control", "ui", "alerts")
+        name: told[name]["resources"]
+        for name in ("archive", "collectors", "streams", "forecaster", "control", "ui", "alerts")
     }
     said["kafka"] = told["kafka"]["bundled"]["resources"]
     bounds = compose._file("--profile", "*")["services"]
@@ -259,10 +263,32 @@ def test_a_mail_server_s_login_comes_from_a_secret() -> None:
     assert volume["secret"]["items"] == [{"key": "password", "path": path.name}]
 
 
+def test_an_archive_in_a_bucket_has_no_disk() -> None:
+    (pod,) = (one for one in case("everything") if one["kind"] == "StatefulSet" and component(one) == "archive")
+    assert not pod["spec"].get("volumeClaimTemplates")
+    (container,) = pod["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:3] == ["archive", "--to", "s3://training/paceline"]
+
+
+@pytest.mark.parametrize("part", ["archive", "ui", "forecaster"])
+def test_who_writes_and_reads_a_bucket_has_its_login_as_a_file(part: str) -> None:
+    (pod,) = (pod_of(one) for one in case("everything") if pod_of(one) and component(one) == part)
+    (container,) = pod["spec"]["containers"]
+    told = {one["name"]: one.get("value") for one in container["env"]}
+    assert (told["PACELINE_ARCHIVE"], told["AWS_ENDPOINT_URL"]) == (
+        "s3://training/paceline",
+        "https://s3.example.org:9000",
+    )
+    (mount,) = (one for one in container["volumeMounts"] if one["name"] == "bucket")
+    assert told["AWS_SHARED_CREDENTIALS_FILE"] == f"{mount['mountPath']}/credentials"
+    (volume,) = (one for one in pod["spec"]["volumes"] if one["name"] == "bucket")
+    assert volume["secret"]["items"] == [{"key": "credentials", "path": "credentials"}]
+
+
 def test_a_rollback_replaces_a_pod_that_never_got_ready() -> None:
     """In order it would be waited for, and has to be removed by hand."""
     sets = [one for one in case("everything") if one["kind"] == "StatefulSet"]
-    assert {component(one) for one in sets} == {"control", "kafka"}
+    assert {component(one) for one in sets} == {"archive", "control", "kafka"}
     assert {one["spec"]["podManagementPolicy"] for one in sets} == {"Parallel"}
 
 

@@ -7,8 +7,12 @@ from typing import get_args
 import pytest
 
 from paceline.events import PHASES, Finding, FindingKind, FindingState
+from paceline.rated_names import BUSY
+from streams.cluster_ratings import MOST_SPEEDS
 from streams.episodes.causes import CAUSES
 from streams.jobs.config import JobConfig
+from streams.ratings.below import BARS, LEAST_NODES
+from streams.ratings.rated_speeds import TURNS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "findings.md").read_text(encoding="utf-8")
 CONFIG = JobConfig()
@@ -78,7 +82,13 @@ def test_every_kind_of_finding_is_on_the_page():
     }
     assert coded["From rows to a verdict"] == {"straggler"}
     assert coded["Ranks of a balanced job"] == {"out_of_memory", "balanced_straggler", "straggler"}
-    assert coded["Findings of a node"] == {"device_fault", "idle_device", "out_of_memory_risk", "load_imbalance"}
+    assert coded["Findings of a node"] == {
+        "device_fault",
+        "idle_device",
+        "out_of_memory_risk",
+        "load_imbalance",
+        "below_rating",
+    }
     assert set().union(KIND_CELLS, *coded.values()) == set(get_args(FindingKind))
     assert len(KIND_CELLS) == len(table("The job as a whole"))
 
@@ -113,6 +123,22 @@ def test_every_kind_of_finding_is_on_the_page():
 def test_a_kind_is_told_from_the_bar_that_the_code_has(kind, numbers):
     """As its default."""
     assert [number for number in numbers if number not in KIND_CELLS[kind]] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"takes {LEAST_NODES} nodes",
+        f"by {percent(BARS['gemm'])} more (PCIe {percent(BARS['pcie'])}; disk and all-reduce {percent(BARS['disk'])}:",
+        f"more than {percent(BUSY)} of the device",
+        {3: "three"}[TURNS] + " times in a row",
+        f"At most {MOST_SPEEDS:,} speeds",
+    ],
+)
+def test_a_rating_is_judged_by_the_bars_that_the_code_has(words):
+    assert words in " ".join(section("Findings of a node").split())
+    assert BARS["memory"] == BARS["gemm"]
+    assert BARS["disk"] == BARS["all_reduce"]
 
 
 @pytest.mark.parametrize(

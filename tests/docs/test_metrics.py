@@ -12,7 +12,7 @@ generate = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(generate)
 METERS = [meter for service in generate.SERVICES for meter in service.meters]
 #: Tables of sources; the rest is generated or says what is.
-FOLDERS = ("paceline", "annotator", "collectors", "streams", "forecaster")
+FOLDERS = ("paceline", "annotator", "archive", "collectors", "streams", "forecaster")
 
 
 def test_the_page_is_what_the_tables_say():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import annotator.__main__
+import archive.__main__
 import control.__main__
 import forecaster.__main__
 import streams.__main__
@@ -24,6 +25,7 @@ PARSED: dict[str, Callable[[], argparse.Namespace]] = {
     "streams": lambda: streams.__main__._parse([]),
     "collect": lambda: options.parse([], {}),
     "annotate": lambda: annotator.__main__.parser().parse_args([]),
+    "archive": lambda: archive.__main__.parser().parse_args([]),
     "alerts": lambda: alerts.parser().parse_args([]),
     "forecaster": lambda: forecaster.__main__._parse([]),
     "control": lambda: control.__main__._parse([]),

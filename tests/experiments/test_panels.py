@@ -12,7 +12,7 @@ from experiments.panels.stack import here
 ROOT = Path(__file__).parents[2]
 PLACES = {
     "paceline-streams": [1, 2], "paceline-forecaster": [3], "paceline-collectors": [4], "paceline-alerts": [5],
-    "paceline-ui": [6], "paceline-control": [9], "prometheus": [7], "alertmanager": [8],
+    "paceline-ui": [6], "paceline-control": [9], "paceline-archive": [10], "prometheus": [7], "alertmanager": [8],
 }  # fmt: skip
 
 
@@ -44,6 +44,6 @@ def test_prometheus_asks_all_that_the_shipped_one_asks() -> None:
     assert set(jobs) | {"dcgm-exporter"} == {job["job_name"] for job in shipped["scrape_configs"]}
     assert jobs["paceline-ui"]["metrics_path"] == "/_stcore/metrics"
     targets = [target for job in jobs.values() for place in job["static_configs"] for target in place["targets"]]
-    assert len(targets) == 9
+    assert len(targets) == 10
     assert all(target.startswith("127.0.0.1:") for target in targets)
     assert not any("dns_sd_configs" in job for job in jobs.values())

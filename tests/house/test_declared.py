@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from annotator import meters as annotator
+from archive import meters as archive
+from archive.database import meters as database
 from collectors import meters as collectors
 from control import meters as control
 from forecaster.api import meters as forecaster
@@ -13,6 +15,8 @@ from paceline import topics
 from paceline.alerts import meters as alerts
 from paceline.settings import SETTINGS
 from streams import meters as streams
+from trials.jobs import variable
+from trials.spec import DIMENSIONS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -52,7 +56,7 @@ def test_make_commands_in_pages_exist(page: Path) -> None:
 def test_settings_are_declared() -> None:
     """Compose, images and pages name only settings that the table declares, and a trial's variables."""
     used = words(r"\bPACELINE_[A-Z0-9_]+\b(?!\*)", DEPLOYED)
-    declared = {setting.name for setting in SETTINGS}
+    declared = {setting.name for setting in SETTINGS} | {variable(name) for name in DIMENSIONS}
     assert {name: files for name, files in used.items() if name not in declared} == {}
 
 
@@ -76,14 +80,14 @@ def test_metrics_are_exported() -> None:
     endings = {"counter": ("_total",), "gauge": ("",), "histogram": ("", "_bucket", "_sum", "_count")}
     exported = {
         meter.name + ending
-        for service in (streams, collectors, forecaster, control, alerts, annotator)
+        for service in (streams, collectors, forecaster, control, alerts, annotator, archive, database)
         for meter in service.METERS
         for ending in endings[meter.kind]
     }
     of_jobs = r"step|steps|lateness|ranks|wait|phase|rank|bus_bandwidth|findings|lost|suggestions|forecast|device|host"
     deployed = [*DEPLOYED, *ROOT.glob("deploy/prometheus/**/*.yml"), *ROOT.glob("deploy/grafana/**/*.json")]
     used = words(
-        rf"\bpaceline_(?:streams|forecaster|control|collectors|sidecar|alerts|annotator|{of_jobs})_[a-z0-9_]+\b(?!\*)",
+        rf"\bpaceline_(?:streams|forecaster|control|collectors|sidecar|alerts|annotator|archive|{of_jobs})_[a-z0-9_]+\b(?!\*)",
         deployed,
     )
     assert {name: files for name, files in used.items() if name not in exported} == {}
@@ -114,7 +118,8 @@ def test_paths_named_in_pages_exist(page: Path) -> None:
 def test_modules_started_by_name_exist() -> None:
     """What a page or the Makefile starts by `python -m` is there."""
     started = words(
-        r"-m ((?:paceline|annotator|collectors|streams|forecaster|control|ui|importers|simulator|experiments)[a-z_.]*)",
+        r"-m ((?:paceline|annotator|archive|collectors|streams|forecaster|control|ui|importers|simulator|trials"
+        r"|experiments)[a-z_.]*)",
         [ROOT / "Makefile", *PAGES],
     )
     files = {name: ROOT / name.replace(".", "/") for name in started}

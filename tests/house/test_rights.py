@@ -11,6 +11,7 @@ from forecaster import consumer
 from paceline import rights, topics
 from paceline.__main__ import main
 from paceline.alerts import alerting
+from paceline.history.tables import ARCHIVED
 from paceline.topics import TOPICS
 from streams.cluster_events import ADVICE
 from streams.faust_app import PASSED_ON
@@ -19,6 +20,7 @@ from ui import reader
 
 READ = {
     "annotator": {*bus_reader.STARTS},
+    "archive": {*ARCHIVED},
     "forecaster": {*consumer.STARTS},
     "control": {*following.STARTS, *RECORDED},
     "page": {*reader.DERIVED, *reader.RAW},
@@ -41,7 +43,7 @@ def test_every_topic_has_who_writes_it_but_those_of_before() -> None:
     assert {topic for topic in TOPICS if not topic.superseded} == written
 
 
-@pytest.mark.parametrize("name", ["page", "alerts", "annotator"])
+@pytest.mark.parametrize("name", ["page", "alerts", "annotator", "archive"])
 def test_who_only_shows_writes_nothing(name: str) -> None:
     """Whoever takes such a service over changes nothing by it."""
     assert not rights.SERVICES[name].writes
@@ -96,7 +98,7 @@ def test_thresholds_and_nodes_have_who_writes_and_who_reads_them() -> None:
         return {name for name, service in rights.SERVICES.items() if topic in getattr(service, kind)}
 
     assert who(topics.THRESHOLD, "writes") == {"control", "people"}
-    assert who(topics.THRESHOLD, "reads") == {"streams", "control", "people"}
+    assert who(topics.THRESHOLD, "reads") == {"streams", "control", "archive", "people"}
     assert who(topics.NODE, "writes") == {"collectors"}
     assert {"streams", "control", "people"} <= who(topics.NODE, "reads")
 

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,9 +16,11 @@ from paceline.events import (
     STEP,
     BalanceObserved,
     CollectiveTimings,
+    DeviceProcess,
     DeviceSamples,
     HostSamples,
     LinkSample,
+    NodeDescribed,
     OpTimings,
     RankFacts,
     Speakers,
@@ -32,6 +35,7 @@ from streams.collective_batch import CollectiveBatch, collective_batch
 from streams.coverage import CoverageTracker
 from streams.step_rows import step_rows
 from tests.balanced_job import BalancedJob
+from tests.rated_nodes import described, speed
 from tests.streams.real_workers import Workers
 
 PARTS = PHASES + OVERLAYS
@@ -148,6 +152,21 @@ def device_samples(seconds: int = 90, **columns: list[object]) -> list[DeviceSam
     ]
 
 
+def metered_samples(seconds: int = 90, reset_s: int | None = 31) -> list[DeviceSamples]:
+    """A node with two GPUs of 300 and 500 W whose counters start again at ``reset_s``: the first has two jobs."""
+    jobs = [("a", 0, 30), ("b", 0, 10), ("b", 1, 20)]
+    users = [
+        DeviceProcess(device=gpu, pid=pid, name="python", used_bytes=used, job=job)
+        for pid, (job, gpu, used) in enumerate(jobs)
+    ]
+    made = []
+    for second, event in enumerate(device_samples(seconds, power_w=[300.0, 500.0], power_limit_w=[700.0, 700.0])):
+        since = reset_s if reset_s is not None and second >= reset_s else -1000
+        counted = [watts * (second - since) for watts in (300.0, 500.0)]
+        made.append(msgspec.structs.replace(event, energy_j=counted, processes=users))
+    return made
+
+
 def facts(seconds: int = 24, ranks: int = 8, odd: int | None = None) -> list[StepTimings]:
     """What the ranks of two nodes say of themselves, one a second; now and then ``odd`` has another NCCL."""
     half = ranks // 2
@@ -256,6 +275,22 @@ def observations(seconds: int = 60, slow_from_s: int | None = 20) -> list[Balanc
     return made
 
 
+def ratings(seconds: int = 60, nodes: int = 5, slow: int | None = 2) -> list[NodeDescribed]:
+    """What nodes tell in turn, one a second; node ``slow`` does less when it is measured again, and later as before."""
+    made = []
+    for second in range(seconds):
+        at, turn = second % nodes, second // nodes
+        value = 60e9 if at == slow and turn % 3 == 1 else 100e9
+        rated = [speed("cpu", "gemm_float32", value, turn), speed("cpu", "memory_triad", 2e10, turn, unit="bytes/s")]
+        made.append(described(f"node-{at}", turn, rated, time_s=second))
+    return made
+
+
+@pytest.fixture(scope="session")
+def make_ratings() -> Callable[..., list[NodeDescribed]]:
+    return ratings
+
+
 @pytest.fixture(scope="session")
 def make_training() -> Callable[..., list[OpTimings]]:
     return training
@@ -269,6 +304,11 @@ def make_wide_training() -> Callable[..., list[StepTimings]]:
 @pytest.fixture
 def make_device_samples() -> Callable[..., list[DeviceSamples]]:
     return device_samples
+
+
+@pytest.fixture
+def make_metered_samples() -> Callable[..., list[DeviceSamples]]:
+    return metered_samples
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import zstandard
 from paceline import topics, wire
 from paceline.events import Column, OpTimings
 from streams.balance.job_balance import JobBalance
+from streams.cluster_ratings import ClusterRatings
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.keyed_state import KeyedState
 from streams.nodes.node_diagnosis import NodeDiagnosis
@@ -35,9 +36,11 @@ CASES = {
     "JobWindows": Case(JobWindows, "make_training", MESSY, {"ranks": 2, "step_s": 0.25}),
     "JobDiagnosis, facts": Case(JobDiagnosis, "make_facts", {"odd": 5}, {}),
     "DeviceWindows": Case(DeviceWindows, "make_device_samples", {"power_w": [0.0, None]}, {}),
+    "DeviceWindows, energy": Case(DeviceWindows, "make_metered_samples", {}, {"reset_s": None}),
     "NodeDiagnosis": Case(NodeDiagnosis, "make_device_samples", {"throttle_reasons": [0x40, 0], "xid": [0, 79]}, {}),
     "JobBalance": Case(JobBalance, "make_observations", {}, {"slow_from_s": None}),
-    "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5]}, {}),
+    "ClusterRatings": Case(ClusterRatings, "make_ratings", {"slow": 2}, {}),
+    "HostWindows": Case(HostWindows, "make_host_samples", {"cpu_ratio": [0.5], "cpu_energy_j": [5.0]}, {}),
 }
 
 

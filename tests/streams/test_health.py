@@ -7,7 +7,7 @@ from aiohttp import ClientSession
 from msgspec import structs
 
 from paceline import hosts
-from paceline.events import CollectiveLine, DeliveryAccount
+from paceline.events import CollectiveLine, DeliveryAccount, DeviceWindow
 from paceline.topics import HOST, OP_V1
 from streams.door_counts import DoorCounts
 from streams.health import metrics, serve
@@ -171,12 +171,19 @@ paceline_lost_seconds{kind="straggler",training_job="resnet-7"} 12.5
 # HELP paceline_lost_gpu_seconds Seconds of GPUs lost so far to findings that are open, or were over in the last five minutes.
 # TYPE paceline_lost_gpu_seconds gauge
 paceline_lost_gpu_seconds{kind="straggler",training_job="resnet-7"} 108.0
+# HELP paceline_job_energy_joules_total Joules by job, node and part (gpu, host); of no job, and while nobody sampled, under an empty name.
+# TYPE paceline_job_energy_joules_total counter
+paceline_job_energy_joules_total{node="node-1",part="gpu",training_job="resnet-7"} 3000.0
 # HELP paceline_suggestions Suggestions that are open now.
 # TYPE paceline_suggestions gauge
 paceline_suggestions{action="cordon_node",state="new"} 1.0
 """  # noqa: E501
 
 
+ENERGY = DeviceWindow(
+    cluster="c", start_s=1000.0, length_s=10.0, node="node-1", device="GPU-a", samples=10, mean={}, max={},
+    energy_j=3000.0, energy_source="counter", energy_by_job={"resnet-7": 3000.0},
+)  # fmt: skip
 REDUCE = CollectiveLine(operation="all_reduce", least_bytes=1024, calls=10, bytes=4000, wait_s=0.5, duration_s=2.0)
 STATE = WorkerState(in_hand=5, units=2, ready=True, restarts=2, lag={"op": 17}, now_s=21.5, wall_s=1100.0, waiting=True)
 
@@ -208,6 +215,7 @@ def counts(make_training, make_host_samples):
             jobs.hear(key, window, 20.0, 1000.0)
     jobs.hear(Key("job", "c", "resnet-7", 0), finding(job="resnet-7"), 20.0, 1000.0)
     jobs.hear(Key("cluster", "c", "", -1), suggestion(), 20.0, 1000.0)
+    jobs.hear(Key("node", "c", "node-1", -1), ENERGY, 20.0, 1000.0)
     return DoorCounts(
         producers=producers,
         refused={("op", "undecodable"): 1},

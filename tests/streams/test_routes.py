@@ -27,12 +27,13 @@ DECISIONS = {kind for kinds in ROUTES.values() for kind in kinds}
 TOLD = {
     "JobDiagnosis": {"op", "collective", "op-v1", "collective-v1", "threshold"},
     "JobWindows": {"op", "op-v1"},
-    "DeviceWindows": {"device"},
+    "DeviceWindows": {"device", "node"},
     "HostWindows": {"host"},
     "NodeDiagnosis": {"device", "host", "node"},
     "JobBalance": {"balance"},
     "RankFindings": {"balance"},
     "ClusterAdvice": {"advice"},
+    "ClusterRatings": {"advice"},
 }
 
 

@@ -12,11 +12,20 @@ from experiments.chromium import CHROMIUM, launched
 from experiments.tour.visitor import Watched
 from paceline import wire
 from paceline.kafka import embedded
+from tests.ui import kept
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.snapshot import Connection, Snapshot
 
 PATIENCE_MS = 120_000
+
+
+@pytest.fixture(scope="session")
+def kept_archive(tmp_path_factory):
+    """The folder of an archive of three weeks, up to ``kept.NOW_S``."""
+    folder = tmp_path_factory.mktemp("kept") / "archive"
+    kept.keep(folder, kept.three_weeks())
+    return folder
 
 
 @pytest.fixture

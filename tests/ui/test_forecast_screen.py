@@ -129,6 +129,7 @@ def test_the_badge_says_how_far_to_trust_it(heard, open_page, title):
     assert "held 82 %" in shown
 
 
+@pytest.mark.slow
 def test_without_a_forecaster_the_command_is_named(heard, open_page, simulated_job, tell):
     """No windows, then windows but no forecaster: two causes, two mends."""
     assert "paceline streams" in text_of(open_page(Feed()))
@@ -137,6 +138,10 @@ def test_without_a_forecaster_the_command_is_named(heard, open_page, simulated_j
     shown = text_of(open_page(feed))
     assert "No forecaster has spoken" in shown
     assert "paceline forecaster" in shown
+    tell(feed, [(topics.PROFILE, profile("a", NOW_S))], NOW_S)
+    shown = text_of(open_page(feed))
+    assert "No forecast yet" in shown
+    assert "No forecaster has spoken" not in shown
 
 
 @pytest.mark.slow

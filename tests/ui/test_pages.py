@@ -232,4 +232,4 @@ def test_no_page_leads_to_another_host(played, open_page):
         shown = text_of(open_page(path, played, {"rank": "2", "node": "gpu-01"}))
         for href in re.findall(r'href="([^"]*)"', shown):
             assert urlsplit(href).netloc == ""
-            assert set(parse_qs(urlsplit(html.unescape(href)).query)) <= {"job", "rank", "node"}
+            assert set(parse_qs(urlsplit(html.unescape(href)).query)) <= {"job", "rank", "node", "cause"}

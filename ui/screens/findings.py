@@ -7,9 +7,10 @@ from paceline.events import CAUSE_ADVICE, Finding
 
 from .. import wording
 from ..findings_book import Episode
-from ..snapshot import JobView
+from ..history_link import address
+from ..snapshot import JobView, name_of
 from ..theme import FAINT, state_colour
-from ..wording import safe
+from ..wording import Anchor, safe
 
 #: Cards drawn; the rest is counted.
 CARDS = 8
@@ -37,7 +38,8 @@ def draw_others(episodes: list[Episode], job: str | None) -> None:
         st.html(
             f'<div class="pl"><span class="pl-badge" style="color:{colour}">{safe(finding.state)}</span>'
             f'<span class="pl-badge" style="color:{FAINT}">{safe(finding.severity)}</span>'
-            f"<b>{safe(words.verdict(finding))}</b><p>{safe(finding.summary)}</p></div>"
+            f"<b>{safe(words.verdict(finding))}</b><p>{safe(finding.summary)}</p>"
+            f'<p class="muted">{_kept(finding)}</p></div>'
         )
     if len(open_now) > CARDS:
         st.caption(f"and {len(open_now) - CARDS} more")
@@ -114,7 +116,17 @@ def _rest(finding: Finding) -> str:
     lines[-1] += f", {covered.events_missing} events missing"
     lines += [f"Note: {words}" for words in covered.notes]
     shown = "".join(f'<p class="muted">{safe(line)}</p>' for line in lines)
-    return f'<div class="pl">{shown}<p class="muted">id {safe(finding.id)}</p></div>'
+    return (
+        f'<div class="pl">{shown}<p class="muted">{_kept(finding)}</p><p class="muted">id {safe(finding.id)}</p></div>'
+    )
+
+
+def _kept(finding: Finding) -> str:
+    """Links to what is kept of the same job, node and cause."""
+    ways = [("this job", address(job=name_of(finding.cluster, finding.job)))] if finding.job else []
+    ways += [(f"node {node}", address(node=node)) for node in finding.nodes[:3]]
+    ways.append((f"{words.cause(finding)}, anywhere", address(cause=finding.cause)))
+    return "History of " + ", ".join(wording.cell(Anchor(text[:80], way)) for text, way in ways)
 
 
 def _history(episode: tuple[Finding, ...]) -> str:

@@ -17,6 +17,7 @@ from .. import wording
 from ..figure_frame import written
 from ..fleet_figure import fleet_figure, told
 from ..fleet_tiles import AHEAD_S, BY_NAME, METRICS, Metric, Tiles, searched, shown, stale, throttled, tiles, worst_gpus
+from ..history_link import address
 from ..link import Link
 from ..machines import FleetView
 from ..notices import COLLECT, Notice, standing
@@ -228,9 +229,11 @@ def _known_node(snapshot: Snapshot, at: int, link: Link) -> None:
         f"as of {words.age(snapshot.now_s, float(fleet.node_s[at]))}",
     ]
     of_jobs = ", ".join(wording.cell(Anchor(line.name, link.to("job", job=line.name))) for line in jobs[:8])
+    kept = wording.cell(Anchor("its history", address(node=name)))
     st.html(
         f'<div class="pl"><h2 style="margin-top:0">{safe(name)}</h2><p class="muted">{safe(" · ".join(state))}</p>'
-        f"<p>{f'Jobs: {of_jobs}' if of_jobs else 'No job of Paceline runs here.'}</p></div>"
+        f"<p>{f'Jobs: {of_jobs}' if of_jobs else 'No job of Paceline runs here.'}</p>"
+        f'<p class="muted">What happened here before: {kept}</p></div>'
     )
     head = [("GPU", "n"), *((metric.words, "n") for metric in METRICS), ("", ""), ("UUID", "")]
     st.html(wording.table(head, [_gpu(snapshot, int(row)) for row in rows]))

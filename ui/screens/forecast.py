@@ -60,6 +60,8 @@ def notice_of(snapshot: Snapshot) -> Notice | None:
         text = (
             "No forecast has come. A series is forecast once it has 12 values: 2 minutes of a job, 12 of a GPU or node."
         )
+        if snapshot.profiles:  # It is there, and has told what it knows of jobs.
+            return Notice("wait", "No forecast yet", text)
         return Notice("wait", "No forecaster has spoken", text, (FORECASTER, DOCTOR))
     newest_s = max(one.at_s for one in snapshot.forecasts.values())
     if now_s - newest_s > 600.0:

@@ -80,6 +80,18 @@ def show(source: Source, draw: Callable[[Shown], None], title: str | None = None
     st.fragment(_body, run_every=every_s if live else None)(source, draw, title, (live, every_s), ranged)
 
 
+def still(source: Source, draw: Callable[[Shown], None], title: str) -> None:
+    """Draw a page that changes only when something else is asked of it: it is told neither time range nor pace."""
+    st.html(style(palette(_appearance())))
+    link, problems = links.current()
+    shown = Shown(source(link.job), link, palette(_appearance()))
+    summary.draw_title(shown.snapshot, title)
+    with st.container():
+        for problem in problems:
+            summary.draw_notice(notices.wrong_link(problem))
+    draw(shown)
+
+
 def _body(
     source: Source, draw: Callable[[Shown], None], title: str | None, paced: tuple[bool, float], ranged: bool
 ) -> None:

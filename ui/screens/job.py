@@ -5,7 +5,9 @@ Rule of this file: it composes; every part draws itself.
 
 import streamlit as st
 
+from .. import wording
 from ..headline import headline
+from ..history_link import address
 from ..theme import FAST
 from ..wording import safe
 from . import balance, findings, frame, health, pictures, summary
@@ -41,7 +43,9 @@ def _draw(shown: Shown) -> None:
 
 
 def _record(shown: Shown, job: str) -> None:
-    """A link to where what was found, and what follows, can be recorded under a name."""
-    address = shown.link.changed(live=True, from_s=None, to_s=None).to("sessions", job=job)
-    link = f'<a style="color:{FAST}" href="{safe(address)}" target="_blank" rel="noopener">record a session of it</a>'
-    st.html(f'<div class="pl"><p class="muted">To keep what happens in this job: {link}</p></div>')
+    """Links to where what was found, and what follows, can be recorded under a name, and to what is kept."""
+    way = shown.link.changed(live=True, from_s=None, to_s=None).to("sessions", job=job)
+    link = f'<a style="color:{FAST}" href="{safe(way)}" target="_blank" rel="noopener">record a session of it</a>'
+    kept = wording.cell(wording.Anchor("its history", address(job=job)))
+    words = f"To keep what happens in this job: {link}. What happened before: {kept}."
+    st.html(f'<div class="pl"><p class="muted">{words}</p></div>')

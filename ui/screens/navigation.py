@@ -8,8 +8,9 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from ..control_door import ControlDoor
+from ..history_door import HistoryDoor
 from ..token_gate import TokenGate
-from . import collectives, fleet, forecast, job, links, pipeline, rank, sessions, suggestions
+from . import collectives, fleet, forecast, history, job, links, pipeline, rank, sessions, suggestions
 from .frame import Source
 
 
@@ -33,11 +34,17 @@ PAGES = (
 FIRST = "job"
 
 
-def run(source: Source, door: ControlDoor | None = None, gate: TokenGate | None = None) -> None:
+def run(
+    source: Source,
+    door: ControlDoor | None = None,
+    gate: TokenGate | None = None,
+    archive: HistoryDoor | None = None,
+) -> None:
     """Draw the page that the address names; ``door`` leads to control, for whom ``gate`` lets in."""
     advice = Entry("Suggestions", "suggestions", partial(suggestions.show, door=door, gate=gate))
     recorded = Entry("Sessions", "sessions", partial(sessions.show, door=door, gate=gate))
-    entries = [*PAGES[:-1], advice, recorded, PAGES[-1]]
+    kept = Entry("History", "history", partial(history.show, door=archive))
+    entries = [*PAGES[:-1], advice, kept, recorded, PAGES[-1]]
     pages = {
         entry.path: st.Page(partial(entry.show, source), title=entry.title, url_path=entry.path) for entry in entries
     }

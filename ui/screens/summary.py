@@ -68,7 +68,10 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
         tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),
         tile("Time lost", words.seconds_parts(lost_s), "so far, all findings together"),
     ]
+    if job.energy is not None:
+        tiles.append(tile("Energy", job.energy.total, job.energy.note))
     foot = f"{numbers.source}, as of {words.age(now_s, numbers.as_of_s)}" if numbers.as_of_s else numbers.source
+    foot += f" · energy: {job.energy.detail}" if job.energy is not None else ""
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div><p class="muted">{safe(foot)}</p></div>')
 
 

@@ -88,11 +88,30 @@ TRAFFIC = Row(
         ),
     ),
 )
+ENERGY = Row(
+    "Energy",
+    (
+        Panel(
+            "Power of its GPUs and hosts",
+            ((f"sum by (part) (rate(paceline_job_energy_joules_total{{{JOB}}}[5m]))", "{{part}}"),),
+            "watt",
+            width=12,
+            stacked=True,
+            help="Joules of its GPUs, and its part of its hosts', where processors tell theirs.",
+        ),
+        Panel(
+            "kWh in the last day",
+            ((f"sum by (part) (increase(paceline_job_energy_joules_total{{{JOB}}}[1d])) / 3.6e6", "{{part}}"),),
+            "kwatth",
+            width=12,
+        ),
+    ),
+)
 BOARD = Dashboard(
     "paceline-job",
     "Job",
-    "One training job: steps, phases, the slowest ranks, collectives and findings.",
-    (NOW, STEPS, TRAFFIC),
+    "One training job: steps, phases, the slowest ranks, collectives, findings and energy.",
+    (NOW, STEPS, TRAFFIC, ENERGY),
     (
         Choice("job", "Job", "paceline_step_seconds", "training_job", several=False),
         Choice("rank", "Rank", f"paceline_rank_own_seconds{{{JOB}}}", "rank"),

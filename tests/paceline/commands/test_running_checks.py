@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from archive.writer import Writer
 from paceline import topics, wire
 from paceline.commands import doctor, running_checks
-from paceline.commands.running_checks import answer, keeping_up, refused, waiting
+from paceline.commands.running_checks import answer, keeping_up, kept, refused, waiting
 from paceline.delivery.outbox import Message
 from paceline.delivery.spool import Spool
 from paceline.delivery.spool_depth import Depth, depth
 from paceline.events import DeadLetter
+from paceline.history.store import open_store
 from paceline.kafka import clients
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from tests.archive.conftest import commit
+from tests.derived_events import described
 from tests.patience import PATIENCE_S
 
 OP = topics.OP.name
@@ -189,3 +193,27 @@ def test_the_sidecars_spools_are_looked_at_without_being_named(tmp_path: Path):
     assert looked_at("none") == []
     assert "no such folder" in looked_at(str(tmp_path / "absent"))[0]
     assert not (tmp_path / "absent").exists(), "asking makes nothing"
+
+
+@pytest.mark.parametrize(("age_s", "status"), [(0.0, "ok"), (-60.0, "ok"), (7200.0, "warn")])
+def test_an_archive_is_well_while_somebody_writes_it(tmp_path: Path, age_s: float, status: str):
+    """A clock that is behind is no trouble; what a quiet bus looks like is told with the warning."""
+    where = str(tmp_path)
+    commit(Writer(open_store(where, {})), [described()])
+    newest = open_store(where, {}).newest()
+    assert newest is not None
+    check = kept(where, newest, newest.time_s + age_s)
+    assert (check.status, "1 row in 1 file," in check.says) == (status, True)
+
+
+def test_an_archive_is_asked_where_the_settings_name_one(tmp_path: Path):
+    """Without one there is nothing to say; one that is not there yet, and one that cannot be read, have a mend."""
+    assert running_checks.archive({}) == []
+    [missing] = running_checks.archive({"PACELINE_ARCHIVE": str(tmp_path / "none")})
+    assert (missing.status, missing.mend) == ("warn", f"paceline archive --to {tmp_path / 'none'}")
+    (tmp_path / "manifest").mkdir()
+    (tmp_path / "manifest" / "000000000001.json.gz").write_bytes(b"no gzip")
+    [broken] = running_checks.archive({"PACELINE_ARCHIVE": str(tmp_path)})
+    assert (broken.status, bool(broken.mend)) == ("fail", True)
+    [foreign] = running_checks.archive({"PACELINE_ARCHIVE": "gs://user:secret@bucket/x"})
+    assert (foreign.status, "secret" in foreign.says) == ("fail", False)

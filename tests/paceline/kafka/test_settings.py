@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.kafka.settings import BrokerSettings, add_brokers_option, optional_settings
-from paceline.settings import NO_COMMANDS, SASL_PASSWORD, SETTINGS, Setting, SettingError
+from paceline.settings import DATABASE, NO_COMMANDS, SASL_PASSWORD, SETTINGS, Setting, SettingError
 
 SASL = {
     "PACELINE_SECURITY_PROTOCOL": "SASL_SSL",
@@ -117,10 +117,12 @@ SECRETS = [setting for setting in SETTINGS if setting.secret]
 @pytest.mark.parametrize("setting", SECRETS, ids=lambda setting: setting.name)
 @pytest.mark.parametrize("content", ["s3cret", "s3cret\n", "s3cret\r\n"])
 def test_every_secret_may_lie_in_a_file(setting: Setting[str], content: str, tmp_path: Path):
-    """NAME_FILE names it; the line's end is no part of it."""
-    (tmp_path / "secret").write_bytes(content.encode())
+    """NAME_FILE names it; the line's end is no part of it. An address that holds a secret is one still."""
+    before = "postgresql://ada:" if setting is DATABASE else ""
+    after = "@db.example/paceline" if setting is DATABASE else ""
+    (tmp_path / "secret").write_bytes((before + content.replace("s3cret", "s3cret" + after)).encode())
     environ = {f"{setting.name}_FILE": str(tmp_path / "secret")}
-    assert setting.read(environ) == "s3cret"
+    assert setting.read(environ) == f"{before}s3cret{after}"
     assert f"{setting.name}_FILE" in {declared.name for declared in SETTINGS}
 
 

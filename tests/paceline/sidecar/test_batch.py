@@ -158,6 +158,30 @@ def test_the_description_comes_before_the_rows_and_the_end_after_them() -> None:
     assert (last[1].event.ended_s, last[1].event.exit_status) == (1234.0, 3)
 
 
+def test_versions_are_told_once_and_again_of_who_joins_later() -> None:
+    """By ranks that tell some, in facts that have a name; those of an older Paceline tell none."""
+    batcher, versions = Batcher(ORIGIN), {"pytorch_version": "2.6.0", "nccl_version": "2.21.5", "of_tomorrow": "1"}
+    key = batcher.join(hello(0, versions=versions))
+    batcher.update(key, 0, report([0]))
+    batcher.join(hello(1))
+    facts = [event.get("facts") for event in told(batcher.tick(0.0))]
+    words = {"nccl_version": ["2.21.5", ""], "pytorch_version": ["2.6.0", ""]}
+    assert facts == [{"ranks": [0, 1], "words": words}]
+    batcher.update(key, 0, report([1]))
+    assert [event.get("facts") for event in told(batcher.tick(1.0))] == [None]
+    batcher.join(hello(2, versions={"pytorch_version": "2" * 10_000}))
+    batcher.update(key, 0, report([2]))
+    (event,) = told(batcher.tick(2.0))
+    assert event["facts"] == {"ranks": [2], "words": {"pytorch_version": ["2" * LONGEST_WORD]}}
+    assert event["speakers"]["ranks"] == [0, 1, 2]
+
+
+def test_ranks_of_an_older_paceline_tell_no_facts() -> None:
+    batcher, key = joined()
+    batcher.update(key, 0, report([0]))
+    assert [event.get("facts") for event in told(batcher.tick(0.0))] == [None]
+
+
 def test_attempts_of_a_job_are_numbered_apart() -> None:
     """A restart is a producer of its own: its numbers start at 0, and no gap is seen in the first."""
     batcher = Batcher(ORIGIN)

@@ -1,9 +1,10 @@
 """A pipeline cut unevenly: the longest stage over the mean of all."""
 
+import numpy as np
 import pytest
 
 from streams.jobs.cohorts import Cohorts
-from streams.jobs.stage_imbalance import StageConfig, StageImbalance, said
+from streams.jobs.stage_imbalance import MOST_STAGES, StageConfig, StageImbalance, said
 
 
 @pytest.fixture
@@ -72,6 +73,8 @@ def test_what_is_said_has_the_size_and_clears_the_ranks(stages, make_sums):
     assert [(item.name, item.value, item.peers) for item in words.evidence] == [
         ("stage_compute", 0.14, 0.12),
         ("shortest_stage", 0.1, None),
+        ("stage_0_compute", 0.1, 0.12),
+        ("stage_1_compute", 0.14, 0.12),
     ]
 
 
@@ -80,4 +83,39 @@ def test_restored_it_confirms_in_the_next_window(stages, make_sums):
     judge(stages, make_sums, [(number, [1.0, 1.0, 1.4, 1.4]) for number in range(2)])
     again = StageImbalance(StageConfig(), stages.cohorts)
     again.load(stages.snapshot())
+    assert judge(again, make_sums, [(2, [1.0, 1.0, 1.4, 1.4])]) == [(2, 1, "confirmed")]
+
+
+def test_microbatches_are_told_where_ranks_tell_of_them(stages, make_sums):
+    """Eight passes a step, of ten steps."""
+    for number in range(3):
+        sums = make_sums(number, forward=[1.0, 1.0, 1.4, 1.4])
+        pairs = sums.pairs.copy() if sums.pairs.size else np.zeros((6, 4))
+        pairs[0] = 80
+        told = stages.update(sums._replace(pairs=pairs), set())
+    assert [(one.name, one.value) for one in said(told[0], StageConfig()).evidence][-1] == ("microbatches", 8)
+
+
+@pytest.mark.parametrize("numbers", [range(MOST_STAGES + 1), (0, 2)])
+def test_of_too_many_stages_or_with_gaps_each_is_not_told(make_sums, numbers):
+    """The longest, the mean and the shortest are."""
+    cohorts = Cohorts()
+    cohorts.place(list(range(len(numbers))), list(numbers), [0] * len(numbers))
+    detector = StageImbalance(StageConfig(), cohorts)
+    took_s = [1.0] * (len(numbers) - 1) + [1.5]
+    for number in range(3):
+        told = detector.update(make_sums(number, forward=took_s), set())
+    assert [one.name for one in said(told[0], StageConfig()).evidence] == ["stage_compute", "shortest_stage"]
+
+
+def test_a_snapshot_from_before_stages_were_told_is_read(stages, make_sums):
+    """It lacks two fields, which the next window brings."""
+    judge(stages, make_sums, [(number, [1.0, 1.0, 1.4, 1.4]) for number in range(2)])
+    data = stages.snapshot()
+    for episode in data["tracker"]["episodes"]:
+        del episode["evidence"]["stages_s"], episode["evidence"]["microbatches"]
+    again = StageImbalance(StageConfig(), stages.cohorts)
+    again.load(data)
+    (episode,) = again.episodes.tracker.episodes.values()
+    assert episode.measured.stages_s == ()
     assert judge(again, make_sums, [(2, [1.0, 1.0, 1.4, 1.4])]) == [(2, 1, "confirmed")]

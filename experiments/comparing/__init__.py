@@ -1,0 +1,1 @@
+"""How often `paceline compare` is wrong on simulated runs."""

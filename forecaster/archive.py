@@ -1,0 +1,206 @@
+"""Back-fill from an archive: what the bus no longer has, as it would have been heard.
+
+Rule of this file: a door; the archive is asked in SQL, for some hours at a time. Windows mean what ``subjects`` says
+they do, and its constants are used: the same windows come to the same series by either way, which is tested. Of GPUs
+whose window names no job, the job is the one that was last described to be there.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from paceline.history.query import Connection, History
+from paceline.history.tables import DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW
+from paceline.history.views import Scope
+from paceline.schema import unit_of
+
+from .history import SAMPLES, SERIES, SeriesSubject
+from .memory import Memory
+from .subjects import DEVICE, FREE_MEMORY, FREE_TIME, HOST, JOBS_S, NODES_S
+
+logger = logging.getLogger("paceline.forecaster")
+#: So much is in memory at once.
+SPAN_S = 6 * 3600.0
+#: Series of a group of GPUs, at most.
+OF_GROUP = 3
+RATIO = "ratio, 0 to 1"
+
+_SEATS = """
+CREATE TEMP TABLE seat AS
+WITH place AS (
+    SELECT cluster, job, started_s, ended_s, unnest(json_extract(event, '$.places[*]')) AS place FROM job_parts
+)
+SELECT
+    cluster, job, started_s, ended_s, json_extract_string(place, '$.node') AS node,
+    unnest([json_extract_string(place, '$.device'), json_extract_string(place, '$.local_rank')]) AS device
+FROM place
+"""
+_SHARES = f"""
+CREATE OR REPLACE TEMP TABLE share AS
+WITH told AS (
+    SELECT * FROM device_window WHERE length_s = {NODES_S}
+    QUALIFY row_number() OVER (PARTITION BY cluster, node, device, start_s ORDER BY kafka_offset) = 1
+), owned AS (
+    SELECT told.*, coalesce(
+        told.job, CASE WHEN seat.ended_s IS NULL OR told.start_s < seat.ended_s THEN seat.job END
+    ) AS owner
+    FROM told ASOF LEFT JOIN seat ON told.cluster = seat.cluster AND told.node = seat.node
+        AND told.device = seat.device AND told.start_s >= seat.started_s
+)
+SELECT
+    cluster, node, device, owner AS job, start_s, coalesce(mean_sm_active_ratio, mean_utilization_ratio) AS busy,
+    coalesce(
+        busy <= {FREE_TIME} AND owner IS NULL AND (
+            mean_fb_used_bytes IS NULL OR coalesce(mean_fb_total_bytes, 0) = 0
+            OR mean_fb_used_bytes <= {FREE_MEMORY} * mean_fb_total_bytes
+        ), false
+    ) AS free, max_fb_total_bytes, {", ".join(f"mean_{field}" for field in DEVICE)}
+FROM owned
+"""
+
+
+class Values(NamedTuple):
+    """A series' values over some hours."""
+
+    subject: SeriesSubject
+    times_s: list[float]
+    values: list[float]
+
+
+def backfill(where: str, environ: Mapping[str, str], memory: Memory, now_s: float | None = None) -> int:
+    """Fill ``memory`` from the archive at ``where``, oldest first; how many values were kept.
+
+    Raises:
+        StoreError, QueryError: it cannot be read.
+    """
+    history = History.open(where, environ)
+    end_s = time.time() if now_s is None else now_s
+    begin_s, kept = end_s - SAMPLES * NODES_S, 0
+    devices = _fit(history, Scope(end_s - SPAN_S, end_s))
+    while begin_s < end_s:
+        until_s = min(end_s, begin_s + SPAN_S)
+        scope = Scope(begin_s, until_s)
+        if any(history.files(table, scope) for table in (DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW)):
+            with history.connect(scope, ("device_window", "host_window", "job_window", "job")) as connection:
+                kept += sum(memory.put(*one) for one in _values(connection, devices, end_s - SAMPLES * JOBS_S))
+        begin_s = until_s
+    return kept
+
+
+def newest_s(where: str, environ: Mapping[str, str]) -> float:
+    """Up to when the archive at ``where`` has windows; no later than now, whatever a clock said.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    tables = {table.name for table in (DEVICE_WINDOW, HOST_WINDOW, JOB_WINDOW)}
+    files = History.open(where, environ).manifest.files
+    return min(time.time(), 60.0 + max((file.last_s for file in files if file.table in tables), default=0.0))
+
+
+def _fit(history: History, scope: Scope) -> bool:
+    """Whether there is room for a series a GPU; where there is not, nodes, jobs and the cluster are what counts."""
+    with history.connect(scope, ("device_window",)) as connection:
+        counted = connection.ask("SELECT count(DISTINCT (cluster, node, device)) FROM device_window").rows
+    devices = int(counted[0][0])
+    fit = devices * len(DEVICE) <= SERIES // 2
+    if not fit:
+        logger.info("%d GPUs: their nodes, jobs and clusters are filled from the archive, not each of them", devices)
+    return fit
+
+
+def _values(connection: Connection, devices: bool, jobs_since_s: float) -> Iterator[Values]:
+    connection.ask(_SEATS)
+    connection.ask(_SHARES)
+    if devices:
+        yield from _of_devices(connection)
+    for by in ((), ("node",), ("job",)):
+        yield from _of_groups(connection, by)
+    yield from _of_hosts(connection)
+    yield from _of_jobs(connection, jobs_since_s)
+
+
+def _of_devices(connection: Connection) -> Iterator[Values]:
+    lists = _lists(f"mean_{field}" for field in DEVICE)
+    sql = f"""SELECT cluster, node, device, arg_max(coalesce(job, ''), start_s), arg_max(max_fb_total_bytes, start_s),
+        {lists} FROM share GROUP BY cluster, node, device"""
+    for cluster, node, device, job, total, times_s, *values in connection.each(sql):
+        for field, told in zip(DEVICE, values, strict=True):
+            high = total if field == "fb_used_bytes" else 1.0 if field.endswith("_ratio") else None
+            key = f"{cluster}/device/{node}/{device}/{field}"
+            subject = SeriesSubject(key, unit_of(field), NODES_S, cluster, job or None, node, device, high=high)
+            yield from _measured(subject, times_s, told)
+
+
+def _of_groups(connection: Connection, by: Sequence[str]) -> Iterator[Values]:
+    """What the GPUs of each cluster, node or job come to."""
+    names = ", ".join(("cluster", *by))
+    some = " AND ".join(f"{name} IS NOT NULL" for name in ("cluster", *by))
+    sql = f"""
+    WITH told AS (
+        SELECT {names}, start_s, avg(busy) AS busy, sum(mean_power_w) AS power_w,
+            CAST(count(*) FILTER (free) AS DOUBLE) AS free, count(*) AS gpus
+        FROM share WHERE {some} GROUP BY {names}, start_s
+    ) SELECT {names}, arg_max(gpus, start_s), {_lists(("busy", "power_w", "free"))} FROM told GROUP BY {names}"""
+    for row in connection.each(sql):
+        cluster, owner = row[0], row[1 : 1 + len(by)]
+        gpus, times_s, busy, power_w, free = row[1 + len(by) :]
+        base = "/".join((cluster, *(by or ("cluster",)), *owner))
+        of = dict(zip(by, owner, strict=True))
+        told: list[tuple[str, str, float | None, list[Any]]] = [
+            ("gpu_busy_ratio", RATIO, 1.0, busy),
+            ("gpu_power_w", "W", None, power_w),
+            ("free_gpus", "GPUs", float(gpus), free),
+        ]
+        for field, unit, high, values in told[: OF_GROUP - ("job" in by)]:
+            subject = SeriesSubject(f"{base}/{field}", unit, NODES_S, cluster, high=high, **of)
+            yield from _measured(subject, times_s, values)
+
+
+def _of_hosts(connection: Connection) -> Iterator[Values]:
+    sql = f"""SELECT cluster, node, arg_max(max_memory_total_bytes, start_s), {_lists(f"mean_{name}" for name in HOST)}
+        FROM host_window WHERE length_s = {NODES_S} GROUP BY cluster, node"""
+    for cluster, node, total, times_s, *values in connection.each(sql):
+        for field, told in zip(HOST, values, strict=True):
+            high = total if field == "memory_used_bytes" else 1.0 if field.endswith("_ratio") else None
+            key = f"{cluster}/node/{node}/{field}"
+            yield from _measured(
+                SeriesSubject(key, unit_of(field), NODES_S, cluster, node=node, high=high), times_s, told
+            )
+
+
+def _of_jobs(connection: Connection, since_s: float) -> Iterator[Values]:
+    fields: Mapping[str, tuple[str, str, float | None]] = {
+        "step_s": ("s", "CASE WHEN steps > 0 THEN step_median_s END", None),
+        "steps_per_s": ("1/s", "steps / length_s", None),
+        "wait_ratio": (RATIO, "wait_ratio", 1.0),
+    }
+    sql = f"""SELECT cluster, job, {_lists(told for _, told, _ in fields.values())}
+        FROM job_window WHERE length_s = {JOBS_S} AND start_s >= ? GROUP BY cluster, job"""
+    for cluster, job, times_s, *values in connection.each(sql, [since_s]):
+        for (field, (unit, _, high)), told in zip(fields.items(), values, strict=True):
+            subject = SeriesSubject(f"{cluster}/job/{job}/{field}", unit, JOBS_S, cluster, job, high=high)
+            yield from _measured(subject, times_s, told)
+
+
+def _lists(columns: "Iterator[str] | Sequence[str]") -> str:
+    return ", ".join(f"list({column} ORDER BY start_s)" for column in ("start_s", *columns))
+
+
+def _measured(subject: SeriesSubject, times_s: Sequence[float], values: Sequence[float | None]) -> Iterator[Values]:
+    """What was measured; gaps stay gaps."""
+    pairs = [(at_s, value) for at_s, value in zip(times_s, values, strict=True) if value is not None]
+    if pairs:
+        yield Values(subject, [at_s for at_s, _ in pairs], [float(value) for _, value in pairs])
+
+
+def filled(where: str, environ: Mapping[str, str], memory: Memory, now_s: float | None = None) -> None:
+    """Fill ``memory`` where that is possible, and say so: an archive that is none costs a line of the log."""
+    began = time.monotonic()
+    try:
+        kept = backfill(where, environ, memory, now_s)
+    except Exception as error:  # Whatever is wrong with it, the service does without.
+        logger.warning("nothing is filled from the archive: %s", " ".join(str(error).split())[:500])
+        return
+    logger.info("%d values from the archive at %s in %.1f s", kept, where, time.monotonic() - began)

@@ -1,0 +1,38 @@
+"""A process of ours beside a training command: how it is started, and how long it is waited for.
+
+Rule of this file: it lives in a session of its own, gives way to the training, and speaks on standard error.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+
+
+def python(module: str, *arguments: str, stdin: int, fds: tuple[int, ...]) -> "subprocess.Popen[bytes]":
+    """Start ``module``; ``fds`` stay open in it.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    # -P: the folder we stand in is the user's, and may hold a `streams` or `collectors` of its own.
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
+        [sys.executable, "-P", "-m", module, *arguments],
+        stdin=stdin,
+        stdout=sys.stderr.fileno(),
+        pass_fds=fds,
+        start_new_session=True,
+    )
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, process.pid, 10)
+    return process
+
+
+def ended_by(process: "subprocess.Popen[bytes]", deadline: float) -> bool:
+    """Whether ``process`` has ended by ``deadline`` (monotonic)."""
+    try:
+        process.wait(max(deadline - time.monotonic(), 0.1))
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -1,0 +1,180 @@
+"""Which nodes of one cluster lie under their rating, by what their descriptions tell.
+
+Rule of this file: pure and bounded. It assumes that a node's name is one node's, and guards where it is not: only a
+later measurement counts, and numbers of messages once. A node without a rating costs nothing here; one that is not
+described for a week makes room where there is none, and until then a newcomer waits.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Self
+
+import msgspec
+
+from paceline.events import Finding, NodeDescribed
+
+from .cluster_events import Heard
+from .episodes.finding import JobKey, finding
+from .episodes.lifecycle import Signal
+from .episodes.tracker import Tracker
+from .ratings.below import Usual, is_below, lows, usual
+from .ratings.below_findings import BelowEpisode, BelowEvidence, coverage, said
+from .ratings.rated_speeds import Held, KindKey, NodeRatings, SpeedKey
+from .snapshots import described, pack, unpack
+
+LAYOUT = 1
+#: Nodes, and speeds of all of them, that are kept: of 8 GPUs, 1,200 nodes.
+MOST_NODES, MOST_SPEEDS = 8_192, 100_000
+_FORGOTTEN_S = 7 * 86_400.0
+
+
+class ClusterRatings:
+    """Judges the ratings of one cluster; every event given to it must be of that one."""
+
+    def __init__(self) -> None:
+        self.cluster = ""
+        self.nodes: dict[str, NodeRatings] = {}
+        #: The nodes that have a speed of each kind, and on which devices.
+        self.groups: dict[KindKey, dict[str, set[SpeedKey]]] = {}
+        self.tracker = Tracker(BelowEpisode)
+        self._held = 0
+        self._packed: bytes | None = None
+
+    def update(self, event: Heard | NodeDescribed) -> list[Finding]:
+        """Take in what was heard; the findings that are new, or have something new to tell."""
+        told = event.event if isinstance(event, Heard) else event
+        if not isinstance(told, NodeDescribed):
+            return []
+        ratings = self.nodes.get(told.node)
+        if ratings is None and not told.rated:
+            return []
+        self.cluster, self._packed = told.cluster, None
+        gone = [] if ratings is not None else self._make_room(told.time_s)
+        if ratings is None and (len(self.nodes) >= MOST_NODES or self._held >= MOST_SPEEDS):
+            return gone
+        ratings = ratings or self.nodes.setdefault(told.node, NodeRatings(told.node))
+        return gone + self._describe(ratings, told)
+
+    def _describe(self, ratings: NodeRatings, event: NodeDescribed) -> list[Finding]:
+        before = dict(self._members(ratings))
+        changed = ratings.update(event)
+        after = dict(self._members(ratings))
+        moved = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        if not changed and not moved:
+            return []
+        touched = {kind for key in changed | moved for kind in (before.get(key), after.get(key)) if kind is not None}
+        self._regroup(ratings.node, before, after)
+        usuals = {kind: self._usual(kind) for kind in touched}
+        others = sorted(self._moved(usuals) - {ratings.node})
+        return [told for node in [ratings.node, *others] for told in self._judge(self.nodes[node], usuals)]
+
+    @staticmethod
+    def _members(ratings: NodeRatings) -> Iterable[tuple[SpeedKey, KindKey | None]]:
+        return ((key, ratings.kind_key(key)) for key in ratings.speeds)
+
+    def _regroup(
+        self, node: str, before: dict[SpeedKey, KindKey | None], after: dict[SpeedKey, KindKey | None]
+    ) -> None:
+        for key, kind in before.items():
+            if kind is not None and after.get(key) != kind:
+                group = self.groups[kind]
+                group[node].discard(key)
+                if not group[node]:
+                    del group[node]
+                if not group:
+                    del self.groups[kind]
+        for key, kind in after.items():
+            if kind is not None:
+                self.groups.setdefault(kind, {}).setdefault(node, set()).add(key)
+        self._held += len(after) - len(before)
+
+    def _usual(self, kind: KindKey) -> Usual | None:
+        group = self.groups.get(kind, {})
+        return usual({node: self._speeds(node, keys) for node, keys in group.items()})
+
+    def _speeds(self, node: str, keys: Iterable[SpeedKey]) -> list[Held]:
+        return [self.nodes[node].speeds[key] for key in sorted(keys)]
+
+    def _moved(self, usuals: dict[KindKey, Usual | None]) -> set[str]:
+        """The nodes of which something else is true, now that other speeds are usual."""
+        found: set[str] = set()
+        for kind, of_kind in usuals.items():
+            for node, keys in self.groups.get(kind, {}).items():
+                speeds = self.nodes[node].speeds
+                low = {key for key in keys if of_kind and is_below(speeds[key], key.name, of_kind.low)}
+                if low != self._told(node) & keys:
+                    found.add(node)
+        return found
+
+    def _told(self, node: str) -> set[SpeedKey]:
+        episode = self.tracker.get(node)
+        seen = episode.evidence if episode is not None else None
+        return {low.key for low in seen.lows if low.against == "kind"} if seen is not None else set()
+
+    def _judge(self, ratings: NodeRatings, usuals: dict[KindKey, Usual | None]) -> list[Finding]:
+        known = {kind: usuals[kind] if kind in usuals else self._usual(kind) for kind, _ in ratings.members()}
+        found, node = lows(ratings, known), ratings.node
+        episode = self.tracker.get(node)
+        if not found:
+            return self._say(node, "calm") if episode is not None else []
+        if episode is None:
+            first_s = max(ratings.speeds[low.key].time_s for low in found)
+            episode = self.tracker.begin(node, first_s)
+        signal: Signal = "persistent" if any(low.busy_known for low in found) else "late"
+        before = episode.evidence
+        news = before is not None and {low.told for low in before.lows} != {low.told for low in found}
+        episode.evidence = BelowEvidence(lows=found, busy=ratings.busy)
+        return self._say(node, signal, news=news)
+
+    def _say(self, node: str, signal: Signal, *, news: bool = False) -> list[Finding]:
+        told = self.tracker.revise(node, signal, 0.0, news=news)
+        return [] if told is None else [finding(told, said(told), JobKey(self.cluster, "", 0), coverage(told))]
+
+    def _make_room(self, now_s: float) -> list[Finding]:
+        """Where all room is taken, the node that was described longest ago goes, if it has not been for a week."""
+        if len(self.nodes) < MOST_NODES and self._held < MOST_SPEEDS:
+            return []
+        oldest = min(self.nodes.values(), key=lambda ratings: (ratings.told_s, ratings.node))
+        if now_s - oldest.told_s < _FORGOTTEN_S:
+            return []
+        over = self._say(oldest.node, "calm") if self.tracker.get(oldest.node) is not None else []
+        self._regroup(oldest.node, dict(self._members(oldest)), {})
+        del self.nodes[oldest.node]
+        return over
+
+    def snapshot(self) -> bytes:
+        """The whole state, compressed; it is packed anew only where it has changed."""
+        if self._packed is None:
+            state: dict[str, Any] = {
+                "cluster": self.cluster,
+                "nodes": [_plain(ratings) for ratings in self.nodes.values()],
+                "tracker": self.tracker.snapshot(),
+            }
+            self._packed = pack(LAYOUT, state)
+        return self._packed
+
+    @classmethod
+    def restore(cls, data: bytes) -> Self:
+        """The decision that ``snapshot`` described.
+
+        Raises:
+            ValueError: ``data`` is no snapshot of this version.
+        """
+        made, state = cls(), unpack(LAYOUT, data)
+        with described():
+            made.cluster = str(state["cluster"])
+            for plain in state["nodes"]:
+                ratings = _ratings(plain)
+                made.nodes[ratings.node] = ratings
+                made._regroup(ratings.node, {}, dict(cls._members(ratings)))
+            made.tracker.load(state["tracker"])
+        return made
+
+
+def _plain(ratings: NodeRatings) -> dict[str, Any]:
+    kept = msgspec.structs.asdict(ratings)
+    return kept | {"speeds": [[*key, msgspec.to_builtins(held)] for key, held in ratings.speeds.items()]}
+
+
+def _ratings(plain: dict[str, Any]) -> NodeRatings:
+    speeds = {msgspec.convert(tuple(key), SpeedKey): msgspec.convert(held, Held) for *key, held in plain["speeds"]}
+    return msgspec.structs.replace(msgspec.convert(plain | {"speeds": {}}, NodeRatings), speeds=speeds)

@@ -1,0 +1,195 @@
+"""A cluster over days: GPU-hours used, idle and lost by cause, its worst nodes, the trend, and what is to come.
+
+Rule of this file: pure and bounded; the same derived events as a job's report, without its ranks. What began before
+``from_s`` is left out; a finding counts on the day on which it began.
+"""
+
+from collections import OrderedDict
+
+import msgspec
+
+from paceline.events import DeviceWindow, Event, Finding, Forecast, JobDescribed, JobWindow
+
+from .cluster_use import DAY_S, ClusterUse, Use
+from .forecast_scores import ForecastScores
+from .job_book import JobBook
+from .lost_time import COUNTED, counted_hours
+from .report import ForecastScore, JobReport, LostTime, NextForecast
+
+MOST_JOBS, MOST_NODE_FINDINGS = 20_000, 20_000
+
+
+class Day(msgspec.Struct, frozen=True):
+    """One day (UTC) that begins at ``start_s``."""
+
+    start_s: float
+    use: Use
+    lost_hours: float
+
+
+class NodeLine(msgspec.Struct, frozen=True):
+    """A node: device-hours, those that jobs lost to it, and how many findings name it."""
+
+    node: str
+    use: Use
+    lost_hours: float
+    throttled_hours: float
+    findings: int
+    kinds: list[str]
+
+
+class ClusterReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything told of a cluster."""
+
+    cluster: str
+    from_s: float | None
+    to_s: float | None
+    devices: int
+    use: Use
+    lost: list[LostTime]
+    days: list[Day]
+    nodes: list[NodeLine]
+    jobs: list[JobReport]
+    scores: list[ForecastScore]
+    next: list[NextForecast]
+    jobs_left_out: int = 0
+    notes: list[str] = []
+
+    @property
+    def lost_hours(self) -> float:
+        """Device-hours lost to all causes."""
+        return sum(one.device_hours for one in self.lost)
+
+
+class ClusterBuilder:
+    """What was heard of ``cluster`` so far; None: of all."""
+
+    def __init__(self, cluster: str | None = None, from_s: float | None = None) -> None:
+        self.cluster = cluster
+        self.from_s = from_s
+        self.use = ClusterUse()
+        self.jobs: OrderedDict[tuple[str, str, int], JobBook] = OrderedDict()
+        self.node_findings: dict[str, tuple[Finding, float]] = {}
+        self.scores = ForecastScores()
+        self.span = (float("inf"), float("-inf"))
+        self.jobs_left_out = 0
+
+    def update(self, event: Event, time_s: float) -> None:
+        """Take in one event that came at ``time_s``; windows have a time of their own."""
+        if self.cluster is not None and getattr(event, "cluster", None) != self.cluster:
+            return
+        match event:
+            case DeviceWindow() | JobWindow():
+                if self._is_in(event.start_s):
+                    self.span = min(self.span[0], event.start_s), max(self.span[1], event.start_s + event.length_s)
+                    self._count(event)
+            case Forecast():
+                self.scores.update(event)
+            case JobDescribed():
+                if event.ended_s is None or self._is_in(event.ended_s):
+                    self._of_job(event)
+            case Finding() if self._is_in(time_s):
+                self._find(event, time_s)
+
+    def _is_in(self, time_s: float) -> bool:
+        return self.from_s is None or time_s >= self.from_s
+
+    def _count(self, window: DeviceWindow | JobWindow) -> None:
+        if isinstance(window, DeviceWindow):
+            self.use.update(window)
+        else:
+            self._of_job(window)
+
+    def _find(self, finding: Finding, time_s: float) -> None:
+        if finding.first_step >= 0 or not finding.nodes:
+            self._of_job(finding)
+            return
+        first_s = self.node_findings[finding.id][1] if finding.id in self.node_findings else time_s
+        if finding.id in self.node_findings or len(self.node_findings) < MOST_NODE_FINDINGS:
+            self.node_findings[finding.id] = (finding, first_s)
+
+    def _of_job(self, event: JobDescribed | JobWindow | Finding) -> None:
+        key = (event.cluster, event.job, event.attempt)
+        book = self.jobs.get(key)
+        if book is None:
+            if len(self.jobs) >= MOST_JOBS:
+                self.jobs_left_out += 1
+                return
+            book = self.jobs[key] = JobBook(*key)
+        book.update(event)
+
+    def report(self, notes: list[str] | None = None) -> ClusterReport:
+        """What it all amounts to."""
+        told = sorted(((book, book.report()) for book in self.jobs.values()), key=lambda pair: _order(pair[1]))
+        jobs = [report for _, report in told if report.steps or report.episodes]
+        hours = {key: value for book, _ in told for key, value in counted_hours(book.findings.values()).items()}
+        known = self.span[0] <= self.span[1]
+        return ClusterReport(
+            cluster=self.cluster or "",
+            from_s=self.span[0] if known else None,
+            to_s=self.span[1] if known else None,
+            devices=self.use.devices,
+            use=self.use.total,
+            lost=self._lost(jobs),
+            days=self._days(jobs, hours),
+            nodes=self._nodes(jobs, hours),
+            jobs=jobs,
+            scores=self.scores.scores(),
+            next=self.scores.next(),
+            jobs_left_out=self.jobs_left_out,
+            notes=list(notes or ()),
+        )
+
+    def _lost(self, jobs: list[JobReport]) -> list[LostTime]:
+        causes: dict[str, LostTime] = {}
+        for one in (lost for job in jobs for lost in job.lost):
+            before = causes.get(one.cause, LostTime(one.cause, (), 0, 0.0, 0.0))
+            causes[one.cause] = LostTime(
+                one.cause,
+                tuple(sorted({*before.kinds, *one.kinds})),
+                before.episodes + one.episodes,
+                before.lost_s + one.lost_s,
+                before.device_hours + one.device_hours,
+            )
+        return sorted(causes.values(), key=lambda one: (-one.device_hours, one.cause))
+
+    def _days(self, jobs: list[JobReport], hours: dict[str, float]) -> list[Day]:
+        lost: dict[int, float] = {}
+        for episode in (one for job in jobs for one in job.episodes):
+            if episode.from_s is not None and episode.finding.id in hours:
+                day = int(episode.from_s // DAY_S)
+                lost[day] = lost.get(day, 0.0) + hours[episode.finding.id]
+        used = self.use.days()
+        days = sorted(used.keys() | lost.keys())
+        return [Day(day * DAY_S, used.get(day, Use()), lost.get(day, 0.0)) for day in days]
+
+    def _nodes(self, jobs: list[JobReport], hours: dict[str, float]) -> list[NodeLine]:
+        """Nodes that were named or throttled, the most expensive first."""
+        lost: dict[str, float] = {}
+        kinds: dict[str, list[str]] = {}
+        accusing = [one.finding for job in jobs for one in job.episodes if one.finding.ranks]
+        for finding in accusing + [one for one, _ in self.node_findings.values()]:
+            if finding.state not in COUNTED:
+                continue
+            for node in finding.nodes:
+                cost = hours.get(finding.id, finding.cost.gpu_hours if finding.first_step < 0 else 0.0)
+                lost[node] = lost.get(node, 0.0) + cost / len(finding.nodes)
+                kinds.setdefault(node, []).append(finding.kind)
+        used, throttled = self.use.nodes(), self.use.throttled()
+        names = kinds.keys() | {node for node, spent in throttled.items() if spent > 0}
+        lines = [
+            NodeLine(
+                node,
+                used.get(node, Use()),
+                lost.get(node, 0.0),
+                throttled.get(node, 0.0),
+                len(kinds.get(node, ())),
+                sorted(set(kinds.get(node, ()))),
+            )
+            for node in names
+        ]
+        return sorted(lines, key=lambda one: (-one.lost_hours, -one.findings, -one.throttled_hours, one.node))
+
+
+def _order(job: JobReport) -> tuple[float, float, str]:
+    return -sum(one.device_hours for one in job.lost), -job.elapsed_s, job.job

@@ -1,0 +1,182 @@
+"""Two runs compared: how much slower the second is, by phase, since when, and what else is different.
+
+Rule of this file: pure and seeded; it judges by an interval, never by two means. The whole step decides; phases say
+where. Runs of other sizes are compared by the sample where both tell their batch, else not at all.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from paceline.events import OVERLAYS, PHASES
+
+from .block_bootstrap import LEAST_VALUES, Series, difference
+from .change_points import changes
+from .run import (
+    Run,
+    Stretch,
+    clock_series,
+    median_series,
+    phase_series,
+    steps_series,
+)
+from .run_facts import FactDifference, differences
+
+LEAST_STEPS = 20
+EQUAL, SLOWER, FASTER = "equal", "slower", "faster"
+#: Changes within a run that are told, at least.
+LEAST_CHANGE = 0.03
+#: Parts of a step that are less than this of it are not compared.
+_LEAST_PART = 0.002
+
+
+class NotComparableError(Exception):
+    """Two runs that cannot be compared, and why."""
+
+
+class Row(NamedTuple):
+    """One length of time in both runs: seconds, and the difference as a share of the first, with its interval."""
+
+    name: str
+    first_s: float
+    second_s: float
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the interval says so."""
+        return self.low > 0
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the interval says so."""
+        return self.high < 0
+
+
+class WithinRun(NamedTuple):
+    """From ``step`` on a run took ``ratio`` longer a step than before."""
+
+    step: int
+    ratio: float
+
+
+class Side(NamedTuple):
+    """One of the two runs, in numbers."""
+
+    name: str
+    ranks: int | None
+    global_batch: int | None
+    steps: int
+    warm_up_steps: int
+    windows: int
+    changes: tuple[WithinRun, ...]
+    findings: tuple[tuple[str, str, int, float], ...]
+
+
+class Comparison(NamedTuple):
+    """What came of it. ``samples`` is True where times are of a sample rather than of a step."""
+
+    verdict: str
+    fail_over: float
+    step: Row
+    rows: tuple[Row, ...]
+    first: Side
+    second: Side
+    a_sample: bool
+    facts: tuple[FactDifference, ...]
+    notes: tuple[str, ...]
+
+
+def compare(first: Run, second: Run, fail_over: float, seed: int = 0) -> Comparison:
+    """The comparison of ``second`` with ``first``: slower means slower by more than ``fail_over``, surely.
+
+    Raises:
+        NotComparableError: they are too short, or of sizes that cannot be brought together.
+    """
+    stretches = _enough(first), _enough(second)
+    samples, notes = _samples(first, second)
+    step = _row("step", steps_series(stretches[0], samples[0]), steps_series(stretches[1], samples[1]), seed)
+    verdict = SLOWER if step.low > fail_over else FASTER if step.is_faster else EQUAL
+    return Comparison(
+        verdict,
+        fail_over,
+        step,
+        tuple(_rows(stretches, samples, step, seed)),
+        _side(first, stretches[0], seed),
+        _side(second, stretches[1], seed),
+        samples != (1, 1),
+        tuple(differences(first.facts, second.facts)),
+        tuple(notes),
+    )
+
+
+def _enough(run: Run) -> list[Stretch]:
+    stretches = run.chosen()
+    steps = sum(one.steps for one in stretches)
+    if len(stretches) < LEAST_VALUES or steps < LEAST_STEPS:
+        raise NotComparableError(
+            f"job {run.job} is too short: {steps} steps in {len(stretches)} windows after {run.warm_up_steps} steps of "
+            f"warm-up, and an interval takes {LEAST_STEPS} in {LEAST_VALUES}"
+        )
+    return stretches
+
+
+def _samples(first: Run, second: Run) -> tuple[tuple[int, int], list[str]]:
+    """By how many samples each run's times are divided."""
+    batches, ranks = (first.global_batch, second.global_batch), (first.ranks, second.ranks)
+    if batches[0] is not None and batches[1] is not None:
+        if batches[0] == batches[1]:
+            return (1, 1), []
+        note = f"a step has {batches[0]} samples in the first run and {batches[1]} in the second: times are of a sample"
+        return (batches[0], batches[1]), [note]
+    if None not in ranks and ranks[0] != ranks[1]:
+        raise NotComparableError(
+            f"the first run has {ranks[0]} ranks and the second {ranks[1]}, and not all tell their batch size: a step "
+            "of one is not the work of the other's; PyTorch's DataLoader tells it by itself where it makes batches"
+        )
+    return (1, 1), ["batch sizes were not told by all ranks: they are taken to be the same"]
+
+
+def _rows(stretches: tuple[list[Stretch], list[Stretch]], samples: tuple[int, int], step: Row, seed: int) -> list[Row]:
+    rows = [_row("median step", median_series(stretches[0], samples[0]), median_series(stretches[1], samples[1]), seed)]
+    for name in (*PHASES, *OVERLAYS):
+        both = [phase_series(one, name, by) for one, by in zip(stretches, samples, strict=True)]
+        if both[0] is None or both[1] is None:
+            continue
+        if max(both[0].mean, both[1].mean) < _LEAST_PART * step.first_s:
+            continue
+        rows.append(_row(name, both[0], both[1], seed))
+    clocks = [clock_series(one, by) for one, by in zip(stretches, samples, strict=True)]
+    if (
+        clocks[0] is not None
+        and clocks[1] is not None
+        and min(len(one.values) for one in clocks if one) >= LEAST_VALUES
+    ):
+        rows.append(_row("by the clock", clocks[0], clocks[1], seed))
+    return rows
+
+
+def _row(name: str, first: Series, second: Series, seed: int) -> Row:
+    return Row(name, first.mean, second.mean, *difference(first, second, seed))
+
+
+def _side(run: Run, stretches: list[Stretch], seed: int) -> Side:
+    series = steps_series(stretches, 1)
+    found = changes(np.asarray(series.values), LEAST_CHANGE, seed)
+    findings = sorted(run.findings.values(), key=lambda one: -one.cost.lost_s)
+    return Side(
+        run.job,
+        run.ranks,
+        run.global_batch,
+        sum(one.steps for one in stretches),
+        run.warm_up_steps,
+        len(stretches),
+        tuple(WithinRun(stretches[one.at].first_step, one.ratio) for one in found),
+        tuple(
+            (one.kind, one.cause, one.first_step, one.cost.lost_s)
+            for one in findings[:8]
+            if one.state != "suspected" and one.first_step >= 0
+        ),
+    )

@@ -1,0 +1,89 @@
+"""Suggestions and whether they helped, and forecasts against what came, in words.
+
+Rule of this file: pure words.
+"""
+
+from collections.abc import Sequence
+
+from paceline.events import Suggestion
+from paceline.events.suggestions import Effect
+
+from ..report import ForecastScore
+from ..suggestions import gain_in_words
+from .document import Block, Heading, Notice, Paragraph, Table, without_empty
+from .quantities import UNKNOWN, amount, count, share
+
+_OPEN = ("new", "accepted", "applied")
+MOST_OPEN, MOST_ROWS = 12, 60
+
+
+def suggestion_sections(suggestions: Sequence[Suggestion]) -> list[Block]:
+    """What to do about it, and what came of it."""
+    if not suggestions:
+        return []
+    blocks: list[Block] = [Heading("Suggestions")]
+    lasting = sorted((one for one in suggestions if one.state in _OPEN), key=_order)
+    for one in lasting[:MOST_OPEN]:
+        gain = gain_in_words(one.gain)
+        text = f"{one.reason} Expected: {gain}." + (f" Risk: {one.risk}." if one.risk else "")
+        blocks.append(Notice(f"{one.title} ({one.state})", text, "caution", tuple(one.apply)))
+    if len(lasting) > MOST_OPEN:
+        blocks.append(
+            Paragraph(f"{len(lasting) - MOST_OPEN} more are open: paceline suggestions lists them.", quiet=True)
+        )
+    measured = [one for one in suggestions if one.effect is not None or one.state not in _OPEN]
+    if measured:
+        head = ("suggestion", "state", "measured", "before", "after", "change", "why")
+        rows = tuple(map(_row, measured[:MOST_ROWS]))
+        blocks += [Heading("What became of suggestions", 3), without_empty(Table(head, rows, right=(3, 4, 5)))]
+    return blocks
+
+
+def _order(one: Suggestion) -> tuple[int, float, str]:
+    rank = {"critical": 0, "warning": 1, "info": 2}.get(one.severity, 3)
+    return rank, -(one.gain.gpu_hours_per_day or 0.0), one.id
+
+
+def _row(one: Suggestion) -> tuple[str, ...]:
+    effect = one.effect
+    numbers = ("", "", "", "") if effect is None else _effect(effect)
+    return (one.title, one.state.replace("_", " "), *numbers, one.because)
+
+
+def _effect(effect: Effect) -> tuple[str, str, str, str]:
+    change = f"{effect.after / effect.before - 1:+.1%}" if effect.before else UNKNOWN
+    name = effect.name.replace("_", " ")
+    return name, amount(effect.before, effect.unit), amount(effect.after, effect.unit), change
+
+
+def forecast_sections(scores: Sequence[ForecastScore]) -> list[Block]:
+    """How far off forecasts were, once what they foretold had come."""
+    if not scores:
+        return []
+    order = sorted(scores, key=lambda one: (-one.values, one.series))
+    rows = tuple(
+        (
+            one.series,
+            count(one.forecasts),
+            count(one.values),
+            amount(one.error, _unit(one.unit)),
+            amount(one.naive_error, _unit(one.unit)),
+            share(one.covered_ratio),
+        )
+        for one in order[:MOST_ROWS]
+    )
+    head = ("series", "forecasts", "values that came", "mean error", "naive forecast's", "inside the 80 % interval")
+    return [
+        Heading("Forecasts against what came"),
+        Table(head, rows, right=(1, 2, 3, 4, 5)),
+        Paragraph("An interval of 80 % that is as good as it says holds 80 of 100 values.", quiet=True),
+        *(
+            [Paragraph(f"{len(order) - MOST_ROWS} more series are not listed.", quiet=True)]
+            if len(order) > MOST_ROWS
+            else []
+        ),
+    ]
+
+
+def _unit(unit: str) -> str:
+    return {"ratio": "", "celsius": "°C", "w": "W", "s": "s"}.get(unit, unit)

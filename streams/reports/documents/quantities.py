@@ -1,0 +1,102 @@
+"""Quantities in words: lengths of time, shares, hours, bytes, moments.
+
+Rule of this file: pure; None is said as what it is, not measured.
+"""
+
+from datetime import UTC, datetime
+
+UNKNOWN = "\N{EN DASH}"
+
+
+def seconds(value: float | None) -> str:
+    """A length of time, to three digits.
+
+    >>> [seconds(one) for one in (0.0004, 0.0634, 1.5, 95.0, 7260.0, 200000.0)]
+    ['0.4 ms', '63.4 ms', '1.50 s', '95 s', '2 h 1 min', '2 d 7 h']
+    """
+    if value is None:
+        return UNKNOWN
+    if value < 1:
+        return f"{value * 1e3:.3g} ms" if value else "0 s"
+    if value < 10:
+        return f"{value:.2f} s"
+    if value < 120:
+        return f"{value:.3g} s"
+    minutes = round(value / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    if minutes < 2880:
+        return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+    return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def hours(value: float | None) -> str:
+    """Device-hours.
+
+    >>> hours(0.0379), hours(3.88), hours(1234.5)
+    ('0.038', '3.9', '1,234')
+    """
+    if value is None:
+        return UNKNOWN
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if value < 10 else f"{value:.1f}"
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """A ratio in percent.
+
+    >>> share(0.397), share(0.0042, 1), share(0.0042), share(None) == UNKNOWN
+    ('40 %', '0.4 %', '<1 %', True)
+    """
+    if value is None:
+        return UNKNOWN
+    least: float = 10**-digits
+    return f"<{least:g} %" if 0 < value * 100 < least / 2 else f"{value * 100:.{digits}f} %"
+
+
+def count(value: int) -> str:
+    """A whole number.
+
+    >>> count(12345)
+    '12,345'
+    """
+    return f"{value:,}"
+
+
+def gib(value: float | None) -> str:
+    """Bytes."""
+    return UNKNOWN if value is None else f"{value / 2**30:.3g} GiB"
+
+
+def kwh(joules: float) -> str:
+    """Energy.
+
+    >>> kwh(3.6e6), kwh(7200.0)
+    ('1.00 kWh', '2.00 Wh')
+    """
+    return f"{joules / 3.6e6:,.2f} kWh" if joules >= 1e5 else f"{joules / 3600:.2f} Wh"
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A number in ``unit``, rounded."""
+    return UNKNOWN if value is None else f"{value:,.3g} {unit}".replace("e+", "e").strip()
+
+
+def moment(time_s: float | None) -> str:
+    """When, in UTC.
+
+    >>> moment(1_700_000_000.0)
+    '2023-11-14 22:13:20 UTC'
+    """
+    if time_s is None:
+        return UNKNOWN
+    return f"{datetime.fromtimestamp(min(max(time_s, 0.0), 253_402_300_799.0), UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def clock(time_s: float, length_s: float) -> str:
+    """When, as short as a picture of ``length_s`` seconds asks for."""
+    when = datetime.fromtimestamp(min(max(time_s, 0.0), 253_402_300_799.0), UTC)
+    if length_s > 3 * 86400:
+        return f"{when:%d %b}"
+    return f"{when:%d %b %H:%M}" if length_s > 86400 else f"{when:%H:%M:%S}" if length_s < 600 else f"{when:%H:%M}"

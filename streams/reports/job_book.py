@@ -1,0 +1,172 @@
+"""Everything heard of one attempt of one job, bounded, and what a report says of it.
+
+Rule of this file: pure. Findings come in any order and as often as they like: the highest revision of an id counts.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from paceline.events import (
+    BalancePlan,
+    Finding,
+    JobDescribed,
+    JobProfile,
+    JobWindow,
+    RankWindow,
+)
+
+from .job_level import JobLevel, chosen, with_ranks
+from .lost_time import lost_time
+from .report import Course, Episode, Heard, JobReport
+
+MOST_FINDINGS = 2000
+#: Who may describe a job.
+MOST_TELLERS = 20_000
+#: Window lengths that are kept apart.
+MOST_LEVELS = 6
+_MOST_NOTES = 20
+
+
+class JobBook:
+    """One attempt of one job."""
+
+    def __init__(self, cluster: str, job: str, attempt: int) -> None:
+        self.key = (cluster, job, attempt)
+        self.described: dict[str, JobDescribed] = {}
+        self.profile: JobProfile | None = None
+        self.plan_versions = 0
+        self.levels: dict[float, JobLevel] = {}
+        self.findings: dict[str, Finding] = {}
+        self.findings_left_out = 0
+        self.repeated = 0
+
+    def update(self, event: JobDescribed | JobProfile | BalancePlan | JobWindow | RankWindow | Finding) -> None:
+        """Take in one event of this job."""
+        match event:
+            case JobWindow() | RankWindow():
+                self._add_window(event)
+            case Finding():
+                self._add_finding(event)
+            case JobDescribed():
+                if event.teller in self.described or len(self.described) < MOST_TELLERS:
+                    self.described[event.teller] = event
+            case JobProfile():
+                self.profile = event
+            case BalancePlan():
+                self.plan_versions = max(self.plan_versions, event.version)
+
+    def _add_window(self, window: JobWindow | RankWindow) -> None:
+        if not window.length_s > 0:
+            return
+        level = self.levels.get(window.length_s)
+        if level is None:
+            if len(self.levels) >= MOST_LEVELS:
+                return
+            level = self.levels[window.length_s] = JobLevel(window.length_s)
+        if isinstance(window, RankWindow):
+            level.add_rank(window)
+        else:
+            self.repeated += not level.add_job(window)
+
+    def _add_finding(self, finding: Finding) -> None:
+        before = self.findings.get(finding.id)
+        if before is None and len(self.findings) >= MOST_FINDINGS:
+            self.findings_left_out += 1
+        elif before is None or before.revision <= finding.revision:
+            self.findings[finding.id] = finding
+
+    def report(self) -> JobReport:
+        """What is to be told of the job."""
+        level = chosen(self.levels.values())
+        level = None if level is None else with_ranks(level, self.levels.values())
+        course = None if level is None else level.to_course()
+        return JobReport(
+            **self._who(),
+            **self._when(level),
+            **({} if level is None else _times_of(level)),
+            course=course,
+            lost=lost_time(self.findings.values()),
+            episodes=episodes(self.findings.values(), course),
+            plans=self.plan_versions,
+            heard=self._heard(level),
+        )
+
+    def _who(self) -> dict[str, Any]:
+        cluster, job, attempt = self.key
+        told = sorted(self.described.values(), key=lambda one: one.teller)
+        places = [place for one in told for place in one.places]
+        first = told[0] if told else None
+        sizes = [one.batch_size for one in told if one.batch_size is not None]
+        return {
+            "cluster": cluster,
+            "job": job,
+            "attempt": attempt,
+            "framework": first.framework if first else "",
+            "backend": first.backend if first else "",
+            "labels": dict(first.labels) if first else {},
+            "batch_size": sizes[0] if sizes else None,
+            "nodes": sorted({one.node for one in told}),
+            "devices": len({(one.node, one.device) for one in places if one.device not in ("", "cpu")}),
+            "exit_status": max((one.exit_status for one in told if one.exit_status is not None), default=None),
+            "kind": (self.profile.kind or "") if self.profile else "",
+            "kind_probability": self.profile.kind_probability if self.profile else None,
+            "cycle_period_s": self.profile.cycle_period_s if self.profile else None,
+        }
+
+    def _when(self, level: JobLevel | None) -> dict[str, Any]:
+        if level is None or level.first_s is None:
+            started = [one.started_s for one in self.described.values()]
+            ended = [one.ended_s for one in self.described.values() if one.ended_s is not None]
+            return {"from_s": min(started, default=None), "to_s": max(ended, default=None)}
+        return {
+            "from_s": level.first_s,
+            "to_s": level.end_s,
+            "steps": level.steps,
+            "first_step": level.first_step,
+            "last_step": level.last_step,
+        }
+
+    def _heard(self, level: JobLevel | None) -> Heard:
+        coverages = [one.coverage for one in self.findings.values()]
+        notes: dict[str, None] = dict.fromkeys(note for one in coverages for note in one.notes)
+        sizes = [one.world_size for one in self.described.values()] + [one.ranks_expected for one in coverages]
+        heard = [len(level.ranks), level.most_ranks] if level else [0]
+        return Heard(
+            ranks_expected=max(sizes, default=max(heard)),
+            ranks_heard=max(heard),
+            missing_events=max((one.events_missing for one in coverages), default=0),
+            told_s=level.told_s if level else 0.0,
+            notes=list(notes)[:_MOST_NOTES],
+        )
+
+
+def _times_of(level: JobLevel) -> dict[str, Any]:
+    worst = level.worst()
+    return {
+        "step_median_s": level.medians.quantile(0.5),
+        "step_p95_s": level.p95s.quantile(0.5),
+        "own_median_s": level.owns.quantile(0.5),
+        "own_worst_s": None if worst is None else level.own_s()[worst],
+        "worst_rank": worst,
+        "wait_ratio": level.wait_ratio,
+        "phases": level.phases(),
+    }
+
+
+def episodes(findings: Iterable[Finding], course: Course | None) -> list[Episode]:
+    """Each finding with its time, in the order of their first steps."""
+    kept = sorted(findings, key=lambda one: (one.first_step, one.id))
+    return [Episode(one, *_times(one, course)) for one in kept]
+
+
+def _times(finding: Finding, course: Course | None) -> tuple[float | None, float | None]:
+    if course is None or finding.first_step < 0:
+        return None, None
+    starts = [at for at, last in enumerate(course.steps_to) if last >= finding.first_step]
+    ends = [at for at, first in enumerate(course.steps_from) if 0 <= first <= max(finding.last_step, 0)]
+    if not course.steps_to:
+        return None, None
+    # A step that nobody finished, as of a hang, is at the end.
+    first = starts[0] if starts else len(course.steps_to) - 1
+    last = max(ends[-1] if ends else first, first)
+    return course.start_s + first * course.column_s, course.start_s + (last + 1) * course.column_s

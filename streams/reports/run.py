@@ -1,0 +1,192 @@
+"""One run for a comparison: its pace window by window, and what it was set up with.
+
+Rule of this file: pure and bounded. A synchronous job has one pace, so a run is its job's windows, not its ranks. Of
+several lengths of windows the finest that is complete counts. Windows come in rising order; others are repetitions.
+"""
+
+from collections import OrderedDict
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from paceline.events import (
+    PHASES,
+    BalancePlan,
+    Event,
+    Finding,
+    JobDescribed,
+    JobWindow,
+    NodeDescribed,
+    StepTimings,
+    Thresholds,
+)
+
+from ..jobs.config import JobConfig
+from .block_bootstrap import Series, Values
+from .job_level import NAMES
+from .run_facts import RunFacts
+
+MOST_JOBS = 1000
+#: Windows of one length of one run; beyond, coarser ones count.
+MOST_WINDOWS = 100_000
+WARM_UP_STEPS = JobConfig().warmup_steps
+_MOST_FINDINGS = 2000
+_Job = tuple[str, str, int]
+
+
+class Stretch(NamedTuple):
+    """A window of the job: its steps, and seconds a step. Phases are the median rank's, and add up to its step."""
+
+    start_s: float
+    first_step: int
+    last_step: int
+    steps: int
+    step_s: float
+    phase_s: dict[str, float]
+
+    @property
+    def mean_s(self) -> float:
+        """Seconds a step, long ones among them."""
+        return sum(self.phase_s.get(name, 0.0) for name in PHASES) or self.step_s
+
+
+class Run:
+    """All that is kept of one attempt of one job."""
+
+    def __init__(self, job: _Job) -> None:
+        self.cluster, self.job, self.attempt = job
+        self.stretches: dict[float, list[Stretch] | None] = {}
+        self.described: dict[str, JobDescribed] = {}
+        self.findings: dict[str, Finding] = {}
+        self.facts = RunFacts()
+        self.warm_up_steps = 0
+
+    def add(self, window: JobWindow) -> None:
+        """Take in one window of the job."""
+        kept = self.stretches.setdefault(window.length_s, [])
+        if kept is None or not window.steps or (kept and window.start_s <= kept[-1].start_s):
+            return
+        if len(kept) >= MOST_WINDOWS:
+            self.stretches[window.length_s] = None
+            return
+        phases = {name: spent_s for name, spent_s in window.phase_median_s.items() if name in NAMES}
+        kept.append(
+            Stretch(window.start_s, window.first_step, window.last_step, window.steps, window.step_median_s, phases)
+        )
+
+    @property
+    def steps(self) -> int:
+        """Those told."""
+        return max((sum(one.steps for one in kept) for kept in self.stretches.values() if kept), default=0)
+
+    @property
+    def global_batch(self) -> int | None:
+        """Samples of a step of all ranks; None unless every node told its ranks' batch size."""
+        told = list(self.described.values())
+        sizes = [one.batch_size * len(one.places) for one in told if one.batch_size]
+        ranks = sum(len(one.places) for one in told)
+        return sum(sizes) if told and len(sizes) == len(told) and ranks >= (self.ranks or 0) else None
+
+    @property
+    def ranks(self) -> int | None:
+        """How many the job has, as it says."""
+        return max((one.world_size for one in self.described.values()), default=None)
+
+    def chosen(self) -> list[Stretch]:
+        """The finest windows that tell most of the steps, without the warm-up."""
+        most = self.steps
+        for _, kept in sorted(self.stretches.items()):
+            if kept and 2 * sum(one.steps for one in kept) >= most:
+                return self._warm(kept)
+        return []
+
+    def _warm(self, kept: list[Stretch]) -> list[Stretch]:
+        warm = [one for one in kept if one.first_step >= WARM_UP_STEPS]
+        self.warm_up_steps = sum(one.steps for one in kept) - sum(one.steps for one in warm)
+        return warm
+
+
+def steps_series(stretches: list[Stretch], samples: int) -> Series:
+    """Mean seconds a step, by ``samples``: what phases add up to; the median where none are told."""
+    return Series(_array([max(one.mean_s, 1e-9) / samples for one in stretches]), _weights(stretches))
+
+
+def median_series(stretches: list[Stretch], samples: int) -> Series:
+    """Seconds of the median step, by ``samples``: rare long steps do not show."""
+    return Series(_array([max(one.step_s, 1e-9) / samples for one in stretches]), _weights(stretches))
+
+
+def phase_series(stretches: list[Stretch], name: str, samples: int) -> Series | None:
+    """Seconds in one phase, by ``samples``; None where it was not told throughout."""
+    told = [one for one in stretches if name in one.phase_s]
+    if len(told) < 0.9 * len(stretches) or not told:
+        return None
+    return Series(_array([max(one.phase_s[name], 1e-9) / samples for one in told]), _weights(told))
+
+
+def clock_series(stretches: list[Stretch], samples: int) -> Series | None:
+    """Seconds by the clock from one window to the next, by its steps: pauses between steps count, too."""
+    if len(stretches) < 2:
+        return None
+    pairs = list(pairwise(stretches))
+    values = [max(after.start_s - one.start_s, 1e-9) / one.steps / samples for one, after in pairs]
+    return Series(_array(values), _array([float(one.steps) for one, _ in pairs]))
+
+
+def _array(values: list[float]) -> Values:
+    return np.array(values, dtype=np.float64)
+
+
+def _weights(stretches: list[Stretch]) -> Values:
+    return _array([float(one.steps) for one in stretches])
+
+
+class Runs:
+    """Every run of a source."""
+
+    def __init__(self) -> None:
+        self.jobs: OrderedDict[_Job, Run] = OrderedDict()
+        self._nodes: dict[str, NodeDescribed] = {}
+
+    def update(self, event: Event) -> None:
+        """Take in one event."""
+        if isinstance(event, NodeDescribed):
+            if len(self._nodes) < 20_000:
+                self._nodes[event.node] = event
+            return
+        if not isinstance(event, JobWindow | JobDescribed | StepTimings | Thresholds | BalancePlan | Finding):
+            return
+        self._tell(self._run((event.cluster, event.job, event.attempt)), event)
+
+    def _tell(self, run: Run, event: Event) -> None:
+        match event:
+            case JobWindow():
+                run.add(event)
+            case JobDescribed():
+                run.described[event.teller] = event
+                run.facts.describe(event)
+            case StepTimings():
+                if event.facts is not None:
+                    run.facts.tell_ranks(event.facts)
+            case Thresholds():
+                run.facts.set_thresholds(event)
+            case BalancePlan():
+                run.facts.plan(event)
+            case Finding() if len(run.findings) < _MOST_FINDINGS or event.id in run.findings:
+                run.findings[event.id] = event
+
+    def _run(self, job: _Job) -> Run:
+        if job not in self.jobs:
+            self.jobs[job] = Run(job)
+            if len(self.jobs) > MOST_JOBS:
+                self.jobs.popitem(last=False)
+        return self.jobs[job]
+
+    def of(self, job: str | None) -> list[Run]:
+        """The runs of ``job``, or of all, that told any steps; the one of most steps first."""
+        told = [run for run in self.jobs.values() if run.steps and job in (None, run.job)]
+        for run in told:
+            for node in self._nodes.values():
+                run.facts.describe_node(node)
+        return sorted(told, key=lambda run: (-run.steps, -run.attempt))

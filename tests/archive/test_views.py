@@ -1,0 +1,46 @@
+"""What the views of an archive answer where jobs do not keep to the period, or tell of themselves again and again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from archive.writer import Writer
+from paceline.history.store import Store
+from paceline.history.views import Scope
+from tests.archive.conftest import commit
+from tests.derived_events import described, job_window
+
+Ask = Callable[..., list[tuple[Any, ...]]]
+DAY_S, NOW_S = 86_400.0, 1.7e9
+WEEK = Scope(NOW_S - 7 * DAY_S, NOW_S)
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "is_listed"),
+    [(-30, -20, False), (-30, -8, False), (-30, -6, True), (-6, -5, True), (-6, None, True), (-30, None, False)],
+)
+def test_a_job_is_listed_where_it_was_there_in_the_period(
+    store: Store, ask: Ask, began: int, ended: int | None, is_listed: bool
+):
+    """Days before now. Of one that began long ago and never said that it ended nobody knows that it was still there."""
+    end_s = None if ended is None else NOW_S + ended * DAY_S
+    told = described(started_s=NOW_S + began * DAY_S, ended_s=end_s)
+    commit(Writer(store), [told], published_s=NOW_S + began * DAY_S)
+    assert [row[0] for row in ask("SELECT job FROM jobs", scope=WEEK)] == ["train"] * is_listed
+
+
+def test_a_job_that_began_long_ago_is_listed_where_it_made_steps(store: Store, ask: Ask):
+    commit(Writer(store), [described(started_s=NOW_S - 30 * DAY_S)], 1, published_s=NOW_S - 30 * DAY_S)
+    commit(Writer(store), [job_window(start_s=NOW_S - DAY_S)], 2)
+    assert ask("SELECT job, started_s FROM jobs", scope=WEEK) == [("train", NOW_S - 30 * DAY_S)]
+
+
+def test_of_each_part_of_a_job_the_last_word_counts(store: Store, ask: Ask):
+    """Two pods of one node are two parts; a part that tells of itself again is one."""
+    pods = [{"kubernetes_pod": name} for name in ("a", "b")]
+    told = [described(started_s=NOW_S, labels=labels) for labels in pods]
+    told += [described(started_s=NOW_S, ended_s=NOW_S + 5, exit_status=3, labels=pods[1])]
+    commit(Writer(store), told, published_s=NOW_S)
+    assert ask("SELECT count(*), count(ended_s) FROM job_parts") == [(2, 1)]
+    assert ask("SELECT ended_s, exit_status FROM jobs") == [(None, 3)]

@@ -1,0 +1,190 @@
+"""Back-fill from an archive: the same windows come to the same series as from the bus, and gaps stay gaps."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from archive.buffers import Buffers
+from archive.messages import rows_of
+from archive.writer import Position, Writer
+from forecaster import server
+from forecaster.archive import backfill, filled
+from forecaster.learning.command import archived
+from forecaster.learning.command import main as train
+from forecaster.memory import Memory
+from paceline import events
+from paceline.history.store import StoreError, open_store
+from tests.derived_events import described, job_window
+
+NOW_S = 86_400.0 * 20_000
+MINUTES = 400
+#: Minutes in which nothing of node-1 was heard.
+AWAY = range(100, 130)
+
+
+def device_window(node: str, device: int, minute: int, **changes: Any) -> events.DeviceWindow:
+    """A minute of a GPU: some are idle, and not all tell SM activity."""
+    busy = 0.0 if (minute // 50 + device) % 3 == 0 else 0.5 + 0.001 * minute
+    mean = {"utilization_ratio": busy, "power_w": 100.0 + minute, "fb_used_bytes": 1e9, "fb_total_bytes": 8e10}
+    if device == 1:
+        mean["sm_active_ratio"] = busy / 2
+    held: dict[str, Any] = {
+        "cluster": "c", "node": node, "device": f"GPU-{node}-{device}", "start_s": NOW_S - 60.0 * (MINUTES - minute),
+        "length_s": 60.0, "samples": 60, "mean": mean, "max": {**mean, "fb_total_bytes": 8.1e10},
+    }  # fmt: skip
+    return events.DeviceWindow(**{**held, **changes})
+
+
+def happened() -> Iterator[tuple[float, Any]]:
+    """What two nodes with two GPUs each told, with the time of its publication."""
+    place = events.RankPlace(rank=0, local_rank=0, node="node-0", device="GPU-node-0-0", pid=1)
+    at_s = NOW_S - 60.0 * 300
+    for minute in range(MINUTES):
+        start_s = NOW_S - 60.0 * (MINUTES - minute)
+        if start_s == at_s:
+            yield at_s, described(cluster="c", node="node-0", started_s=at_s, places=[place])
+        if minute == 300:
+            yield (
+                start_s,
+                described(cluster="c", node="node-0", started_s=at_s, ended_s=start_s, places=[place], sequence=1),
+            )
+        for node in ("node-0", "node-1"):
+            if node == "node-0" or minute not in AWAY:
+                for device in range(2):
+                    told = {"job": "named"} if node == "node-1" and device == 1 and minute > 200 else {}
+                    yield start_s + 60.0, device_window(node, device, minute, **told)
+                mean = {"cpu_ratio": 0.25, "memory_used_bytes": 1e9 + minute}
+                yield (
+                    start_s + 60.0,
+                    events.HostWindow(
+                        cluster="c", node=node, start_s=start_s, length_s=60.0, samples=60, mean=mean,
+                        max={"memory_total_bytes": 2e9},
+                    ),
+                )  # fmt: skip
+        yield start_s + 60.0, job_window(cluster="c", start_s=start_s, steps=minute % 3, wait_ratio=None)
+        yield start_s + 60.0, job_window(cluster="c", start_s=start_s + 10.0)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of it, in several commits; some windows were told twice."""
+    made = tmp_path_factory.mktemp("archive")
+    writer = Writer(open_store(str(made), {}))
+    told = list(happened())
+    for first in range(0, len(told), 1000):
+        buffers = Buffers()
+        for offset, (published_s, event) in enumerate(told[max(0, first - 10) : first + 1000]):
+            for rows in rows_of(event, published_s):
+                buffers.add(rows, 0, first + offset, published_s)
+        writer.commit(buffers, Position({}, {}))
+    return made
+
+
+def series(memory: Memory) -> dict[str, Any]:
+    """All that it holds, by key."""
+    held = (memory.find(line.subject.key) for line in memory.lines())
+    return {one.subject.key: one for one in held if one is not None}
+
+
+@pytest.mark.slow
+def test_the_same_windows_come_to_the_same_series_as_from_the_bus(folder: Path):
+    heard, read = Memory(), Memory()
+    for _, event in happened():
+        heard.update(event)
+    assert backfill(str(folder), {}, read, NOW_S) > 10 * MINUTES
+    by_bus, by_archive = series(heard), series(read)
+    assert by_archive.keys() == by_bus.keys()
+    for key, expected in by_bus.items():
+        got = by_archive[key]
+        assert got.subject == expected.subject, key
+        assert got.time_s == expected.time_s, key
+        np.testing.assert_allclose(got.values, expected.values, rtol=1e-6, err_msg=key)
+
+
+def test_gaps_stay_gaps(folder: Path):
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S)
+    held = memory.find("c/node/node-1/cpu_ratio")
+    assert held is not None
+    assert np.flatnonzero(np.isnan(held.values)).tolist() == list(AWAY)
+
+
+def test_what_is_older_than_the_memory_reaches_back_is_left(folder: Path):
+    memory = Memory()
+    later_s = NOW_S + 3 * 86_400.0 - 3600.0
+    backfill(str(folder), {}, memory, later_s)
+    held = memory.find("c/node/node-0/cpu_ratio")
+    assert held is not None
+    assert len(held.values) == 60
+
+
+def test_what_the_bus_has_later_wins(folder: Path):
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S)
+    memory.update(device_window("node-0", 0, MINUTES - 1, mean={"power_w": 7.0}))
+    held = memory.find("c/device/node-0/GPU-node-0-0/power_w")
+    assert held is not None
+    assert held.values[-1] == 7.0
+    assert held.values[-2] == 100.0 + MINUTES - 2
+
+
+def test_more_gpus_than_there_is_room_for_are_filled_as_nodes_and_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("forecaster.archive.SERIES", 20)
+    memory = Memory()
+    backfill(str(folder), {}, memory, NOW_S)
+    keys = series(memory).keys()
+    assert "c/cluster/free_gpus" in keys
+    assert "c/node/node-1/gpu_busy_ratio" in keys
+    assert not [key for key in keys if key.startswith("c/device/")]
+
+
+def test_the_network_learns_from_the_newest_days_of_an_archive(folder: Path):
+    held = Memory()
+    backfill(str(folder), {}, held, NOW_S)
+    learned = archived(str(folder))
+    assert len(learned) == len(held)
+    assert sorted(np.nansum(one.values) for one in learned) == pytest.approx(
+        sorted(np.nansum(one.values) for one in series(held).values())
+    )
+
+
+def test_without_an_archive_nothing_is_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert train(["--from-archive", str(tmp_path / "none"), "--out", str(tmp_path / "never.npz")]) == 2
+    assert "no archive at" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        train(["--out", str(tmp_path / "never.npz")])
+    assert "--from-archive" in capsys.readouterr().err
+
+
+def test_no_archive_and_a_broken_one_cost_a_line(folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    with pytest.raises(StoreError):
+        backfill(str(tmp_path), {}, Memory())
+    broken = tmp_path / "broken"
+    writer = Writer(open_store(str(broken), {}))
+    buffers = Buffers()
+    for rows in rows_of(device_window("n", 0, MINUTES), NOW_S):
+        buffers.add(rows, 0, 0, NOW_S)
+    writer.commit(buffers, Position({}, {}))
+    next((broken / "data").rglob("*.parquet")).write_bytes(b"PAR1 no more")
+    for where in (tmp_path / "none", broken):
+        caplog.clear()
+        memory = Memory()
+        filled(str(where), {}, memory, NOW_S + 60.0)
+        assert len(memory) == 0
+        [record] = caplog.records
+        assert record.levelname == "WARNING"
+        assert "\n" not in record.getMessage()
+        assert str(where) in record.getMessage()
+
+
+def test_where_nothing_can_read_an_archive_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setitem(sys.modules, "forecaster.archive", None)
+    server._fill("history", Memory())
+    [record] = caplog.records
+    assert "pip install 'paceline[history]'" in record.getMessage()

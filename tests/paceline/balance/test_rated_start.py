@@ -1,0 +1,55 @@
+"""Weights by ratings, as every rank comes to them from the same rows."""
+
+import pytest
+
+from paceline.balance.rated_start import GEMMS, MOST_RATIO, NAMES, weights
+
+
+def row(device: float = 0.0, own: str = "gemm_float32", **speeds: float) -> list[float]:
+    """What a rank tells."""
+    place = GEMMS.index(own) if own in GEMMS else -1
+    return [device, float(place), *(speeds.get(name, 0.0) for name in NAMES)]
+
+
+def test_the_models_own_type_counts() -> None:
+    rows = [row(1, gemm_float32=4.0, gemm_bfloat16=9.0), row(2, gemm_float32=2.0, gemm_bfloat16=9.0)]
+    assert weights(rows) == [1.0, 0.5]
+
+
+def test_where_not_all_have_it_the_first_that_all_have_does() -> None:
+    rows = [row(1, "gemm_float64", gemm_float64=9.0, gemm_bfloat16=2.0), row(2, gemm_bfloat16=4.0, gemm_float32=1.0)]
+    assert weights(rows) == [0.5, 1.0]
+
+
+def test_memory_counts_as_much_where_all_have_the_same_measure() -> None:
+    """4 times the one and the same memory are twice the speed."""
+    assert weights([row(1, gemm_float32=4.0, memory_copy=5.0), row(2, gemm_float32=1.0, memory_copy=5.0)]) == [1.0, 0.5]
+    assert weights([row(1, gemm_float32=4.0, memory_copy=5.0), row(2, gemm_float32=1.0, memory_triad=5.0)]) == [
+        1.0,
+        0.25,
+    ]
+
+
+def test_ranks_that_share_a_device_have_a_part_of_it_each() -> None:
+    one, other = row(1, gemm_float32=4.0), row(2, gemm_float32=4.0)
+    assert weights([one, one, other]) == [0.5, 0.5, 1.0]
+    assert weights([one, one]) is None
+
+
+def test_nobody_is_more_than_so_many_times_faster() -> None:
+    assert weights([row(1, gemm_float32=1e20), row(2, gemm_float32=1e-20)]) == [1.0, 1 / MOST_RATIO]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row(1), row(2)],
+        [row(1, gemm_float32=1.0), row(2)],
+        [row(1, gemm_float32=1.0), row(2, gemm_float64=3.0)],
+        [row(1, memory_triad=1.0), row(2, memory_triad=3.0)],
+        [row(1, gemm_float32=1.0), row(2, gemm_float32=1.04)],
+        [row(1, "none of them"), row(2, "none of them")],
+    ],
+)
+def test_else_nobody_is_faster(rows: list[list[float]]) -> None:
+    assert weights(rows) is None

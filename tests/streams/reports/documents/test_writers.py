@@ -1,0 +1,115 @@
+"""Documents in every format: names from outside stay names."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from paceline.events import Cost
+from streams.reports.builder import ReportBuilder
+from streams.reports.documents.as_html import as_html
+from streams.reports.documents.as_markdown import as_markdown
+from streams.reports.documents.as_text import as_text
+from streams.reports.documents.document import Document, Paragraph, Table
+from streams.reports.documents.report_document import report_document
+from streams.reports.documents.style import painted
+from streams.reports.report import Course, Heard, JobReport, Report
+from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
+
+SCRIPT = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
+WRITERS = [as_text, as_markdown, as_html]
+
+
+class Tags(HTMLParser):
+    """Which tags and attributes there are."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.addresses = [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.seen.append(tag)
+        self.addresses += [value for name, value in attributes if name in ("href", "src", "xlink:href")]
+        assert not [name for name, _ in attributes if name.startswith("on")]
+
+
+def document_of(*events, title="Report"):
+    builder = ReportBuilder(title)
+    for event in events:
+        builder.update(event)
+    return report_document(builder.report([HOSTILE]))
+
+
+def hostile(name):
+    """A job, node, label, finding and suggestion that are all called ``name``."""
+    cost = Cost(lost_s=5.0, gpu_hours=0.1, throughput_lost_ratio=0.2)
+    return [
+        described(job=name, node=name, framework=name, backend=name, labels={name: name}),
+        *(rank_window(rank, job=name, node=name, start_s=1000.0 + 10 * at) for at in range(3) for rank in range(4)),
+        *(
+            job_window(job=name, start_s=1000.0 + 10 * at, first_step=100 + 10 * at, last_step=109 + 10 * at)
+            for at in range(3)
+        ),
+        finding(job=name, kind=name, cause=name, nodes=[name], summary=name, cost=cost, last_step=129),
+        suggestion(job=name, title=name, reason=name, apply=[name], risk=name),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [HOSTILE, SCRIPT, "x" * 5000, "", "a`b```c|d\\"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_names_raise_nothing_and_stay_on_their_line(writer, name):
+    """No escape, no mark of direction, no line end of theirs."""
+    text = writer(document_of(*hostile(name), title=name or "t"))
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+
+
+@pytest.mark.parametrize("name", [HOSTILE, SCRIPT])
+def test_html_has_no_tag_or_address_of_a_name(name):
+    """No script, nothing loaded: pictures are in the file itself."""
+    tags = Tags()
+    tags.feed(as_html(document_of(*hostile(name), title=name)))
+    assert not {"script", "iframe", "img", "link", "object", "a"} & set(tags.seen)
+    assert all(address.startswith("data:image/png;base64,") for address in tags.addresses)
+
+
+@pytest.mark.parametrize("name", [HOSTILE, SCRIPT])
+def test_markdown_has_no_markup_of_a_name(name):
+    """What stands outside of code blocks is masked."""
+    text = as_markdown(document_of(*hostile(name), title=name))
+    outside = re.sub(r"^(`{3,})\n.*?^\1$", "", text, flags=re.M | re.S)
+    assert not re.search(r"(?<!\\)<|(?<!\\)\[|://", outside)
+
+
+def test_a_table_keeps_its_columns_in_markdown():
+    """A pipe in a cell is no column."""
+    text = as_markdown(Document("t", "", (Table(("a", "b"), (("x|y", "z"),)),)))
+    assert text.splitlines()[-1] == "| x\\|y | z |"
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_an_empty_report_says_that_it_is(writer):
+    """No traceback, no empty page."""
+    assert "No job was heard of" in writer(document_of())
+
+
+def test_paper_has_colours_for_variables():
+    """What prints knows no variables."""
+    assert "var(--" not in painted(as_html(Document("t", "", (Paragraph("p"),))))
+
+
+def test_a_thousand_ranks_fit_in_two_megabytes():
+    """240 columns of 1,024 ranks are pixels, not shapes, also where no two are alike."""
+    own = np.random.default_rng(1).uniform(0.5, 0.9, (1024, 240))
+    course = Course(0.0, 60.0, [1.0] * 240, [1.1] * 240, list(range(240)), list(range(240)), list(range(1024)), own)
+    job = JobReport(cluster="c", job="j", attempt=0, steps=240, course=course, heard=Heard(1024, 1024, 0, 1.0))
+    html = as_html(report_document(Report(title="t", jobs=[job])))
+    assert "rank 896" in html
+    assert len(html.encode()) < 2_000_000
+
+
+def test_one_rank_has_nobody_to_be_compared_with():
+    """It says so, and draws no picture of one row."""
+    text = as_text(document_of(rank_window(0), job_window(ranks=1)))
+    assert "Nobody to compare with" in text
+    assert "Ranks over time" not in text

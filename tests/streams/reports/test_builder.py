@@ -1,0 +1,153 @@
+"""What reports are made of: in any number, told twice, late, of kinds nobody knows here, or not at all."""
+
+import msgspec
+import pytest
+
+from paceline.events import Cost, JobProfile
+from tests.derived_events import described, finding, job_window, rank_window, suggestion
+
+
+def test_nothing_at_all_is_an_empty_report(report_of):
+    """Not an error: the period was empty."""
+    report = report_of()
+    assert (report.jobs, report.devices, report.suggestions) == ([], [], [])
+
+
+def test_a_slow_rank_is_the_worst_and_its_phases_say_why(report_of, make_windows):
+    """Median rank beside the one that works longest."""
+    (job,) = report_of(*make_windows(30, slow=2)).jobs
+    assert (job.worst_rank, job.steps, job.heard.ranks_heard) == (2, 60, 4)
+    forward = next(one for one in job.phases if one.name == "forward")
+    assert (round(forward.median_s, 3), round(forward.worst_s, 3)) == (0.15, 0.375)
+    assert job.step_median_s == pytest.approx(0.5, rel=0.01)
+
+
+def test_windows_told_twice_count_once(report_of, make_windows):
+    """Delivery is at least once."""
+    events = list(make_windows(20))
+    once, twice = report_of(*events), report_of(*(one for event in events for one in (event, event)))
+    assert once.jobs[0].steps == twice.jobs[0].steps
+    assert once.jobs[0].phases == twice.jobs[0].phases
+
+
+def test_windows_of_several_lengths_tell_the_same_steps(report_of, make_windows):
+    """Windows of ten seconds beside those of one add nothing."""
+    coarse = [job_window(start_s=10.0 * at, first_step=20 * at, last_step=20 * at + 19, steps=20) for at in range(3)]
+    (job,) = report_of(*make_windows(30), *coarse).jobs
+    assert job.steps == 60
+    assert job.course.column_s == 1.0
+
+
+def test_of_a_large_job_windows_that_tell_of_the_slowest_alone_are_not_read(report_of, make_windows):
+    """A second's windows hold 100 ranks; what holds them all counts."""
+    fine = [
+        msgspec.structs.replace(one, ranks=1024) if hasattr(one, "worst_rank") else one
+        for one in make_windows(30, ranks=100)
+    ]
+    coarse = [
+        job_window(start_s=10.0 * at, ranks=1024, first_step=20 * at, last_step=20 * at + 19, steps=20)
+        for at in range(3)
+    ]
+    (job,) = report_of(*fine, *coarse).jobs
+    assert job.course.column_s == 10.0
+    assert (job.worst_rank, len(job.course.ranks)) == (None, 0)
+
+
+def test_where_ranks_are_told_by_the_minute_alone_they_stand_beside_a_finer_course(report_of):
+    """As an archive keeps them; what comes after the report changes nothing of it."""
+    jobs = [job_window(start_s=10.0 * at, first_step=20 * at, last_step=20 * at + 19, steps=20) for at in range(12)]
+    ranks = [
+        rank_window(rank, 0.9 if rank == 3 else 0.5, start_s=60.0 * at, length_s=60.0, steps=120)
+        for at in range(2)
+        for rank in range(4)
+    ]
+    (job,) = report_of(*jobs, *ranks).jobs
+    assert (job.course.column_s, job.worst_rank, job.heard.ranks_heard) == (10.0, 3, 8)
+    assert job.course.own.shape == (4, 12)
+    assert (job.course.own[3] > job.course.own[0]).all()
+
+
+def test_the_highest_revision_of_a_finding_counts_whatever_the_order(report_of):
+    """At least once, and late."""
+    newer = finding(revision=2, state="recovered")
+    for order in ([finding(), newer], [newer, finding()], [newer, finding(), newer]):
+        (job,) = report_of(*order).jobs
+        assert [one.finding.revision for one in job.episodes] == [2]
+
+
+def test_a_finding_has_the_time_of_its_steps(report_of, make_windows):
+    """Steps become moments by the windows that hold them."""
+    (job,) = report_of(*make_windows(100, t0_s=5000.0), finding(first_step=40, last_step=99)).jobs
+    assert (job.episodes[0].from_s, job.episodes[0].to_s) == (5020.0, 5050.0)
+
+
+def test_a_step_that_nobody_finished_is_at_the_end(report_of, make_windows):
+    """As a hang's."""
+    (job,) = report_of(*make_windows(10), finding(kind="hang", first_step=20, last_step=20)).jobs
+    assert (job.episodes[0].from_s, job.episodes[0].to_s) == (9.0, 10.0)
+
+
+def test_one_job_is_told_of_alone_where_it_is_asked_for(report_of, make_windows):
+    """Others, their suggestions and the findings of their nodes are left out."""
+    other = finding(id="n", first_step=-1, last_step=-1, nodes=["elsewhere"])
+    report = report_of(
+        *make_windows(5), described(), job_window(job="other"), other,
+        suggestion(job="other"), suggestion(id="mine"), job="train",
+    )  # fmt: skip
+    assert [one.job for one in report.jobs] == ["train"]
+    assert report.node_findings == []
+    assert [one.id for one in report.suggestions] == ["mine"]
+
+
+def test_ranks_never_heard_are_counted(report_of, make_windows):
+    """The job says how many it has."""
+    (job,) = report_of(*make_windows(5), described(world_size=8)).jobs
+    assert (job.heard.ranks_expected, job.heard.ranks_heard) == (8, 4)
+
+
+def test_time_in_which_nothing_was_told_is_known(report_of, make_windows):
+    """A gap of an hour in the middle."""
+    later = [
+        job_window(
+            start_s=3600.0 + at,
+            length_s=1.0,
+            first_step=100 + 2 * at,
+            last_step=101 + 2 * at,
+            steps=2,
+            step_median_s=0.5,
+        )
+        for at in range(10)
+    ]
+    (job,) = report_of(*make_windows(10), *later).jobs
+    assert job.elapsed_s == 3610.0
+    assert job.heard.told_s == 20.0
+
+
+def test_a_month_of_a_thousand_ranks_is_bounded(report_of):
+    """The picture has so many columns however long it lasts."""
+    events = [
+        job_window(start_s=3600.0 * at, length_s=60.0, ranks=1024, first_step=at, last_step=at, steps=1)
+        for at in range(30 * 24)
+    ]
+    (job,) = report_of(*events).jobs
+    assert len(job.course.step_s) <= 240
+    assert job.elapsed_s == pytest.approx(30 * 86_400, rel=0.01)
+
+
+def test_odd_numbers_raise_nothing(report_of):
+    """Windows of no length, steps told backwards, a kind of finding of a later version."""
+    odd = [
+        job_window(length_s=0.0),
+        job_window(first_step=500, last_step=3, steps=0),
+        finding(
+            id="odd",
+            kind="cosmic_ray",
+            state="foretold",
+            cause="sun",
+            cost=Cost(lost_s=0.0, gpu_hours=0.0, throughput_lost_ratio=0.0),
+        ),
+        JobProfile(cluster="c", job="train", attempt=0, time_s=1.0, kind="quantum"),
+    ]
+    (job,) = report_of(*odd).jobs
+    assert job.kind == "quantum"
+    assert job.course is None
