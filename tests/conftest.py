@@ -133,13 +133,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     """A file's tests share a process, and so do all that start PyTorch: two of those at once need four cores.
 
-    What needs a broker and no program of ours is in ring 1 on the embedded one.
+    What needs a broker and no program of ours, and is not slow, is in ring 1 on the embedded one.
     """
     if item.get_closest_marker("xdist_group") is None:
         item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     asked = getattr(item, "callspec", None)
     embedded_one = asked is not None and "embedded" in (asked.params.get(name) for name in ("broker", "own_broker"))
-    if embedded_one and not any(item.get_closest_marker(name) for name in ("e2e", "browser", "training")):
+    if embedded_one and not any(item.get_closest_marker(name) for name in ("e2e", "browser", "training", "slow")):
         item.add_marker(pytest.mark.landing)
 
 

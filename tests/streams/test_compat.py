@@ -52,7 +52,7 @@ def test_seeking_to_what_is_committed_reads_again_what_was_fetched_and_dropped(b
     assert asyncio.run(run()) == list(range(committed or 0, 3))
 
 
-@pytest.mark.landing
+@pytest.mark.slow
 @pytest.mark.bus
 @pytest.mark.parametrize("joining", [1, 3])
 def test_who_joins_after_a_leader_left_a_group_that_was_forming_leads_it(broker, monkeypatch, joining):

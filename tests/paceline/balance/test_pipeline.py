@@ -101,7 +101,6 @@ def test_a_rank_that_dies_in_the_restart_ends_all(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "step-000000007" / "manifest.json").read_text())["cut"] == [1, 3]
 
 
-@pytest.mark.landing
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     """Pressed in training, to all processes at once, as by a terminal. Pipes close when the last one has ended."""
     process = started(*EXAMPLE, "--costs-ms", "5,5,1,1", "--steps", "100000", "--checkpoint", str(tmp_path))
