@@ -132,8 +132,8 @@ def _work(
                     commands,
                     restarts,
                     advice,
-                    watchdog,
-                    ready_s,
+                    watchdog=watchdog,
+                    ready_s=ready_s,
                 )
                 asyncio.run(worker.run())
             except WorkerError as error:

@@ -57,7 +57,7 @@ def test_starts_again_are_counted(monkeypatch, tmp_path):
     known = []
 
     class Failing:
-        def __init__(self, *given):
+        def __init__(self, *given, **watched):
             known.append(given[-2])
 
         async def run(self):
