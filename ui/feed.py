@@ -22,6 +22,8 @@ from .rank_view import RankView, rank_view
 from .snapshot import JobLine, JobView, SenderLine, TopicLine, line_of, view_of
 from .suggestion_book import AnswerBook, SuggestionBook
 
+#: A longer pause between two messages of a topic is an interruption.
+PAUSE_S = 30.0
 JOBS, DEAD_LETTERS, PRODUCERS, SENDERS = 200, 50, 40_000, 16_384
 #: Numbers that all jobs' steps and phases may take together: 512 MiB.
 CELLS = 128_000_000
@@ -40,6 +42,8 @@ class TopicTraffic:
     skipped: int = 0
     lag: int | None = None
     last_s: float | None = None
+    #: Since when messages come without a pause of ``PAUSE_S``.
+    began_s: float = 0.0
     reason: str = ""
     sequences: Sequences = field(default_factory=lambda: Sequences(PRODUCERS))
 
@@ -70,6 +74,8 @@ class Feed:
             ValueError, OverflowError: the event decodes but cannot be used; nothing else is harmed.
         """
         traffic = self.traffic[short]
+        if traffic.last_s is None or at_s - traffic.last_s > PAUSE_S:
+            traffic.began_s = at_s
         traffic.last_s = at_s if traffic.last_s is None else max(at_s, traffic.last_s)
         if isinstance(event, events.Produced) and not traffic.sequences.admit(event.producer, event.sequence):
             return
@@ -139,7 +145,9 @@ class Feed:
     def topics(self) -> list[TopicLine]:
         """The traffic of each topic the page reads, in the table's order; of some only where there is any."""
         return [
-            TopicLine(short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason, t.sequences.missing)
+            TopicLine(
+                short, t.messages, t.last_s, t.lag, t.unusable, t.skipped, t.reason, t.sequences.missing, t.began_s
+            )
             for short, t in self.traffic.items()
             if short not in UNREAD and (short not in SELDOM or t.last_s is not None or t.unusable)
         ]

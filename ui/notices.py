@@ -3,6 +3,7 @@
 Rule of this file: pure; the first rule that applies is the one shown.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -95,15 +96,17 @@ def _of_job(job: JobView, now_s: float) -> Notice | None:
     if job.last_s is not None and now_s - job.last_s > SILENT_S:
         text = "It has not said that it ended: it may hang, its node may be cut off, or it was killed."
         return Notice("wait", f"This job was last heard {age(now_s, job.last_s)}", text, (DOCTOR,))
-    if job.steps.size and job.window is None and _running_s(job) > WINDOWLESS_S:
-        text = "Timings arrive, but nobody turns them into windows and findings."
-        return Notice("wait", "No verdict comes for this job", text, (STREAMS, DOCTOR))
+    if _without_window_s(job) > WINDOWLESS_S:
+        text = "Timings arrive, and no stream worker reads them. Under `paceline up` its log is streams.log."
+        return Notice("wait", "No verdict for this job", text.replace("`", ""), (DOCTOR, STREAMS))
     return None
 
 
-def _running_s(job: JobView) -> float:
-    heard = job.at_s[job.at_s == job.at_s]
-    return float(heard.max() - heard.min()) if heard.size else 0.0
+def _without_window_s(job: JobView) -> float:
+    """Seconds of steps, by the job's own clock, that began after the newest window: of long steps only whole ones."""
+    end_s = -math.inf if job.window is None else job.window.start_s + job.window.length_s
+    later = job.at_s[job.at_s > end_s]
+    return float(later.max() - later.min()) if later.size else 0.0
 
 
 def standing(job: JobView | JobLine, now_s: float) -> tuple[str, str]:

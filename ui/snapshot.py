@@ -58,6 +58,8 @@ class TopicLine:
     skipped: int
     reason: str
     missing: int = 0
+    #: Since when messages come without a longer pause (Unix time).
+    began_s: float = 0.0
 
 
 @dataclass(frozen=True)

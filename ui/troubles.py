@@ -14,6 +14,8 @@ LAG, RECENT_S = 1_000, 3600.0
 #: A sender that holds back more than some seconds of messages, and was heard this lately, has lost its way.
 HELD_BACK, HEARD_S = 60, 120.0
 NAMED = 3
+#: What collectors send turns into windows of ten seconds by the clock; so much later than that nobody reads it.
+SAMPLED, UNREAD_S = ("device", "host"), 25.0
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,13 @@ class Trouble:
 
 def troubles(snapshot: Snapshot) -> list[Trouble]:
     """Everything that is wrong at the moment of ``snapshot``."""
-    found = [*_lost(snapshot), *_held_back(snapshot), *_reading(snapshot), *_refused(snapshot)]
+    found = [
+        *_lost(snapshot),
+        *_unread(snapshot),
+        *_held_back(snapshot),
+        *_reading(snapshot),
+        *_refused(snapshot),
+    ]
     return sorted(found, key=lambda trouble: not trouble.lost)
 
 
@@ -47,6 +55,25 @@ def _lost(snapshot: Snapshot) -> list[Trouble]:
         text = f"This page passed over messages to keep up: {', '.join(skipped)}"
         found.append(Trouble(text, "The workers judge them all the same; give this page more processor"))
     return found
+
+
+def _unread(snapshot: Snapshot) -> list[Trouble]:
+    """Whether samples arrive that no worker makes windows of: it is away, hangs, or has not joined its group."""
+    lines = {line.topic: line for line in snapshot.topics}
+    windows = lines.get("window")
+    if windows is None or windows.lag != 0:
+        return []  # What lies on the topic has not been read to its end yet.
+    names = []
+    for line in (lines[topic] for topic in SAMPLED if topic in lines):
+        since_s = line.began_s if windows.last_s is None else max(line.began_s, windows.last_s)
+        if line.last_s is not None and line.last_s - since_s > UNREAD_S:
+            names.append(line.topic)
+    if not names:
+        return []
+    last_s = windows.last_s
+    last = "there has been no window" if last_s is None else f"the last window came {age(snapshot.now_s, last_s)}"
+    mend = "`paceline doctor` says how far the worker is; under `paceline up` its log is streams.log"
+    return [Trouble(f"No stream worker reads {' and '.join(names)}: {last}, so nothing is judged", mend)]
 
 
 def _held_back(snapshot: Snapshot) -> list[Trouble]:

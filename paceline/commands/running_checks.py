@@ -23,13 +23,18 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
 from paceline.settings import ARCHIVE, SettingError
-from paceline.topics import BY_NAME, DEADLETTER, STREAMS_GROUP
+from paceline.topics import BY_NAME, COLLECTIVE, DEADLETTER, DEVICE, HOST, OP, STREAMS_GROUP
 from paceline.words import many
 
 #: A group that is further behind than this falls behind rather than works: seconds of a thousand nodes' messages.
 LAG_WARN = 10_000
 #: A dead letter younger than this is news, and so is a commit of an archive; a spool that waits longer is stuck.
 RECENT_S, STUCK_S = 3600.0, 60.0
+#: What a worker reads, and how long one that has some of it to read may take until it has committed more: it stores its
+#: state, and then commits, every two seconds.
+JUDGED, COMMITS_S = {STREAMS_GROUP: (OP, COLLECTIVE, DEVICE, HOST)}, 10.0
+#: States of a group without members.
+NOBODY = ("Empty", "Dead")
 #: Where the services of this machine answer unless they were told otherwise.
 LOCAL = {
     "streams": "http://127.0.0.1:6066/readyz",
@@ -54,9 +59,29 @@ def lag(settings: BrokerSettings) -> list[Check]:
         BusError: the brokers do not answer.
     """
     try:
-        return keeping_up(group_lags(settings, "paceline"))
+        groups = group_lags(settings, "paceline", JUDGED)
+        return keeping_up(groups, stalled=_stalled(settings, groups))
     except BusError as error:
         return [_not_allowed("lag", error)]
+
+
+def _stalled(settings: BrokerSettings, groups: list[GroupLag]) -> bool:
+    """Whether the workers have messages to read and commit none of them for ``COMMITS_S`` seconds."""
+    end_s, now = time.monotonic() + COMMITS_S, groups
+    while waits(groups, now):
+        if time.monotonic() >= end_s:
+            return True
+        time.sleep(1.0)
+        now = group_lags(settings, STREAMS_GROUP, JUDGED)
+    return False
+
+
+def waits(before: list[GroupLag], now: list[GroupLag]) -> bool:
+    """Whether the workers' group has members, has read nothing between the two, and has messages to read in both."""
+    first, last = ({group.group: group for group in groups}.get(STREAMS_GROUP) for groups in (before, now))
+    if first is None or last is None or last.state in NOBODY:
+        return False
+    return any(first.lag.values()) and any(last.lag.values()) and last.read <= first.read
 
 
 def _not_allowed(name: str, error: BusError) -> Check:
@@ -66,23 +91,26 @@ def _not_allowed(name: str, error: BusError) -> Check:
     return Check(name, "warn", f"not measured: {error.cause}", error.mend)
 
 
-def keeping_up(groups: list[GroupLag]) -> list[Check]:
-    """One line a group, and one where no worker was ever there."""
-    checks = [_group(group) for group in groups]
+def keeping_up(groups: list[GroupLag], *, stalled: bool = False) -> list[Check]:
+    """One line a group, and one where no worker was ever there; ``stalled``: the workers do not read on."""
+    checks = [_group(group, stalled and group.group == STREAMS_GROUP) for group in groups]
     if STREAMS_GROUP not in [group.group for group in groups]:
         says = "no worker has read anything yet, or we may not see its group: jobs and nodes are not judged"
         checks.append(Check("lag", "warn", says, "start one with `paceline streams`"))
     return checks
 
 
-def _group(group: GroupLag) -> Check:
+def _group(group: GroupLag, stalled: bool) -> Check:
     behind = sum(group.lag.values())
     by_topic = sorted(((count, name) for name, count in group.lag.items() if count), reverse=True)
     names = ", ".join(f"{BY_NAME[name].short if name in BY_NAME else name} {count}" for count, name in by_topic[:6])
     says = f"{group.group} ({group.state.lower()}) is {behind} messages behind" + (f": {names}" if names else "")
-    if group.state in ("Empty", "Dead"):
+    if group.state in NOBODY:
         mend = "start a worker with `paceline streams`" if group.group == STREAMS_GROUP else "start its reader again"
         return Check("lag", "fail" if behind else "warn", f"{says}; nobody reads in it", mend)
+    if stalled:
+        mend = "its log says what it waits for (with `paceline up`: streams.log); stop it and start it again"
+        return Check("lag", "fail", f"{says}, and reads none of them: its worker hangs or has not joined", mend)
     if behind > LAG_WARN:
         mend = "start further workers (up to 12); if it grows on, look at their logs and /metrics"
         return Check("lag", "warn", says, mend)
@@ -136,6 +164,9 @@ def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bo
     except ConnectionRefusedError:
         where = f"nothing listens at {url}"
         return Check(name, "fail", where, mend) if must else Check(name, "ok", f"{where}: not run here")
+    except TimeoutError:
+        says = f"no answer from {url} in {ANSWER_S:.0f} s: the process behind it hangs, or its network is cut"
+        return Check(name, "fail", says, "its log may say why; stop it and start it again")
     except (OSError, http.client.HTTPException, ValueError) as error:
         cause = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Check(name, "fail" if must else "warn", f"no answer from {url}: {cause}", mend)

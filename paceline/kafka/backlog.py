@@ -6,7 +6,8 @@ Rule of this file: it only asks. Nobody joins a group, and no offset is committe
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
@@ -25,12 +26,13 @@ class GroupLag(NamedTuple):
     """A consumer group: its state in Kafka's words (``Stable``, ``Empty``, ...) and its lag, messages by topic.
 
     ``Unknown`` is the state from a broker that does not tell it. A partition of a topic that the group reads and has
-    not committed yet counts whole.
+    not committed yet counts whole. ``read`` grows with each commit: the sum of all committed offsets.
     """
 
     group: str
     state: str
     lag: dict[str, int]
+    read: int = 0
 
 
 class Held(NamedTuple):
@@ -40,8 +42,12 @@ class Held(NamedTuple):
     newest: bytes | None
 
 
-def group_lags(settings: BrokerSettings, prefix: str) -> list[GroupLag]:
+def group_lags(
+    settings: BrokerSettings, prefix: str, reads: Mapping[str, Collection[Topic]] = MappingProxyType({})
+) -> list[GroupLag]:
     """Every consumer group whose name begins with ``prefix``, by name.
+
+    ``reads`` are topics that a group reads by its nature: they count also where it has committed nothing of them.
 
     Raises:
         BusError: no broker can be reached, or we may not ask.
@@ -55,7 +61,10 @@ def group_lags(settings: BrokerSettings, prefix: str) -> list[GroupLag]:
         # One at a time: older brokers answer for no more.
         committed = {name: client.list_group_offsets([name])[name] for name in states}
     with explained(settings), contextlib.closing(consumer(settings)) as client:
-        return [GroupLag(name, states[name], _lag(client, committed[name])) for name in sorted(states)]
+        return [
+            GroupLag(name, states[name], *_lag(client, committed[name], [topic.name for topic in reads.get(name, ())]))
+            for name in sorted(states)
+        ]
 
 
 def held(settings: BrokerSettings, topic: Topic) -> Held:
@@ -82,18 +91,20 @@ def held(settings: BrokerSettings, topic: Topic) -> Held:
         return Held(messages, max(newest.values(), key=lambda one: one[0])[1] if newest else None)
 
 
-def _lag(client: KafkaConsumer, committed: dict[TopicPartition, NamedTuple]) -> dict[str, int]:
+def _lag(
+    client: KafkaConsumer, committed: dict[TopicPartition, NamedTuple], reads: Collection[str]
+) -> tuple[dict[str, int], int]:
     read = {at: offset for at, row in committed.items() if (offset := int(getattr(row, "offset", -1))) >= 0}
-    partitions = _partitions(client, {at.topic for at in read})
+    partitions = _partitions(client, {*reads, *(at.topic for at in read)})
     if not partitions:
-        return {}
+        return {}, 0
     ends = compat.offsets(client.end_offsets, partitions, ANSWER_S)
     firsts = compat.offsets(client.beginning_offsets, partitions, ANSWER_S)
     lag: Counter[str] = Counter()
     for at in partitions:
         # What is no longer there will not be read either.
         lag[at.topic] += max(0, ends[at] - max(read.get(at, 0), firsts[at]))
-    return dict(lag)
+    return dict(lag), sum(read.values())
 
 
 def _partitions(client: KafkaConsumer, topics: Iterable[str]) -> list[TopicPartition]:

@@ -1,5 +1,5 @@
 from ui.feed import Feed
-from ui.notices import DEMO, RUN, STREAMS, notice, standing
+from ui.notices import DEMO, DOCTOR, RUN, STREAMS, notice, standing
 
 
 def commands(found):
@@ -74,3 +74,21 @@ def test_timings_without_windows_name_the_missing_processor(simulated_job, tell,
     tell(feed, simulated_job.timings(900.0, 0, 10), 900.0)
     tell(feed, simulated_job.timings(940.0, 10, 10), 940.0)
     assert STREAMS[0] in commands(notice(snapshot_of(feed, now_s=941.0), None))
+
+
+def test_a_job_whose_windows_stop_says_so(played, simulated_job, tell, snapshot_of):
+    """The worker hung in the middle: what it said before is no verdict on what comes now."""
+    for first in range(100, 160, 20):
+        tell(played, simulated_job.timings(900.0 + first, first, 20), 900.0 + first)
+    found = notice(snapshot_of(played, now_s=1060.0), None)
+    assert found.title == "No verdict for this job"
+    assert commands(found)[0] == DOCTOR[0]
+
+
+def test_a_job_of_long_steps_is_not_without_a_worker(simulated_job, tell, snapshot_of):
+    """One whole step after the window's end: the next window is not due before the step is over."""
+    feed = Feed()
+    tell(feed, simulated_job.timings(900.0, 0, 20), 900.0)
+    tell(feed, [simulated_job.window(920.0, 19)], 920.0)
+    tell(feed, simulated_job.timings(980.0, 20, 1), 980.0)
+    assert notice(snapshot_of(feed, now_s=981.0), None) is None

@@ -69,6 +69,38 @@ def test_an_account_from_a_spool_does_not_hide_a_newer_one(sends, snapshot_of):
     assert texts(snapshot_of(feed)) == []
 
 
+def sampled(feed, simulated_job, tell, times):
+    feed.traffic["window"].lag = 0
+    for at_s in times:
+        tell(feed, simulated_job.machines(at_s), at_s)
+    return feed
+
+
+def test_samples_that_no_worker_reads_are_reported(simulated_job, tell, snapshot_of):
+    """A worker that hangs or has not joined: its group's lag says little, and its windows do not come."""
+    feed = sampled(Feed(), simulated_job, tell, range(1000, 1026, 5))
+    assert texts(snapshot_of(feed)) == []
+    sampled(feed, simulated_job, tell, [1030])
+    assert (
+        "No stream worker reads device and host: there has been no window" in texts(snapshot_of(feed, now_s=1030.0))[0]
+    )
+    tell(feed, [simulated_job.window(1030.0, 99)], 1030.0)
+    assert texts(snapshot_of(feed, now_s=1030.0)) == []
+    sampled(feed, simulated_job, tell, range(1035, 1061, 5))
+    assert "the last window came 30 s ago" in texts(snapshot_of(feed, now_s=1060.0))[0]
+
+
+def test_a_worker_is_not_blamed_for_a_pause(simulated_job, tell, snapshot_of):
+    """Samples begin again after an hour, or the page has not read the windows to their end."""
+    feed = sampled(Feed(), simulated_job, tell, [1000.0])
+    tell(feed, [simulated_job.window(1000.0, 99)], 1000.0)
+    sampled(feed, simulated_job, tell, [4600.0, 4605.0])
+    assert texts(snapshot_of(feed, now_s=4605.0)) == []
+    behind = sampled(Feed(), simulated_job, tell, range(1000, 1100, 5))
+    behind.traffic["window"].lag = None
+    assert texts(snapshot_of(behind, now_s=1100.0)) == []
+
+
 def test_its_own_reading_is_told(snapshot_of):
     """Lag, messages passed over or not readable, and threads that were started again."""
     feed = Feed()

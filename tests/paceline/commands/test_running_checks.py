@@ -2,6 +2,7 @@
 
 import contextlib
 import http.server
+import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -47,6 +48,36 @@ def test_a_group_is_judged_by_who_reads_and_how_far(state: str, behind: int, exp
     assert (found.status, f"{behind} messages behind" in found.says) == (expected, True)
     assert (found.mend is None) == (expected == "ok")
     assert ("op " in found.says) == bool(behind)
+
+
+def group(state: str, lag: int, read: int) -> list[GroupLag]:
+    return [GroupLag("paceline-export", "Stable", {OP: 9}, 1), GroupLag(topics.STREAMS_GROUP, state, {OP: lag}, read)]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        (group("Unknown", 5, 100), group("Unknown", 9, 100), True),
+        (group("Stable", 5, 100), group("Stable", 9, 101), False),
+        (group("Stable", 0, 100), group("Stable", 9, 100), False),
+        (group("Stable", 5, 100), group("Stable", 0, 100), False),
+        (group("Empty", 5, 100), group("Empty", 9, 100), False),
+        ([], group("Stable", 9, 100), False),
+    ],
+)
+def test_a_worker_hangs_where_messages_wait_and_none_is_committed(
+    before: list[GroupLag], now: list[GroupLag], expected: bool
+):
+    """One that has just got its first message, that commits, or that is not there, does not hang."""
+    assert running_checks.waits(before, now) == expected
+
+
+def test_a_worker_that_hangs_fails():
+    """A small lag is no comfort where nothing is read; other groups are not blamed for it."""
+    export, streams = keeping_up(group("Unknown", 5, 100), stalled=True)
+    assert (export.status, streams.status) == ("ok", "fail")
+    assert "hangs or has not joined" in streams.says
+    assert streams.mend
 
 
 def test_without_any_worker_ever_that_is_said():
@@ -128,6 +159,15 @@ def test_a_service_is_asked_whether_it_is_ready(service: str, status: int, must:
     assert (found.status, found.says.endswith("joining the group")) == (expected, True)
 
 
+def test_a_process_that_hangs_is_no_service_that_is_not_run(monkeypatch: pytest.MonkeyPatch):
+    """Its port takes the connection, and no answer comes."""
+    monkeypatch.setattr(running_checks, "ANSWER_S", 0.1)
+    monkeypatch.setenv("PACELINE_PATIENCE", "1")
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        found = answer("streams", f"http://127.0.0.1:{hanging.getsockname()[1]}/readyz", must=False)
+    assert (found.status, "hangs" in found.says) == ("fail", True)
+
+
 @pytest.mark.parametrize(("must", "expected"), [(True, "fail"), (False, "ok")])
 def test_where_nothing_listens_only_a_named_service_is_missed(free_port: Callable[[], int], must: bool, expected: str):
     """Not every node runs every service."""
@@ -166,8 +206,26 @@ def test_lag_is_what_a_group_has_not_committed(broker: BrokerSettings, own_topic
         done = sum(reader.committed(at) or 0 for at in reader.assignment())
     (found,) = group_lags(broker, name)
     assert done > 0
-    assert found.lag == {own_topic.name: sum(ends.values()) - done}
+    assert (found.lag, found.read) == ({own_topic.name: sum(ends.values()) - done}, done)
     assert found.state in ("Empty", "Unknown")
+
+
+def test_what_a_group_reads_by_its_nature_counts_uncommitted(broker: BrokerSettings, own_topic: topics.Topic):
+    """A worker that hangs before it has joined has committed nothing of what waits for it."""
+    name = f"paceline-test-{uuid.uuid4().hex}"
+    other = topics.Topic(f"paceline.test-{uuid.uuid4().hex}.v1", DeadLetter, "none", "raw", topics.HOUR_MS, 1)
+    ensure_topics(broker, [other])
+    with contextlib.closing(clients.producer(broker, "test")) as producer:
+        for topic in (own_topic, other):
+            producer.send(topic.name, b"x", partition=0).get(PATIENCE_S)  # type: ignore[call-arg]
+    with contextlib.closing(
+        clients.consumer(broker, other, group=name, from_beginning=True, enable_auto_commit=False)
+    ) as reader:
+        while not reader.poll(timeout_ms=500):
+            pass
+        reader.commit()
+    (found,) = group_lags(broker, name, {name: [own_topic, other]})
+    assert found.lag == {own_topic.name: 1, other.name: 0}
 
 
 def test_the_newest_message_of_a_topic_is_found(broker: BrokerSettings, own_topic: topics.Topic):
