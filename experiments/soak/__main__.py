@@ -6,7 +6,6 @@ comes SIGKILL. Messages arrive all the while, and what is left of a stack after 
 
 import argparse
 import contextlib
-import itertools
 import os
 import random
 import signal
@@ -14,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,8 @@ PACELINE = [sys.executable, "-P", "-m", "paceline"]
 #: What is promised of a start; how long one is waited for to tell late from never; a signal's time before SIGKILL.
 READY_S, NEVER_S, END_S = 30.0, 150.0, 10.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGKILL)
+#: A variable that all processes of one stack inherit, and how long a death signal may take to reach the last of them.
+MARK, LEFT_S = "PACELINE_SOAK_STACK", 3.0
 EXAMPLES = """examples:
   make soak                                        1,000 starts; some six hours
   make soak ARGS='--starts 40'                     a quarter of an hour
@@ -85,9 +87,9 @@ def _starts(folder: Path, brokers: Sequence[str], chosen: random.Random, count: 
     words = [*PACELINE, "up", "--no-forecaster", "--ui-port", str(ports[1]), "--control-port", str(ports[2])]
     words += brokers or ["--port", str(ports[0])]
     where = brokers[1] if brokers else f"127.0.0.1:{ports[0]}"
-    environ = {**os.environ, "PACELINE_SESSIONS_DIR": str(folder / "sessions")}
-    for number in itertools.islice(itertools.count(), count):
-        log = folder / "up.log"
+    for number in range(count):
+        log, mark = folder / "up.log", uuid.uuid4().hex
+        environ = {**os.environ, "PACELINE_SESSIONS_DIR": str(folder / "sessions"), MARK: mark}
         began = time.monotonic()
         with log.open("wb") as output:
             up = subprocess.Popen(words, stdout=output, stderr=output, env=environ, start_new_session=True)
@@ -97,7 +99,10 @@ def _starts(folder: Path, brokers: Sequence[str], chosen: random.Random, count: 
             ended = time.monotonic()
             _end(up, chosen.choice(SIGNALS))
             ended_s = time.monotonic() - ended
-        yield Start(ready_s, ended_s, _left(ports))
+        remaining = left(mark)
+        for line in remaining.values():
+            print(f"      left: {line}", flush=True)
+        yield Start(ready_s, ended_s, len(remaining))
 
 
 def _ready(up: "subprocess.Popen[bytes]", log: Path, began: float) -> float | None:
@@ -119,16 +124,26 @@ def _end(up: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
         up.wait()
 
 
-def _left(ports: Sequence[int]) -> int:
-    """Processes of a stack that has ended which still know its ports, a moment later: a death signal takes one."""
-    time.sleep(0.3)
-    marks = [str(port).encode() for port in ports]
-    found = 0
+def left(mark: str, within_s: float = LEFT_S) -> dict[int, str]:
+    """Pid and command line of each process whose environment holds ``mark``, once none does or the time is over.
+
+    Whoever was started by a stack has its environment, whatever session it made of itself and whatever it is called.
+    """
+    end_s = time.monotonic() + within_s
+    while found := _marked(mark.encode()):
+        if time.monotonic() >= end_s:
+            break
+        time.sleep(0.1)
+    return found
+
+
+def _marked(mark: bytes) -> dict[int, str]:
+    found = {}
     for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                line = (entry / "cmdline").read_bytes()
-                found += b"simulate" not in line and any(mark in line for mark in marks)
+        with contextlib.suppress(OSError):  # It has ended meanwhile, or is another user's.
+            if entry.name.isdigit() and mark in (entry / "environ").read_bytes():
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                found[int(entry.name)] = line.decode(errors="replace").strip()
     return found
 
 

@@ -5,8 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 
 import pytest
+
+from experiments.soak.__main__ import MARK, left
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.training, pytest.mark.bus]
 
@@ -66,3 +70,16 @@ def test_the_demo_names_the_rank_that_turns_slow(request, kafka, fault, rank, ca
     told_of = [suggestions[0][name] for name in ("steps", "apply")] + [suggestions[0]["manifest"].splitlines()]
     assert len(how) == sum(map(len, told_of))
     assert all(line.startswith("paceline:   ") for line in how)
+
+
+def test_a_demo_that_is_killed_leaves_nothing_behind():
+    """Not its services, its broker, its sidecars or its ranks, which are in sessions of their own."""
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, MARK: mark}) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # A finding: its ranks train.
+        before = left(mark, 0.0)
+        process.kill()
+    assert len(before) > 8, before
+    assert left(mark, PATIENCE_S) == {}
