@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import faust
 from aiohttp import web
@@ -46,38 +47,41 @@ class WorkerError(Exception):
     """The worker could not go on; what it had not stored will be read again."""
 
 
+class WorkerSetup(NamedTuple):
+    """What every worker of this process is started with, the first one and those that take its place."""
+
+    settings: BrokerSettings
+    data_dir: Path
+    #: Address and port of health and metrics; port 0 is none.
+    web: tuple[str, int] = ("127.0.0.1", 0)
+    further_hosts: Sequence[str] = ()
+    most_ranks: int = MOST_RANKS.default
+    advice: AdviceSettings = DEFAULTS
+    ready_s: float = READY_S
+
+
 class Worker:
     """A Faust worker in this process."""
 
     def __init__(
         self,
-        settings: BrokerSettings,
-        data_dir: Path,
+        setup: WorkerSetup,
         joined: Mapping[str, TopicDescription],
-        web: tuple[str, int] = ("127.0.0.1", 0),
-        most_ranks: int = MOST_RANKS.default,
-        further_hosts: Sequence[str] = (),
         commands: CommandDoor | None = None,
         restarts: int = 0,
-        advice: AdviceSettings = DEFAULTS,
         watchdog: Watchdog | None = None,
-        ready_s: float = READY_S,
     ) -> None:
         """A worker that joins the topics ``joined``, as brokers describe them right before.
 
-        ``watchdog`` is told what to expect of it: to be ready within ``ready_s``, and to end.
+        ``watchdog`` acts where it is not ready within ``setup.ready_s``, or does not end.
         """
-        self.settings = settings
-        self.data_dir = data_dir
-        self.most_ranks = most_ranks
-        self.web_address, self.web_port = web
-        self.names = hosts.answered(self.web_address, further_hosts)
+        self.setup = setup
+        self.names = hosts.answered(setup.web[0], setup.further_hosts)
         self.joined = joined
         self.watch = TopicWatch(joined)
         self.restarts = restarts
         self.commands = commands
-        self.advice_settings = advice
-        self.watchdog, self._ready_s = watchdog, ready_s
+        self.watchdog = watchdog
         self.ready = self.stopped = False
         self._answered_s = time.monotonic()
 
@@ -111,12 +115,13 @@ class Worker:
 
         ids = {name: topic.id for name, topic in self.joined.items()}
         hear = (lambda answer: None) if self.commands is None else self.commands.hear
+        setup = self.setup
         app, door = build(
-            self.settings, self.data_dir, failed, self._answered, self.most_ranks, ids, hear, self.advice_settings
+            setup.settings, setup.data_dir, failed, self._answered, setup.most_ranks, ids, hear, setup.advice
         )
         if self.watchdog is not None:
-            self.watchdog.expect(lambda: f"not ready after {self._ready_s:g} s ({where(app)})", self._ready_s)
-        site = await self._serve(door) if self.web_port else None
+            self.watchdog.expect(lambda: f"not ready after {setup.ready_s:g} s ({where(app)})", setup.ready_s)
+        site = await self._serve(door) if setup.web[1] else None
         starting = asyncio.create_task(self._start(app, door))
         watching = asyncio.create_task(self._watch())
         attending = asyncio.create_task(self._attend())
@@ -151,12 +156,11 @@ class Worker:
             )
             return health.metrics(door.counts, state)
 
+        address, port = self.setup.web
         try:
-            return await health.serve(self.web_address, self.web_port, self.waits, numbers, self.names)
+            return await health.serve(address, port, self.waits, numbers, self.names)
         except OSError as error:
-            raise SettingError(
-                f"--web-port={self.web_port} on {self.web_address}: {error.strerror}; allowed: a free port"
-            ) from error
+            raise SettingError(f"--web-port={port} on {address}: {error.strerror}; allowed: a free port") from error
 
     async def _start(self, app: faust.App, door: Door) -> None:
         """Join, then store what is due until cancelled. Ends by itself only when the app does."""
@@ -164,7 +168,7 @@ class Worker:
         self.ready = not app.should_stop
         if self.watchdog is not None:
             self.watchdog.done()
-        log.info("ready: %s on %s", app.conf.id, self.settings.address)
+        log.info("ready: %s on %s", app.conf.id, self.setup.settings.address)
         while not app.should_stop:
             await door.checkpoint()
             await asyncio.sleep(LOOK_S)
@@ -182,7 +186,7 @@ class Worker:
             await asyncio.sleep(WATCH_S)
             # Brokers that are away are told of by ``waits``; a certificate that is being replaced comes back.
             with contextlib.suppress(BusError, SettingError):
-                present = await asyncio.to_thread(describe_topics, self.settings, self.joined)
+                present = await asyncio.to_thread(describe_topics, self.setup.settings, self.joined)
                 changed = self.watch.update(present, time.monotonic())
         raise WorkerError(f"deleted, made again or with more partitions: {', '.join(changed)}")
 

@@ -10,7 +10,7 @@ import pytest
 
 from paceline.kafka.settings import BrokerSettings
 from streams import worker as module
-from streams.worker import Worker, WorkerError
+from streams.worker import Worker, WorkerError, WorkerSetup
 from tests.streams.real_workers import metric, readiness, ready
 
 
@@ -35,7 +35,7 @@ def worker(monkeypatch, tmp_path):
         monkeypatch.setattr(module, "build", lambda *ignored: (App(), None))
         monkeypatch.setattr(module, "describe_topics", describe_topics)
         monkeypatch.setattr(module, "WATCH_S", 0.01)
-        return Worker(BrokerSettings(), tmp_path, {})
+        return Worker(WorkerSetup(BrokerSettings(), tmp_path), {})
 
     return made
 
@@ -55,7 +55,8 @@ HANGS_ONCE = """
 import asyncio, os, sys
 import faust
 from streams import worker
-from streams.__main__ import TAKEN_OVER, main
+from streams.__main__ import main
+from streams.worker_loop import TAKEN_OVER
 
 if TAKEN_OVER not in os.environ:
     worker.READY_S, worker.ENDED_S = float(os.environ["READY_S"]), 2.0
@@ -73,12 +74,13 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.e2e
 @pytest.mark.parametrize("stops", [False, True], ids=["goes on", "is told to stop"])
 def test_a_worker_that_does_not_get_ready_says_where_it_stands_and_starts_again(
-    embedded_broker, free_port, stops, until
+    embedded_broker, free_port, stops, until, tmp_path
 ):
     """In the same process for whoever started it; one that is told to stop ends instead, though it hangs."""
     port = free_port()
     command = [sys.executable, "-c", HANGS_ONCE, "--brokers", embedded_broker.address, "--web-port", str(port)]
-    environ = {**os.environ, "PACELINE_PATIENCE": "1", "READY_S": "3600" if stops else "2"}
+    scratch = {"TMPDIR": str(tmp_path)}
+    environ = {**os.environ, **scratch, "PACELINE_PATIENCE": "1", "READY_S": "3600" if stops else "2"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environ) as process:
         if stops:
             until(lambda: "joining the group" in readiness(port))
@@ -92,3 +94,4 @@ def test_a_worker_that_does_not_get_ready_says_where_it_stands_and_starts_again(
         last = process.stderr.read()
         assert ("ended at once, still ending after 2 s" in last) == stops
         assert process.wait() == int(stops)
+    assert list(tmp_path.iterdir()) == []
