@@ -34,7 +34,8 @@ class JobLine:
     exit_status: int | None = None
     ranks: int = 0
     nodes: tuple[str, ...] = ()
-    #: Findings that are open, those of them that are confirmed, and what all have cost so far.
+    #: Findings in all, those that are open, those of them that are confirmed, and what all have cost so far.
+    findings: int = 0
     open: int = 0
     confirmed: int = 0
     lost_s: float = 0.0
@@ -154,7 +155,9 @@ def name_of(cluster: str, job: str) -> str:
 def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
     """A job's row in the list; ``of_nodes`` are findings of nodes that are the job's, too."""
     latest = [*buffer.findings.latest(), *of_nodes]
-    still = [finding for finding in latest if finding.state != "recovered"]
+    # What held an ended job back is over with it; what is wrong with its nodes is not.
+    last = of_nodes if buffer.ended_s is not None else latest
+    still = [finding for finding in last if finding.state != "recovered"]
     return JobLine(
         cluster=buffer.cluster,
         job=buffer.job,
@@ -165,6 +168,7 @@ def line_of(buffer: JobBuffer, of_nodes: list[events.Finding]) -> JobLine:
         exit_status=buffer.exit_status,
         ranks=buffer.world_size,
         nodes=tuple(sorted({*buffer.nodes.values(), *(part.node for part in buffer.described.values())})),
+        findings=len(latest),
         open=len(still),
         confirmed=sum(finding.state == "confirmed" for finding in still),
         lost_s=sum(finding.cost.lost_s for finding in latest),

@@ -280,8 +280,12 @@ class JobDiagnosis:
         return self.phases.leave(described)
 
     def finish(self) -> list[Finding]:
-        """What follows from all that was taken in, now that nothing more comes for a while."""
-        return self.phases.finish() + self.collectives.finish()
+        """What follows from all that was taken in, now that nothing more comes for a while.
+
+        Of a job whose nodes have all said goodbye that is the last word on who held it back.
+        """
+        found = self.phases.finish() + self.collectives.finish()
+        return found + self._lasting() if self.phases.nodes.all_left else found
 
     def conclude(self) -> list[Finding]:
         """What is said of a job that has ended: until when it was held back, or that there was not enough to judge."""
@@ -289,12 +293,16 @@ class JobDiagnosis:
         if job is None:
             return []
         if not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
-            return self.phases.conclude(job) + self.collectives.conclude(job)
+            return self._lasting()
         looks, warm_up = config.straggler.confirm_ticks, config.warmup_steps
         needed = f"{looks} looks of a step and {config.tick_s:g} s at least, after {warm_up} steps of warm-up"
         told = short_run_evidence.said(self.short, self.phases.cohorts.peers, needed)
         coverage = (self.phases if self.short.steps.any() else self.collectives).coverage.counts()
         return [finding(short_run_evidence.episode(self.short), told, job, coverage)]
+
+    def _lasting(self) -> list[Finding]:
+        """What has grown since it was last reported, of those that hold the job back until its end."""
+        return [] if self.job is None else self.phases.conclude(self.job) + self.collectives.conclude(self.job)
 
     def _looks(self) -> int:
         """How often the ranks were compared: by their phases, or in the group in which it was most often."""

@@ -125,6 +125,11 @@ class NodeSilence:
         ended = self._revise(name, "calm") if self.tracker.get(name) is not None else None
         return [] if ended is None else [ended]
 
+    @property
+    def all_left(self) -> bool:
+        """Whether every node that ever spoke has said goodbye."""
+        return bool(self.numbers) and not self.living.any()
+
     def _join(self, name: str) -> int:
         node = self.numbers[name] = len(self.numbers)
         self.ranks.append(())

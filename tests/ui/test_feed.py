@@ -277,3 +277,13 @@ def test_topics_of_balancers_are_listed_once_one_was_heard(tell):
     assert not {"balance", "plan"} & {line.topic for line in feed.topics()}
     tell(feed, [(topics.PLAN, job.plan()), (topics.BALANCE, job.observed())])
     assert {"balance", "plan"} <= {line.topic for line in feed.topics()}
+
+
+def test_findings_of_a_job_that_ended_are_not_open(played, simulated_job, tell, snapshot_of):
+    """What held it back is over with it; what it cost stays."""
+    (before,) = snapshot_of(played).jobs
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))
+    (after,) = snapshot_of(played).jobs
+    assert (before.findings, before.open, before.confirmed) == (1, 1, 1)
+    assert (after.findings, after.open, after.confirmed) == (1, 0, 0)
+    assert after.lost_s == before.lost_s > 0

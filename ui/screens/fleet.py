@@ -170,7 +170,7 @@ def _marks(snapshot: Snapshot, row: int) -> str:
 
 def _jobs(snapshot: Snapshot, link: Link) -> None:
     with st.container(border=True, key="jobs"):
-        st.html('<div class="pl"><h2 style="margin-top:0">Jobs, the most lost first</h2></div>')
+        st.html('<div class="pl"><h2 style="margin-top:0">Jobs: running first, then by time lost</h2></div>')
         wanted = link.find.strip().lower()
         found = [one for one in snapshot.jobs if not wanted or wanted in one.name.lower() or _on(one, link.find)]
         if not found:
@@ -194,6 +194,8 @@ def _job(line: JobLine, now_s: float, link: Link) -> list[Cell]:
     suspected = line.open - line.confirmed
     found = [f"{line.confirmed} confirmed"] if line.confirmed else []
     found += [f"{suspected} suspected"] if suspected else []
+    if line.ended_s is not None and line.findings > line.open:
+        found.append(f"{line.findings - line.open} until its end")
     return [
         (Anchor(line.name, link.to("job", job=line.name)), ""),
         (standing(line, now_s)[0], ""),

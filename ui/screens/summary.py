@@ -59,14 +59,15 @@ def draw_tiles(job: JobView, numbers: Headline, now_s: float) -> None:
     p95 = f"95 % within {words.seconds(numbers.step_p95_s)}" if numbers.step_p95_s is not None else ""
     open_now = [episode[-1] for episode in job.episodes if episode[-1].state != "recovered"]
     confirmed = sum(1 for finding in open_now if finding.state == "confirmed")
+    ended, note = job.ended_s is not None, f"{confirmed} confirmed" if open_now else "no rank is accused"
     lost_s = sum(episode[-1].cost.lost_s for episode in job.episodes)
     tiles = [
         tile("Step time, all ranks", words.seconds_parts(numbers.step_s), p95),
         tile("Median rank's own time", words.seconds_parts(numbers.own_s), "at work, waiting left out"),
         tile(worst, words.seconds_parts(numbers.worst_s), " · ".join(filter(None, [factor, where])), slow),
         tile("Waiting for other ranks", parts(wording.ratio(numbers.wait_ratio)), "of the median rank's step"),
-        tile("Open findings", (str(len(open_now)), ""), f"{confirmed} confirmed" if open_now else "nobody is accused"),
-        tile("Time lost", words.seconds_parts(lost_s), "so far, all findings together"),
+        tile("Findings at its end" if ended else "Open findings", (str(len(open_now)), ""), note),
+        tile("Time lost", words.seconds_parts(lost_s), f"{'in all' if ended else 'so far'}, all findings together"),
     ]
     if job.energy is not None:
         tiles.append(tile("Energy", job.energy.total, job.energy.note))

@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from paceline.events import RankCondition, Thresholds
+from paceline import columns
+from paceline.events import OpTimings, RankCondition, Speakers, StepTimings, Thresholds
 from paceline.gpu.throttle import HARDWARE_THERMAL
 from streams.jobs.config import JobConfig
 from streams.jobs.job_diagnosis import JobDiagnosis
@@ -446,6 +447,52 @@ def test_at_the_end_of_a_job_its_straggler_is_told_with_its_last_step_and_whole_
     assert before.last_step < 198 <= after.last_step
     assert after.cost.lost_s > before.cost.lost_s
     assert diagnosis.conclude() == []
+
+
+def goodbyes(batches):
+    """The last messages of nodes, without any step: their ranks have left."""
+    last = {event.node: event for event in batches if isinstance(event, OpTimings)}
+    return [
+        StepTimings(
+            cluster=event.cluster,
+            producer=event.producer,
+            sequence=event.sequence + 1,
+            job=event.job,
+            attempt=event.attempt,
+            node=event.node,
+            t0_s=event.t0_s,
+            speakers=Speakers(ranks=columns.whole([]), world_sizes=columns.whole([]), devices=[]),
+            rank=columns.whole([]),
+            step=columns.whole([]),
+            start_s=columns.offsets([]),
+            step_s=columns.durations([]),
+            phases={},
+            ended=True,
+        )
+        for event in last.values()
+    ]
+
+
+def test_once_all_nodes_have_left_the_whole_cost_is_reported_without_an_end_of_events(job):
+    """A worker never knows that nothing follows: goodbyes say so. One node's is not enough, and none says it twice."""
+    batches = list(job(ranks=32, nodes=4, fault={2: SLOW[2]}, steps=200).batches())
+    diagnosis, recorded = JobDiagnosis(), JobDiagnosis()
+    judged(batches, recorded)
+    before = judged(batches, diagnosis)[-1]
+    first, *others = goodbyes(batches)
+    assert judged([first], diagnosis) + diagnosis.finish() == []
+    assert judged(others, diagnosis) == []
+    diagnosis = JobDiagnosis.restore(diagnosis.snapshot())
+    (after,) = diagnosis.finish()
+    assert (after.id, after.revision, after.state) == (before.id, before.revision + 1, "confirmed")
+    assert (after.last_step, after.cost.lost_s) > (before.last_step, before.cost.lost_s)
+    (at_the_end,) = recorded.conclude()
+    assert (after.last_step, after.cost.lost_s, after.summary) == (
+        at_the_end.last_step,
+        at_the_end.cost.lost_s,
+        at_the_end.summary,
+    )
+    assert diagnosis.finish() == diagnosis.conclude() == []
 
 
 def test_what_is_over_or_only_suspected_is_not_told_at_the_end(job):
