@@ -122,8 +122,9 @@ class Advice:
         if replacing is not None:
             said += self.ledger.propose(replacing)
         slow = self.book.slow_on(event)
-        if slow is not None and len(slow[1]) >= self.config.repeated_jobs:
-            said += self.ledger.propose(repeated(*slow, self.jobs, self.config))
+        case = None if slow is None else repeated(*slow, self.jobs, self.config)
+        if case is not None:
+            said += self.ledger.propose(case)
         return said
 
     def _job_window(self, event: JobWindow) -> list[Suggestion]:

@@ -4,6 +4,7 @@ the hardware.
 Rule of this file: pure; what follows from which finding stands in ``finding_table``.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -180,6 +181,10 @@ def commands(kind: Commands, finding: Finding, facts: JobFacts, jobs: Jobs) -> l
     return []
 
 
+#: What names no device that could be slow in another job as well.
+_NO_DEVICE = frozenset({"cpu", ""})
+
+
 def _on_cpus(finding: Finding) -> bool:
     """Whether the ranks that it accuses compute on no GPU, by their own word."""
     return set(finding.devices) == {"cpu"}
@@ -198,9 +203,28 @@ def _name(name: str) -> str:
     return name[:_LONGEST_NAME]
 
 
-def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceConfig) -> Proposal:
-    """The case against ``node``, which was slow in several jobs: each with the newest finding that says so."""
-    findings = list(by_job.values())
+def against_node(node: str, by_job: dict[str, Finding], jobs: Jobs) -> list[Finding]:
+    """Those findings of ``by_job`` that are evidence against ``node`` itself."""
+    if not jobs.know_another(node):
+        return []
+    accused = Counter(device for one in by_job.values() for device in set(one.devices) - _NO_DEVICE)
+    return [
+        one
+        for job, one in by_job.items()
+        if jobs.of(job).beyond(node) or any(accused[device] > 1 for device in one.devices)
+    ]
+
+
+def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceConfig) -> Proposal | None:
+    """The case against ``node``, if there is one, from each job's newest finding of a slow rank there.
+
+    A job speaks against the node where its ranks on other nodes were faster, or where the same device was slow in
+    another job, too. Ranks that differ on one and the same machine say nothing of the machine, and nothing is said of
+    the only node that is known.
+    """
+    findings = against_node(node, by_job, jobs)
+    if len(findings) < config.repeated_jobs:
+        return None
     worst = max(findings, key=lambda one: (one.cost.throughput_lost_ratio, one.id))
     rule = f"in which it was a straggler by its own computing, throttling or link; told from {config.repeated_jobs}"
     told = number("jobs", len(findings), "jobs", 1.0, rule)
@@ -224,7 +248,7 @@ def repeated(node: str, by_job: dict[str, Finding], jobs: Jobs, config: AdviceCo
         nodes=(node,),
         devices=tuple(dict.fromkeys(device for one in findings for device in one.devices))[:MOST_NAMED],
         title=f"Drain {_name(node)}: it was slow in {len(findings)} jobs",
-        reason=f"{_name(node)} held back {len(findings)} jobs: that is the hardware, not the jobs.",
+        reason=f"{_name(node)} held back {len(findings)} jobs, and their other nodes did not: that is the hardware.",
         evidence=(told, *ratios),
         gain=gain,
         lost_ratio=worst.cost.throughput_lost_ratio,

@@ -45,6 +45,10 @@ class JobFacts(msgspec.Struct, kw_only=True):
         """The nodes that it runs on."""
         return {node for node, _ in self.places.values()}
 
+    def beyond(self, node: str) -> bool:
+        """Whether it has ranks on another node than ``node``."""
+        return any(other != node for other, _ in self.places.values())
+
     @property
     def over(self) -> bool:
         """Whether all of its ranks have left."""
@@ -73,6 +77,10 @@ class Jobs:
     def of(self, job: str) -> JobFacts:
         """What is known of ``job``; nothing is remembered by asking."""
         return self.facts.get(job) or JobFacts()
+
+    def know_another(self, node: str) -> bool:
+        """Whether any job runs, or ran, on another node than ``node``."""
+        return any(facts.beyond(node) for facts in self.facts.values())
 
     def describe(self, event: JobDescribed) -> bool:
         """Take in where one node says that a job runs; whether it is a newer attempt than was known."""

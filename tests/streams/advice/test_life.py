@@ -20,7 +20,7 @@ def described(
             cluster="c",
             producer=f"{node}-{attempt}",
             sequence=0,
-            job="llama",
+            job=job,
             attempt=attempt,
             node=node,
             world_size=4 * len(nodes),
@@ -269,6 +269,38 @@ def test_a_node_that_was_slow_in_two_jobs_is_to_be_drained(heard, make_finding):
     assert heard.open() == ["cordon_node"]
     (one,) = [each for each in heard.last().values() if each.action == "cordon_node"]
     assert one.evidence[0].value == 2.0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "devices", "expected"),
+    [
+        (["gpu-0"], ("cpu", "cpu"), ["rebalance", "rebalance"]),
+        (["gpu-0"], ("cuda:1", "cuda:2"), ["rebalance", "rebalance"]),
+        (["gpu-0"], ("cuda:1", "cuda:1"), ["cordon_node"]),
+        (["gpu-0", "gpu-9"], ("cuda:1", "cuda:2"), ["cordon_node"]),
+        (["gpu-0", "gpu-9"], ("cpu", "cpu"), ["cordon_node"]),
+    ],
+)
+def test_a_node_is_drained_on_evidence_against_the_node(told, make_finding, nodes, devices, expected):
+    """Two jobs, each with one slow rank there. Its peers on the same machine were fast: another core, another GPU."""
+    heard = told()
+    for one in described(0, ["gpu-7"], job="elsewhere"):
+        heard.tell(one)
+    for rank, (job, device) in enumerate(zip(("llama", "resnet"), devices, strict=True), 1):
+        for one in described(0, nodes, job=job):
+            heard.tell(one)
+        heard.tell(make_finding(cause="worker_compute", job=job, ranks=[rank], devices=[device]))
+    assert heard.open() == expected
+
+
+def test_the_only_node_is_never_drained(told, make_finding):
+    """There is nowhere else to go; what each job can do about it stays."""
+    heard = told()
+    for job in ("llama", "resnet"):
+        for one in described(0, ["gpu-0"], job=job):
+            heard.tell(one)
+        heard.tell(make_finding(cause="worker_compute", job=job))
+    assert heard.open() == ["rebalance", "rebalance"]
 
 
 def test_the_same_job_twice_says_nothing_of_the_node(heard, make_finding):
