@@ -135,8 +135,8 @@ def _repeated() -> str:
     config = AdviceConfig()
     return (
         f"critical fault number {config.repeated_faults} of a GPU is `replace_device`. `straggler`: a node that was "
-        f"slow in {config.repeated_jobs} jobs by its own computing, throttling or its link is `cordon_node`, where each "
-        "of them had ranks on other nodes, or the same device was slow in both, and jobs run on another node, too. "
+        f"slow in {config.repeated_jobs} jobs by its own computing, throttling or its link is `cordon_node`, where "
+        "each of them had ranks on other nodes, or the same device was slow in both, and jobs run on another node, too. "
         "`out_of_memory_risk` of a host is `tune_host`. Every other finding gives nothing."
     )
 

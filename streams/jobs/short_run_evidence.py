@@ -19,6 +19,8 @@ from .short_run import APART_S, Last, RankTimes, ShortRun
 
 #: A job has one beginning.
 _JOB = "short run"
+#: What is the matter with a run of one rank, however long.
+ALONE = "there is nobody to compare it with"
 #: Ranks whose numbers are told: those that stand out first.
 MOST_TOLD = 32
 _NAMED = 3
@@ -67,7 +69,11 @@ def said(run: ShortRun, peers: Callable[[Array], Array], needed: str) -> Said:
         number(_STEPS_HEARD, steps, "steps", None, needed),
         *(one for rank in _worth_telling(times, typical, last) for one in _numbers(rank, times, typical, last)),
     ]
-    summary = f"Not enough to judge: {told} were heard, and a verdict takes {needed}. Unconfirmed: {words}."
+    summary = (
+        f"One rank, {steps} {'step' if steps == 1 else 'steps'}: {ALONE}."
+        if heard == 1 and steps
+        else f"Not enough to judge: {told} were heard, and a verdict takes {needed}. Unconfirmed: {words}."
+    )
     cleared = ("every rank and device: nothing here is a verdict",)
     return Said(Subject("insufficient_data", _JOB), evidence, summary, cleared, severity="info", confidence=_SURE)
 

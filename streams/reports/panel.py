@@ -13,7 +13,7 @@ from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 
-from ..jobs.short_run_evidence import is_short_run
+from ..jobs.short_run_evidence import ALONE, is_short_run
 from . import energy
 from .summary import JobSummary, Summary
 
@@ -54,6 +54,8 @@ def _nodes(summary: Summary, book: EnergyBook, tariff: Tariff) -> list[str]:
 
 
 def _sentence(finding: Finding) -> str:
+    if finding.kind == "insufficient_data":
+        return finding.summary  # It says that nothing is confirmed.
     return f"{finding.kind.replace('_', ' ')} ({finding.state}): {finding.summary}"
 
 
@@ -128,6 +130,8 @@ def _why(finding: Finding) -> list[str]:
 
 
 def _nobody(job: JobSummary) -> list[str]:
+    if len(job.nodes) == 1:
+        return [_row("Verdict", f"One rank, {job.steps} {_plural('step', job.steps)}: {ALONE}.")]
     missing = _too_little(job)
     if missing:
         return [_row("Verdict", f"not enough to judge: {missing}")]
@@ -144,8 +148,8 @@ def _nobody(job: JobSummary) -> list[str]:
 
 def _too_little(job: JobSummary) -> str | None:
     """What a verdict would need more of."""
-    if len(job.nodes) < 2:
-        return f"{len(job.nodes)} rank heard, comparing takes 2"
+    if not job.nodes:
+        return "no rank was heard"
     if not job.steps and not job.collectives:
         return "no steps and no collectives were heard"
     return None

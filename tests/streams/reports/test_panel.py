@@ -42,7 +42,17 @@ def test_one_rank_is_too_little_to_judge(panel_of, make_training):
     """There is nobody to compare it with, and its words are in the singular."""
     text = panel_of(*make_training(ranks=1, nodes=1, seconds=5))
     assert "1 rank, 50 steps" in text
-    assert "not enough to judge: 1 rank heard, comparing takes 2" in text
+    assert "One rank, 50 steps: there is nobody to compare it with." in text
+
+
+@pytest.mark.parametrize("seconds", [1, 10])
+def test_one_process_is_told_that_it_is_alone(panel_of, make_training, seconds):
+    """However long it runs: more steps bring no verdict, and what says so is not called confirmed."""
+    events, processor = make_training(ranks=1, nodes=1, seconds=seconds), Processor()
+    found = [said for event in events for _, said in processor.update(topics.OP_V1, event)]
+    found += [said for _, said in processor.finish()]
+    (verdict,) = [line for line in panel_of(*events, *found).splitlines() if line.strip().startswith("Verdict")]
+    assert verdict.split(maxsplit=1)[1] == f"One rank, {10 * seconds} steps: there is nobody to compare it with."
 
 
 def test_a_few_steps_are_too_little_to_judge(panel_of, make_training):
