@@ -136,7 +136,7 @@ def _repeated() -> str:
     return (
         f"critical fault number {config.repeated_faults} of a GPU is `replace_device`. `straggler`: a node that was "
         f"slow in {config.repeated_jobs} jobs by its own computing, throttling or its link is `cordon_node`, where "
-        "each of them had ranks on other nodes, or the same device was slow in both, and jobs run on another node, too. "
+        "each of them had ranks on other nodes, or the same device was slow in both, and jobs run elsewhere, too. "
         "`out_of_memory_risk` of a host is `tune_host`. Every other finding gives nothing."
     )
 
