@@ -158,7 +158,6 @@ def _config(setup: _Setup) -> ControllerConfig:
 
 def _cap(controller: Controller, event: BalanceObserved) -> None:
     """Hold what ranks have room for; a rank whose share is beyond that is planned for by the ranks, at once."""
-    for rank, most in enumerate(event.most):
-        if most is not None:
-            with suppress(SplitError):
-                controller.cap(rank, most)
+    if event.most:
+        with suppress(SplitError):
+            controller.hold(event.most)
