@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from paceline.balance.controller import Controller, ControllerConfig, Replan
-from paceline.balance.plan import Plan, PlanError
+from paceline.balance.plan import MOST_NUMBER, Plan, PlanError
 from paceline.balance.split import SplitError
-from paceline.events import BalanceObserved, BalancePlan
+from paceline.events import MOST_SHARE, BalanceObserved, BalancePlan
 from paceline.sequences import Sequences
 
 from ..snapshots import described, pack, unpack
@@ -78,7 +78,10 @@ class JobBalance:
             run.waited += 1
             if run.waited < PATIENCE:
                 return []
-        run.proposed, run.waited = max(run.proposed, run.controller.version) + 1, 0
+        version = max(run.proposed, run.controller.version) + 1
+        if version > MOST_NUMBER or max(replan.shares) > MOST_SHARE:
+            return []  # No rank could read it.
+        run.proposed, run.waited = version, 0
         plan = BalancePlan(
             cluster=event.cluster,
             job=event.job,
