@@ -89,9 +89,24 @@ class Controller:
         Raises:
             SplitError: the global batch does not fit into what all can hold; nothing has changed.
         """
-        caps = list(self._most)
-        before = caps[rank]
-        caps[rank] = most if before is None else min(before, most)
+        return self.hold([most if place == rank else None for place in range(len(self.shares))])
+
+    def hold(self, most: Sequence[int | None]) -> Replan | None:
+        """No rank can hold more than its entry of ``most``; None says nothing new of a rank.
+
+        Returns:
+            what to do at once; None where no rank's share is larger.
+
+        Raises:
+            SplitError: the limits are not one a rank, or the global batch does not fit into what all can hold; nothing
+                has changed.
+        """
+        if len(most) != len(self._most):
+            raise SplitError(f"{len(most)} limits for {len(self._most)} ranks: it takes one a rank")
+        caps = [
+            before if new is None else new if before is None else min(before, new)
+            for before, new in zip(self._most, most)
+        ]
         answer = self._answer(caps)
         self._most = caps
         return answer

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .fixed_cost import Changed, FixedCost
@@ -105,17 +105,21 @@ class Measured:
             for speed, gone in zip(self._speeds, self._unheard)
         ]
 
-    def uncertainty(self, rank: int) -> float:
-        """By which part noise alone can make ``rank`` look the slowest of n: sqrt(2 ln n) standard errors.
+    def uncertainty(self, ranks: Iterable[int]) -> float:
+        """By which part noise alone can make one of ``ranks`` look the slowest of n: sqrt(2 ln n) standard errors.
 
         They are half as large again for a single value and less so for more, as noise is not known better then. The
         logarithm is interpolated between powers of two: a library's may differ in its last bit.
         """
-        n, speed = len(self._speeds), self._speeds[rank]
-        count = max(speed.count, 1)
+        n, typical = len(self._speeds), self._noise()
         whole = n.bit_length() - 1
         logarithm = _LN_2 * (whole + n / (1 << whole) - 1)
-        return max(speed.noise, self._noise()) * math.sqrt(2 * logarithm / count) * (1 + _FEW / count)
+
+        def of(speed: Speed) -> float:
+            count = max(speed.count, 1)
+            return max(speed.noise, typical) * math.sqrt(2 * logarithm / count) * (1 + _FEW / count)
+
+        return max(of(self._speeds[rank]) for rank in ranks)
 
     def reason(self) -> str:
         """Which rank changed most since `forget_changes`, as an English clause."""

@@ -104,7 +104,7 @@ def better(config: ControllerConfig, measured: Measured, shares: Sequence[int], 
     if not known:
         return None
     measured_s, slowest = max(known)
-    unsure = measured.uncertainty(slowest)
+    unsure = measured.uncertainty([slowest])
     if measured_s * config.total <= _worth(config, unsure) * _bound_s(config.total, levels, fixed, shares) * sum(
         shares
     ):
@@ -113,7 +113,7 @@ def better(config: ControllerConfig, measured: Measured, shares: Sequence[int], 
     new = _split(config, rows)
     # Who gets more must be as fast as it looks, too: two quick steps by chance are no reason to load a rank.
     growing = (rank for rank, level in enumerate(levels) if level is not None and new[rank] > shares[rank])
-    worth = _worth(config, max([unsure, *(measured.uncertainty(rank) for rank in growing)]))
+    worth = _worth(config, measured.uncertainty([slowest, *growing]))
     predicted_s = max(level * (fixed + new[rank]) for rank, level in enumerate(levels) if level is not None)
     if measured_s * sum(new) <= worth * predicted_s * sum(shares):
         return None

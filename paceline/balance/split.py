@@ -10,12 +10,14 @@ import heapq
 import math
 from collections.abc import Sequence
 
+from .left_out import tried
 from .worker import Row, SplitError, Worker, in_tiles, tiled
 
 __all__ = ["SplitError", "Worker", "split", "step_s"]
 
-#: Rounds in which the time is looked for; five do for measured workers, the rest is for hostile ones.
-_ROUNDS = 200
+#: Rounds in which the time is looked for. Five do for measured workers; for hostile ones secants could need one for
+#: each corner of the sum, so that from ``_SECANTS`` on the bracket is halved, until floats have none between its ends.
+_ROUNDS, _SECANTS = 200, 24
 #: A tile that is done at just that time is handed out last, whichever way a division rounds.
 _SHORT = 1 - 1e-12
 
@@ -34,7 +36,8 @@ def split(workers: Sequence[Worker], total: int, *, tile: int = 1, flex: float =
 
     A time is looked for at which all together hold just less than the total, and what is missing goes one by one to
     whoever would finish it first: the greedy rule, optimal because a worker's time never falls with its share
-    (Federgruen & Groenevelt 1986). O(n log n).
+    (Federgruen & Groenevelt 1986). O(n log n), however many samples there are. What to leave out is as good as the
+    best up to ``left_out.MOST_TRIED`` tiles; of more, see there.
 
     Args:
         workers: n of them.
@@ -62,8 +65,21 @@ def split(workers: Sequence[Worker], total: int, *, tile: int = 1, flex: float =
         mend = "a smaller least or a larger" if units < least else "more memory a rank (a higher most) or a smaller"
         raise SplitError(f"{len(rows)} workers {bound} samples and the global batch is {total}: it takes {mend} one")
     fewest, units = max(fewest, least), min(units, most)
-    held = _held_below(rows, fewest)
-    return [count * tile for count in _handed_out(rows, held, fewest, units, tile)]
+    first, last = tried(rows, fewest, units)
+    shares = _between(rows, first, last, tile)
+    if last < units:  # Nothing is left out for less than it brings.
+        whole = _between(rows, units, units, tile)
+        shares = whole if _tile_s(rows, whole) <= _tile_s(rows, shares) else shares
+    return [count * tile for count in shares]
+
+
+def _between(rows: Sequence[Row], fewest: int, units: int, tile: int) -> list[int]:
+    return _handed_out(rows, _held_below(rows, fewest), fewest, units, tile)
+
+
+def _tile_s(rows: Sequence[Row], shares: Sequence[int]) -> float:
+    """Seconds a tile."""
+    return max(row.fixed_s + row.tile_s * b for row, b in zip(rows, shares) if b) / sum(shares)
 
 
 def _held_below(rows: Sequence[Row], units: int) -> list[int]:
@@ -74,8 +90,8 @@ def _held_below(rows: Sequence[Row], units: int) -> list[int]:
     early, late = 0.0, max(row.fixed_s + row.tile_s * row.most for row in rows)
     time = (units + math.fsum(row.fixed_s / row.tile_s for row in rows)) / math.fsum(1 / row.tile_s for row in rows)
     best = [row.least for row in rows]
-    for _ in range(_ROUNDS):
-        time = time if early < time < late else (early + late) / 2
+    for turn in range(_ROUNDS):
+        time = time if early < time < late and turn < _SECANTS else (early + late) / 2
         held = [_finished(row, time) for row in rows]
         missing = units - sum(held)
         if missing >= 0:

@@ -12,6 +12,7 @@ and exact to a microsecond. ``None`` means *not measured*; 0 is a value.
 
 from paceline.events.balance import (
     MOST_BALANCED,
+    MOST_SHARE,
     BalanceObserved,
     BalancePlan,
     BalanceSource,
@@ -29,6 +30,7 @@ from paceline.events.balance import (
 )
 from paceline.events.base import (
     LATEST_S,
+    MOST_MEASURED,
     SCHEMA_VERSION,
     Accounted,
     Count,
@@ -136,7 +138,9 @@ __all__ = [
     "MOST_BALANCED",
     "MOST_CAPTURE_PIECES",
     "MOST_LEFT_OUT",
+    "MOST_MEASURED",
     "MOST_NAMED",
+    "MOST_SHARE",
     "OPS",
     "OP_INDEX",
     "OVERLAYS",

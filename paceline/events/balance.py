@@ -8,7 +8,8 @@ from paceline.events.base import Count, Event, Produced, Time, Whole, Word
 
 #: Ranks of a plan. A share is a rank's samples of one batch, and none is without any.
 MOST_BALANCED = 16_384
-Share = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+MOST_SHARE = 2**31
+Share = Annotated[int, msgspec.Meta(ge=1, le=MOST_SHARE)]
 Shares = Annotated[list[Share], msgspec.Meta(min_length=1, max_length=MOST_BALANCED)]
 #: A length of time that was measured, or was not.
 Measured = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)] | None

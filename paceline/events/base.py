@@ -21,7 +21,8 @@ Time = Annotated[float, msgspec.Meta(ge=0.0, le=LATEST_S)]
 #: A difference of two times: an offset or a duration.
 Seconds = Annotated[float, msgspec.Meta(ge=-LATEST_S, le=LATEST_S)]
 #: Any other measured number; its square, and sums of many, are still numbers.
-Number = Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
+MOST_MEASURED = 1e30
+Number = Annotated[float, msgspec.Meta(ge=-MOST_MEASURED, le=MOST_MEASURED)]
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

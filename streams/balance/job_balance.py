@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from paceline.balance.controller import Controller, ControllerConfig, Replan
-from paceline.balance.plan import Plan, PlanError
+from paceline.balance.plan import MOST_NUMBER, Plan, PlanError
 from paceline.balance.split import SplitError
-from paceline.events import BalanceObserved, BalancePlan
+from paceline.events import MOST_SHARE, BalanceObserved, BalancePlan
 from paceline.sequences import Sequences
 
 from ..snapshots import described, pack, unpack
@@ -78,7 +78,10 @@ class JobBalance:
             run.waited += 1
             if run.waited < PATIENCE:
                 return []
-        run.proposed, run.waited = max(run.proposed, run.controller.version) + 1, 0
+        version = max(run.proposed, run.controller.version) + 1
+        if version > MOST_NUMBER or max(replan.shares) > MOST_SHARE:
+            return []  # No rank could read it.
+        run.proposed, run.waited = version, 0
         plan = BalancePlan(
             cluster=event.cluster,
             job=event.job,
@@ -158,7 +161,6 @@ def _config(setup: _Setup) -> ControllerConfig:
 
 def _cap(controller: Controller, event: BalanceObserved) -> None:
     """Hold what ranks have room for; a rank whose share is beyond that is planned for by the ranks, at once."""
-    for rank, most in enumerate(event.most):
-        if most is not None:
-            with suppress(SplitError):
-                controller.cap(rank, most)
+    if event.most:
+        with suppress(SplitError):
+            controller.hold(event.most)

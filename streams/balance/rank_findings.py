@@ -1,7 +1,10 @@
-"""What a balancer's measurements say of single ranks: out of memory, or slow while balanced.
+"""What a balancer's measurements say of ranks: out of memory, or slow while balanced.
 
 Rule of this file: pure and bounded, and told by this topic alone: in which order it comes beside the steps of the same
 job nobody promises. A rank that takes less work keeps up with its peers, so no comparison of steps can name it.
+
+Up to ``MOST_SINGLE`` ranks have a finding each. Where more have the same trouble, all of them have one finding
+together, which names them; the single ones end then, and while it lasts it speaks for every rank that joins them.
 """
 
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.events import BalanceObserved, Coverage, Finding
+from paceline.ranges import ranges
 from paceline.sequences import Sequences
 
 from ..episodes.finding import JobKey, Said, Subject, finding, number
@@ -24,22 +28,31 @@ _LAYOUT = 1
 LESS = 0.15
 #: After so many seconds without another failed step a rank has memory enough.
 CALM_S = 60.0
+#: Ranks with the same trouble that are reported one by one.
+MOST_SINGLE = 8
+#: The subject of the episode of all ranks with the same trouble, where they are more; no rank has this number.
+TOGETHER = -1
 #: A rank that ran out of memory said so itself.
 _SURE = 0.99
 
 
 class MemoryEvidence(Measured, frozen=True, kw_only=True):
-    """How many steps a rank had no memory for so far, and how many samples it takes at most from now on."""
+    """How many steps a rank had no memory for so far, and how many samples it takes at most from now on.
+
+    Of many ``ranks``: of the one that had it most often, and the fewest samples of all.
+    """
 
     times: int
     most: int | None
+    ranks: tuple[int, ...] = ()
 
 
 class ShareEvidence(Measured, frozen=True, kw_only=True):
-    """Samples of a batch, of a rank and of the median of the others."""
+    """Samples of a batch, of a rank and of the median of the others; of many ``ranks``: of that with the fewest."""
 
     share: int
     peers: float
+    ranks: tuple[int, ...] = ()
 
 
 MemoryEpisode = Episode[int, MemoryEvidence]
@@ -72,35 +85,54 @@ class RankFindings:
         job = JobKey(event.cluster, event.job, event.attempt)
         ranks = len(event.shares)
         coverage = Coverage(ranks_expected=ranks, ranks_heard=ranks, events_missing=self.sequences.missing)
-        memory = [finding(one, _memory_said(one), job, coverage) for one in self._memory(event)]
-        return memory + [finding(one, _share_said(one), job, coverage) for one in self._slow(event, window)]
+        memory, slow = self._memory(event), self._slow(event, window)
+        joined = self.memory.get(TOGETHER) is not None, self.shares.get(TOGETHER) is not None
+        said = [finding(one, _memory_said(one, joined=joined[0]), job, coverage) for one in memory]
+        return said + [finding(one, _share_said(one, joined=joined[1]), job, coverage) for one in slow]
 
     def _memory(self, event: BalanceObserved) -> list[MemoryEpisode]:
         """The ranks that ran out of memory since the last observation, and those that have not for a while."""
         counts = {rank: times for rank, times in enumerate(event.ran_out[: len(event.shares)]) if times}
         known, self.ran_out = self.ran_out, counts
-        step_s = max((seconds for seconds in event.ready_s if seconds is not None), default=0.0)
-        spent_s = max(event.t0_s - self.began_s, step_s)
-        told = []
-        for rank, times in counts.items():
-            before = known.get(rank, 0)
-            if times == before:
-                continue
-            # Fewer than were known of are those of another run under the same name.
-            more = times - before if times > before else times
-            episode = self.memory.get(rank) or self.memory.begin(rank, event.batch, "memory_pressure")
-            episode.last = float(event.batch)
-            episode.lost_s = min(episode.lost_s + more * step_s, spent_s)  # Whatever somebody counts.
-            episode.span_s = spent_s
-            most = event.most[rank] if rank < len(event.most) else None
-            episode.evidence = MemoryEvidence(times=times, most=most)
-            self.ran_out_s[rank] = event.t0_s
-            told.append(self.memory.revise(rank, "persistent", event.t0_s, news=True))
+        # Fewer than were known of are those of another run under the same name.
+        more = {
+            rank: times - before if times > (before := known.get(rank, 0)) else times
+            for rank, times in counts.items()
+            if times != known.get(rank, 0)
+        }
+        self.ran_out_s |= dict.fromkeys(more, event.t0_s)
         over = [rank for rank, at_s in self.ran_out_s.items() if event.t0_s - at_s > CALM_S]
         for rank in over:
             del self.ran_out_s[rank]
-            told.append(self.memory.revise(rank, "calm", event.t0_s))
+        if self.memory.get(TOGETHER) is not None or len(self.ran_out_s) > MOST_SINGLE:
+            return self._many_out_of_memory(event, more)
+        told = [self._out_of_memory(event, rank, [rank], times) for rank, times in more.items()]
+        told += [self.memory.revise(rank, "calm", event.t0_s) for rank in over if self.memory.get(rank) is not None]
         return [episode for episode in told if episode is not None]
+
+    def _many_out_of_memory(self, event: BalanceObserved, more: dict[int, int]) -> list[MemoryEpisode]:
+        """All of them together; it is over when none has run out for a while."""
+        single = [rank for rank in self.memory.open() if rank != TOGETHER]
+        told = [self.memory.revise(rank, "calm", event.t0_s) for rank in single]
+        if more:
+            told.append(self._out_of_memory(event, TOGETHER, sorted(self.ran_out_s), max(more.values())))
+        elif not self.ran_out_s:
+            told.append(self.memory.revise(TOGETHER, "calm", event.t0_s))
+        return [episode for episode in told if episode is not None]
+
+    def _out_of_memory(self, event: BalanceObserved, subject: int, ranks: list[int], more: int) -> MemoryEpisode | None:
+        """``ranks`` ran out of memory, ``more`` times since the last observation; each time a step was lost."""
+        step_s = max((seconds for seconds in event.ready_s if seconds is not None), default=0.0)
+        spent_s = max(event.t0_s - self.began_s, step_s)
+        episode = self.memory.get(subject) or self.memory.begin(subject, event.batch, "memory_pressure")
+        episode.last = float(event.batch)
+        episode.lost_s = min(episode.lost_s + more * step_s, spent_s)  # Whatever somebody counts.
+        episode.span_s = spent_s
+        caps = [most for rank in ranks if rank < len(event.most) and (most := event.most[rank]) is not None]
+        named = tuple(ranks) if subject == TOGETHER else ()
+        times = max(self.ran_out.get(rank, 0) for rank in ranks)
+        episode.evidence = MemoryEvidence(times=times, most=min(caps, default=None), ranks=named)
+        return self.memory.revise(subject, "persistent", event.t0_s, news=True)
 
     def _slow(self, event: BalanceObserved, window: JudgedWindow) -> list[ShareEpisode]:
         """The ranks that were measured to be so slow that they take much less than their peers."""
@@ -113,14 +145,40 @@ class RankFindings:
         for rank, most in enumerate(event.most[: len(shares)]):
             if most is not None and shares[rank] >= most:
                 less[rank] = 0.0  # It is short of memory; whether it is slow, too, cannot be told.
+        slow = np.flatnonzero(less >= LESS).tolist()
+        if self.shares.get(TOGETHER) is not None or len(slow) > MOST_SINGLE:
+            return self._many_slow(event, window, less, peers)
         lasting = [rank for rank in self.shares.open() if rank < len(shares)]
-        judged = sorted({*np.flatnonzero(less >= LESS).tolist(), *lasting})
-        told = []
-        for rank in judged:
-            sight = Sight(float(less[rank]), LESS, 0.0, "worker_compute")
-            evidence = ShareEvidence(share=event.shares[rank], peers=float(peers[rank]))
-            told.append(self.shares.push(rank, window, sight, evidence))
+        told = [self._share(event, window, rank, less, peers) for rank in sorted({*slow, *lasting})]
         return [episode for episode in told if episode is not None]
+
+    def _many_slow(
+        self, event: BalanceObserved, window: JudgedWindow, less: NDArray[np.float64], peers: NDArray[np.float64]
+    ) -> list[ShareEpisode]:
+        """All of them together: those that are slow, or were and are no longer so but by half."""
+        single = [rank for rank in self.shares.open() if rank != TOGETHER]
+        told = [self.shares.end(rank) for rank in single]
+        together = self.shares.get(TOGETHER)
+        before = together.measured.ranks if together is not None and together.evidence is not None else ()
+        still = [rank for rank in before if rank < len(less) and less[rank] >= LESS / 2]
+        ranks = sorted({*np.flatnonzero(less >= LESS).tolist(), *still})
+        told.append(self._share(event, window, TOGETHER, less, peers, tuple(ranks) or before))
+        return [episode for episode in told if episode is not None]
+
+    def _share(
+        self,
+        event: BalanceObserved,
+        window: JudgedWindow,
+        subject: int,
+        less: NDArray[np.float64],
+        peers: NDArray[np.float64],
+        ranks: tuple[int, ...] = (),
+    ) -> ShareEpisode | None:
+        """What this observation says of ``subject``: a rank, or all of ``ranks``."""
+        rank = int(less.argmax()) if subject == TOGETHER else subject
+        sight = Sight(float(less[rank]), LESS, 0.0, "worker_compute")
+        evidence = ShareEvidence(share=event.shares[rank], peers=float(peers[rank]), ranks=ranks)
+        return self.shares.push(subject, window, sight, evidence)
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
@@ -171,35 +229,70 @@ def median_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return median
 
 
-def _memory_said(episode: MemoryEpisode) -> Said:
-    seen, rank = episode.measured, episode.subject
+def _memory_said(episode: MemoryEpisode, *, joined: bool) -> Said:
+    """``joined``: all ranks with this trouble have a finding together now."""
+    seen, who = episode.measured, _who(episode)
     times = f"{seen.times} time{'s'[: seen.times - 1]}"
-    takes = f"it takes {seen.most} samples at most from now on" if seen.most is not None else "it takes fewer samples"
+    if episode.subject == TOGETHER:
+        least = f" (the least: {seen.most})" if seen.most is not None else ""
+        takes = f"they take fewer samples from now on{least}"
+        what = f"{who} ran out of memory, up to {times} each so far"
+        over = f"{who} had memory enough for {CALM_S:g} s; they ran out of it up to {times} each."
+    else:
+        takes = (
+            f"it takes {seen.most} samples at most from now on" if seen.most is not None else "it takes fewer samples"
+        )
+        what = f"{who} ran out of memory, {times} so far"
+        over = f"{who} has had memory enough for {CALM_S:g} s; it ran out of it {times}."
     summary = (
-        f"Rank {rank} ran out of memory, {times} so far: all ranks passed that batch "
-        f"over, training goes on, and {takes}. Start the next run with that max_batch."
+        f"{what}: all ranks passed that batch over, training goes on, and {takes}. "
+        "Start the next run with that max_batch."
     )
     rule = "as the rank itself says; the samples of these steps are not trained on"
     told = [number("out_of_memory", seen.times, "steps", 0.0, rule)]
     if seen.most is not None:
         told.append(number("most", seen.most, "samples", None, "what it takes of a batch at most from now on"))
-    over = f"Rank {rank} has had memory enough for {CALM_S:g} s; it ran out of it {times}."
-    return Said(_subject("out_of_memory", rank), told, summary, over=over, severity="warning", confidence=_SURE)
+    over = _JOINED.format(who) if joined and episode.subject != TOGETHER else over
+    return Said(_subject("out_of_memory", episode), told, summary, over=over, severity="warning", confidence=_SURE)
 
 
-def _share_said(episode: ShareEpisode) -> Said:
-    seen, rank = episode.measured, episode.subject
+def _share_said(episode: ShareEpisode, *, joined: bool) -> Said:
+    """``joined``: all ranks with this trouble have a finding together now."""
+    seen, who = episode.measured, _who(episode)
     since = f"from batch {episode.first_step}"
-    summary = (
-        f"Rank {rank} is slower than its peers, and balanced: it takes {seen.share} samples of a batch where they take "
-        f"{seen.peers:g}, {since} on. Its steps end with theirs, so comparing them does not name it; its node and "
-        "device are the place to look."
-    )
+    if episode.subject == TOGETHER:
+        summary = (
+            f"{who} are slower than their peers, and balanced: the slowest takes {seen.share} samples of a "
+            f"batch where its peers take {seen.peers:g}, {since} on. Their steps end with the others', so comparing "
+            "them does not name them; their nodes and devices are the place to look."
+        )
+        over = f"{who} take as many samples as their peers again; they were slow {since} to {episode.last_step}."
+    else:
+        summary = (
+            f"{who} is slower than its peers, and balanced: it takes {seen.share} samples of a batch where "
+            f"they take {seen.peers:g}, {since} on. Its steps end with theirs, so comparing them does not name it; its "
+            "node and device are the place to look."
+        )
+        over = f"{who} takes as many samples as its peers again; it was slow {since} to {episode.last_step}."
     rule = f"samples of a batch, by what the balancer measured; told from {LESS:.0%} less than the median of the others"
-    over = f"Rank {rank} takes as many samples as its peers again; it was slow {since} to {episode.last_step}."
     told = [number("share", seen.share, "samples", seen.peers, rule)]
-    return Said(_subject("balanced_straggler", rank), told, summary, over=over, severity="info")
+    over = _JOINED.format(who) if joined and episode.subject != TOGETHER else over
+    return Said(_subject("balanced_straggler", episode), told, summary, over=over, severity="info")
 
 
-def _subject(kind: Any, rank: int) -> Subject:
-    return Subject(kind, f"rank {rank}", ranks=(rank,), has_steps=False)
+#: The last word of a rank's own finding where others have the same trouble.
+_JOINED = "{} is one of many with this trouble now: one finding names them all."
+
+
+def _ranks(episode: MemoryEpisode | ShareEpisode) -> tuple[int, ...]:
+    return episode.measured.ranks if episode.subject == TOGETHER else (episode.subject,)
+
+
+def _who(episode: MemoryEpisode | ShareEpisode) -> str:
+    ranks = episode.measured.ranks
+    return f"{len(ranks)} ranks ({ranges(ranks)})" if episode.subject == TOGETHER else f"Rank {episode.subject}"
+
+
+def _subject(kind: Any, episode: MemoryEpisode | ShareEpisode) -> Subject:
+    name = "many ranks" if episode.subject == TOGETHER else f"rank {episode.subject}"
+    return Subject(kind, name, ranks=_ranks(episode), has_steps=False)

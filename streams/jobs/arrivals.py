@@ -200,7 +200,8 @@ class Arrivals:
             # Whole steps only: what comes first in a step waits otherwise than what comes last.
             before = int(step[end - 1]) if end else self.newest_step
             end += int(np.argmax(step[end:] != before)) if (step[end:] != before).any() else step.size
-            if end >= start.size:
+            # At a time so large that a tick later is the same number, no tick ends.
+            if end >= start.size or self.tick_start + self.tick_s <= self.tick_start:
                 break
             self._add(wait[begin:end], late[begin:end])
             ticks += self._tick(float(start[end]), int(step[end]) - 1)

@@ -87,6 +87,17 @@ class JobEpisodes(Generic[Key, Seen]):
             self.streaks.forget(subject)
         return told
 
+    def get(self, subject: Key) -> Episode[Key, Seen] | None:
+        """The episode of ``subject`` that lasts, also where nothing has been told of it yet."""
+        return self.tracker.get(subject)
+
+    def end(self, subject: Key) -> Episode[Key, Seen] | None:
+        """Another episode speaks for ``subject`` from now on; the last word of its own, where any had been told."""
+        episode = self.tracker.get(subject)
+        told = self.tracker.revise(subject, "calm", episode.length) if episode is not None and episode.state else None
+        self._forget(subject)
+        return told
+
     def _forget(self, subject: Key) -> None:
         self.tracker.forget(subject)
         self.streaks.forget(subject)

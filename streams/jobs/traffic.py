@@ -235,7 +235,8 @@ class Traffic:
         longest = float(lasted[heard].max())
         waits = np.zeros(lasted.size)
         for group, waited_s in self.waited.items():
-            waits[list(self.members.get(group, ()))] += waited_s
+            # Of members that told no span, nothing is compared.
+            waits[[rank for rank in self.members.get(group, ()) if rank < waits.size]] += waited_s
         compared = heard[lasted[heard] >= longest / 2]
         shares = np.minimum(waits[compared] / lasted[compared], 1.0)
         window = JudgedWindow(max(self.steps[0], 0), max(self.steps[1], 0), longest)

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 
 from paceline.energy.meter import Drawn
-from paceline.events import DeviceSamples, DeviceWindow, HostSamples, HostWindow, NodeDescribed
+from paceline.events import MOST_MEASURED, DeviceSamples, DeviceWindow, HostSamples, HostWindow, NodeDescribed
 from paceline.gpu import throttle
 
 from ..coverage import CoverageTracker
+from ..nodes.gpu_rows import possible
 from ..nodes.tenants import Tenants, claims
 from ..robust import known_or_zero
 from ..snapshots import described, pack, unpack
@@ -109,7 +110,10 @@ class OpenWindow:
     def summary(self, names: tuple[str, ...]) -> tuple[dict[str, float], dict[str, float]]:
         """Mean and maximum of each column that was measured."""
         measured = np.flatnonzero(self.count).tolist()
-        mean = {names[at]: float(self.sum[at] / self.count[at]) for at in measured}
+        # Rounding could take the mean of what is as large as a number can be beyond that.
+        mean = {
+            names[at]: min(max(float(self.sum[at] / self.count[at]), -MOST_MEASURED), MOST_MEASURED) for at in measured
+        }
         return mean, {names[at]: float(self.max[at]) for at in measured}
 
     def snapshot(self) -> dict[str, Any]:
@@ -243,6 +247,9 @@ class DeviceWindows(SampleWindows):
                 self.coverage.note("rows of an unnamed device")
                 continue
             uuid, at_s = event.uuids[device], event.t0_s + time_s
+            if not possible(at_s):
+                self.coverage.note("rows at an impossible time")
+                continue
             one = self.meters.update(uuid, at_s, *measured)
             use = self.users.of(uuid, at_s, coming)
             for length_s, window in self._count(uuid, at_s, row, {uuid: one} if one else {}, use):
@@ -286,6 +293,9 @@ class HostWindows(SampleWindows):
         counters = (getattr(event, name) or untold for name in HOST_COUNTERS)
         for time_s, row, *counted in zip(event.time_s, rows, *counters, strict=True):
             at_s = event.t0_s + time_s
+            if not possible(at_s):
+                self.coverage.note("rows at an impossible time")
+                continue
             metered = {
                 name: self.meters.update(name, at_s, joules, None, HOST_LIMIT_W)
                 for name, joules in zip(HOST_COUNTERS, counted, strict=True)

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from paceline import topics, wire
+from paceline.events import BalanceObserved
 from paceline.kafka import clients
 from tests.damaged_batches import put_damaged
 from tests.streams.real_workers import expected, metric, ready, upserted
@@ -16,6 +17,27 @@ HUGE = {
     "a sequence of 71 bits": b'"sequence":1180591620717411303424',
     "a sequence of 64 bits": b'"sequence":18446744073709551615',
 }
+
+
+def billions(job: str, sequence: int, slow_s: float) -> BalanceObserved:
+    """Two ranks share a batch of 2^31 samples, nearly all of which may be left out; the second takes so long."""
+    return BalanceObserved(
+        cluster="default",
+        producer="p",
+        sequence=sequence,
+        job=job,
+        attempt=0,
+        node="n",
+        t0_s=1.7e9 + sequence,
+        version=0,
+        batch=sequence,
+        shares=[2**30] * 2,
+        ready_s=[1.0, float(slow_s)],
+        source="kafka",
+        global_batch=2**31,
+        conserve=False,
+        flex=0.999,
+    )
 
 
 def _tells(letter: dict[str, object], job: str) -> bool:
@@ -60,6 +82,22 @@ class TestOneWorker:
         one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
         assert upserted(one_worker.findings(job)) == wanted
         one_worker.until(lambda: sum(_tells(letter, job) for letter in one_worker.dead_letters()) >= 3000)
+        assert "starting again" not in one_worker.said()
+
+    def test_a_batch_of_billions_that_may_shrink_holds_up_nobody(self, one_worker, make_training, request):
+        """Two small messages of a balanced job, one of whose ranks is slow: it has its plan, and others are judged."""
+        job, balanced = f"beside-{request.node.name}", f"billions-{request.node.name}"
+        events = make_training(job=job, slow=3, seconds=25)
+        one_worker.produce(events[:10])
+        one_worker.produce(
+            [billions(balanced, number, slow_s) for number, slow_s in enumerate((1, 100))], topics.BALANCE
+        )
+        one_worker.produce(events[10:])
+        wanted = expected(events)
+        one_worker.until(lambda: len(one_worker.findings(job)) >= len(wanted))
+        assert upserted(one_worker.findings(job)) == wanted
+        one_worker.until(lambda: one_worker.plans(balanced))
+        assert one_worker.processes[-1].poll() is None
         assert "starting again" not in one_worker.said()
 
     @pytest.mark.parametrize("codec", ["gzip", "zstd"])

@@ -11,6 +11,7 @@ import pytest
 from paceline.balance.controller import Controller, ControllerConfig, Replan
 from paceline.balance.plan import Plan, PlanError
 from paceline.balance.split import SplitError
+from tests.work_done import counted
 
 SLOW = (1.0, 1.0, 0.5, 0.25)
 
@@ -233,6 +234,40 @@ def test_a_batch_that_fits_nowhere_is_refused_and_nothing_has_changed() -> None:
             controller.cap(2, most)
     assert controller.snapshot() == state
     assert controller.observe(0, [1.0] * 4) is None
+
+
+def test_limits_of_all_ranks_at_once_hold_as_those_of_one_after_the_other() -> None:
+    """The answer is the last one's; what says nothing of a rank leaves its limit as it was."""
+    one_by_one, at_once = four(), four()
+    answers = [one_by_one.cap(rank, most) for rank, most in ((1, 40), (3, 50))]
+    assert at_once.hold([None, 40, None, 50]) == answers[-1] is not None
+    assert at_once.snapshot() == one_by_one.snapshot()
+    assert at_once.hold([None, 60, None, None]) == answers[-1]
+    assert at_once.snapshot() == one_by_one.snapshot()
+
+
+@pytest.mark.parametrize("count", [0, 3, 5])
+def test_limits_that_are_not_one_a_rank_are_refused(count: int) -> None:
+    """They come from outside."""
+    controller = four()
+    state = controller.snapshot()
+    with pytest.raises(SplitError, match=f"{count} limits for 4 ranks"):
+        controller.hold([8] * count)
+    assert controller.snapshot() == state
+
+
+@pytest.mark.slow
+def test_limits_and_speeds_of_thousands_of_ranks_take_work_by_the_rank() -> None:
+    """One of them does not fit, and each looks faster or slower than the others."""
+    ranks = 4096
+    controller = Controller(ControllerConfig(total=8 * ranks, settle=0), [8] * ranks)
+    with counted(200 * ranks):
+        assert controller.hold([7, *[9] * (ranks - 1)]) is not None
+    fresh = Controller(ControllerConfig(total=8 * ranks, settle=0), [8] * ranks)
+    for _ in range(4):
+        with counted(200 * ranks):
+            answer = fresh.observe(0, [1.0 + (rank % 7 == 0) for rank in range(ranks)])
+    assert answer is not None
 
 
 def test_a_batch_that_may_shrink_shrinks_to_what_fits() -> None:

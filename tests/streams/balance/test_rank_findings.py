@@ -6,7 +6,7 @@ import pytest
 
 from paceline.events import BalanceObserved
 from streams.balance.job_balance import JobBalance
-from streams.balance.rank_findings import CALM_S, RankFindings, median_of_others
+from streams.balance.rank_findings import CALM_S, MOST_SINGLE, RankFindings, median_of_others
 from tests.balanced_job import BalancedJob
 
 
@@ -115,10 +115,71 @@ def test_what_comes_twice_or_late_or_is_garbage_changes_nothing():
     assert len(decision.shares.open()) <= 9
 
 
-def test_a_restored_decision_goes_on_as_if_nothing_had_happened():
+def test_many_ranks_out_of_memory_are_one_finding_that_names_them_all():
+    """A model that is too large for all of them; the single findings end, and one lasts until there is calm."""
+    ranks = 1024
+    job, decision = BalancedJob((100.0,) * ranks, total=8 * ranks), RankFindings()
+    first = told(job, decision, 1, ran_out=[1, 1] + [0] * (ranks - 2))
+    assert states(first) == [("out_of_memory", [rank], "confirmed") for rank in (0, 1)]
+    second = told(job, decision, 1, ran_out=[1] * ranks, most=[6] * ranks)
+    everyone = list(range(ranks))
+    together = ("out_of_memory", everyone, "confirmed")
+    assert states(second) == [*[("out_of_memory", [rank], "recovered") for rank in (0, 1)], together]
+    assert "one finding names them all" in second[0].summary
+    assert second[-1].summary.startswith("1024 ranks (0-1023) ran out of memory, up to 1 time each so far")
+    assert [one.value for one in second[-1].evidence] == [1.0, 6.0]
+    third = told(job, decision, 1, ran_out=[2, 1, 5] + [1] * (ranks - 3))
+    assert [(one.id, one.revision) for one in third] == [(second[-1].id, 2)]
+    over = told(job, decision, int(CALM_S) + 2, ran_out=[2, 1, 5] + [1] * (ranks - 3))
+    assert states(over) == [("out_of_memory", everyone, "recovered")]
+    again = told(job, decision, 1, ran_out=[3, 1, 5] + [1] * (ranks - 3))
+    assert states(again) == [("out_of_memory", [0], "confirmed")]
+
+
+def test_many_slow_ranks_are_one_finding_that_names_them_all():
+    """As on two kinds of nodes; whoever joins them is in it, and it is over when all take as much as the others."""
+    job, decision = BalancedJob((100.0,) * 40), RankFindings()
+    job.version = 3
+
+    def seen(slow, seconds=4, share=20):
+        return told(job, decision, seconds, shares=[share if rank in slow else 40 for rank in range(40)])
+
+    assert states(seen({5})) == [("balanced_straggler", [5], state) for state in ("suspected", "confirmed")]
+    found = seen(set(range(12)))
+    assert states(found) == [
+        ("balanced_straggler", [5], "recovered"),
+        *[("balanced_straggler", list(range(12)), state) for state in ("suspected", "confirmed")],
+    ]
+    assert found[-1].summary.startswith(
+        "12 ranks (0-11) are slower than their peers, and balanced: the slowest takes 20"
+    )
+    assert seen({20, 21}, seconds=1) == []
+    over = seen({20, 21}, seconds=1, share=37) + seen(set())
+    assert states(over) == [("balanced_straggler", [20, 21], "recovered")]
+    assert [one.ranks for one in seen({7})] == [[7], [7]]
+
+
+@pytest.mark.parametrize("ranks", [9, 1024, pytest.param(16_384, marks=pytest.mark.slow)])
+def test_one_message_never_brings_more_than_a_few_findings(ranks):
+    """However many ranks it speaks for, and whatever they come to next."""
+    decision = RankFindings()
+    job = BalancedJob((100.0,) * 2)
+    job.version = 2
+    some, none = [8] * (ranks // 2) + [16] * (ranks - ranks // 2), [16] * ranks
+    for second in range(60):
+        several = [second * (rank < (second % 4) * 5) for rank in range(ranks)]
+        shares = some if second % 12 < 6 else none if second % 12 < 9 else [8] * 5 + none[5:]
+        found = told(
+            job, decision, 1, shares=shares, ready_s=[1.0] * ranks, ran_out=several if second % 7 else [second] * ranks
+        )
+        assert len(found) <= 2 * (MOST_SINGLE + 1)
+
+
+@pytest.mark.parametrize("more", [0, 30], ids=["one rank", "many ranks"])
+def test_a_restored_decision_goes_on_as_if_nothing_had_happened(more):
     """At any point, the same findings."""
-    job = balanced(BalancedJob((400.0, 400.0, 100.0, 400.0)))
-    events = [job.observed(ran_out=[0, at // 3, 0, 0]) for at in range(12)]
+    job = balanced(BalancedJob((400.0, 400.0, *[100.0] * (1 + more // 3), *[400.0] * (1 + more))))
+    events = [job.observed(ran_out=[0, *[at // 3] * (1 + more)]) for at in range(12)]
     whole, pieces = RankFindings(), RankFindings()
     for event in events:
         expected = whole.update(event)

@@ -153,3 +153,14 @@ def test_a_transfer_counts_when_all_nodes_have_told_it(run, make_calls, join):
     further = Traffic(TrafficConfig())
     further.load(again.snapshot())
     assert further.speeds_by_nccl.fastest(9) == again.speeds_by_nccl.fastest(9)
+
+
+def test_members_that_told_no_span_are_compared_with_nobody(run):
+    """A message may name members of a group that never speak, with any number: nothing changes for the others."""
+    alone, _ = run([0.6] * RANKS, seconds=25)
+    traffic = Traffic(TrafficConfig())
+    told, _ = run([0.6] * RANKS, seconds=5, traffic=traffic)
+    for group in traffic.members:
+        traffic.members[group].update({RANKS, 255, 262_143})
+    more, _ = run([0.6] * RANKS, seconds=20, traffic=traffic, start=5)
+    assert told + more == alone != []

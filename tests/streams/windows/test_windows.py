@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from paceline import topics, wire
 from paceline.events import DeviceWindow, JobWindow, RankWindow
 from streams.windows.job_windows import PATIENCE_S, JobWindows
 from streams.windows.node_windows import DeviceWindows, HostWindows
@@ -159,3 +160,20 @@ def test_a_host_window_leaves_out_what_was_not_measured(make_host_samples):
     """Only measured columns are in it."""
     found = said(HostWindows(), make_host_samples(cpu_ratio=[0.0]))
     assert found[0].mean == {"cpu_ratio": 0.0}
+
+
+@pytest.mark.parametrize("time_s", [1e11, -1e11], ids=["far ahead", "before 1970"])
+def test_rows_at_an_impossible_time_are_left_out(make_device_samples, make_host_samples, time_s):
+    """Their windows would begin at a time that no reader takes; the rows before and after have theirs."""
+    made = [(DeviceWindows, make_device_samples(seconds=25)), (HostWindows, make_host_samples(seconds=25))]
+    for decision, events in made:
+        far = msgspec.structs.replace(events[5], producer="far", time_s=[time_s] * len(events[5].time_s))
+        assert said(decision(), [*events[:5], far, *events[5:]]) == said(decision(), events) != []
+
+
+@pytest.mark.parametrize("number", [1e30, -1e30])
+def test_a_mean_of_the_largest_numbers_can_be_read(make_device_samples, number):
+    """Rounding of a sum takes it no farther than a number may be."""
+    events = make_device_samples(seconds=25, nvlink_rx_bytes_per_s=[number, number])
+    for window in said(DeviceWindows(), [msgspec.structs.replace(one, device=[0, 0]) for one in events]):
+        assert wire.decode(topics.WINDOW, wire.encode(window)) == window
