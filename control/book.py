@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 from typing import Any, NamedTuple, TypeVar
 
+from paceline.balance.plan import MOST_AHEAD
 from paceline.events import (
     AuditEntry,
     BalancePlan,
@@ -64,7 +65,7 @@ class Book:
                 _put(self._thresholds, event.job, event, MOST_JOBS)
             elif isinstance(event, BalancePlan):
                 known = self._plans.get(event.job)
-                if known is None or (known.attempt, known.version) <= (event.attempt, event.version):
+                if known is None or _replaces(event, known):
                     _put(self._plans, event.job, event, MOST_JOBS)
             elif isinstance(event, JobDescribed):
                 _put(self._jobs, event.job, event.cluster, MOST_JOBS)
@@ -154,6 +155,18 @@ class Book:
         del self._audit[:-MOST_ANSWERS]
         answers = self._answers.get(entry.command_id, [])
         _put(self._answers, entry.command_id, [*answers, entry][-100:], MOST_ANSWERS)
+
+
+def _replaces(event: BalancePlan, known: BalancePlan) -> bool:
+    """Whether ``event`` is what holds of a job now, after ``known``, or what was proposed last for it.
+
+    What ranks follow is what they say; a proposal that no rank could take does not stand in the way of the next.
+    """
+    if event.attempt != known.attempt:
+        return event.attempt > known.attempt
+    if event.first_batch is not None:
+        return event.run != known.run or known.first_batch is None or event.version >= known.version
+    return event.run == known.run and known.version < event.version <= known.version + MOST_AHEAD
 
 
 def _put(entries: OrderedDict[str, V], key: str, value: V, most: int) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
+from paceline.balance.plan import MOST_NUMBER
 from paceline.events import MOST_BALANCED, BalancePlan, Thresholds
 from paceline.topics import PLAN, THRESHOLD
 from paceline.web.failures import NOT_FOUND, RefusedError
@@ -87,6 +88,8 @@ def router(
             raise RefusedError(422, "shares", f"{len(sent.shares)} for {len(held.shares)} ranks; give one a rank")
         if sum(sent.shares) != sum(held.shares):
             raise RefusedError(422, "shares", f"they add up to {sum(sent.shares)}; the batch has {sum(held.shares)}")
+        if held.version >= MOST_NUMBER:
+            raise RefusedError(409, "shares", f"plan {held.version} has the highest version there is")
         proposed = BalancePlan(
             cluster=held.cluster,
             job=job,
@@ -97,6 +100,7 @@ def router(
             reason=sent.because or f"asked for by {asker}"[:500],
             made_by="control",
             mode=held.mode,
+            run=held.run,
         )
         outgoing.event(PLAN, proposed)
         outgoing.audit("set_plan", f"job:{job}", asker, sent.because)

@@ -14,6 +14,11 @@ from pathlib import Path
 
 from torch import nn
 
+from .worker import MOST_SAMPLES
+
+#: Of a file no more is read: ours are shorter.
+_MOST_CHARACTERS = 1000
+
 
 def folder(environ: Mapping[str, str]) -> Path:
     """Where caps are kept: ``paceline/balance`` in the user's state folder."""
@@ -38,10 +43,11 @@ class Caps:
     def read(self) -> int | None:
         """Samples that fit, as far as an earlier start found out."""
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))["most"]
-        except (OSError, ValueError, KeyError, TypeError):
+            with self._path.open(encoding="utf-8") as file:
+                found = json.loads(file.read(_MOST_CHARACTERS))["most"]
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        return found if isinstance(found, int) and not isinstance(found, bool) and found >= 1 else None
+        return found if type(found) is int and 1 <= found <= MOST_SAMPLES else None
 
     def write(self, most: int) -> bool:
         """Keep ``most`` for the next start; False where it cannot be kept."""

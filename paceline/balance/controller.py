@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .measured import Measured
-from .plan import Plan, check
+from .plan import Plan, Standing, check
 from .replan import ControllerConfig, Replan, better, fitting
 from .worker import SplitError, in_tiles
 
@@ -137,6 +137,12 @@ class Controller:
         """
         config = self.config
         check(plan, len(self.shares), total=config.total, flex=config.shrinks, tile=config.tile)
+
+    @property
+    def standing(self) -> Standing:
+        """What a plan from outside must fit, without the number and the version of the run."""
+        config = self.config
+        return Standing(len(self.shares), None, None, config.total, config.shrinks, config.tile, self._most)
 
     def snapshot(self) -> dict[str, Any]:
         """All of it, as JSON has it."""

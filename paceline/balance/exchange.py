@@ -1,7 +1,8 @@
 """Exchange: what ranks tell one another beside gradients, over a gloo group of the balancer's own.
 
 Rule of this file: small numbers by the host alone; no device is waited for. A rank that has died ends the others with
-gloo's own error, at once where its connection is closed, and after ``TIMEOUT`` where it hangs.
+gloo's own error, at once where its connection is closed. One that hangs ends them after the timeout of the default
+group: a pause that the job allows its own collectives never ends it here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,22 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-TIMEOUT = timedelta(minutes=10)
+#: Where the default group does not say how long it waits: longer than any job does, whose own collectives end first.
+UNKNOWN_TIMEOUT = timedelta(hours=24)
+
+
+def timeout_of(group: Any) -> timedelta:
+    """How long collectives of ``group`` wait: what the script passed to ``init_process_group``, or PyTorch's default.
+
+    Of several backends the longest: none of the job's collectives waits longer. PyTorch has no public way to ask.
+    """
+    found = []
+    for device in getattr(group, "_device_types", ()):
+        try:
+            found.append(group._get_backend(device).options._timeout)
+        except (AttributeError, RuntimeError):
+            continue
+    return max((one for one in found if isinstance(one, timedelta)), default=UNKNOWN_TIMEOUT)
 
 
 class Exchange:
@@ -21,7 +37,9 @@ class Exchange:
 
     def __init__(self, world: int) -> None:
         self._world = world
-        self._group: Any = dist.new_group(backend="gloo", timeout=TIMEOUT) if world > 1 else None
+        self._group: Any = None
+        if world > 1:
+            self._group = dist.new_group(backend="gloo", timeout=timeout_of(dist.group.WORLD))
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
         """What each rank tells, in order of rank; all tell as many numbers."""

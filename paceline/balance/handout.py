@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from .errors import BalanceError
 from .parts import Part
-from .plan import Plan
+from .plan import MOST_RESUMED, Plan
 
 
 class Handed(NamedTuple):
@@ -151,9 +151,11 @@ class Handout:
         """Batches are numbered from ``number`` on; what was handed out is forgotten.
 
         They are cut by a plan of its own, newer than ``version`` and all that were here, with ``shares``, or as before.
+        A version so high that it would leave none for later plans is not gone on from: plans count from here on.
         """
         with self.lock:
             before = self.plan
+            version = version if version <= MOST_RESUMED else 0
             taken = shares if shares is not None and self.resumes else before.shares
             self._plans = [Plan(max(version, before.version) + 1, number, taken)]
             self._pass += 1

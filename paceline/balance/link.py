@@ -1,11 +1,13 @@
 """Link: what goes between the balancer and the sidecar beside the process, where a run has one.
 
 Rule of this file: it translates, and the balancer never waits for it. Rank 0 tells what all measured and which plans
-are followed; every rank hears the plans that come from outside.
+are followed; every rank gets the plans that come from outside, and whether one may be followed is not decided here.
 """
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Sequence
 
 from paceline.training.balance_link import BalanceLink
@@ -16,11 +18,21 @@ from .replan import ControllerConfig, Replan
 
 
 class Link:
-    """``source`` is who makes plans: ``inband``, or ``kafka`` for the stream processors."""
+    """``source`` is who makes plans: ``inband``, or ``kafka`` for the stream processors; ``run`` the ranks' number."""
 
-    def __init__(self, channel: BalanceLink, rank: int, config: ControllerConfig, mode: str, source: str) -> None:
+    def __init__(
+        self, channel: BalanceLink, rank: int, config: ControllerConfig, mode: str, source: str, run: int
+    ) -> None:
         self._channel, self._tells, self._config = channel, rank == 0, config
         self._mode, self._source = mode, source
+        self.run = run
+        channel.begin(run)
+
+    def warn(self, text: str) -> None:
+        """One line of rank 0; not a Python warning, which a script may have made an error."""
+        if self._tells:
+            with contextlib.suppress(Exception):  # a closed stream is no reason to stop training
+                print(f"paceline: {text}; training goes on", file=sys.stderr, flush=True)
 
     @property
     def decides(self) -> bool:
@@ -75,5 +87,5 @@ class Link:
         )
 
     def proposed(self) -> ProposedPlan | None:
-        """The newest plan that has come from outside; None where they are made here."""
+        """The plan from outside that came last; None where they are made here."""
         return self._channel.proposed() if self.decides else None

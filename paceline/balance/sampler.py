@@ -18,10 +18,13 @@ from torch.utils.data import Sampler
 from .errors import BalanceError
 from .handout import Handed, Handout
 from .parts import part_of
-from .plan import Plan
+from .plan import MOST_RESUMED, Plan, Standing, refusal
 from .sampler_input import refuse, size_of, weights_of, whole
 from .split import split
 from .worker import Worker
+
+#: What a checkpoint counts.
+_COUNTED = ("epoch", "samples", "batch")
 
 
 def place() -> tuple[int, int]:
@@ -173,16 +176,19 @@ class BalancedSampler(Sampler[list[int]]):
         speeds. Otherwise they start anew. All ranks load it at the same place of the script.
 
         Raises:
-            BalanceError: the checkpoint is of other data.
+            BalanceError: the checkpoint is of other data, or its numbers are none.
         """
         if state["size"] != self.size:
             raise BalanceError(
                 f"the checkpoint is of a dataset of {state['size']} samples, and this one has {self.size}: which of "
                 "them were seen cannot be told. Train on the same dataset, or start without the sampler's state"
             )
+        at = {name: whole(f"the checkpoint's {name}", state[name], 0, MOST_RESUMED) for name in _COUNTED}
+        version = whole("the checkpoint's version", state["version"], 0)
         self.seed, self.shuffle = state["seed"], state["shuffle"]
-        self.epoch, samples = state["epoch"], state["samples"]
-        self._resume = (self.epoch, samples)
-        same = len(state["shares"]) == self.world and state["global_batch"] == self.global_batch
-        self.resumed = same
-        self.handout.resume(state["batch"], state["version"], tuple(state["shares"]) if same else None)
+        self.epoch = at["epoch"]
+        self._resume = (self.epoch, at["samples"])
+        shares = tuple(state["shares"])
+        fits = refusal(Standing(self.world, total=self.global_batch, flex=1.0), 0, shares) is None
+        self.resumed = fits and state["global_batch"] == self.global_batch
+        self.handout.resume(at["batch"], version, shares if self.resumed else None)

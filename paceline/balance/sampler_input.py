@@ -32,14 +32,16 @@ def size_of(dataset: Sized) -> int:
         ) from error
 
 
-def whole(name: str, value: int, least: int = 1) -> int:
-    """``value``, a whole number from ``least`` on.
+def whole(name: str, value: int, least: int = 1, most: int | None = None) -> int:
+    """``value``, a whole number from ``least`` on, up to ``most``.
 
     Raises:
         BalanceError: it is none.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BalanceError(f"{name} is {value!r}: it takes a whole number from {least} on")
+    if most is not None and value > most:
+        raise BalanceError(f"{name} is {value!r}: it takes a whole number up to {most}")
     return value
 
 

@@ -16,7 +16,7 @@ from .controller import Controller
 from .errors import BalanceError
 from .exchange import Exchange
 from .link import Link
-from .plan import Plan
+from .plan import Plan, Standing, refusal
 from .rated_start import told, weights
 from .replan import ControllerConfig
 from .sampler import BalancedSampler
@@ -120,7 +120,12 @@ def _set_up(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exch
     config = ControllerConfig(sampler.global_batch, tile=tile, conserve=options.conserve, flex=options.flex)
     controller = Controller(config, plan.shares, most)
     controller.adopt(plan)
-    return Switching(exchange, sampler.handout, controller, most, _link(options, sampler, config))
+    return Switching(exchange, sampler.handout, controller, most, _link(options, sampler, config, _drawn(exchange)))
+
+
+def _drawn(exchange: Exchange) -> int:
+    """The number of this run: rank 0 draws it, not from the script's own random stream."""
+    return int(exchange.gather([1.0 + int.from_bytes(os.urandom(6), "big")])[0][0])
 
 
 def _caps(options: Options, sampler: BalancedSampler, wrapping: Wrapping, exchange: Exchange) -> list[int | None]:
@@ -167,10 +172,11 @@ def _start(
 
 def _kept(options: Options, sampler: BalancedSampler, most: list[int | None], tile: int) -> bool:
     """Whether the shares that the sampler has can stay."""
-    shares = sampler.handout.plan.shares
-    if _guesses(options, sampler) or (options.conserve and sum(shares) != sampler.global_batch):
+    if _guesses(options, sampler):
         return False
-    return all((cap is None or share <= cap) and share % tile == 0 for share, cap in zip(shares, most))
+    plan = sampler.handout.plan
+    now = Standing(sampler.world, total=sampler.global_batch, flex=options.flex, tile=tile, most=most)
+    return refusal(now, plan.version, plan.shares) is None
 
 
 def _guesses(options: Options, sampler: BalancedSampler) -> bool:
@@ -190,7 +196,7 @@ def _say(shares: tuple[int, ...]) -> None:
     )
 
 
-def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig) -> Link | None:
+def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig, run: int) -> Link | None:
     """The way to a sidecar.
 
     Raises:
@@ -206,4 +212,4 @@ def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig) 
                 "them. Start the script by `paceline run`, or take source='inband'"
             )
         return None
-    return Link(channel, sampler.rank, config, options.mode, options.source)
+    return Link(channel, sampler.rank, config, options.mode, options.source, run)

@@ -3,16 +3,19 @@
 Rule of this file: all ranks make the same calls in the same rounds, and decide by what was exchanged alone. A plan is
 for batches that no rank has handed out yet: while they agree on the first, none hands out another.
 
+A plan from outside is checked by ``plan.refusal`` when ranks tell one another that they hold it, and again when they
+take it, for its exchange may have changed what holds. All ranks of a job must come to the same collectives whatever
+outside sent to which of them: so they go by the rows of an exchange, never by a plan that one of them holds.
+
 An exchange that is waited for lets all ranks skip the step in which one ran out of memory. Where it would cost too much
 in every round, the rounds between tell in the background: what they tell is known at the end of the next.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import statistics
-import warnings
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -27,7 +30,7 @@ from .errors import BalanceError
 from .exchange import Exchange, Gathering
 from .handout import Handed, Handout
 from .link import Link
-from .plan import Plan, PlanError
+from .plan import Plan, refusal
 from .ready_time import Ready
 from .replan import Replan
 from .tiles import for_micro_batches, whole_tiles
@@ -35,6 +38,10 @@ from .worker import SplitError
 
 #: What is told beside a time: out of memory in this round, or in one since the last exchange, and a plan's digest.
 _FAILED, _HAD_FAILED, _DIGESTS = 1, 2, 4
+#: Plans from outside that are refused in words; a flood of them is refused without.
+_MOST_WARNED = 8
+#: In how many numbers ranks tell one another which plan they mean.
+_NUMBERS = 4
 
 
 class Outcome(NamedTuple):
@@ -75,7 +82,9 @@ class Switching:
         self._exchange, self._handout, self._link = exchange, handout, link
         #: Samples of a micro-batch, where this rank's script takes a batch in several; else 0.
         self.micro_batch = 0
-        self._refused = -1
+        #: The plan from outside that was refused last and the version in force then, with which it stays refused.
+        self._refused: tuple[ProposedPlan, int] | None = None
+        self._warned = 0
         self._cadence, self._background = Cadence(), Cadence()
         self._under_way: UnderWay | None = None
         self._heard: list[Ready] = []
@@ -104,11 +113,11 @@ class Switching:
         plan = self._handout.plan
         if plan.version <= self.controller.version:
             return
-        try:
+        if refusal(self.controller.standing, plan.version, plan.shares) is None:
             self.controller.adopt(plan)
-        except PlanError:
-            replan = Replan(self.controller.shares, "the checkpoint's shares do not fit this run", math.nan, math.nan)
-            self._switch(replan.shares, plan.version + 1, replan)
+            return
+        replan = Replan(self.controller.shares, "the checkpoint's shares do not fit this run", math.nan, math.nan)
+        self._switch(replan.shares, plan.version + 1, replan)
 
     def _arrived(self) -> list[int]:
         """Take in what was told in the background; the ranks that ran out of memory then."""
@@ -216,35 +225,63 @@ class Switching:
     def _proposed(self) -> ProposedPlan | None:
         """A plan from outside that this rank could follow; one that is for another run is told of and passed over."""
         found = self._link.proposed() if self._link is not None else None
-        if found is None or found.version <= max(self.controller.version, self._refused):
-            return None
-        try:
-            self.controller.check(Plan(found.version, 0, found.shares))
-        except PlanError as error:
-            self._refused = found.version
-            warnings.warn(f"a plan from outside is passed over: {error}", RuntimeWarning, stacklevel=2)
-            return None
-        return found
+        return found if found is not None and self._may_take(found) else None
+
+    def _may_take(self, plan: ProposedPlan) -> bool:
+        """Whether ``plan`` may be followed now; rank 0 prints why not, for the first ones."""
+        if self._link is None or self._refused == (plan, self.controller.version):
+            return False
+        version = self.controller.version
+        reason = refusal(self.controller.standing._replace(run=self._link.run, version=version), *plan)
+        if reason is None:
+            return True
+        again = self._refused is not None and self._refused[0] == plan
+        self._refused = (plan, version)
+        # One that the ranks' own plan has overtaken is nobody's mistake.
+        if plan.version > version and not again and self._warned < _MOST_WARNED:
+            self._warned += 1
+            self._link.warn(f"a plan from outside is not followed: {reason}")
+        return False
 
     def _follow(self, proposed: ProposedPlan | None, digests: Sequence[int]) -> None:
-        """Take the plan from outside once every rank holds the very same one."""
-        if proposed is None or any(digest != proposed.digest for digest in digests):
+        """Take the plan from outside, where every rank holds the very same one and it still may be taken."""
+        if not digests[0] or any(digest != digests[0] for digest in digests):
             return
-        if proposed.version > self.controller.version:  # memory may have asked for a newer one in this exchange
-            self._switch(proposed.shares, proposed.version, None)
-
-    def _switch(self, shares: Sequence[int], version: int, replan: Replan | None) -> None:
-        """All ranks take ``shares`` from the first batch that none has handed out."""
         with self._handout.lock:
-            code = zlib.crc32(repr((version, tuple(shares))).encode())
-            rows = self._exchange.gather([self._handout.highest, code])
-            if any(row[1] != code for row in rows):
+            takes = proposed if proposed is not None and self._may_take(proposed) else None
+            code = _code(takes.shares, takes.version) if takes is not None else [0.0] * _NUMBERS
+            first_batch, agreed = self._agree(code)
+            if takes is None or not agreed:
+                return
+            plan = Plan(takes.version, first_batch, takes.shares)
+            self._handout.install(plan)
+        self._took(plan, None)
+
+    def _switch(self, shares: Sequence[int], version: int, replan: Replan) -> None:
+        """All ranks take ``shares``, which they came to by themselves, from the first batch that none handed out."""
+        with self._handout.lock:
+            first_batch, agreed = self._agree(_code(shares, version))
+            if not agreed:
                 raise BalanceError(
                     f"ranks have come to different plans {version}. Their weights are still equal: start again from "
                     "the last checkpoint, and please tell us how this came about"
                 )
-            plan = Plan(version, int(max(row[0] for row in rows)) + 1, tuple(shares))
+            plan = Plan(version, first_batch, tuple(shares))
             self._handout.install(plan)
+        self._took(plan, replan)
+
+    def _agree(self, code: list[float]) -> tuple[int, bool]:
+        """The first batch that no rank has handed out, and whether all ranks come with the same ``code``."""
+        rows = self._exchange.gather([self._handout.highest, *code])
+        return int(max(row[0] for row in rows)) + 1, all(row[1:] == rows[0][1:] for row in rows)
+
+    def _took(self, plan: Plan, replan: Replan | None) -> None:
         self.controller.adopt(plan)
         if self._link is not None:
             self._link.followed(plan, replan)
+
+
+def _code(shares: Sequence[int], version: int) -> list[float]:
+    """What no other plan has, in numbers that a float holds exactly: a sender cannot make two plans with the same."""
+    digest = hashlib.sha256(repr((version, tuple(shares))).encode()).digest()
+    return [float(int.from_bytes(digest[at : at + 6], "big")) for at in range(0, 6 * _NUMBERS, 6)]

@@ -38,8 +38,9 @@ class BalanceObserved(Produced, frozen=True, kw_only=True):
     measured*. ``most`` caps the samples of a rank, None where nothing does; empty where no rank has a cap. ``ran_out``
     is how often each rank has run out of memory so far in this run; empty where none has. Shares are multiples of
     ``tile``; ``conserve`` keeps their sum at ``global_batch`` (0: at what it is), else it may be less by the part
-    ``flex``. ``source`` says who decides: "inband" the ranks, "kafka" the stream processors. ``t0_s`` is when the
-    sidecar heard it.
+    ``flex``. ``source`` says who decides: "inband" the ranks, "kafka" the stream processors. ``run`` is the number
+    that the ranks drew when they started, 0 where they are of an earlier version. ``t0_s`` is when the sidecar
+    received it.
     """
 
     job: str
@@ -58,6 +59,7 @@ class BalanceObserved(Produced, frozen=True, kw_only=True):
     flex: Flex = 0.0
     most: Caps = []
     ran_out: Counts = []
+    run: Count = 0
 
 
 class BalancePlan(Event, frozen=True, kw_only=True):
@@ -65,8 +67,9 @@ class BalancePlan(Event, frozen=True, kw_only=True):
 
     ``shares`` are the samples a rank, from batch ``first_batch`` on; None is a proposal of the stream processors
     (``made_by`` "streams") or of a person ("control"), which holds from a batch that the ranks agree on once all of
-    them have it: then the plan is told again, with that batch. A job's versions only rise. ``predicted_step_s`` is what
-    a step should take under it, ``measured_step_s`` what it took before; None is *not known*.
+    them have it: then the plan is published again, with that batch. Versions of one ``run`` only rise; a proposal
+    names the run that it was made for, and no other follows it. ``predicted_step_s`` is what a step should take under
+    it, ``measured_step_s`` what it took before; None is *not known*.
     """
 
     cluster: str
@@ -81,3 +84,4 @@ class BalancePlan(Event, frozen=True, kw_only=True):
     measured_step_s: Measured = None
     made_by: PlanMaker | Word
     mode: Word = "adaptive"
+    run: Count = 0

@@ -2,7 +2,8 @@
 
 Rule of this file: pure; time is an argument. A rank's word changes nothing but its own job's events. A plan of the bus
 comes from whoever may write there: it is passed on only where it can be meant for these very ranks, else refused and
-counted. Whether they follow it, and from which batch, the ranks agree on among themselves.
+counted. The rules are those of ``plan.refusal``, by what every sidecar of the job knows: so all hold the same plan, the
+one that came last. What only the ranks know (the version in force, memory), they check, and agree on the batch.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from paceline.balance.plan import Standing, refusal
 from paceline.events import BalanceObserved as ObservedEvent
 from paceline.events import BalancePlan as PlanEvent
 from paceline.sidecar.batch import Batcher
@@ -20,6 +22,9 @@ from paceline.training.balance_messages import BalanceObserved, BalancePlan, Bal
 LEAST_APART_S = 0.5
 #: Who made the plans that are passed on.
 PROPOSE = ("streams", "control")
+
+#: Runs of one attempt that are held: one, and the ones before it whose last words may still come.
+MOST_RUNS = 8
 
 JobKey = tuple[str, int]
 
@@ -33,12 +38,12 @@ class Speaker(NamedTuple):
 
 
 @dataclass
-class _Job:
-    """One attempt of a job with a balancer."""
+class _Run:
+    """One run of one attempt of a job with a balancer: the same attempt may be started again."""
 
     observed_s: float | None = None
     told_version: int = -1
-    #: The size of the world where ranks wait for plans, and the newest that was made for them.
+    #: The size of the world where ranks wait for plans, and the one that came last for them.
     waiting_world: int | None = None
     proposed: PlanEvent | None = None
 
@@ -51,13 +56,14 @@ class Balance:
     cluster: str
     #: Why plans and reports were refused, and how many of each.
     refused: Counter[str] = field(default_factory=Counter)
-    _jobs: dict[JobKey, _Job] = field(default_factory=dict)
+    #: By job and attempt, and by the number that the ranks drew when they started.
+    _jobs: dict[JobKey, dict[int, _Run]] = field(default_factory=dict)
 
     def take(self, who: Speaker, word: BalanceWord, now_s: float) -> None:
         """Take in what a rank says at ``now_s`` (Unix time)."""
-        job = self._jobs.setdefault(who.job, _Job())
-        if word.awaits and job.waiting_world != who.world_size:
-            job.waiting_world, job.proposed = who.world_size, None
+        run = self._run(who.job, word.run)
+        if word.awaits and run.waiting_world != who.world_size:
+            run.waiting_world, run.proposed = who.world_size, None
         told = [one for one in (word.observed, word.plan) if one is not None]
         if told and who.rank != 0:
             self.refused["told by another rank than 0"] += 1
@@ -65,16 +71,23 @@ class Balance:
         if any(not _fits(one, who.world_size) for one in told):
             self.refused["told of another number of ranks"] += 1
             return
-        if word.plan is not None and word.plan.version > job.told_version:
-            job.told_version = word.plan.version
-            self._tell_plan(who.job, _reasoned(word.plan, job.proposed), now_s)
+        if word.plan is not None and word.plan.version > run.told_version:
+            run.told_version = word.plan.version
+            self._tell_plan(who.job, word.run, _reasoned(word.plan, run.proposed), now_s)
         if word.observed is not None and (
-            job.observed_s is None or not 0.0 <= now_s - job.observed_s < LEAST_APART_S  # a clock may be set back
+            run.observed_s is None or not 0.0 <= now_s - run.observed_s < LEAST_APART_S  # a clock may be set back
         ):
-            job.observed_s = now_s
-            self._tell_observed(who.job, word.observed, now_s)
+            run.observed_s = now_s
+            self.batcher.tell(who.job, BALANCE, ObservedEvent, t0_s=now_s, run=word.run, **vars(word.observed))
 
-    def _tell_plan(self, key: JobKey, plan: BalancePlan, now_s: float) -> None:
+    def _run(self, key: JobKey, number: int) -> _Run:
+        """What is held of a run; of more than a few of one attempt, the first go."""
+        runs = self._jobs.setdefault(key, {})
+        while number not in runs and len(runs) >= MOST_RUNS:
+            del runs[next(iter(runs))]
+        return runs.setdefault(number, _Run())
+
+    def _tell_plan(self, key: JobKey, number: int, plan: BalancePlan, now_s: float) -> None:
         self.batcher.tell(
             key,
             PLAN,
@@ -88,41 +101,49 @@ class Balance:
             measured_step_s=plan.measured_s,
             made_by=plan.made_by,
             mode=plan.mode,
+            run=number,
         )
-
-    def _tell_observed(self, key: JobKey, observed: BalanceObserved, now_s: float) -> None:
-        self.batcher.tell(key, BALANCE, ObservedEvent, t0_s=now_s, **vars(observed))
 
     def awaiting(self) -> frozenset[str]:
         """The jobs whose ranks here wait for plans that others make."""
-        return frozenset(name for (name, _), job in self._jobs.items() if job.waiting_world is not None)
+        return frozenset(name for (name, attempt) in self._jobs if self._waiting((name, attempt)))
+
+    def _waiting(self, key: JobKey) -> dict[int, _Run]:
+        """The runs of ``key`` whose ranks wait for plans."""
+        return {number: run for number, run in self._jobs.get(key, {}).items() if run.waiting_world is not None}
 
     def propose(self, plans: Iterable[PlanEvent]) -> None:
-        """Take in plans of the bus, oldest first; those for ranks that wait here are held for them."""
+        """Take in plans of the bus, oldest first; of those for ranks that wait here, the last is held for them.
+
+        Not the one of the highest version: a bad plan would then keep out all good ones that follow it.
+        """
         for plan in plans:
             if plan.cluster != self.cluster or plan.made_by not in PROPOSE or plan.first_batch is not None:
                 continue  # Another cluster's, or the ranks' own word of what they follow.
-            job = self._jobs.get((plan.job, plan.attempt))
-            if job is None or job.waiting_world is None:
+            waiting = self._waiting((plan.job, plan.attempt))
+            run = waiting.get(plan.run)
+            if not waiting:
                 self.refused["for another attempt"] += plan.job in self.awaiting()
-            elif len(plan.shares) != job.waiting_world:
-                self.refused["for another number of ranks"] += 1
-            elif job.proposed is not None and plan.version < job.proposed.version:
-                self.refused["of a version that goes back"] += 1
-            elif job.proposed is None or plan.version > job.proposed.version:
-                job.proposed = plan
+            elif run is None or run.waiting_world is None:
+                self.refused["for another run"] += 1
+            elif refusal(Standing(run.waiting_world, plan.run), *_proposal(plan)) is not None:
+                self.refused["that do not fit the run"] += 1
+            else:
+                run.proposed = plan
 
-    def proposed(self, key: JobKey) -> ProposedPlan | None:
-        """The newest plan that was made for the ranks of a job."""
-        job = self._jobs.get(key)
-        if job is None or job.proposed is None:
-            return None
-        return ProposedPlan(job.proposed.version, tuple(job.proposed.shares))
+    def proposed(self, key: JobKey, number: int) -> ProposedPlan | None:
+        """The plan that came last for the ranks of run ``number`` of a job."""
+        run = self._jobs.get(key, {}).get(number)
+        return _proposal(run.proposed) if run is not None and run.proposed is not None else None
 
     def told_refused(self, unreadable: int) -> str:
         """What was refused, with ``unreadable`` messages, in words; "" where nothing was."""
         counts = self.refused + Counter({"that could not be read": unreadable})
         return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+
+
+def _proposal(plan: PlanEvent) -> ProposedPlan:
+    return ProposedPlan(plan.version, tuple(plan.shares), plan.run)
 
 
 def _reasoned(plan: BalancePlan, proposed: PlanEvent | None) -> BalancePlan:

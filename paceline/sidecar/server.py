@@ -75,8 +75,10 @@ class _Rank:
         #: What has left our hands, and what the rank knows of it.
         self.passed_on: Settled | None = None
         self.told: Settled | None = None
-        #: Whether it knows that it may speak of balancing; whether it waits for plans, and the newest it was told.
+        #: Whether it knows that it may speak of balancing; whether it waits for plans, of which run it is, and the plan
+        #: that it was sent last.
         self.welcome = self.awaits = False
+        self.run = 0
         self.proposed: ProposedPlan | None = None
 
     def standing(self, before_s: float) -> list[OpenCollective]:
@@ -231,7 +233,7 @@ class Sidecar:
             if rank.job is None:
                 continue
             rank.welcome = rank.welcome or _sent(connection, encode_hears())
-            plan = balance.proposed(rank.job) if rank.awaits else None
+            plan = balance.proposed(rank.job, rank.run) if rank.awaits else None
             if plan is not None and plan != rank.proposed and _sent(connection, encode_proposed(plan)):
                 rank.proposed = plan
 
@@ -340,7 +342,7 @@ class Sidecar:
         if isinstance(message, Bye):
             self._leave(rank)
         elif self._balance is not None and rank.hello is not None:
-            rank.awaits = rank.awaits or message.awaits
+            rank.awaits, rank.run = rank.awaits or message.awaits, message.run
             who = Speaker(rank.job, rank.rank, rank.hello.world_size)
             self._balance.take(who, message, time.time())
         return True

@@ -27,9 +27,10 @@ MOST_PLANS = 64
 
 
 class BalanceLink:
-    """One process's link. Its balancer calls ``report``, ``adopted`` and ``proposed``."""
+    """One process's link. Its balancer calls ``begin``, and then ``report``, ``adopted`` and ``proposed``."""
 
     def __init__(self) -> None:
+        self._run = 0
         self._observed: BalanceObserved | None = None
         self._plans: deque[BalancePlan] = deque(maxlen=MOST_PLANS)
         self._followed: BalancePlan | None = None
@@ -44,6 +45,12 @@ class BalanceLink:
 
     # --- the balancer's side ------------------------------------------------------------------------------------------
 
+    def begin(self, run: int) -> None:
+        """A balancer starts, and its ranks have drawn ``run``: what was here of an earlier one is forgotten."""
+        self._run, self._observed, self._followed, self._proposed = run, None, None, None
+        self._plans.clear()
+        self.awaits = self._asked = False
+
     def report(self, observed: BalanceObserved) -> None:
         """Tell what all ranks measured (rank 0 alone): of what comes within a second, the newest is sent."""
         self._observed = observed
@@ -54,7 +61,7 @@ class BalanceLink:
         self._plans.append(plan)
 
     def proposed(self) -> ProposedPlan | None:
-        """The newest plan that the stream processors made for this job; None while there is none.
+        """The plan from outside that came last; None while there is none. Whether it may be followed, others decide.
 
         The first call asks the sidecar to listen for them, so every rank whose balancer follows Kafka calls it.
         """
@@ -76,21 +83,21 @@ class BalanceLink:
         words = []
         if self.awaits and not self._asked:
             self._asked = True
-            words.append(BalanceWord(awaits=True))
+            words.append(BalanceWord(awaits=True, run=self._run))
         while self._plans:
-            words.append(BalanceWord(plan=self._plans.popleft()))
+            words.append(BalanceWord(plan=self._plans.popleft(), run=self._run))
         if self._observed is not None and now_s - self._observed_at_s >= OBSERVED_EVERY_S:
             observed, self._observed, self._observed_at_s = self._observed, None, now_s
-            words.append(BalanceWord(observed=observed))
+            words.append(BalanceWord(observed=observed, run=self._run))
         made = [encode(word) for word in words]
         self.unsent += made.count(None)
         return [data for data in made if data is not None]
 
     def hear(self, told: bytes) -> None:
-        """Take in what the sidecar told; a plan that is not newer than what it told before changes nothing."""
+        """Take in what the sidecar sent; a plan replaces the one before it, so that a bad one never blocks the next."""
         hears, plan = decode_told(told)
         self._hears = self._hears or hears
-        if plan is not None and (self._proposed is None or plan.version > self._proposed.version):
+        if plan is not None:
             self._proposed = plan
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -73,24 +74,30 @@ class BalancePlan:
 
 @dataclass(frozen=True)
 class BalanceWord:
-    """One message of a rank's: what was observed, which plan is followed, and whether it waits for plans of others."""
+    """One message of a rank's: what was observed, which plan is followed, and whether it waits for plans of others.
+
+    ``run`` is the number that the ranks drew when they started: a plan for another number is of another run. 0 is what
+    an earlier version sends.
+    """
 
     observed: BalanceObserved | None = None
     plan: BalancePlan | None = None
     awaits: bool = False
+    run: Count = 0
 
 
 class ProposedPlan(NamedTuple):
-    """A plan that the stream processors made, as the sidecar passes it on: from which batch, the ranks agree."""
+    """A plan from outside, for the run with the number ``run``: from which batch, the ranks agree."""
 
     version: int
     shares: tuple[int, ...]
+    run: int = 0
 
     @property
     def digest(self) -> int:
-        """A number below 2**48 by which ranks tell that they hold the same plan, whatever the bus gave them."""
+        """A number from 1 to below 2**48. Two plans may have the same: ranks compare more before they follow one."""
         text = ",".join(map(str, self)).encode()
-        return (self.version % 2**16) * 2**32 + zlib.crc32(text)
+        return (self.version % 2**16) * 2**32 + (zlib.crc32(text) or 1)
 
 
 def encode(word: BalanceWord) -> bytes | None:
@@ -118,7 +125,7 @@ def decode_told(data: bytes) -> tuple[bool, ProposedPlan | None]:
     """What a sidecar told: whether it understands these messages, and the plan that it passes on, if it does either.
 
     >>> decode_told(b'{"hears":["balance"]}'), decode_told(b'{"proposed":{"version":2,"shares":[3,5]}}')
-    ((True, None), (False, ProposedPlan(version=2, shares=(3, 5))))
+    ((True, None), (False, ProposedPlan(version=2, shares=(3, 5), run=0)))
     >>> decode_told(b'{"proposed":{"version":2,"shares":[3,0]}}'), decode_told(b"[")
     ((False, None), (False, None))
     """
@@ -126,13 +133,17 @@ def decode_told(data: bytes) -> tuple[bool, ProposedPlan | None]:
         told = json.loads(data)
         hears = HEARS_BALANCE in told.get(HEARS, ())
         proposed = told.get(PROPOSED)
-        plan = None if proposed is None else ProposedPlan(proposed["version"], tuple(proposed["shares"]))
+        plan = None if proposed is None else _proposed(proposed)
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
         return False, None
-    if plan is not None and not (_whole(plan.version) and plan.shares and all(map(_whole, plan.shares))):
-        return hears, None
     return hears, plan
 
 
-def _whole(value: Any) -> bool:
-    return type(value) is int and 1 <= value <= 2**53
+def _proposed(told: Mapping[str, Any]) -> ProposedPlan | None:
+    plan = ProposedPlan(told["version"], tuple(told["shares"]), told.get("run", 0))
+    fits = _whole(plan.version) and _whole(plan.run, 0) and plan.shares and all(map(_whole, plan.shares))
+    return plan if fits else None
+
+
+def _whole(value: Any, least: int = 1) -> bool:
+    return type(value) is int and least <= value <= 2**53

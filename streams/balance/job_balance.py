@@ -18,7 +18,7 @@ from paceline.sequences import Sequences
 from ..snapshots import described, pack, unpack
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 1
+_LAYOUT = 2
 #: Sidecars that may follow each other; the one silent for longest is forgotten first.
 MOST_PRODUCERS = 64
 #: Observations after which a plan that no rank follows is proposed again, under another version.
@@ -33,6 +33,7 @@ class _Setup(NamedTuple):
     tile: int
     conserve: bool
     flex: float
+    number: int
 
 
 @dataclass
@@ -45,6 +46,8 @@ class _Run:
     at_s: float = 0.0
     proposed: int = -1
     waited: int = 0
+    #: Observations in a row that seem to be of earlier than the newest.
+    late: int = 0
 
 
 class JobBalance:
@@ -61,15 +64,17 @@ class JobBalance:
         if event.source != "kafka" or event.mode != "adaptive" or not event.shares:
             return []
         run = self.run
-        if run is not None and event.t0_s < run.at_s and event.batch < run.batch:
-            return []  # A spool held it back: newer ones have come.
+        if run is not None and event.t0_s < run.at_s and (event.run != run.setup.number or event.batch < run.batch):
+            run.late += 1
+            if run.late < PATIENCE:
+                return []  # A spool held it back: newer ones have come. So many in a row are the truth.
         try:
             run = self.run = _followed(run, event)
             _cap(run.controller, event)
             replan = run.controller.observe(event.version, event.ready_s)
         except (PlanError, SplitError):  # Shares that no planner makes, or caps that hold no batch: ranks keep theirs.
             return []
-        run.batch, run.at_s = event.batch, event.t0_s
+        run.batch, run.at_s, run.late = event.batch, event.t0_s, 0
         return [] if replan is None else self._propose(run, replan, event)
 
     def _propose(self, run: _Run, replan: Replan, event: BalanceObserved) -> list[BalancePlan]:
@@ -80,7 +85,7 @@ class JobBalance:
                 return []
         version = max(run.proposed, run.controller.version) + 1
         if version > MOST_NUMBER or max(replan.shares) > MOST_SHARE:
-            return []  # No rank could read it.
+            return []  # No rank of ours comes so far, and no reader could decode it.
         run.proposed, run.waited = version, 0
         plan = BalancePlan(
             cluster=event.cluster,
@@ -94,13 +99,14 @@ class JobBalance:
             measured_step_s=replan.measured_s,
             made_by="streams",
             mode=event.mode,
+            run=event.run,
         )
         return [plan]
 
     def snapshot(self) -> bytes:
         """The whole state, compressed."""
         run = self.run
-        held = None if run is None else [*run.setup, run.batch, run.at_s, run.proposed, run.waited]
+        held = None if run is None else [*run.setup, run.batch, run.at_s, run.proposed, run.waited, run.late]
         return pack(
             _LAYOUT,
             {
@@ -129,11 +135,11 @@ class JobBalance:
         held, inner = state["run"], state["controller"]
         if held is None:
             return
-        *setup, batch, at_s, proposed, waited = held
+        *setup, batch, at_s, proposed, waited, late = held
         kept = _Setup(*setup)
         controller = Controller(_config(kept), state["shares"])
         controller.restore(inner)
-        self.run = _Run(kept, controller, batch, at_s, proposed, waited)
+        self.run = _Run(kept, controller, batch, at_s, proposed, waited, late)
 
 
 def _followed(run: _Run | None, event: BalanceObserved) -> _Run:
@@ -143,7 +149,7 @@ def _followed(run: _Run | None, event: BalanceObserved) -> _Run:
         PlanError: its shares are none that can be planned with.
     """
     shares = tuple(event.shares)
-    setup = _Setup(len(shares), event.global_batch or sum(shares), event.tile, event.conserve, event.flex)
+    setup = _Setup(len(shares), event.global_batch or sum(shares), event.tile, event.conserve, event.flex, event.run)
     plan = Plan(event.version, event.batch, shares)
     if run is not None and run.setup == setup:
         if event.version > run.controller.version:

@@ -406,6 +406,23 @@ def test_a_plan_keeps_the_ranks_and_the_batch(control: Control) -> None:
     assert (event.version, event.attempt, event.shares, event.made_by) == (5, 1, [20, 12], "control")
 
 
+def test_a_bad_plan_on_the_bus_does_not_keep_a_person_from_proposing(control: Control) -> None:
+    """What the ranks follow counts; the proposal is for their run, and of a version that they take."""
+    plan = BalancePlan(
+        cluster="default", job="resnet", attempt=1, time_s=1.0, version=4, first_batch=9, shares=[16, 16],
+        made_by="streams", run=5,
+    )  # fmt: skip
+    before = msgspec.structs.replace(plan, run=4, version=90)
+    far = msgspec.structs.replace(plan, version=2**53, first_batch=None)
+    for event in (before, plan, far, msgspec.structs.replace(far, version=5, run=4)):
+        control.book.update(topics.PLAN, "resnet", event, b"", 0.0)
+    assert control.client.put("/v1/jobs/resnet/plan", json={"shares": [20, 12]}, headers=MAY).status_code == 202
+    ((_, event),) = control.bus.events
+    assert (event.version, event.run) == (5, 5)
+    control.book.update(topics.PLAN, "resnet", msgspec.structs.replace(plan, version=2**53), b"", 0.0)
+    assert control.client.put("/v1/jobs/resnet/plan", json={"shares": [20, 12]}, headers=MAY).status_code == 409
+
+
 def test_gswarms_routes_start_and_stop(control: Control) -> None:
     client = control.client
     assert client.get("/").status_code == 200

@@ -16,6 +16,14 @@ from paceline.balance.switching import Switching
 from paceline.training.balance_messages import BalanceObserved, BalancePlan, ProposedPlan
 from tests.patience import PATIENCE_S
 
+#: The number of the run that these ranks drew.
+RUN = 7
+
+
+def proposal(version: int, shares: tuple[int, ...], run: int = RUN) -> ProposedPlan:
+    """A plan from outside, for these ranks."""
+    return ProposedPlan(version, shares, run)
+
 
 class Meeting:
     """What all tell one another."""
@@ -61,6 +69,10 @@ class Channel:
         self.plan: ProposedPlan | None = None
         self.observed: list[BalanceObserved] = []
         self.followed: list[BalancePlan] = []
+        self.run = 0
+
+    def begin(self, run: int) -> None:
+        self.run = run
 
     def report(self, observed: BalanceObserved) -> None:
         self.observed.append(observed)
@@ -76,15 +88,22 @@ class Rank:
     """One rank's side: batches handed out ahead, rounds, plans."""
 
     def __init__(
-        self, rank: int, shares: Sequence[int], meeting: Meeting, config: ControllerConfig, source: str
+        self,
+        rank: int,
+        shares: Sequence[int],
+        meeting: Meeting,
+        config: ControllerConfig,
+        source: str,
+        most: Sequence[int | None] | None,
     ) -> None:
         self.rank, self.channel = rank, Channel()
         self.handout = Handout(Plan(0, 0, tuple(shares)))
         self.handout.followed = True
         self._turn, self._number = self.handout.begin()
-        link: Any = Link(self.channel, rank, config, "adaptive", source)  # type: ignore[arg-type]
+        link: Any = Link(self.channel, rank, config, "adaptive", source, RUN)  # type: ignore[arg-type]
         seat: Any = Seat(meeting, rank)
-        self.switching = Switching(seat, self.handout, Controller(config, shares), [None] * len(shares), link)
+        caps = [None] * len(shares) if most is None else list(most)
+        self.switching = Switching(seat, self.handout, Controller(config, shares, caps), caps, link)
 
     def hand_out(self) -> None:
         plan = self.handout.plan_at(self._number)
@@ -110,10 +129,16 @@ class Rank:
 class Lockstep:
     """All ranks; rank r has handed out ``ahead[r]`` batches more than it trained on."""
 
-    def __init__(self, shares: Sequence[int], ahead: Sequence[int] | None = None, source: str = "inband") -> None:
+    def __init__(
+        self,
+        shares: Sequence[int],
+        ahead: Sequence[int] | None = None,
+        source: str = "inband",
+        most: Sequence[int | None] | None = None,
+    ) -> None:
         self.meeting = Meeting(len(shares))
         config = ControllerConfig(total=sum(shares))
-        self.ranks = [Rank(rank, shares, self.meeting, config, source) for rank in range(len(shares))]
+        self.ranks = [Rank(rank, shares, self.meeting, config, source, most) for rank in range(len(shares))]
         for rank, count in zip(self.ranks, ahead or [0] * len(shares), strict=True):
             for _ in range(count):
                 rank.hand_out()
@@ -148,4 +173,4 @@ class Lockstep:
         return [rank.handout.plan for rank in self.ranks]
 
 
-__all__ = ["BalanceError", "Lockstep", "ProposedPlan"]
+__all__ = ["BalanceError", "Lockstep", "proposal"]

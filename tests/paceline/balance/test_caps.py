@@ -25,8 +25,13 @@ def test_it_is_there_at_the_next_start(caps: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '{"most": 0}', '{"most": -3}', '{"most": true}', '{"most": 1.5}', '{"most": "9"}']
-)
+    "text",
+    [
+        "", "{", "[]", "null", '{"most": 0}', '{"most": -3}', '{"most": true}', '{"most": 1.5}', '{"most": "9"}',
+        '{"most": 1' + "0" * 400 + "}", '{"most": 1' + "0" * 50 + "}", "[" * 100_000,
+    ],
+    ids=range(12),
+)  # fmt: skip
 def test_what_is_no_cap_says_nothing(caps: Any, tmp_path: Path, text: str) -> None:
     path = tmp_path / "one.json"
     path.write_text(text)

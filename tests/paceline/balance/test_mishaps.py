@@ -23,6 +23,7 @@ def found(ranks: Callable[..., Any]) -> dict[str, list[Any]]:
         "in_step",
         "viewed",
         "restarted",
+        "strange_checkpoints",
         *COMPILED,
         "micro_batches",
     ).found  # type: ignore[no-any-return]
@@ -77,6 +78,15 @@ def test_training_goes_on_from_a_checkpoint(found: dict[str, list[Any]]) -> None
         assert [begins for _, begins, _ in told[:2]] == [told[0][1]] * 2
         assert [begins for _, begins, _ in told[2:]] == [[32, 32]] * 4
         assert all(far <= 1e-12 for _, _, far in told)
+
+
+def test_no_checkpoints_version_or_shares_keep_a_run_from_going_on(found: dict[str, list[Any]]) -> None:
+    """Loaded before or after ``balance``; shares that do not fit this run, or its memory, are replaced."""
+    for told in found["strange_checkpoints"]:
+        assert [begins for _, begins, _, _ in told[:8]] == [[50, 14]] * 4 + [[32, 32]] * 4
+        assert all(low and exact for low, _, _, exact in told)
+        assert all(sum(shares) == 64 for _, _, shares, _ in told)
+        assert all(max(shares) <= 40 for _, _, shares, _ in told[10:])
 
 
 def test_evaluation_changes_nothing(found: dict[str, list[Any]]) -> None:

@@ -207,6 +207,29 @@ def test_a_checkpoint_of_other_data_is_refused(several: Any) -> None:
         several.samplers(1, 41, 10)[0].load_state_dict(several.samplers(1, 40, 10)[0].state_dict())
 
 
+@pytest.mark.parametrize("name", ["epoch", "samples", "batch", "version"])
+@pytest.mark.parametrize("number", [-1, 1.5, "3", None, True])
+def test_a_checkpoint_whose_numbers_are_none_is_refused(several: Any, name: str, number: object) -> None:
+    state = several.samplers(1, 40, 10)[0].state_dict()
+    with pytest.raises(BalanceError, match=f"the checkpoint's {name} is"):
+        several.samplers(1, 40, 10)[0].load_state_dict({**state, name: number})
+
+
+@pytest.mark.parametrize("shares", [[0, 10], [5, 6], [-5, 15], [2**60, 1], ["5", 5], [5.0, 5.0], [5, 5, 0], []])
+def test_shares_of_a_checkpoint_that_are_none_start_anew(several: Any, shares: list[Any]) -> None:
+    sampler = several.samplers(2, 40, 10)[0]
+    sampler.load_state_dict({**sampler.state_dict(), "shares": shares})
+    assert sampler.handout.plan.shares == (5, 5)
+    assert len(list(sampler)) == 4
+
+
+@pytest.mark.parametrize("version", [2**52, 2**53, 2**53 + 1, 10**30])
+def test_a_checkpoint_of_any_version_leaves_versions_for_the_run(several: Any, version: int) -> None:
+    sampler = several.samplers(2, 40, 10)[0]
+    sampler.load_state_dict({**sampler.state_dict(), "version": version})
+    assert 1 <= sampler.handout.plan.version < 2**53 - 2**51
+
+
 class Endless:
     def __getitem__(self, index: int) -> int:
         return index

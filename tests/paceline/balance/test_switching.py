@@ -1,10 +1,14 @@
 """Switching: ranks come to the same plan for the same first batch, whatever each has fetched ahead and heard."""
 
 import importlib
+import itertools
 import math
+import warnings
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from paceline.balance.errors import BalanceError
 
@@ -96,10 +100,10 @@ def test_no_memory_for_one_sample_ends_all(lockstep: Any) -> None:
 def test_a_plan_from_outside_is_taken_once_all_hold_it(lockstep: Any) -> None:
     ranks = lockstep.Lockstep([8, 8], ahead=[0, 4], source="kafka")
     ranks.round(speeds(0.001, 0.009))
-    ranks.ranks[0].channel.plan = lockstep.ProposedPlan(1, (14, 2))
+    ranks.ranks[0].channel.plan = lockstep.proposal(1, (14, 2))
     ranks.round(speeds(0.001, 0.009))
     assert [plan.version for plan in ranks.plans] == [0, 0]
-    ranks.ranks[1].channel.plan = lockstep.ProposedPlan(1, (14, 2))
+    ranks.ranks[1].channel.plan = lockstep.proposal(1, (14, 2))
     ranks.round(speeds(0.001, 0.009))
     assert [(plan.version, plan.shares) for plan in ranks.plans] == [(1, (14, 2))] * 2
     assert [plan.first_batch for plan in ranks.plans] == [7, 7]
@@ -118,25 +122,30 @@ def test_without_a_plan_from_outside_the_last_one_stays(lockstep: Any) -> None:
 
 
 @pytest.mark.parametrize("shares", [(5, 5, 6), (8, 7), (16, 0), (2**60, 3), (9, 9)])
-def test_a_plan_of_another_run_is_passed_over_and_told_once(lockstep: Any, shares: tuple[int, ...]) -> None:
+def test_a_plan_of_another_run_is_not_followed_and_said_once(
+    lockstep: Any, shares: tuple[int, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By rank 0, as a line: a warning would end a script that makes errors of those."""
     ranks = lockstep.Lockstep([8, 8], source="kafka")
     for rank in ranks.ranks:
-        rank.channel.plan = lockstep.ProposedPlan(1, shares)
-    with pytest.warns(RuntimeWarning, match="a plan from outside is passed over"):
-        ranks.round(speeds(0.001, 0.001))
-    ranks.round(speeds(0.001, 0.001))
+        rank.channel.plan = lockstep.proposal(1, shares)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            ranks.round(speeds(0.001, 0.001))
+    assert capfd.readouterr().err.count("a plan from outside is not followed") == 1
     assert [plan.version for plan in ranks.plans] == [0, 0]
 
 
 def test_unlike_plans_under_one_version_are_never_followed(lockstep: Any) -> None:
     """Whatever the bus brought to whom: training goes on with the plan that all have."""
     ranks = lockstep.Lockstep([8, 8], source="kafka")
-    ranks.ranks[0].channel.plan = lockstep.ProposedPlan(1, (10, 6))
-    ranks.ranks[1].channel.plan = lockstep.ProposedPlan(1, (6, 10))
+    ranks.ranks[0].channel.plan = lockstep.proposal(1, (10, 6))
+    ranks.ranks[1].channel.plan = lockstep.proposal(1, (6, 10))
     ranks.round(speeds(0.001, 0.001))
     assert [plan.version for plan in ranks.plans] == [0, 0]
     for rank in ranks.ranks:
-        rank.channel.plan = lockstep.ProposedPlan(2, (6, 10))
+        rank.channel.plan = lockstep.proposal(2, (6, 10))
     ranks.round(speeds(0.001, 0.001))
     assert [(plan.version, plan.shares) for plan in ranks.plans] == [(2, (6, 10))] * 2
 
@@ -194,9 +203,9 @@ def test_a_plan_from_outside_is_followed_between_exchanges(lockstep: Any) -> Non
     ranks = lockstep.Lockstep([16, 16], source="kafka")
     for rank in ranks.ranks:
         rank.switching._cadence.every = 50
-        rank.channel.plan = lockstep.ProposedPlan(3, (20, 12))
+        rank.channel.plan = lockstep.proposal(3, (20, 12))
     ranks.round(speeds(0.001, 0.001))
-    ranks.ranks[0].channel.plan = lockstep.ProposedPlan(4, (8, 24))
+    ranks.ranks[0].channel.plan = lockstep.proposal(4, (8, 24))
     ranks.round(speeds(0.001, 0.001))
     assert [(plan.version, plan.shares) for plan in ranks.plans] == [(3, (20, 12))] * 2
 
@@ -215,3 +224,176 @@ def test_after_a_checkpoint_was_loaded_plans_go_on(lockstep: Any, version: int) 
             ranks.round(speeds(0.003, 0.001))
         assert len(set(ranks.plans)) == 1
         assert ranks.plans[0].version > version
+
+
+def hold(ranks: Any, *plans: Any) -> None:
+    """Each rank's sidecar has passed on a plan: the same for all, or one a rank."""
+    for rank, plan in zip(ranks.ranks, itertools.cycle(plans)):
+        rank.channel.plan = plan
+
+
+def followed(ranks: Any) -> tuple[int, tuple[int, ...]]:
+    """The plan of all ranks."""
+    (plan,) = set(ranks.plans)
+    return plan.version, plan.shares
+
+
+def test_the_highest_version_of_the_wire_leaves_the_run_its_own(lockstep: Any) -> None:
+    """It is not followed, memory that runs out is answered, and the next good plan is."""
+    ranks = lockstep.Lockstep([8, 8], source="kafka")
+    hold(ranks, lockstep.proposal(2**53, (9, 7)))
+    ranks.round(speeds(0.001, 0.001))
+    assert followed(ranks) == (0, (8, 8))
+    ranks.round(speeds(0.001, 0.001), failed=[0])
+    assert followed(ranks) == (1, (7, 9))
+    hold(ranks, lockstep.proposal(2, (6, 10)))
+    ranks.round(speeds(0.001, 0.001))
+    assert followed(ranks) == (2, (6, 10))
+
+
+def test_a_bad_plan_does_not_keep_out_the_good_ones_after_it(lockstep: Any) -> None:
+    """Whatever its version; one after another."""
+    ranks = lockstep.Lockstep([8, 8], source="kafka")
+    for version, bad in enumerate([2**53, 2**52, 2**20 + 1, 2**20], start=1):
+        hold(ranks, lockstep.proposal(bad, (9, 8)))
+        ranks.round(speeds(0.001, 0.001))
+        hold(ranks, lockstep.proposal(version, (8 + version, 8 - version)))
+        ranks.round(speeds(0.001, 0.001))
+        assert followed(ranks) == (version, (8 + version, 8 - version))
+
+
+def test_a_plan_beyond_what_fits_into_memory_is_not_followed(lockstep: Any) -> None:
+    """Also where that became known in the very exchange in which all hold it."""
+    ranks = lockstep.Lockstep([8, 8, 8], source="kafka", most=[8, None, None])
+    hold(ranks, lockstep.proposal(5, (15, 1, 8)))
+    ranks.round(speeds(*[0.001] * 3))
+    assert followed(ranks) == (0, (8, 8, 8))
+    hold(ranks, lockstep.proposal(6, (7, 9, 8)))
+    ranks.round(speeds(*[0.001] * 3), failed=[1])
+    assert followed(ranks) == (1, (8, 7, 9))
+
+
+def test_a_plan_of_an_earlier_run_is_never_followed(lockstep: Any) -> None:
+    """Nor one that names none, as an earlier version makes them."""
+    ranks = lockstep.Lockstep([8, 8], source="kafka")
+    for run in (lockstep.RUN - 1, 0):
+        hold(ranks, lockstep.proposal(3, (9, 7), run))
+        ranks.round(speeds(0.001, 0.001))
+        assert followed(ranks) == (0, (8, 8))
+
+
+@pytest.mark.parametrize("version", [1, 2, 2**53])
+def test_a_plan_in_the_exchange_of_a_micro_batch_change_does_not_end_the_run(lockstep: Any, version: int) -> None:
+    """Ranks settle on micro-batches of 4 in the eighth exchange; the plan was made before and is for single samples."""
+    ranks = lockstep.Lockstep([32, 32], source="kafka")
+    for rank in ranks.ranks:
+        rank.switching.micro_batch = 4
+    for _ in range(7):
+        ranks.round(speeds(0.001, 0.001))
+    hold(ranks, lockstep.proposal(version, (33, 31)))
+    ranks.round(speeds(0.001, 0.001))
+    assert ranks.ranks[0].switching.controller.config.tile == 4
+    assert followed(ranks) == (1, (32, 32))
+
+
+def test_a_checkpoint_of_the_highest_version_goes_on(lockstep: Any) -> None:
+    """With its shares; memory that runs out and plans from outside are answered after it."""
+    for version in (2**53 + 1, 2**53, 2**52 + 1, 2**52):
+        ranks = lockstep.Lockstep([8, 8], source="kafka")
+        for rank in ranks.ranks:
+            rank.resume(4, version, (9, 7))
+        ranks.round(speeds(0.001, 0.001))
+        at, shares = followed(ranks)
+        assert shares == (9, 7)
+        ranks.round(speeds(0.001, 0.001), failed=[0])
+        assert followed(ranks) == (at + 1, (8, 8))
+        hold(ranks, lockstep.proposal(at + 2, (6, 10)))
+        ranks.round(speeds(0.001, 0.001))
+        assert followed(ranks) == (at + 2, (6, 10))
+
+
+def test_a_checkpoint_whose_shares_do_not_fit_into_memory_is_replaced(lockstep: Any) -> None:
+    ranks = lockstep.Lockstep([8, 8], source="kafka", most=[8, None])
+    for rank in ranks.ranks:
+        rank.resume(4, 3, (12, 4))
+    ranks.round(speeds(0.001, 0.001))
+    assert followed(ranks)[1] == (8, 8)
+
+
+def test_plans_made_to_look_alike_are_not_followed(lockstep: Any) -> None:
+    """Two with one digest, some ranks with the one and some with the other: training goes on with what all have."""
+    total, seen = 2**19, dict[int, Any]()
+    for first in range(1, total):
+        plan = lockstep.proposal(1, (first, (first * 7919) % (total - first) or 1, 0))
+        plan = plan._replace(shares=(*plan.shares[:2], total - sum(plan.shares[:2])))
+        if plan.digest in seen:
+            break
+        if plan.shares[2] > 0:
+            seen[plan.digest] = plan
+    other = seen[plan.digest]
+    assert plan.shares != other.shares
+    ranks = lockstep.Lockstep([2**17, 2**17, 2**18], source="kafka")
+    hold(ranks, plan, other)
+    ranks.round(speeds(*[1e-9] * 3))
+    assert followed(ranks)[0] == 0
+    hold(ranks, other)
+    ranks.round(speeds(*[1e-9] * 3))
+    assert followed(ranks) == (1, other.shares)
+
+
+def test_a_pause_of_half_an_hour_changes_nothing(lockstep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One rank is busy with a checkpoint; the others wait for it in the exchange, on a clock that a test sets."""
+    now = [0.0]
+    monkeypatch.setattr("paceline.balance.switching.perf_counter", lambda: now[0])
+    ranks = lockstep.Lockstep([8, 8])
+    for step in range(40):
+        now[0] += 1800.0 if step in (3, 20) else 0.1
+        ranks.round(speeds(0.001, 0.001))
+    assert [plan.version for plan in ranks.plans] == [0, 0]
+    assert [rank.switching._cadence.every for rank in ranks.ranks] == [1, 1]
+
+
+SHARES = st.one_of(
+    st.tuples(st.integers(1, 64), st.integers(1, 64)).map(lambda two: (two[0], two[1], 96 - sum(two))),
+    st.lists(st.integers(1, 2**31), min_size=1, max_size=4).map(tuple),
+)
+PLANS = st.tuples(
+    st.one_of(st.integers(1, 12), st.integers(1, 2**53), st.sampled_from([2**20, 2**52, 2**53])),
+    SHARES,
+    st.sampled_from([7, 7, 7, 7, 0, 6]),
+)
+#: What happens in a round: a plan comes (to all ranks or to some), memory runs out, a checkpoint is loaded.
+ROUNDS = st.tuples(
+    st.one_of(st.none(), PLANS),
+    st.sampled_from([(0, 1, 2), (0, 1, 2), (0,), (1, 2)]),
+    st.integers(0, 9).map(lambda number: number == 0),
+    st.one_of(st.none(), st.none(), st.none(), st.tuples(st.integers(0, 2**53), SHARES)),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(ROUNDS, min_size=4, max_size=14), st.booleans(), st.sampled_from([0, 4]))
+def test_no_plan_from_outside_at_any_moment_raises_or_changes_a_batch(
+    lockstep: Any, rounds: list[Any], background: bool, micro_batch: int
+) -> None:
+    """Within the wire's bounds: each sample of each batch stays on one rank, and no rank gets more than fits."""
+    ranks = lockstep.Lockstep([32, 32, 32], ahead=[0, 2, 1], source="kafka", most=[None, 60, None])
+    for rank in ranks.ranks:
+        rank.switching.micro_batch = micro_batch
+        rank.switching._cadence.every = 50 if background else 1
+    for plan, to, fails, checkpoint in rounds:
+        for number in to if plan is not None else ():
+            ranks.ranks[number].channel.plan = lockstep.proposal(*plan)
+        if checkpoint is not None and len(checkpoint[1]) == 3 and sum(checkpoint[1]) == 96:
+            for rank in ranks.ranks:
+                rank.resume(5, *checkpoint)
+        trained = ranks.round(speeds(*[0.001] * 3), failed=[0] if fails and ranks.plans[0].shares[0] >= 32 else [])
+        assert len(set(ranks.plans)) == 1
+        assert sum(ranks.plans[0].shares) == 96
+        assert all(share % ranks.ranks[0].switching.controller.config.tile == 0 for share in ranks.plans[0].shares)
+        most = ranks.ranks[0].switching.most
+        assert all(cap is None or share <= cap for share, cap in zip(ranks.plans[0].shares, most, strict=True))
+        ends = [*[batch.part.first for batch in trained][1:], trained[0].part.end]
+        assert [batch.part.last for batch in trained] == ends
+        assert trained[0].part.end - trained[0].part.start == 96
+        assert len({batch.plan for batch in trained}) == 1

@@ -7,13 +7,15 @@ import pytest
 
 from paceline import topics, wire
 from paceline.events import BalancePlan as PlanEvent
-from paceline.sidecar.balance import Balance, Speaker
+from paceline.sidecar.balance import MOST_RUNS, Balance, Speaker
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
 from paceline.sidecar.rank_messages import NotABalanceWordError, decode
 from paceline.training.balance_messages import BALANCE, BalanceObserved, BalancePlan, BalanceWord, ProposedPlan, encode
 from paceline.training.messages import Hello
 
 NOW_S = 1_700_000_000.0
+#: The number that the ranks drew.
+RUN = 2**52
 OBSERVED = BalanceObserved(
     version=3, batch=41, shares=[3, 5], ready_s=[0.25, None], source="kafka", mode="adaptive", global_batch=8
 )
@@ -146,7 +148,7 @@ def proposal(**changed: Any) -> PlanEvent:
     """A plan of the stream processors for the job."""
     told: dict[str, Any] = {
         "cluster": "lab", "job": "j", "attempt": 2, "time_s": NOW_S, "version": 4, "shares": [2, 6],
-        "made_by": "streams",
+        "made_by": "streams", "run": RUN,
     }  # fmt: skip
     return PlanEvent(**{**told, **changed})
 
@@ -154,21 +156,22 @@ def proposal(**changed: Any) -> PlanEvent:
 def test_a_plan_goes_to_those_who_wait_for_it(balance: Balance, key: tuple[str, int]) -> None:
     """And to nobody else: who has not asked follows none."""
     balance.propose([proposal()])
-    assert balance.proposed(key) is None
+    assert balance.proposed(key, RUN) is None
     assert balance.awaiting() == frozenset()
-    balance.take(Speaker(key, 1, 2), BalanceWord(awaits=True), NOW_S)
+    balance.take(Speaker(key, 1, 2), BalanceWord(awaits=True, run=RUN), NOW_S)
     assert balance.awaiting() == {"j"}
     balance.propose([proposal(), proposal(version=6, shares=[1, 7])])
-    assert balance.proposed(key) == ProposedPlan(6, (1, 7))
+    assert balance.proposed(key, RUN) == ProposedPlan(6, (1, 7), RUN)
     assert balance.told_refused(0) == ""
 
 
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"shares": [8]}, "1 for another number of ranks"),
-        ({"shares": [2, 3, 3]}, "1 for another number of ranks"),
-        ({"version": 3}, "1 of a version that goes back"),
+        ({"shares": [8]}, "1 that do not fit the run"),
+        ({"shares": [2, 3, 3]}, "1 that do not fit the run"),
+        ({"run": 0}, "1 for another run"),
+        ({"run": RUN - 1, "version": 5}, "1 for another run"),
         ({"attempt": 1}, "1 for another attempt"),
         ({"attempt": 3}, "1 for another attempt"),
         ({"version": 5, "job": "k"}, ""),
@@ -176,7 +179,6 @@ def test_a_plan_goes_to_those_who_wait_for_it(balance: Balance, key: tuple[str, 
         ({"version": 5, "made_by": "inband"}, ""),
         ({"version": 5, "made_by": "somebody"}, ""),
         ({"version": 5, "first_batch": 40}, ""),
-        ({"version": 4, "shares": [7, 1]}, ""),
     ],
     ids=str,
 )
@@ -184,9 +186,9 @@ def test_a_plan_that_cannot_be_meant_for_these_ranks_is_refused(
     balance: Balance, key: tuple[str, int], changed: dict[str, Any], reason: str
 ) -> None:
     """Those of others are nobody's business here; the plan that is held stays."""
-    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True), NOW_S)
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True, run=RUN), NOW_S)
     balance.propose([proposal(), proposal(**changed)])
-    assert balance.proposed(key) == ProposedPlan(4, (2, 6))
+    assert balance.proposed(key, RUN) == ProposedPlan(4, (2, 6), RUN)
     assert balance.told_refused(0) == reason
 
 
@@ -210,20 +212,67 @@ def test_a_plan_of_impossible_numbers_is_none(changed: dict[str, Any]) -> None:
 
 def test_ranks_that_are_more_or_fewer_by_now_wait_for_other_plans(balance: Balance, key: tuple[str, int]) -> None:
     """An elastic job: what was made for the world before is forgotten."""
-    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True), NOW_S)
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True, run=RUN), NOW_S)
     balance.propose([proposal(version=9)])
-    balance.take(Speaker(key, 0, 3), BalanceWord(awaits=True), NOW_S)
-    assert balance.proposed(key) is None
+    balance.take(Speaker(key, 0, 3), BalanceWord(awaits=True, run=RUN), NOW_S)
+    assert balance.proposed(key, RUN) is None
     balance.propose([proposal(version=2, shares=[2, 3, 3])])
-    assert balance.proposed(key) == ProposedPlan(2, (2, 3, 3))
+    assert balance.proposed(key, RUN) == ProposedPlan(2, (2, 3, 3), RUN)
+
+
+@pytest.mark.parametrize("version", [2**53, 2**20 + 5, 5])
+def test_a_bad_version_does_not_keep_out_the_plans_after_it(
+    balance: Balance, key: tuple[str, int], version: int
+) -> None:
+    """Which version is too high only the ranks know; a sidecar hands on what came last."""
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True, run=RUN), NOW_S)
+    balance.propose([proposal(version=version, shares=[7, 1])])
+    assert balance.proposed(key, RUN) == ProposedPlan(version, (7, 1), RUN)
+    balance.propose([proposal(version=1)])
+    assert balance.proposed(key, RUN) == ProposedPlan(1, (2, 6), RUN)
+
+
+def test_a_plan_of_the_run_before_goes_to_no_rank_of_the_next(balance: Balance, key: tuple[str, int]) -> None:
+    """The same job and attempt, started again by hand: plans of before are still on the bus, of higher versions."""
+    again = RUN + 1
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True, run=RUN), NOW_S)
+    balance.propose([proposal(version=37)])
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True, run=again), NOW_S)
+    balance.propose([proposal(version=38)])
+    assert balance.proposed(key, again) is None
+    balance.propose([proposal(version=1, run=again), proposal(version=39)])
+    assert balance.proposed(key, again) == ProposedPlan(1, (2, 6), again)
+
+
+def test_a_run_before_that_speaks_late_keeps_no_plan_from_the_next(balance: Balance, key: tuple[str, int]) -> None:
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True, run=RUN), NOW_S)
+    balance.propose([proposal(version=1)])
+    for late in (RUN - 1, 0):
+        balance.take(Speaker(key, 1, 2), BalanceWord(awaits=True, run=late), NOW_S)
+    assert balance.proposed(key, RUN) == ProposedPlan(1, (2, 6), RUN)
+
+
+def test_a_rank_that_names_ever_other_runs_fills_no_memory(balance: Balance, key: tuple[str, int]) -> None:
+    for run in range(1000):
+        balance.take(Speaker(key, 1, 2), BalanceWord(awaits=True, run=run), NOW_S)
+    assert len(balance._jobs[key]) == MOST_RUNS
+
+
+def test_plans_of_the_next_run_go_out_though_versions_begin_again(
+    balance: Balance, batcher: Batcher, key: tuple[str, int]
+) -> None:
+    for run, version in ((RUN, 2**53), (RUN + 1, 1)):
+        plan = msgspec.convert({**vars(PLAN), "version": version}, BalancePlan)
+        balance.take(Speaker(key, 0, 2), BalanceWord(plan=plan, run=run), NOW_S)
+    assert [(plan.run, plan.version) for plan in out(batcher, topics.PLAN)] == [(RUN, 2**53), (RUN + 1, 1)]
 
 
 def test_a_plan_of_others_is_told_with_their_reason(balance: Balance, batcher: Batcher, key: tuple[str, int]) -> None:
     """The ranks that follow it know the shares alone; a plan of their own keeps its words."""
-    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True), NOW_S)
+    balance.take(Speaker(key, 0, 2), BalanceWord(awaits=True, run=RUN), NOW_S)
     balance.propose([proposal(reason="rank 1 became faster", predicted_step_s=0.25, measured_step_s=0.5)])
     for plan in (BalancePlan(4, 80, [2, 6], made_by="streams"), BalancePlan(5, 90, [2, 6], "rank 0 ran out of memory")):
-        balance.take(Speaker(key, 0, 2), BalanceWord(plan=plan), NOW_S)
+        balance.take(Speaker(key, 0, 2), BalanceWord(plan=plan, run=RUN), NOW_S)
     followed, own = out(batcher, topics.PLAN)
     assert (followed.reason, followed.predicted_step_s, followed.measured_step_s, followed.first_batch) == (
         "rank 1 became faster", 0.25, 0.5, 80,

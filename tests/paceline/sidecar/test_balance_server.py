@@ -130,7 +130,9 @@ def send(settings: BrokerSettings, job: str, *plans: PlanEvent | bytes) -> None:
 
 def proposal(job: str, **changed: Any) -> PlanEvent:
     """A plan of the stream processors."""
-    plan = PlanEvent(cluster="default", job=job, attempt=0, time_s=1.0, version=4, shares=[2, 6], made_by="streams")
+    plan = PlanEvent(
+        cluster="default", job=job, attempt=0, time_s=1.0, version=4, shares=[2, 6], made_by="streams", run=7
+    )
     return msgspec.structs.replace(plan, **changed)
 
 
@@ -143,7 +145,7 @@ def test_plans_of_the_bus_come_to_all_who_wait_and_observations_go_there(
     send(broker, job, proposal(job))
     speakers = [joined(tmp_path / "ranks", number, job) for number in range(2)]
     for speaker in speakers:
-        say(speaker, awaits=True)
+        say(speaker, awaits=True, run=7)
         assert proposed(speaker) == (4, (2, 6))
     zero = json.dumps({**msgspec.to_builtins(proposal(job, version=9)), "shares": [0, 8]}).encode()
     send(
@@ -152,20 +154,21 @@ def test_plans_of_the_bus_come_to_all_who_wait_and_observations_go_there(
         zero,
         b"nonsense",
         proposal(job, version=8, shares=[8]),
-        proposal(job, version=3),
+        proposal(job, version=6, run=8),
         proposal(job, version=7, attempt=5),
         proposal(job, version=5, shares=[1, 7]),
     )
     assert [proposed(speaker) for speaker in speakers] == [(5, (1, 7))] * 2
-    say(speakers[0], observed=OBSERVED, plan=PLAN)
+    say(speakers[0], observed=OBSERVED, plan=PLAN, run=7)
     seen = from_bus(broker, job)
     assert (seen[topics.BALANCE].job, seen[topics.BALANCE].shares) == (job, [3, 5])
     assert (seen[topics.PLAN].version, seen[topics.PLAN].first_batch) == (3, 40)
+    assert {seen[topics.BALANCE].run, seen[topics.PLAN].run} == {7}
     for speaker in speakers:
         speaker.close()
     said = end(process)
-    assert "1 for another number of ranks" in said
-    assert "1 of a version that goes back" in said
+    assert "1 that do not fit the run" in said
+    assert "1 for another run" in said
     assert "1 for another attempt" in said
     assert "2 that could not be read" in said
 

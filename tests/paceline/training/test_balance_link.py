@@ -115,18 +115,39 @@ def test_eight_thousand_ranks_fit_and_more_than_fit_are_counted(link: BalanceLin
     assert due(link, 10.0) == [BalanceWord(observed=OBSERVED)]
 
 
-def test_the_newest_plan_that_was_passed_on_is_kept(link: BalanceLink) -> None:
-    """Of versions that go back nothing is taken."""
+def test_the_plan_that_came_last_is_kept(link: BalanceLink) -> None:
+    """Also after one of a higher version: whether it may be followed is not decided here."""
     assert link.proposed() is None
-    for version, shares in ((2, (4, 4)), (5, (3, 5)), (4, (1, 7)), (5, (2, 6))):
-        link.hear(encode_proposed(ProposedPlan(version, shares)))
-    assert link.proposed() == ProposedPlan(5, (3, 5))
+    for version, shares in ((2, (4, 4)), (2**53, (3, 5)), (4, (1, 7))):
+        link.hear(encode_proposed(ProposedPlan(version, shares, 9)))
+    assert link.proposed() == ProposedPlan(4, (1, 7), 9)
+
+
+def test_a_balancer_that_starts_again_in_the_process_forgets_the_run_before(link: BalanceLink) -> None:
+    """What it sends names its own run."""
+    link.begin(1)
+    link.report(OBSERVED)
+    link.adopted(PLAN)
+    link.hear(encode_proposed(ProposedPlan(4, (1, 7), 1)))
+    assert link.proposed() is not None
+    due(link, 0.0)
+    link.adopted(PLAN)
+    link.begin(2)
+    assert due(link, 5.0) == []
+    assert link.proposed() is None
+    link.adopted(PLAN)
+    link.report(OBSERVED)
+    assert due(link, 10.0) == [
+        BalanceWord(awaits=True, run=2), BalanceWord(plan=PLAN, run=2), BalanceWord(observed=OBSERVED, run=2)
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "told",
     [
         {"version": 3}, {"shares": [1]}, {"version": "3", "shares": [1]}, {"version": 3, "shares": []},
+        {"version": 3, "shares": [1], "run": -1}, {"version": 3, "shares": [1], "run": 2**60},
+        {"version": 3, "shares": [1], "run": "1"},
         {"version": 3, "shares": [1, 0]}, {"version": 3, "shares": [1, -2]}, {"version": 3, "shares": [1.5]},
         {"version": 3, "shares": [True]}, {"version": 0, "shares": [1]}, {"version": 2**60, "shares": [1]},
         {"version": 3, "shares": [2**70]}, {"version": 3, "shares": "11"}, [], None, 7,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from paceline import topics
+from paceline import topics, wire
 from paceline.events import BalanceObserved
 from streams.balance.job_balance import PATIENCE, JobBalance
 from streams.processor import Processor
@@ -146,6 +146,42 @@ def test_a_job_that_starts_again_is_measured_anew():
             again.follow(made[-1])
     assert plans[0].shares != [64] * 4
     assert again.shares[3] > 1.3 * again.shares[0]
+
+
+def test_a_plan_names_the_run_that_it_was_made_for():
+    """The same attempt, started again in the same second: no plan of the run before is for it."""
+    decision, job = JobBalance(), BalancedJob(run=5)
+    assert {plan.run for plan in run(job, decision, 30)} == {5}
+    again = BalancedJob(run=6)
+    again.second = job.second
+    plans = run(again, decision, 30)
+    assert {plan.run for plan in plans} == {6}
+    assert [plan.version for plan in plans] == list(range(1, len(plans) + 1))
+    late = msgspec.structs.replace(job.observed(), t0_s=again.at_s - 5, producer="dead", sequence=1)
+    before = decision.snapshot()
+    assert decision.update(late) == []
+    assert decision.run.setup == JobBalance.restore(before).run.setup
+
+
+def test_one_observation_of_the_far_future_does_not_end_balancing():
+    """It looks newer than all that follow; after a while these are believed."""
+    job, decision = BalancedJob(), JobBalance()
+    decision.update(job.observed(t0_s=1e11, batch=2**53))
+    assert run(job, decision, PATIENCE - 1) == []
+    assert run(job, decision, PATIENCE)
+    assert job.shares[3] > 1.3 * job.shares[0]
+
+
+def test_no_version_is_proposed_that_no_reader_can_decode():
+    """Ranks that say they follow the highest one."""
+    job, decision = BalancedJob(), JobBalance()
+    job.version = 2**53
+    assert run(job, decision, 30) == []
+    job.version = 2**53 - 1
+    plans = run(job, decision, 30)
+    assert {plan.version for plan in plans} == {2**53}
+    for plan in plans:
+        assert wire.decode(topics.PLAN, wire.encode(plan)) == plan
 
 
 def test_a_thousand_ranks_are_judged():

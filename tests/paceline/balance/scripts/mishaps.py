@@ -193,6 +193,42 @@ def restarted(rank: int, world: int) -> list[Any]:
     return found
 
 
+def strange_checkpoints(rank: int, world: int) -> list[Any]:
+    """Versions and shares that no run of ours writes, loaded before or after ``balance``; the weights after 3 steps."""
+    from inband import reference
+
+    sampler = BalancedSampler(trained.data(size=640), BATCH)
+    state = {**sampler.state_dict(), "batch": 0}
+    found = []
+    for version, shares, more in (
+        (2**53, [50, 14], {}),
+        (2**53 + 1, [50, 14], {}),
+        (3, [0, 64], {}),
+        (3, [63, 2], {}),
+        (3, [1, 1], {"conserve": False, "flex": 0.01}),
+        (3, [50, 14], {"max_batch": 40}),
+    ):
+        for early in (True, False):
+            model = DistributedDataParallel(trained.model())
+            sampler, optimizer = BalancedSampler(trained.data(size=640), BATCH), optimizer_of(model)
+            told = {**state, "version": version, "shares": shares}
+            if early:
+                sampler.load_state_dict(told)
+            balancer = balance(model, optimizer, sampler, **more)
+            if not early:
+                sampler.load_state_dict(told)
+            begins, drawn = list(sampler.handout.plan.shares), batches(sampler, 2)
+            for _ in range(3):
+                x, y = next(drawn)
+                balancer.backward(cross_entropy(model(x), y))
+                optimizer.step()
+                optimizer.zero_grad()
+            plan = sampler.handout.plan
+            exact = more.get("conserve", True) is False or trained.apart(trained.weights(model), reference(3)) <= 1e-12
+            found.append([plan.version < 100, begins, list(plan.shares), exact])
+    return found
+
+
 def in_step(rank: int, world: int) -> list[str]:
     """The optimizer's own state has no room: that is no pass that can be skipped."""
     model = DistributedDataParallel(trained.model())
@@ -309,6 +345,7 @@ CASES: dict[str, Callable[[int, int], Any]] = {
     "in_step": in_step,
     "viewed": viewed,
     "restarted": restarted,
+    "strange_checkpoints": strange_checkpoints,
     "compiled_inside": partial(compiled, "inside"),
     "compiled_in_place": partial(compiled, "in_place"),
     "compiled_outside": partial(compiled, "outside"),

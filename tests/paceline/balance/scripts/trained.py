@@ -37,9 +37,8 @@ def meet() -> tuple[int, int]:
     """Join the others."""
     torch.set_num_threads(1)
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group(
-        "gloo", init_method=f"file://{folder()}/meet", rank=rank, world_size=world, timeout=timedelta(seconds=120)
-    )
+    timeout = timedelta(seconds=float(os.environ.get("TEST_TIMEOUT_S", "120")))
+    dist.init_process_group("gloo", init_method=f"file://{folder()}/meet", rank=rank, world_size=world, timeout=timeout)
     return rank, world
 
 
