@@ -1,12 +1,13 @@
 """What the bus says now: sessions, suggestions, thresholds, plans, who was heard, and what came of commands.
 
-Rule of this file: pure and bounded; time is an argument. It is read from the compacted topics at every start, so that
-control holds nothing that another control would not know.
+Rule of this file: pure and bounded, in entries and in bytes; time is an argument. It is read from the bus at every
+start, so that control holds nothing that another control would not know.
 """
 
 import threading
 from collections import OrderedDict
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from paceline.balance.plan import MOST_AHEAD
 from paceline.events import (
@@ -24,9 +25,63 @@ from paceline.topics import SESSION, SUGGESTION, Topic
 
 #: Entries of each kind at most: their names come from outside.
 MOST_SUGGESTIONS, MOST_JOBS, MOST_NODES, MOST_SESSIONS, MOST_ANSWERS = 10_000, 10_000, 20_000, 10_000, 5_000
+#: Answers of one command.
+MOST_OF_A_COMMAND = 100
 #: A client that was not heard for so long is unhealthy; one that was not for this is forgotten.
 UNHEALTHY_S, FORGOTTEN_S = 30.0, 24 * 3600.0
+#: Bytes of each kind at most, as they are in memory.
+MIB = 1024 * 1024
+SESSION_BYTES, SUGGESTION_BYTES, THRESHOLD_BYTES = 32 * MIB, 64 * MIB, 16 * MIB
+PLAN_BYTES, JOB_BYTES = 64 * MIB, 16 * MIB
+NODE_BYTES, INVENTORY_BYTES, ANSWER_BYTES = 256 * MIB, 96 * MIB, 32 * MIB
+#: What an entry takes beside its bytes; and how much larger an event's numbers are as Python's than as JSON.
+_ENTRY_BYTES, _UNPACKED = 1024, 8
 V = TypeVar("V")
+
+
+class Shelf(Generic[V]):
+    """The newest entries by key; beyond ``most`` or ``most_bytes`` those that were told longest ago go.
+
+    >>> shelf = Shelf[str](most=2, most_bytes=10_000)
+    >>> for key in "abc": shelf.put(key, key.upper(), 1)
+    >>> list(shelf.values()), shelf.get("a"), shelf.bytes
+    (['B', 'C'], None, 2052)
+    """
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most, self._most_bytes, self.bytes = most, most_bytes, 0
+        self._entries: OrderedDict[str, tuple[V, int]] = OrderedDict()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    def get(self, key: str) -> V | None:
+        """The entry of ``key``, if it is there."""
+        held = self._entries.get(key)
+        return None if held is None else held[0]
+
+    def values(self) -> Iterator[V]:
+        """All entries."""
+        return (value for value, _ in self._entries.values())
+
+    def items(self) -> Iterator[tuple[str, V]]:
+        """All entries with their keys."""
+        return ((key, value) for key, (value, _) in self._entries.items())
+
+    def put(self, key: str, value: V, size: int) -> None:
+        """Note the newest of ``key``, of ``size`` bytes."""
+        self.pop(key)
+        size += _ENTRY_BYTES + len(key)
+        self._entries[key] = (value, size)
+        self.bytes += size
+        while len(self._entries) > self._most or self.bytes > self._most_bytes:
+            _, (_, gone) = self._entries.popitem(last=False)
+            self.bytes -= gone
+
+    def pop(self, key: str) -> None:
+        """The entry of ``key`` is gone."""
+        _, size = self._entries.pop(key, (None, 0))
+        self.bytes -= size
 
 
 class Heard(NamedTuple):
@@ -42,47 +97,49 @@ class Book:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._sessions: OrderedDict[str, SessionState] = OrderedDict()
-        self._suggestions: OrderedDict[str, Suggestion] = OrderedDict()
-        self._thresholds: OrderedDict[str, Thresholds] = OrderedDict()
-        self._plans: OrderedDict[str, BalancePlan] = OrderedDict()
-        self._jobs: OrderedDict[str, str] = OrderedDict()
-        self._nodes: OrderedDict[str, Heard] = OrderedDict()
-        self._inventory: OrderedDict[str, bytes] = OrderedDict()
-        self._answers: OrderedDict[str, list[AuditEntry]] = OrderedDict()
-        self._audit: list[AuditEntry] = []
+        self._sessions = Shelf[SessionState](MOST_SESSIONS, SESSION_BYTES)
+        self._suggestions = Shelf[Suggestion](MOST_SUGGESTIONS, SUGGESTION_BYTES)
+        self._thresholds = Shelf[Thresholds](MOST_JOBS, THRESHOLD_BYTES)
+        self._plans = Shelf[BalancePlan](MOST_JOBS, PLAN_BYTES)
+        self._jobs = Shelf[str](MOST_JOBS, JOB_BYTES)
+        self._nodes = Shelf[Heard](MOST_NODES, NODE_BYTES)
+        self._inventory = Shelf[bytes](MOST_NODES, INVENTORY_BYTES)
+        self._answers = Shelf[list[AuditEntry]](MOST_ANSWERS, ANSWER_BYTES)
+        self._audit = Shelf[AuditEntry](MOST_ANSWERS, ANSWER_BYTES)
+        self._audited = 0
         #: Messages that were no event of their topic.
         self.undecodable = 0
 
     def update(self, topic: Topic, key: str, event: Any, raw: bytes, now_s: float) -> None:
         """``event`` came on ``topic``."""
         with self._lock:
+            unpacked = _UNPACKED * len(raw)
             if isinstance(event, SessionState):
-                _put(self._sessions, event.name, event, MOST_SESSIONS)
+                self._sessions.put(event.name, event, unpacked)
             elif isinstance(event, Suggestion):
-                _put(self._suggestions, event.id, event, MOST_SUGGESTIONS)
+                self._suggestions.put(event.id, event, unpacked)
             elif isinstance(event, Thresholds):
-                _put(self._thresholds, event.job, event, MOST_JOBS)
+                self._thresholds.put(event.job, event, unpacked)
             elif isinstance(event, BalancePlan):
                 known = self._plans.get(event.job)
                 if known is None or _replaces(event, known):
-                    _put(self._plans, event.job, event, MOST_JOBS)
+                    self._plans.put(event.job, event, unpacked)
             elif isinstance(event, JobDescribed):
-                _put(self._jobs, event.job, event.cluster, MOST_JOBS)
+                self._jobs.put(event.job, event.cluster, len(event.cluster))
             elif isinstance(event, NodeDescribed):
-                _put(self._inventory, event.node, raw, MOST_NODES)
+                self._inventory.put(event.node, raw, len(raw))
             elif isinstance(event, DeviceSamples | HostSamples):
                 self._heard(event, raw, now_s)
             elif isinstance(event, AuditEntry):
-                self._answered(event)
+                self._answered(event, unpacked)
 
     def forget(self, topic: Topic, key: str) -> None:
         """The entry of ``key`` is gone."""
         with self._lock:
             if topic == SESSION:
-                self._sessions.pop(key, None)
+                self._sessions.pop(key)
             elif topic == SUGGESTION:
-                self._suggestions.pop(key, None)
+                self._suggestions.pop(key)
 
     def session(self, name: str) -> SessionState | None:
         """What was last told of a session, wherever it is recorded."""
@@ -137,24 +194,24 @@ class Book:
     def answers(self, command_id: str) -> list[AuditEntry]:
         """What came of a command."""
         with self._lock:
-            return list(self._answers.get(command_id, ()))
+            return list(self._answers.get(command_id) or ())
 
     def audit(self, limit: int) -> list[AuditEntry]:
         """The newest entries, the newest first."""
         with self._lock:
-            return self._audit[::-1][:limit]
+            return list(self._audit.values())[::-1][:limit]
 
     def _heard(self, event: DeviceSamples | HostSamples, raw: bytes, now_s: float) -> None:
-        known = self._nodes.get(event.node, Heard(now_s))
+        known = self._nodes.get(event.node) or Heard(now_s)
         device = raw if isinstance(event, DeviceSamples) else known.device
         host = raw if isinstance(event, HostSamples) else known.host
-        _put(self._nodes, event.node, Heard(now_s, device, host), MOST_NODES)
+        self._nodes.put(event.node, Heard(now_s, device, host), len(device) + len(host))
 
-    def _answered(self, entry: AuditEntry) -> None:
-        self._audit.append(entry)
-        del self._audit[:-MOST_ANSWERS]
-        answers = self._answers.get(entry.command_id, [])
-        _put(self._answers, entry.command_id, [*answers, entry][-100:], MOST_ANSWERS)
+    def _answered(self, entry: AuditEntry, size: int) -> None:
+        self._audited += 1
+        self._audit.put(str(self._audited), entry, size)
+        answers = [*(self._answers.get(entry.command_id) or ()), entry][-MOST_OF_A_COMMAND:]
+        self._answers.put(entry.command_id, answers, size * len(answers))
 
 
 def _replaces(event: BalancePlan, known: BalancePlan) -> bool:
@@ -167,11 +224,3 @@ def _replaces(event: BalancePlan, known: BalancePlan) -> bool:
     if event.first_batch is not None:
         return event.run != known.run or known.first_batch is None or event.version >= known.version
     return event.run == known.run and known.version < event.version <= known.version + MOST_AHEAD
-
-
-def _put(entries: OrderedDict[str, V], key: str, value: V, most: int) -> None:
-    """Note the newest; beyond ``most`` the one that was told longest ago goes."""
-    entries[key] = value
-    entries.move_to_end(key)
-    if len(entries) > most:
-        entries.popitem(last=False)

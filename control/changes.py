@@ -6,6 +6,7 @@ change goes into the audit log with who asked for it.
 
 import shutil
 import socket
+import threading
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -40,6 +41,8 @@ class SessionChanges:
     def __init__(self, store: SessionStore, launcher: Launcher, book: Book, teller: Teller) -> None:
         self._store, self._launcher, self._book, self._teller = store, launcher, book, teller
         self._host = socket.gethostname()
+        #: Whether there is room for one more is seen and used by one request at a time.
+        self._turn = threading.Lock()
 
     def manifest(self, name: str) -> Manifest:
         """How far a session has come.
@@ -59,7 +62,7 @@ class SessionChanges:
         told: dict[str, SessionState] = {state.name: state for state in self._book.sessions()}
         for name in self._store.names():
             try:
-                told[name] = self._store.read(name).state
+                told[name] = self._store.state(name)
             except (ManifestError, NoSessionError) as error:
                 told[name] = _damaged(name, str(error), self._host)
         return sorted(told.values(), key=lambda state: (-state.started_s, state.name))
@@ -70,6 +73,12 @@ class SessionChanges:
         Raises:
             RefusedError: 409 there is one of that name, or too many are recorded; 507 the disk is full.
         """
+        with self._turn:
+            self._begin(definition)
+        self._teller.audit("session_start", _target(definition.name), definition.issuer, _about(definition))
+        return self.manifest(definition.name)
+
+    def _begin(self, definition: Definition) -> None:
         self._check_room()
         elsewhere = self._book.session(definition.name)
         if elsewhere is not None and elsewhere.state in LIVE and elsewhere.host not in ("", self._host):
@@ -82,8 +91,6 @@ class SessionChanges:
         except OSError as error:
             raise RefusedError(507, "sessions", f"{self._store.root}: {error.strerror}") from error
         self._launch(folder, finish=False)
-        self._teller.audit("session_start", _target(definition.name), definition.issuer, _about(definition))
-        return self.manifest(definition.name)
 
     def stop(self, name: str, issuer: str, because: str) -> Manifest:
         """Ask the recorder of a session to read the rest and end.
@@ -110,8 +117,9 @@ class SessionChanges:
             raise RefusedError(409, "state", f"{name!r} is {manifest.state.state}: its recorder lives; stop it")
         if manifest.state.state not in RECOVERABLE:
             raise RefusedError(409, "state", f"{name!r} is {manifest.state.state}: nothing is to be recovered")
-        self._check_room()
-        self._launch(self._store.folder(name), finish=True)
+        with self._turn:
+            self._check_room()
+            self._launch(self._store.folder(name), finish=True)
         self._teller.audit("session_recover", _target(name), issuer, "")
         return self.manifest(name)
 
@@ -135,12 +143,13 @@ class SessionChanges:
         self._teller.state(name, None)
         self._teller.audit("session_delete", _target(name), issuer, "")
 
-    def go_on(self) -> list[str]:
-        """Control starts: go on with what nobody has stopped; which sessions that are."""
+    def go_on(self, because: str = "") -> list[str]:
+        """Go on with what nobody has stopped, where the reason begins ``because``; which sessions that are."""
         names = []
         for name in self._store.names():
             try:
-                if self._store.read(name).state.state == "interrupted":
+                state = self._store.state(name)
+                if state.state == "interrupted" and state.reason.startswith(because):
                     self._launcher.start(self._store.folder(name))
                     names.append(name)
             except (ManifestError, NoSessionError, OSError):

@@ -6,7 +6,7 @@ Rule of this file: a door. It ends for nothing: brokers that are away are waited
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from paceline import topics, wire
 from paceline.events import AuditEntry, CapturePiece
@@ -26,7 +26,7 @@ STARTS: Mapping[Topic, Start] = {
     topics.THRESHOLD: BEGINNING,
     topics.PLAN: BEGINNING,
     topics.JOB: BEGINNING,
-    topics.NODE: BEGINNING,
+    topics.NODE: Start(seconds=3600.0),  # Collectors repeat it every ten minutes.
     topics.AUDIT: Start(seconds=24 * 3600.0),
     topics.CAPTURE: Start(seconds=3600.0),
     topics.DEVICE: NOW,
@@ -35,10 +35,12 @@ STARTS: Mapping[Topic, Start] = {
 
 
 class BusReader:
-    """Reads the bus into ``book``, and pieces of traces into ``captures``."""
+    """Reads the bus into ``book`` and ``captures``; ``on_back`` is called each time that all was read."""
 
-    def __init__(self, settings: BrokerSettings, book: Book, captures: CaptureBook) -> None:
-        self._settings, self._book, self._captures = settings, book, captures
+    def __init__(
+        self, settings: BrokerSettings, book: Book, captures: CaptureBook, on_back: Callable[[], object] = lambda: None
+    ) -> None:
+        self._settings, self._book, self._captures, self._on_back = settings, book, captures, on_back
         self._stop = threading.Event()
         self._thread = SupervisedThread("the bus reader", self._run, self._stop)
         self._state = "connecting to the broker"
@@ -74,8 +76,9 @@ class BusReader:
                 for topic, records in follower.poll():
                     self._take(topic, records)
                 self._thread.well()
-                if follower.state == "connected" and follower.caught_up:
+                if follower.state == "connected" and follower.caught_up and self._state:
                     self._state = ""
+                    self._on_back()
 
     def _lost(self, cause: str) -> None:
         logger.warning("%s", cause)

@@ -59,13 +59,18 @@ class Launcher:
         with self._lock:
             self._running[folder.name] = process
 
-    def pause(self) -> None:
+    def tell_to_pause(self) -> list["subprocess.Popen[bytes]"]:
         """Control ends: its recorders bring to disk what they have, and are gone on with when it starts again."""
         with self._lock:
             running = list(self._running.values())
         for process in running:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
+        return running
+
+    def pause(self) -> None:
+        """Tell them to, and wait for them a while."""
+        running = self.tell_to_pause()
         end = time.monotonic() + STOP_S
         for process in running:
             with contextlib.suppress(subprocess.TimeoutExpired):

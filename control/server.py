@@ -6,6 +6,8 @@ Rule of this file: real things are built here and handed down.
 import argparse
 import logging
 import os
+import threading
+import time
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from .following import BusReader
 from .launcher import Launcher
 from .meters import Meters
 from .outgoing import Outgoing
+from .recorder.recording import BROKERS_AWAY
 from .sessions.store import SessionStore
 
 logger = logging.getLogger("paceline.control")
@@ -51,18 +54,22 @@ def serve(args: argparse.Namespace) -> int:
     make_topics(settings, "nothing can be changed", logger)
     book = Book()
     traces = CaptureBook()
-    reader = BusReader(settings, book, traces)
+    reader = BusReader(settings, book, traces, lambda: changes.go_on(BROKERS_AWAY))
     publisher = Publisher(settings, client_id="paceline-control", on_warning=logger.warning)
     outgoing = Outgoing(publisher, cluster, lambda: reader.connected)
     launcher = Launcher(environ, args.brokers)
     changes = SessionChanges(store, launcher, book, Teller(outgoing.session, outgoing.audit))
-    allowed = guard(token, CONTROL_TOKEN)
+    allowed, ending = guard(token, CONTROL_TOKEN), threading.Event()
 
     def cluster_of(job: str) -> str:
         return book.cluster(job) or cluster
 
+    def end() -> None:
+        ending.set()
+        launcher.tell_to_pause()
+
     routers = [
-        sessions.router(changes, store, cluster, allowed),
+        sessions.router(changes, sessions.Reading(store, ending, time.monotonic), cluster, allowed),
         suggestions.router(book, outgoing, allowed),
         jobs.router(book, outgoing, cluster_of, allowed, _threshold_refusal()),
         captures.router(traces, outgoing, cluster_of, allowed),
@@ -71,12 +78,14 @@ def serve(args: argparse.Namespace) -> int:
     meters = Meters(lambda: reader.waits() is None, lambda: reader.restarts, changes.states)
     names = hosts.answered(args.address, ALLOWED_HOSTS.read(environ))
     app = application(Parts(routers, reader.waits, meters, names))
+    for left in store.clear():
+        logger.info("%s: left by a crash, and removed", left)
     reader.start()
     for name in changes.go_on():
         logger.info("%s: nobody has stopped it, so it goes on", name)
     logger.info("sessions in %s; the token is that of %s", store.root, _whence(token_file(environ)))
     try:
-        run(app, listening, held, args.log_level, logger)
+        run(app, listening, held, args.log_level, logger, end)
     finally:
         launcher.pause()
         reader.stop()

@@ -1,28 +1,27 @@
 """``/healthz``, ``/readyz`` and ``/metrics`` of a service: what is answered, and a small server.
 
-Rule of this file: it only reads. Whether a request may be answered is ``hosts``' affair, for every service alike. A
-server here has few threads and no patience: whatever a client does, the service beside it goes on.
+Rule of this file: it only reads. Whether a request may be answered is ``hosts``' affair, for every service alike, and
+how long a client may take that of the server: whatever it does, the service beside it goes on.
 """
 
 import argparse
-import contextlib
-import logging
-import socket
+import asyncio
 import threading
-from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from socketserver import ThreadingMixIn
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from . import hosts
+from .http_limits import Limits
 from .settings import SettingError
+from .small_server import Answer, SmallServer, bound
 
-log = logging.getLogger(__name__)
-PLAIN = "text/plain; charset=utf-8"
 #: The text form that every Prometheus reads.
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
-#: Requests that are answered at a time; how long a client may pause, and take for all of one.
-MOST_REQUESTS, PATIENCE_S, LONGEST_S = 8, 5.0, 20.0
+#: Of a service that has a port for health alone: probes, scrapers, and room for clients that say nothing.
+LIMITS = Limits(connections=64, head_bytes=16 * 1024, head_s=5.0, reader_s=10.0)
+#: Answers that are made at a time.
+MOST_ANSWERS = 2
 
 
 def add_web_options(parser: argparse.ArgumentParser) -> None:
@@ -39,14 +38,6 @@ def _port(raw: str) -> int:
     return int(raw)
 
 
-class Answer(NamedTuple):
-    """What a request gets."""
-
-    status: int
-    text: str
-    content_type: str = PLAIN
-
-
 class Health(NamedTuple):
     """What a service tells: ``waits`` says what it waits for, None while it works; ``text`` is that of its metrics.
 
@@ -57,9 +48,9 @@ class Health(NamedTuple):
     text: Callable[[], str]
     names: Sequence[str]
 
-    def answer(self, path: str, host: str | None, origin: str | None) -> Answer:
-        """What a GET of ``path`` gets, with these two headers."""
-        problem = hosts.refusal(host, origin, self.names)
+    def answer(self, path: str, headers: Mapping[str, str]) -> Answer:
+        """What a GET of ``path`` gets, with these headers."""
+        problem = hosts.refusal(headers, self.names)
         if problem is not None:
             return Answer(403, ": ".join(problem) + "\n")
         if path == "/healthz":
@@ -79,17 +70,35 @@ class HealthServer:
         OSError: the port is taken, or no such address.
     """
 
-    def __init__(self, address: str, port: int, health: Health) -> None:
-        self._server = _Server(address, port, health)
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
+    def __init__(self, address: str, port: int, health: Health, limits: Limits = LIMITS) -> None:
+        self._health = health
+        self._server = SmallServer(bound(address, port), self._answer, limits)
+        self._pool = ThreadPoolExecutor(MOST_ANSWERS, "health-answer")
+        self._loop, self._ending = asyncio.new_event_loop(), asyncio.Event()
+        self.port = self._server.port
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Answer nobody any more."""
-        self._server.shutdown()
+        self._loop.call_soon_threadsafe(self._ending.set)
         self._thread.join()
-        self._server.server_close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        await self._server.start()
+        await self._ending.wait()
+        await self._server.close()
+
+    async def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
+        if path == "/healthz":  # Whatever an answer waits for, this one says that the process lives.
+            return self._health.answer(path, headers)
+        return await self._loop.run_in_executor(self._pool, self._health.answer, path, headers)
 
 
 def serve(address: str, port: int, health: Health) -> HealthServer:
@@ -102,76 +111,3 @@ def serve(address: str, port: int, health: Health) -> HealthServer:
         return HealthServer(address, port, health)
     except OSError as error:
         raise SettingError(f"--web-port={port} on {address}: {error.strerror}; allowed: a free port") from error
-
-
-class _Server(ThreadingMixIn, HTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, address: str, port: int, health: Health) -> None:
-        self.health = health
-        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self._free = threading.BoundedSemaphore(MOST_REQUESTS)
-        super().__init__((address, port), _Handler)
-
-    def server_bind(self) -> None:
-        """Bind, and ask nobody what this machine is called."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread; with too many at a time this one is let go."""
-        if not self._free.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and make room; who sends a letter now and then is not waited for either."""
-        end = threading.Timer(LONGEST_S, _cut, (request,))
-        end.daemon = True
-        end.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            end.cancel()
-            self._free.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news; what broke here is."""
-        log.debug("a request for health or metrics was not answered", exc_info=True)
-
-
-def _cut(request: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        request.shutdown(socket.SHUT_RDWR)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    timeout = PATIENCE_S
-    server: _Server
-
-    def do_GET(self) -> None:
-        """Answer one request."""
-        headers = self.headers
-        try:
-            answer = self.server.health.answer(self.path.partition("?")[0], headers.get("Host"), headers.get("Origin"))
-        except Exception:
-            log.exception("%s could not be told", "health or metrics")
-            answer = Answer(500, "it could not be told; the log says why\n")
-        content = answer.text.encode()
-        with contextlib.suppress(OSError):
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.content_type)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-    def version_string(self) -> str:
-        """Nobody needs to know which Python this is."""
-        return "paceline"
-
-    def log_message(self, *args: Any) -> None:
-        """Scrapes come every few seconds: none is worth a line."""

@@ -1,11 +1,12 @@
 """Under which names a service answers: a browser that another site's name has led here is not answered.
 
-Rule of this file: it decides on ``Host`` and ``Origin`` alone, for every service alike. A page of a foreign site can
-make its visitor's browser ask a service that only the visitor reaches (DNS rebinding), by a name that is foreign here.
+Rule of this file: it decides on headers alone, for every service alike. A page of a foreign site can make its visitor's
+browser ask a service that only the visitor reaches: by a name that is foreign here (DNS rebinding), or by its right one
+for a picture, a script or a frame, which costs work although the page never sees the answer.
 """
 
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from .settings import ALLOWED_HOSTS
@@ -23,13 +24,25 @@ def answered(address: str, further: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.lower() for name in (*LOOPBACK, *own, *further)))
 
 
-def refusal(host: str | None, origin: str | None, names: Sequence[str]) -> tuple[str, str] | None:
-    """The header that is foreign and what to do about it; None where a request may be answered."""
-    if not _among(_name(f"//{host or ''}"), names):
+def refusal(headers: Mapping[str, str], names: Sequence[str]) -> tuple[str, str] | None:
+    """The header that is foreign and what to do about it; None where a request may be answered.
+
+    ``headers`` are asked by names in small letters.
+    """
+    if not _among(_name(f"//{headers.get('host') or ''}"), names):
         return "host", f"not a name of this service; {ALLOWED_HOSTS.name} adds one"
-    if origin is not None and not _among(_name(origin), names):
-        return "origin", f"a page of another site may not ask here; {ALLOWED_HOSTS.name} adds a name"
+    origin = headers.get("origin")
+    if origin is not None:
+        if not _among(_name(origin), names):
+            return "origin", f"a page of another site may not ask here; {ALLOWED_HOSTS.name} adds a name"
+    elif headers.get("sec-fetch-site") == "cross-site" and not _is_visit(headers) and "*" not in names:
+        return "sec-fetch-site", "a page of another site may not ask here; open the address itself"
     return None
+
+
+def _is_visit(headers: Mapping[str, str]) -> bool:
+    """Whether a person follows a link, and no page loads a part of itself."""
+    return headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
 
 
 def _name(url: str) -> str:

@@ -5,12 +5,11 @@ their text, of a thousand jobs half a second's work, is written on a thread, so 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-
-from aiohttp import web
+from collections.abc import Callable, Mapping, Sequence
 
 from paceline import exposition
-from paceline.health import Health
+from paceline.health import LIMITS, Health
+from paceline.small_server import Answer, SmallServer, bound
 
 from .door_counts import DoorCounts
 from .meters import WorkerState, read
@@ -28,8 +27,8 @@ async def serve(
     waits: Callable[[], str | None],
     numbers: Callable[[], Callable[[], str]],
     names: Sequence[str],
-) -> web.AppRunner:
-    """Serve until the runner that is returned is cleaned up; only requests for one of ``names`` are answered.
+) -> SmallServer:
+    """Serve until the server that is returned is closed; only requests for one of ``names`` are answered.
 
     ``numbers`` reads them and gives what writes them.
 
@@ -37,15 +36,10 @@ async def serve(
         OSError: the port is taken.
     """
 
-    async def answer(request: web.Request) -> web.Response:
-        health = Health(waits, numbers() if request.path == "/metrics" else str, names)
-        headers = request.headers
-        told = await asyncio.to_thread(health.answer, request.path, headers.get("Host"), headers.get("Origin"))
-        return web.Response(text=told.text, status=told.status, headers={"Content-Type": told.content_type})
+    async def answer(path: str, headers: Mapping[str, str]) -> Answer:
+        health = Health(waits, numbers() if path == "/metrics" else str, names)
+        return await asyncio.to_thread(health.answer, path, headers)
 
-    site = web.Application()
-    site.add_routes([web.get(f"/{name}", answer) for name in ("healthz", "readyz", "metrics")])
-    runner = web.AppRunner(site, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, address, port).start()
-    return runner
+    server = SmallServer(bound(address, port), answer, LIMITS)
+    await server.start()
+    return server

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import faust
-from aiohttp import web
 
 from paceline import hosts
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription, describe_topics
 from paceline.settings import MOST_RANKS, SettingError
+from paceline.small_server import SmallServer
 
 from . import health
 from .cluster_advice import DEFAULTS, AdviceSettings
@@ -138,11 +138,11 @@ class Worker:
                 task.cancel()
             await self._end(app)
             if site is not None:
-                await site.cleanup()
+                await site.close()
         if not stop.is_set():
             raise WorkerError(_cause(failure, starting, watching, attending))
 
-    async def _serve(self, door: Door) -> web.AppRunner:
+    async def _serve(self, door: Door) -> SmallServer:
         def numbers() -> Callable[[], str]:
             state = WorkerState(
                 in_hand=door.offsets.in_hand(),

@@ -5,16 +5,18 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 
-import uvicorn
 from fastapi import FastAPI
+
+from paceline.http_limits import Limits
+from paceline.web import shell
 
 
 @contextlib.contextmanager
-def served(app: FastAPI, until: Callable[..., None]) -> Iterator[str]:
+def served(app: FastAPI, until: Callable[..., None], limits: Limits | None = None) -> Iterator[str]:
     """The address of ``app`` while it is served."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+        server = shell.server(app, limits, log_level="error")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
 

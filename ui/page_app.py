@@ -29,7 +29,7 @@ class KnownHosts:
         if scope["type"] in ("http", "websocket"):
             headers = Headers(scope=scope)
             names = config.get_option("server.allowedHosts")
-            problem = hosts.refusal(headers.get("host"), headers.get("origin"), names)
+            problem = hosts.refusal(headers, names)
             if problem is not None and scope["type"] == "websocket":
                 await receive()
                 await send({"type": "websocket.close", "code": 1008})  # Before it is accepted: the answer is 403.

@@ -5,6 +5,7 @@ Rule of this file: a thin alias. Names and shapes are gswarm's; units are those 
 
 import json
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from io import BytesIO
@@ -27,6 +28,9 @@ from ..export.told import Told
 from ..sessions.manifest import Definition
 from ..sessions.store import LIVE
 from .shapes import BODY, CONFLICT, NO_ROOM, issuer
+
+#: A frame is made of all that is known of all nodes: not for each who asks.
+FRESH_S = 1.0
 
 
 class Start(BaseModel):
@@ -122,12 +126,33 @@ def router(book: Book, changes: SessionChanges, cluster: str, allowed: Callable[
         """Who was heard within a day; unhealthy after 30 s of silence."""
         return {"clients": _clients(book, time.time())}
 
+    frame = Fresh(lambda: newest_frame(book, time.time()), time.monotonic)
+
     @routes.get("/metrics/latest")
     def latest() -> dict[str, Any]:
-        """The newest frame: what every GPU said last."""
-        return newest_frame(book, time.time())
+        """The newest frame: what every GPU said last, at most a second ago."""
+        return frame.get()
 
     return routes
+
+
+class Fresh:
+    """What ``make`` makes, made again when it is older than ``FRESH_S``: once for as many as ask."""
+
+    def __init__(self, make: Callable[[], dict[str, Any]], clock: Callable[[], float]) -> None:
+        self._make, self._clock = make, clock
+        self._turn = threading.Lock()
+        self._held: tuple[float, dict[str, Any]] | None = None
+
+    def get(self) -> dict[str, Any]:
+        """It; while it is made again, as it was before."""
+        held = self._held
+        if held is not None and (self._clock() - held[0] < FRESH_S or self._turn.locked()):
+            return held[1]
+        with self._turn:
+            if self._held is None or self._clock() - self._held[0] >= FRESH_S:
+                self._held = (self._clock(), self._make())
+            return self._held[1]
 
 
 def _clients(book: Book, now_s: float) -> list[dict[str, Any]]:

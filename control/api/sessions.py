@@ -1,17 +1,20 @@
 """``/v1/sessions``: start, stop, recover, export and delete recordings, and look at what they hold."""
 
+import contextlib
+import errno
+import io
 import secrets
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, BinaryIO, cast
 
 import msgspec
-from fastapi import APIRouter, BackgroundTasks, Depends, Query
-from fastapi.responses import FileResponse
+from fastapi import APIRouter, Depends, Query
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.types import Receive, Scope, Send
 
 from paceline.recording import Bad, Line
 from paceline.web.failures import NOT_FOUND, RefusedError
@@ -19,17 +22,59 @@ from paceline.web.token import GUARDED
 
 from ..changes import SessionChanges
 from ..export.formats import FORMATS, PLOTS, Format
+from ..export.room import BusyError, ExportFile, NoRoomError, Room
 from ..export.stat import summary
 from ..export.told import Told
 from ..sessions.manifest import Definition, Manifest
 from ..sessions.numbers import Numbers
 from ..sessions.proof import about
 from ..sessions.segments import SegmentError, check
-from ..sessions.store import SessionStore
-from .shapes import BODY, CONFLICT, NO_ROOM, Because, SessionAsked, issuer
+from ..sessions.store import NoSessionError, SessionStore
+from .shapes import BODY, BUSY, CONFLICT, NO_ROOM, Because, SessionAsked, issuer
 
-#: Files that are made at a time; producers whose numbers one answer tells; runs of missing numbers of each.
-MOST_FILES, MOST_PROOFS, MOST_MISSING = 2, 10_000, 100
+#: Producers whose numbers one answer tells; runs of missing numbers of each.
+MOST_PROOFS, MOST_MISSING = 10_000, 100
+#: What is read of a file, and written to it, at a time.
+_PIECE = 256 * 1024
+#: A session is read for so long at most for one request.
+LONGEST_S = 600.0
+
+
+class EndingError(Exception):
+    """A session is read no further: the service ends, or it takes too long."""
+
+
+class Reading:
+    """How sessions are read for exports: ``ending`` is set when the service ends."""
+
+    def __init__(self, store: SessionStore, ending: threading.Event, clock: Callable[[], float]) -> None:
+        self._store, self._ending, self._clock = store, ending, clock
+        self.room = Room(store.root)
+
+    def lines(self, manifest: Manifest) -> Iterator[Line]:
+        """The messages of a session whose segments are what the manifest says.
+
+        Raises:
+            SegmentError: one is not.
+            EndingError: it takes too long.
+            OSError: one cannot be read.
+        """
+        until_s = self._clock() + LONGEST_S
+        folder = self._store.folder(manifest.state.name).path
+        for segment in manifest.segments:
+            self._go_on(until_s)
+            check(folder, segment)
+        for number, line in enumerate(self._store.lines(manifest.state.name, manifest)):
+            if number % 1000 == 0:
+                self._go_on(until_s)
+            if not isinstance(line, Bad):
+                yield line
+
+    def _go_on(self, until_s: float) -> None:
+        if self._ending.is_set():
+            raise EndingError("control is ending; ask again when it is back")
+        if self._clock() > until_s:
+            raise EndingError(f"it takes more than {LONGEST_S:g} s; copy the session's folder instead")
 
 
 class Session(BaseModel):
@@ -49,7 +94,7 @@ class SessionList(BaseModel):
     sessions: list[Session]
 
 
-def router(changes: SessionChanges, store: SessionStore, cluster: str, allowed: Callable[..., None]) -> APIRouter:
+def router(changes: SessionChanges, reading: Reading, cluster: str, allowed: Callable[..., None]) -> APIRouter:
     """The routes over ``changes``, whose changes only who is ``allowed`` may ask for."""
     routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
     token = [Depends(allowed)]
@@ -104,47 +149,83 @@ def router(changes: SessionChanges, store: SessionStore, cluster: str, allowed: 
         """Delete a session with all that was recorded."""
         changes.delete(name, asker)
 
-    _files(routes, changes, store)
+    _files(routes, changes, reading)
     return routes
 
 
-def _files(routes: APIRouter, changes: SessionChanges, store: SessionStore) -> None:
-    making = threading.BoundedSemaphore(MOST_FILES)
+def _files(routes: APIRouter, changes: SessionChanges, reading: Reading) -> None:
+    answers = {**NOT_FOUND, **CONFLICT, **BODY, **NO_ROOM, **BUSY}
 
-    def made(name: str, kind: Format, tasks: BackgroundTasks) -> FileResponse:
+    def made(name: str, kind: Format) -> StreamingResponse:
         manifest = changes.manifest(name)
-        if not making.acquire(blocking=False):
-            raise RefusedError(503, "format", f"{MOST_FILES} files are being made already; ask again in a while")
-        try:
-            path = _made(store, manifest, kind.write)
-        finally:
-            making.release()
-        tasks.add_task(path.unlink, missing_ok=True)
-        return FileResponse(path, media_type=kind.content_type, filename=f"{name}{kind.suffix}", background=tasks)
+        with _refusals():
+            file = _made(reading, manifest, kind.write)
+        headers = {
+            "Content-Disposition": f'attachment; filename="{name}{kind.suffix}"',
+            "Content-Length": str(file.seek(0, io.SEEK_END)),
+        }
+        return _Sent(file, headers, kind.content_type)
 
-    @routes.get("/{name}/export", response_class=FileResponse, responses={**NOT_FOUND, **CONFLICT, **BODY, **NO_ROOM})
+    @routes.get("/{name}/export", response_class=StreamingResponse, responses=answers)
     def export(
         name: str,
-        tasks: BackgroundTasks,
         format: Annotated[str, Query(description="jsonl (a recording), frames, parquet or csv")] = "jsonl",  # noqa: A002
-    ) -> FileResponse:
+    ) -> StreamingResponse:
         """What was recorded, as a file."""
-        return made(name, _chosen(FORMATS, format), tasks)
+        return made(name, _chosen(FORMATS, format))
 
-    @routes.get("/{name}/stat", responses={**NOT_FOUND, **CONFLICT})
+    @routes.get("/{name}/stat", responses={**NOT_FOUND, **CONFLICT, **BUSY})
     def stat(name: str) -> dict[str, Any]:
         """What the session says in numbers: utilisation, memory, power, step time, findings."""
         manifest = changes.manifest(name)
-        return summary(_readable(store, manifest), told(manifest))
+        with _refusals(), reading.room.work():
+            return summary(reading.lines(manifest), told(manifest))
 
-    @routes.get("/{name}/plot", response_class=FileResponse, responses={**NOT_FOUND, **CONFLICT, **BODY, **NO_ROOM})
+    @routes.get("/{name}/plot", response_class=StreamingResponse, responses=answers)
     def plot(
         name: str,
-        tasks: BackgroundTasks,
         format: Annotated[str, Query(description="html, png or pdf")] = "html",  # noqa: A002
-    ) -> FileResponse:
+    ) -> StreamingResponse:
         """The same on one axis of time, as a picture."""
-        return made(name, _chosen(PLOTS, format), tasks)
+        return made(name, _chosen(PLOTS, format))
+
+
+class _Sent(StreamingResponse):
+    """A file that is gone when its last byte is sent, or its reader is."""
+
+    def __init__(self, file: ExportFile, headers: Mapping[str, str], media_type: str) -> None:
+        super().__init__(_pieces(file), headers=headers, media_type=media_type)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        with contextlib.closing(self._file):
+            await super().__call__(scope, receive, send)
+
+
+async def _pieces(file: ExportFile) -> AsyncIterator[bytes]:
+    await run_in_threadpool(file.seek, 0)
+    while piece := await run_in_threadpool(file.read, _PIECE):
+        yield piece
+
+
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """What keeps a session from being read, as it is answered."""
+    try:
+        yield
+    except SegmentError as error:
+        raise RefusedError(409, "segments", str(error)) from error
+    except NoSessionError as error:
+        raise RefusedError(404, "name", f"no session {str(error)[:100]!r} any more") from error
+    except (BusyError, EndingError) as error:
+        raise RefusedError(503, "format", str(error)) from error
+    except NoRoomError as error:
+        raise RefusedError(507, "export", str(error)) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise RefusedError(507, "export", f"the disk: {error.strerror}") from error
+        raise RefusedError(409, "segments", f"they cannot be read: {error.strerror or error}") from error
 
 
 def _chosen(formats: Mapping[str, Format], name: str) -> Format:
@@ -153,28 +234,18 @@ def _chosen(formats: Mapping[str, Format], name: str) -> Format:
     return formats[name]
 
 
-def _made(store: SessionStore, manifest: Manifest, write: Callable[[Iterable[Line], Told, BinaryIO], None]) -> Path:
-    try:
-        with tempfile.NamedTemporaryFile(dir=store.root, prefix=".export-", delete=False) as file:
-            path = Path(file.name)
-            try:
-                write(_readable(store, manifest), told(manifest), file)  # type: ignore[arg-type]
-            except BaseException:
-                path.unlink(missing_ok=True)
-                raise
-    except SegmentError as error:
-        raise RefusedError(409, "segments", str(error)) from error
-    except OSError as error:
-        raise RefusedError(507, "export", f"{store.root}: {error.strerror}") from error
-    return path
-
-
-def _readable(store: SessionStore, manifest: Manifest) -> Iterable[Line]:
-    """The messages of a session whose segments are what the manifest says."""
-    folder = store.folder(manifest.state.name).path
-    for segment in manifest.segments:
-        check(folder, segment)
-    return (line for line in store.lines(manifest.state.name, manifest) if not isinstance(line, Bad))
+def _made(reading: Reading, manifest: Manifest, write: Callable[[Iterable[Line], Told, BinaryIO], None]) -> ExportFile:
+    with reading.room.work():
+        file = reading.room.file()
+        try:
+            buffered = io.BufferedRandom(file, _PIECE)
+            write(reading.lines(manifest), told(manifest), cast(BinaryIO, buffered))
+            buffered.flush()
+            buffered.detach()
+        except BaseException:
+            file.close()
+            raise
+    return file
 
 
 def told(manifest: Manifest) -> Told:

@@ -16,6 +16,9 @@ CONFLICT: dict[int | str, dict[str, Any]] = {
     409: {"model": Refusal, "description": "It cannot be done as things stand; the text says why."}
 }
 AWAY: dict[int | str, dict[str, Any]] = {503: {"model": Refusal, "description": "The brokers are away."}}
+BUSY: dict[int | str, dict[str, Any]] = {
+    503: {"model": Refusal, "description": "Too much is asked for at a time, or the service ends."}
+}
 NO_ROOM: dict[int | str, dict[str, Any]] = {507: {"model": Refusal, "description": "There is no room on the disk."}}
 BODY = REFUSALS
 

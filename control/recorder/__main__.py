@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def _record(options: argparse.Namespace, folder: SessionFolder, stop: threading.
             on_turn=(lambda progress, now_s: None) if options.finish else pace.turn,
         )
         state = recording.run()
-        pace.end(time.time())
+        pace.end()
         log.info(
             "%s: %s, %d messages%s", folder.name, state.state, state.messages, f" ({state.reason})" * bool(state.reason)
         )

@@ -1,10 +1,12 @@
 """How often collectors sample while a session wants it: asked of the collectors anew before each wish expires.
 
-Rule of this file: pure but for ``publish``; time is an argument. A recorder that is killed asks no more, and the
-collectors go back to their own interval by themselves.
+Rule of this file: pure but for ``publish``; time is an argument, of a clock that nobody sets. When a command expires is
+told by ``wall``, which those who obey it read too. A recorder that is killed asks no more, and the collectors go back
+to their own interval by themselves.
 """
 
 import secrets
+import time
 from collections.abc import Callable
 
 from paceline.command_rules import node_target
@@ -23,8 +25,14 @@ MOST_NODES, AT_ONCE = 10_000, 50
 class PaceRequests:
     """Asks the collectors of a session's nodes to sample as often as ``definition`` wants."""
 
-    def __init__(self, definition: Definition, issuer: str, publish: Callable[[Topic, Command], None]) -> None:
-        self._definition, self._issuer, self._publish = definition, issuer[:200], publish
+    def __init__(
+        self,
+        definition: Definition,
+        issuer: str,
+        publish: Callable[[Topic, Command], None],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._definition, self._issuer, self._publish, self._wall = definition, issuer[:200], publish, wall
         self._asked_s: dict[str, float] = {}
 
     def turn(self, progress: Progress, now_s: float) -> None:
@@ -35,14 +43,14 @@ class PaceRequests:
         for node in sorted(due)[:AT_ONCE]:
             if node in self._asked_s or len(self._asked_s) < MOST_NODES:
                 self._asked_s[node] = now_s
-                self._publish(COMMAND, self._command(node, now_s, LEASE_S))
+                self._publish(COMMAND, self._command(node, LEASE_S))
 
-    def end(self, now_s: float) -> None:
+    def end(self) -> None:
         """The session is over: what was asked for is, too."""
         for node in list(self._asked_s)[:AT_ONCE]:  # The others' wishes expire by themselves.
-            self._publish(COMMAND, self._command(node, now_s, 0.0))
+            self._publish(COMMAND, self._command(node, 0.0))
 
-    def _command(self, node: str, now_s: float, seconds: float) -> Command:
+    def _command(self, node: str, seconds: float) -> Command:
         own = self._definition
         return Command(
             id=secrets.token_hex(8),
@@ -55,6 +63,6 @@ class PaceRequests:
                 "seconds": seconds,
                 "adaptive": own.adaptive,
             },
-            expires_s=now_s + EXPIRES_S,
+            expires_s=self._wall() + EXPIRES_S,
             issuer=self._issuer,
         )

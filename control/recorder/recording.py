@@ -24,11 +24,10 @@ from ..sessions.folder import SessionFolder
 from ..sessions.manifest import Manifest, read_definition, read_manifest
 from ..sessions.repair import next_number, repair
 from ..sessions.segments import SegmentWriter, Stored
+from .away import AWAY_S, SYNC_S, Away, next_manifest_s
 from .progress import Progress
 
 log = logging.getLogger("paceline.recorder")
-#: What is written reaches the disk and the manifest so often.
-SYNC_S = 5.0
 #: A session ends before the disk is full: others write there too.
 LEAST_FREE_BYTES = 64 * 1024 * 1024
 #: At the end the rest is read; brokers that are silent for so long are not waited for.
@@ -36,6 +35,8 @@ REST_S = 30.0
 #: What is recorded. How services are run, and files on their way, are none of a recording's business.
 RECORDED = tuple(topic for topic in TOPICS if topic not in OPERATIONAL)
 DISK_FULL = "the disk is full"
+#: How the reason begins of a recorder that ended because the brokers were away.
+BROKERS_AWAY = "the brokers did not answer for"
 
 
 class Recording:
@@ -54,14 +55,17 @@ class Recording:
         finish: bool = False,
         on_turn: Callable[[Progress, float], None] = lambda progress, now_s: None,
         free_bytes: Callable[[], int] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder, self._tell, self._stop, self._finish = folder, tell, stop, finish
-        self._on_turn = on_turn
+        self._on_turn, self._clock = on_turn, clock
+        # Silences are waited for by a clock that nobody sets, and told by the one that people read.
+        self._began_s = time.time() - clock()
         self._free_bytes = free_bytes or (lambda: shutil.disk_usage(folder.path).free)
         manifest = read_manifest(folder.manifest)
         self._progress = Progress(read_definition(folder.definition), manifest)
         self._repair(manifest)
-        self._writer = SegmentWriter(folder.path, next_number(folder.path), time.monotonic)
+        self._writer = SegmentWriter(folder.path, next_number(folder.path), clock)
         starts = {topic: BEGINNING if topic.kind == "compacted" else NOW for topic in RECORDED}
         self._follower = Follower(
             settings,
@@ -75,8 +79,10 @@ class Recording:
             stop=stop,
         )
         self._targets: dict[Place, int] | None = None
-        self._synced_s = self._progressed_s = time.monotonic()
-        self._away_s: float | None = None
+        self._synced_s = self._manifest_s = self._progressed_s = clock()
+        self._manifest_due_s = SYNC_S
+        self._away, self._away_for_s = Away(), 0.0
+        self._deaf_s: float | None = None
         self._told = ("", "")
 
     def run(self) -> SessionState:
@@ -95,6 +101,12 @@ class Recording:
     def _record(self) -> tuple[str, str]:
         while not self._stop.is_set():
             self._turn()
+            if self._away_for_s >= AWAY_S:
+                return (
+                    "interrupted",
+                    f"{BROKERS_AWAY} {AWAY_S / 60:g} min ({self._follower.cause}); "
+                    "control goes on with it when they do, or recover it",
+                )
             if self._free_bytes() < LEAST_FREE_BYTES:
                 return (
                     "failed",
@@ -106,7 +118,7 @@ class Recording:
 
     def _turn(self) -> None:
         """One poll, written; and what is due."""
-        now_s = time.time()
+        now_s = self._began_s + self._clock()
         partitions = [records for _, records in self._follower.poll()]
         count = 0
         # Over partitions by time, within one in its own order.
@@ -117,25 +129,29 @@ class Recording:
                 self._writer.write(record, key)
             count += 1
         if count:
-            self._progressed_s = time.monotonic()
+            self._progressed_s = self._clock()
         self._listen(now_s)
         self._on_turn(self._progress, now_s)
         if self._writer.is_due:
             self._progress.ended(self._writer.end())
             self._write_manifest(*self._now())
-        elif time.monotonic() - self._synced_s >= SYNC_S or self._told != self._now():
+        elif self._clock() - self._manifest_s >= self._manifest_due_s or self._told != self._now():
             self._write_manifest(*self._now())
+        elif self._clock() - self._synced_s >= SYNC_S:
+            self._sync()
 
     def _listen(self, now_s: float) -> None:
         """Who is silent counts only while the brokers answer."""
         if self._follower.state == "connected":
             self._progress.joined(self._follower.places(), self._follower.topic_ids())
-            if self._away_s is not None:
-                self._progress.deaf(now_s - self._away_s)
-                self._away_s = None
+            if self._deaf_s is not None:
+                self._progress.deaf(now_s - self._deaf_s)
+                self._deaf_s = None
             self._progress.tick(now_s)
-        elif self._away_s is None:
-            self._away_s = now_s
+        elif self._deaf_s is None:
+            self._deaf_s = now_s
+        # Brokers that refuse one of the topics answer.
+        self._away_for_s = self._away.update(self._follower.state in ("connected", "refused"), self._clock())
 
     def _now(self) -> tuple[str, str]:
         if self._follower.state != "connected":
@@ -144,8 +160,8 @@ class Recording:
 
     def _read_rest(self) -> tuple[str, str]:
         """Read what the brokers hold now, and no more."""
-        self._progressed_s = time.monotonic()
-        while time.monotonic() - self._progressed_s < REST_S:
+        self._progressed_s = self._clock()
+        while self._clock() - self._progressed_s < REST_S:
             if self._stop.is_set():
                 return "interrupted", "its recorder was told to end before it had read the rest; recover it"
             if self._targets is None and self._follower.state == "connected":
@@ -182,14 +198,20 @@ class Recording:
 
     def _write_manifest(self, state: str, reason: str) -> SessionState:
         """Bring to disk what there is, then say so, then tell others."""
-        self._writer.sync()
-        self._told, self._synced_s = (state, reason), time.monotonic()
+        began_s = self._clock()
+        self._sync()
+        self._told, self._manifest_s = (state, reason), began_s
         now_s = time.time()
         stopped_s = now_s if state in ("stopped", "failed") else None
         manifest = self._progress.manifest(state, reason, now_s, self._writer.bytes, stopped_s)
         self._folder.replace(self._folder.manifest, msgspec.json.encode(manifest))
+        self._manifest_due_s = next_manifest_s(self._clock() - began_s)
         self._tell(manifest.state)
         return manifest.state
+
+    def _sync(self) -> None:
+        self._writer.sync()
+        self._synced_s = self._clock()
 
     def _repair(self, manifest: Manifest) -> None:
         def stored(one: Stored) -> None:

@@ -1,14 +1,17 @@
 """A session's folder: its files, who may write them, and how a file is replaced so that nobody ever sees half of it.
 
 Rule of this file: the recorder alone holds the lock; whoever else finds it free knows that there is no recorder, also
-from another container on the same disk, where a process id would mean nothing.
+from another container on the same disk, where a process id would mean nothing. Asking takes no lock: nobody who starts
+a recorder is refused because somebody looks. A folder bears its session's name from when it is whole until it is not.
 """
 
 import contextlib
 import fcntl
 import os
+import secrets
 import shutil
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,6 +19,11 @@ import msgspec
 #: What is kept free for the last manifest, when the disk is full.
 RESERVE_BYTES = 1024 * 1024
 _PRIVATE, _PRIVATE_FOLDER = 0o600, 0o700
+#: The kernel's `struct flock`; of an open file description, so that a recorder inherits the lock and a kill ends it.
+_LOCK = struct.Struct("hhqqi4x")
+_WHOLE_FILE = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+#: What begins the names of folders that no session bears yet, or any more; and of the file whose holder makes one.
+MAKING, DELETED, _TURN = ".new-", ".deleted-", ".making"
 
 
 class StopRequest(msgspec.Struct, frozen=True):
@@ -40,27 +48,47 @@ class SessionFolder:
         """What the session is called."""
         return self.path.name
 
-    def create(self) -> None:
-        """Make the folder.
+    def create(self, files: Mapping[str, bytes]) -> None:
+        """Make the folder with these files, on disk under its name when this returns; a crash leaves no half of it.
 
         Raises:
             FileExistsError: there is a session of that name.
             OSError: the disk is full or may not be written.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
-        self.path.mkdir(mode=_PRIVATE_FOLDER)
-        try:
-            self.take_reserve()
-        except OSError:
-            self.remove()
-            raise
+        root = self.path.parent
+        root.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+        with _turn(root):
+            if self.definition.exists():
+                raise FileExistsError(self.name)
+            making = SessionFolder(root / f"{MAKING}{self.name}-{secrets.token_hex(8)}")
+            making.path.mkdir(mode=_PRIVATE_FOLDER)
+            try:
+                making.take_reserve()
+                for name, content in files.items():
+                    making.replace(making.path / name, content)
+                if self.path.exists():
+                    self._put_away()  # Half of one, of a version that made it in place.
+                making.path.rename(self.path)
+            except OSError:
+                shutil.rmtree(making.path, ignore_errors=True)
+                raise
+            _sync(root)
 
     def remove(self) -> None:
-        """Delete it with all it holds."""
+        """Delete it with all it holds.
+
+        Raises:
+            OSError: it cannot be.
+        """
         # The name is free at once, and a crash half way leaves no half of a session behind under it.
-        gone = self.path.with_name(f".deleted-{self.name}-{os.getpid()}")
-        self.path.rename(gone)
+        gone = self._put_away()
+        _sync(gone.parent)
         shutil.rmtree(gone)
+
+    def _put_away(self) -> Path:
+        gone = self.path.with_name(f"{DELETED}{self.name}-{secrets.token_hex(8)}")
+        self.path.rename(gone)
+        return gone
 
     def replace(self, path: Path, content: bytes) -> None:
         """Let ``path`` hold ``content``, on disk when this returns.
@@ -79,11 +107,7 @@ class SessionFolder:
 
     def sync(self) -> None:
         """Bring the names of new files to disk."""
-        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync(self.path)
 
     def take_reserve(self) -> None:
         """Keep room for a last manifest.
@@ -122,12 +146,16 @@ class SessionFolder:
     def is_locked(self) -> bool:
         """Whether a recorder lives."""
         try:
-            os.close(self.take_lock())
-        except BlockingIOError:
-            return True
+            descriptor = os.open(self._lock, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
-        return False
+        try:
+            held = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE)
+            return bool(_LOCK.unpack(held)[0] != fcntl.F_UNLCK)
+        except OSError:
+            return False
+        finally:
+            os.close(descriptor)
 
     def take_lock(self) -> int:
         """Be the only one who writes here, until the descriptor is closed by all who have it.
@@ -138,7 +166,7 @@ class SessionFolder:
         """
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _WHOLE_FILE)
         except OSError:
             os.close(descriptor)
             raise
@@ -150,5 +178,36 @@ def _opened(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _PRIVATE)
     try:
         yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def clear(root: Path) -> list[str]:
+    """Remove what a crash left under ``root`` while a session was made, deleted or exported; the names of it."""
+    removed = []
+    with contextlib.suppress(OSError), _turn(root):
+        for path in sorted(root.iterdir()):
+            if path.name.startswith((MAKING, DELETED)) and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name.startswith(".export-") and not path.is_dir():
+                path.unlink(missing_ok=True)
+            else:
+                continue
+            removed.append(path.name)
+    return removed
+
+
+@contextlib.contextmanager
+def _turn(root: Path) -> Iterator[None]:
+    """Be the only one who makes or clears folders under ``root``: two controls may share it."""
+    with _opened(root / _TURN) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)

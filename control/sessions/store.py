@@ -5,6 +5,8 @@ Rule of this file: it reads what recorders write. A session whose recorder is go
 """
 
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +15,8 @@ import msgspec
 from paceline.events import SESSION_NAME, SessionState
 from paceline.recording import Bad, Line
 
-from .folder import SessionFolder
-from .manifest import Definition, Manifest, read_definition, read_manifest
+from .folder import SessionFolder, clear
+from .manifest import Definition, Manifest, ManifestError, read_definition, read_manifest
 from .repair import unlisted
 from .segments import lines
 
@@ -23,6 +25,8 @@ LIVE = ("starting", "recording", "stopping")
 #: From which states a session can be recovered.
 RECOVERABLE = ("interrupted", "failed")
 GONE = "its recorder is gone; recover it"
+#: Sessions whose states are kept in memory, as their manifests told them.
+MOST_KEPT = 10_000
 
 
 class NoSessionError(LookupError):
@@ -53,6 +57,8 @@ class SessionStore:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lock = threading.Lock()
+        self._states: OrderedDict[str, tuple[tuple[int, ...], SessionState]] = OrderedDict()
 
     def folder(self, name: str) -> SessionFolder:
         """The folder of a session that is there.
@@ -73,15 +79,18 @@ class SessionStore:
             OSError: the disk is full or may not be written.
         """
         folder = SessionFolder(self.root / definition.name)
-        folder.create()
-        try:
-            manifest = Manifest(state=state_of(definition, host))
-            folder.replace(folder.manifest, msgspec.json.encode(manifest))
-            folder.replace(folder.definition, msgspec.json.encode(definition))
-        except OSError:
-            folder.remove()
-            raise
+        manifest = Manifest(state=state_of(definition, host))
+        folder.create(
+            {
+                folder.manifest.name: msgspec.json.encode(manifest),
+                folder.definition.name: msgspec.json.encode(definition),
+            }
+        )
         return folder
+
+    def clear(self) -> list[str]:
+        """Remove what a crash has left behind; the names of it."""
+        return clear(self.root)
 
     def names(self) -> list[str]:
         """The sessions there are, by name."""
@@ -106,6 +115,33 @@ class SessionStore:
             if manifest.state.state in LIVE and not folder.is_locked():
                 manifest.state = msgspec.structs.replace(manifest.state, state="interrupted", reason=GONE)
         return manifest
+
+    def state(self, name: str) -> SessionState:
+        """How a session stands: as ``read``, of a manifest that is read only when it is another.
+
+        Raises:
+            NoSessionError: there is none of that name.
+            ManifestError: its files cannot be used.
+        """
+        folder = self.folder(name)
+        try:
+            about = folder.manifest.stat()
+        except OSError as error:
+            raise ManifestError(f"{name}/{folder.manifest.name}: {error.strerror}") from error
+        # A manifest is replaced, never changed in place.
+        mark = (about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns)
+        with self._lock:
+            kept = self._states.get(name)
+        if kept is None or kept[0] != mark:
+            kept = (mark, read_manifest(folder.manifest).state)
+            with self._lock:
+                self._states[name] = kept
+                self._states.move_to_end(name)
+                while len(self._states) > MOST_KEPT:
+                    self._states.popitem(last=False)
+        if kept[1].state in LIVE and not folder.is_locked():
+            return self.read(name).state  # It may have ended in between.
+        return kept[1]
 
     def definition(self, name: str) -> Definition:
         """What was asked for.

@@ -12,6 +12,8 @@ import random
 import shutil
 import sys
 import tempfile
+import threading
+import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -115,7 +117,7 @@ def control() -> FastAPI:
         return book.cluster(job) or "default"
 
     routers = [
-        sessions.router(changes, store, "default", allowed),
+        sessions.router(changes, sessions.Reading(store, threading.Event(), time.monotonic), "default", allowed),
         suggestions.router(book, outgoing, allowed),
         jobs.router(book, outgoing, cluster_of, allowed, lambda name, value: None),
         captures.router(traces, outgoing, cluster_of, allowed),

@@ -247,7 +247,7 @@ def _cgroup(data: bytes) -> None:
 
 def _headers(data: bytes) -> None:
     host, _, origin = data.decode("latin-1").partition("\n")
-    refused = hosts.refusal(host, origin or None, ("localhost", "*.example.org"))
+    refused = hosts.refusal({"host": host} | ({"origin": origin} if origin else {}), ("localhost", "*.example.org"))
     assert refused is not None or host.isprintable()
 
 

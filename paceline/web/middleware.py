@@ -22,7 +22,7 @@ class KnownHosts:
         """Answer or refuse one request."""
         if self._names and scope["type"] == "http":
             headers = Headers(scope=scope)
-            problem = hosts.refusal(headers.get("host"), headers.get("origin"), self._names)
+            problem = hosts.refusal(headers, self._names)
             if problem is not None:
                 await refusal(403, problem)(scope, receive, send)
                 return

@@ -6,10 +6,8 @@ Rule of this file: whatever keeps a service from starting is a ``ServerError`` o
 import logging
 import signal
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
-
-import uvicorn
 
 from paceline import hosts
 from paceline.kafka.errors import BusError
@@ -18,6 +16,8 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.tls import Certificate
 from paceline.topics import TOPICS, Topic
+
+from .shell import server
 
 #: How long a broker may take to answer; a service answers without one.
 BROKER_S = 2.0
@@ -63,19 +63,29 @@ def make_topics(
         logger.warning("%s; until then %s", error, without)
 
 
-def run(app: Any, listening: socket.socket, held: Certificate | None, log_level: str, logger: logging.Logger) -> None:
-    """Answer by ``app`` on ``listening`` until SIGTERM, over TLS where a certificate is ``held``."""
+def run(
+    app: Any,
+    listening: socket.socket,
+    held: Certificate | None,
+    log_level: str,
+    logger: logging.Logger,
+    on_end: Callable[[], object] = lambda: None,
+) -> None:
+    """Answer by ``app`` on ``listening`` until SIGTERM, over TLS where a certificate is ``held``.
+
+    ``on_end`` is called at the signal, before the answers that are on their way are waited for.
+    """
     host, port = listening.getsockname()[:2]
     logger.info("listening on http%s://%s:%d; the interface is described at /docs", "s" if held else "", host, port)
     # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    config = uvicorn.Config(
+    serving = server(
         app,
+        on_end=on_end,
         log_level=log_level,
-        access_log=False,
         log_config=None,
         ssl_certfile=held.certfile if held else None,
         ssl_keyfile=held.keyfile if held else None,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    serving.run(sockets=[listening])

@@ -1,29 +1,44 @@
 """Who may change something: whoever sends the token as ``Authorization: Bearer``."""
 
 import hmac
+import math
+import threading
+import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from fastapi import Header
+from fastapi import Header, Request
 
 from paceline.settings import Setting
 
 from .failures import Refusal, RefusedError
+from .guesses import Guesses
 
 #: What OpenAPI says of routes that want the token.
 GUARDED: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "No token, or a wrong one."},
     403: {"model": Refusal, "description": "The service was started without a token: nobody may change it."},
+    429: {"model": Refusal, "description": "Too many wrong tokens from this address; the text says how long to wait."},
 }
 
 
-def guard(token: str, setting: Setting[str]) -> Callable[[str | None], None]:
+def guard(
+    token: str, setting: Setting[str], clock: Callable[[], float] = time.monotonic
+) -> Callable[[Request, str | None], None]:
     """A dependency of routes for who knows ``token``, which ``setting`` names; for nobody where it is empty."""
+    guesses, turn = Guesses(), threading.Lock()
 
-    def allowed(authorization: Annotated[str | None, Header()] = None) -> None:
+    def allowed(request: Request, authorization: Annotated[str | None, Header()] = None) -> None:
         if not token:
             raise RefusedError(403, "authorization", f"nobody may change it; start with {setting.name} set")
-        if not hmac.compare_digest((authorization or "").encode(), f"Bearer {token}".encode()):
-            raise RefusedError(401, "authorization", f"send `Authorization: Bearer` with {setting.name}")
+        address, now_s = request.client.host if request.client else "", clock()
+        with turn:
+            if wait_s := guesses.wait_s(address, now_s):
+                raise RefusedError(429, "authorization", f"too many wrong tokens; ask again in {math.ceil(wait_s)} s")
+            if hmac.compare_digest((authorization or "").encode(), f"Bearer {token}".encode()):
+                return
+            if authorization is not None:
+                guesses.wrong(address, now_s)
+        raise RefusedError(401, "authorization", f"send `Authorization: Bearer` with {setting.name}")
 
     return allowed

@@ -4,25 +4,31 @@ import base64
 import contextlib
 import gzip
 import hashlib
+import itertools
 import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import msgspec
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from control.api import captures, gswarm, jobs, sessions, suggestions
 from control.api.app import Parts, application
 from control.book import Book
 from control.captures import CaptureBook
-from control.changes import SessionChanges, Teller
+from control.changes import MOST_RECORDING, SessionChanges, Teller
+from control.export.room import LEAST_FREE_BYTES, MOST_SENT
 from control.meters import Meters
 from control.sessions.folder import SessionFolder
 from control.sessions.manifest import Manifest, Segment, read_manifest
+from control.sessions.segments import SegmentWriter
 from control.sessions.store import SessionStore
 from paceline import topics, wire
 from paceline.events import AuditEntry, BalancePlan, CapturePiece, SessionState, Suggestion
@@ -36,6 +42,17 @@ from tests.served_app import served
 TOKEN = "let-me-in"
 MAY = {"Authorization": f"Bearer {TOKEN}", "X-Paceline-Issuer": "ada%40login"}
 GOLDEN = Path(__file__).parents[1] / "paceline" / "golden"
+
+
+class Message(NamedTuple):
+    """A message of a broker's."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
 
 
 class Recorders:
@@ -105,7 +122,8 @@ class Control:
             self.book,
             Teller(self.bus.state, self.bus.audit),  # type: ignore[arg-type]
         )
-        self.token = token
+        self.token, self.ending = token, threading.Event()
+        self.reading = sessions.Reading(self.store, self.ending, time.monotonic)
 
     @property
     def client(self) -> httpx.Client:
@@ -127,7 +145,7 @@ class Control:
             return None if name == "sigmas" and value > 0 else f"no threshold {name!r}; there are sigmas"
 
         routers = [
-            sessions.router(self.changes, self.store, "default", allowed),
+            sessions.router(self.changes, self.reading, "default", allowed),
             suggestions.router(self.book, self.bus, allowed),
             jobs.router(self.book, self.bus, self.cluster_of, allowed, refusal),
             captures.router(self.captures, self.bus, self.cluster_of, allowed),
@@ -306,6 +324,138 @@ def test_a_segment_that_was_changed_is_not_exported(control: Control) -> None:
     response = control.client.get("/v1/sessions/bent/export")
     assert response.status_code == 409
     assert "SHA-256" in reason(response)
+
+
+def recorded(control: Control, name: str, messages: int = 100) -> SessionFolder:
+    """A session that is stopped, with one segment."""
+    control.start(name)
+    folder = control.store.folder(name)
+    writer = SegmentWriter(folder.path, 1, time.monotonic)
+    for number in range(messages):
+        value = b'{"x":"' + os.urandom(400).hex().encode() + b'"}'
+        writer.write(Message("paceline.finding.v1", 0, number, 1_800_000_000_000 + number, None, value), "k")
+    manifest = read_manifest(folder.manifest)
+    segment = writer.end()
+    manifest.segments = [segment] if segment else []
+    folder.replace(folder.manifest, msgspec.json.encode(manifest))
+    control.recorders.end(folder, "stopped")
+    return folder
+
+
+@pytest.mark.parametrize("value", ["bytes=zz", "lines=0-", "bytes=999999999999-", "bytes=0-10"])
+def test_no_range_leaves_a_file_behind(control: Control, value: str, until: Callable[..., None]) -> None:
+    """An export is sent whole, whatever part of it is asked for."""
+    recorded(control, "a")
+    before = set(control.store.root.iterdir())
+    for _ in range(10):
+        answer = control.client.get("/v1/sessions/a/export", headers={"Range": value})
+        assert (answer.status_code, len(answer.content.splitlines())) == (200, 100)
+    assert set(control.store.root.iterdir()) == before
+    until(lambda: control.reading.room.held == 0)
+
+
+@pytest.mark.slow
+def test_readers_that_leave_free_what_they_held(control: Control, until: Callable[..., None]) -> None:
+    """Of more than may be held at a time, the others are told so; none of the files has a name."""
+    recorded(control, "a", 12_000)
+    before = set(control.store.root.iterdir())
+    url = control.client.base_url
+    readers = []
+    for _ in range(MOST_SENT):
+        reader = socket.socket()
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect((url.host, url.port))
+        reader.sendall(b"GET /v1/sessions/a/export HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert reader.recv(12) == b"HTTP/1.1 200"
+        readers.append(reader)
+    assert control.reading.room.held == MOST_SENT
+    assert set(control.store.root.iterdir()) == before
+    refused = control.client.get("/v1/sessions/a/export")
+    assert (refused.status_code, "being sent" in reason(refused)) == (503, True)
+    for reader in readers:
+        reader.close()
+    until(lambda: control.reading.room.held == 0)
+    assert control.client.get("/v1/sessions/a/export").status_code == 200
+
+
+@pytest.mark.slow
+def test_exports_leave_a_recording_its_room(control: Control, until: Callable[..., None]) -> None:
+    """Where little is free, or exports would take more than is left."""
+    recorded(control, "a", 12_000)
+    for free, status in ((LEAST_FREE_BYTES - 1, 507), (LEAST_FREE_BYTES, 200)):
+        control.reading.room._free_bytes = lambda free=free: free  # type: ignore[misc]
+        assert control.client.get("/v1/sessions/a/export").status_code == status
+    shrinking = iter([2**40, 2**40, *[LEAST_FREE_BYTES - 1] * 1000])
+    control.reading.room._free_bytes = lambda: next(shrinking)
+    answer = control.client.get("/v1/sessions/a/export")
+    assert (answer.status_code, "MiB are free" in reason(answer)) == (507, True)
+    until(lambda: control.reading.room.held == 0)
+
+
+def test_an_export_ends_with_the_service_and_with_its_time(control: Control) -> None:
+    recorded(control, "a")
+    control.ending.set()
+    assert control.client.get("/v1/sessions/a/export").status_code == 503
+    assert control.client.get("/v1/sessions/a/stat").status_code == 503
+    control.ending.clear()
+    seconds = itertools.count(0, 1000)
+    control.reading._clock = lambda: float(next(seconds))
+    assert "more than 600 s" in reason(control.client.get("/v1/sessions/a/export"))
+
+
+def test_a_damaged_session_has_no_numbers_and_says_why(control: Control) -> None:
+    """A wrong byte, and a segment that is gone."""
+    folder = recorded(control, "a")
+    (segment,) = folder.path.glob("segment-*")
+    content = bytearray(segment.read_bytes())
+    content[100] ^= 1
+    segment.write_bytes(content)
+    answer = control.client.get("/v1/sessions/a/stat")
+    assert (answer.status_code, "SHA-256" in reason(answer)) == (409, True)
+    segment.unlink()
+    answer = control.client.get("/v1/sessions/a/stat")
+    assert (answer.status_code, "No such file" in reason(answer)) == (409, True)
+
+
+def test_sessions_are_read_for_two_at_a_time(control: Control) -> None:
+    """Numbers cost as much as a file."""
+    recorded(control, "a")
+    with control.reading.room.work(), control.reading.room.work():
+        assert control.client.get("/v1/sessions/a/stat").status_code == 503
+        assert control.client.get("/v1/sessions/a/export").status_code == 503
+    assert control.client.get("/v1/sessions/a/stat").status_code == 200
+
+
+@pytest.mark.slow
+def test_of_many_who_start_the_last_session_one_may(control: Control) -> None:
+    """Sessions are counted while one is started, not before."""
+    for number in range(MOST_RECORDING - 1):
+        control.start(f"s{number}")
+    with ThreadPoolExecutor(8) as pool:
+        codes = list(pool.map(lambda number: control.start(f"more{number}").status_code, range(8)))
+    assert sorted(codes) == [201] + [409] * 7
+
+
+def test_a_token_is_guessed_ten_times_and_no_more(control: Control) -> None:
+    """Not even a right one is looked at then, until a while later; requests without any are no guesses."""
+    now_s = [0.0]
+    allowed = guard(TOKEN, CONTROL_TOKEN, lambda: now_s[0])
+    request = Request({"type": "http", "client": ("10.0.0.7", 1), "headers": []})
+    other = Request({"type": "http", "client": ("10.0.0.8", 1), "headers": []})
+
+    def status(token: str | None, asker: Request = request) -> int:
+        try:
+            allowed(asker, token)
+        except RefusedError as error:
+            return error.status
+        return 200
+
+    assert {status(None) for _ in range(100)} == {401}
+    assert [status(f"Bearer guess{number}") for number in range(12)] == [401] * 10 + [429] * 2
+    assert status(f"Bearer {TOKEN}") == 429
+    assert status(f"Bearer {TOKEN}", other) == 200, "another address is not kept out"
+    now_s[0] += 6.0
+    assert status(f"Bearer {TOKEN}") == 200
 
 
 def test_a_format_that_nobody_knows_is_refused(control: Control) -> None:

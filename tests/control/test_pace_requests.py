@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from control.recorder.pace import AT_ONCE, RENEW_S, PaceRequests
+from control.recorder.pace import AT_ONCE, EXPIRES_S, RENEW_S, PaceRequests
 from control.recorder.progress import Progress
 from control.sessions.manifest import Definition, Manifest
 from control.sessions.store import state_of
@@ -40,7 +40,7 @@ def test_the_wish_ends_with_the_session(wished: tuple[PaceRequests, Progress], s
     requests, progress = wished
     progress.heard.add("n1")
     requests.turn(progress, 1000.0)
-    requests.end(1001.0)
+    requests.end()
     assert [command.arguments["seconds"] for command in sent] == [120.0, 0.0]
 
 
@@ -60,3 +60,16 @@ def test_a_session_without_an_interval_asks_nobody(define: Callable[..., Definit
     progress.heard.add("n1")
     PaceRequests(definition, "a test", lambda topic, command: sent.append(command)).turn(progress, 1000.0)
     assert sent == []
+
+
+def test_a_wall_clock_that_is_set_back_silences_no_wish(define: Callable[..., Definition], sent: list[Command]) -> None:
+    """Wishes are renewed by the recorder's own clock, and expire by the one that collectors read."""
+    definition = define(interval_s=0.2)
+    progress = Progress(definition, Manifest(state=state_of(definition)))
+    progress.heard.add("n1")
+    wall_s = [50_000.0]
+    requests = PaceRequests(definition, "a test", lambda topic, command: sent.append(command), lambda: wall_s[0])
+    requests.turn(progress, 1000.0)
+    wall_s[0] -= 8 * 3600.0
+    requests.turn(progress, 1000.0 + RENEW_S)
+    assert [command.expires_s for command in sent] == [50_000.0 + EXPIRES_S, 50_000.0 - 8 * 3600.0 + EXPIRES_S]

@@ -104,7 +104,9 @@ def test_ports_are_those_on_which_the_service_listens(name: str) -> None:
 def served() -> dict[str, set[str]]:
     """Part -> the paths at which it tells its health."""
     health = Health(lambda: None, str, ["localhost"])
-    own = {path for path in ("/healthz", "/readyz", "/metrics") if health.answer(path, "localhost", None).status == 200}
+    own = {
+        path for path in ("/healthz", "/readyz", "/metrics") if health.answer(path, {"host": "localhost"}).status == 200
+    }
     asked = {
         "forecaster": paths(forecaster_app.application(None, Memory())),  # type: ignore[arg-type]
         "control": paths(control_app.application(control_app.Parts([], lambda: None, None))),  # type: ignore[arg-type]

@@ -217,7 +217,7 @@ def test_streams_tells_and_takes_nothing() -> None:
     async def asked() -> list[int]:
         names = ("127.0.0.1",)
         runner = await health.serve("127.0.0.1", 0, lambda: None, lambda: lambda: "m 1\n", names)
-        port = runner.addresses[0][1]
+        port = runner.port
         door, statuses = Door("streams", port, None), []
         for path in ("/healthz", "/readyz", "/metrics"):
             statuses.append((await asyncio.to_thread(door.ask, "GET", path)).status)
@@ -225,11 +225,11 @@ def test_streams_tells_and_takes_nothing() -> None:
                 statuses.append((await asyncio.to_thread(lambda: door.ask("GET", path, **headers))).status)  # noqa: B023
             for method in UNSAFE:
                 statuses.append((await asyncio.to_thread(door.ask, method, path, b"{}")).status)
-        await runner.cleanup()
+        await runner.close()
         return statuses
 
     assert asyncio.run(asked()) == [200, 403, 403, 405, 405, 405, 405] * 3
-    assert Health(lambda: None, str, ("127.0.0.1",)).answer("/healthz", "evil.example", None).status == 403
+    assert Health(lambda: None, str, ("127.0.0.1",)).answer("/healthz", {"host": "evil.example"}).status == 403
 
 
 def paceline(certificate: Path, door: Door, trusted: str, *words: str) -> "subprocess.CompletedProcess[str]":

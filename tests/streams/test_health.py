@@ -273,6 +273,6 @@ def test_only_own_names_are_answered(path, headers, status, free_port):
             async with ClientSession() as session, session.get(url, headers=headers) as response:
                 return response.status
         finally:
-            await runner.cleanup()
+            await runner.close()
 
     assert asyncio.run(asked()) == status

@@ -1,0 +1,112 @@
+"""A recorder whose brokers do not come back, by a clock in hand."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from control.changes import SessionChanges, Teller
+from control.recorder import recording
+from control.recorder.away import AWAY_S, SELDOM_S, SYNC_S, Away, next_manifest_s
+from control.recorder.recording import BROKERS_AWAY, Recording
+from control.sessions.folder import SessionFolder
+from control.sessions.manifest import read_manifest
+from control.sessions.store import SessionStore
+from paceline.kafka.settings import BrokerSettings
+
+
+class Brokers:
+    """In place of a follower: each poll takes half a minute, and the state is that of ``answers`` then."""
+
+    def __init__(self, answers: Callable[[float], str]) -> None:
+        self._answers, self.now_s, self.cause, self.polls = answers, 0.0, "connection refused", 0
+
+    def __enter__(self) -> "Brokers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def poll(self) -> list[Any]:
+        self.now_s += 30.0
+        self.polls += 1
+        return []
+
+    @property
+    def state(self) -> str:
+        return self._answers(self.now_s)
+
+    def places(self) -> dict[Any, int]:
+        return {}
+
+    def topic_ids(self) -> dict[str, str]:
+        return {}
+
+
+@pytest.fixture
+def recorded(begun: Callable[..., SessionFolder], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Brokers]:
+    """Records a session to its end, from brokers that answer so."""
+
+    def record(answers: Callable[[float], str], until_s: float = 1e9) -> Brokers:
+        brokers, stop = Brokers(answers), threading.Event()
+        monkeypatch.setattr(recording, "Follower", lambda *_, **__: brokers)
+
+        def clock() -> float:
+            if brokers.now_s >= until_s:
+                stop.set()
+            return brokers.now_s
+
+        one = Recording(begun(), BrokerSettings(), lambda state: None, stop, free_bytes=lambda: 2**40, clock=clock)
+        one.run()
+        return brokers
+
+    return record
+
+
+@pytest.mark.parametrize("state", ["connecting", "lost"])
+def test_brokers_that_never_come_end_it(recorded: Callable[..., Brokers], store: SessionStore, state: str) -> None:
+    """After the stated time, with a reason, as what can be gone on with."""
+    brokers = recorded(lambda now_s: state)
+    assert AWAY_S <= brokers.now_s <= AWAY_S + 60
+    told = read_manifest(store.folder("s").manifest).state
+    assert (told.state, told.stopped_s) == ("interrupted", None)
+    assert told.reason.startswith(f"{BROKERS_AWAY} 10 min (connection refused)")
+
+
+def test_brokers_that_come_back_in_time_end_nothing(recorded: Callable[..., Brokers], store: SessionStore) -> None:
+    """Again and again half a minute before the end; nor do those that refuse one topic and give the others."""
+    recorded(lambda now_s: "connected" if now_s % AWAY_S == 0 else "lost", until_s=5 * AWAY_S)
+    assert "told to end" in read_manifest(store.folder("s").manifest).state.reason
+
+
+def test_a_refused_topic_is_no_outage(recorded: Callable[..., Brokers], store: SessionStore) -> None:
+    recorded(lambda now_s: "refused", until_s=3 * AWAY_S)
+    assert "told to end" in read_manifest(store.folder("s").manifest).state.reason
+
+
+def test_control_goes_on_with_it_when_they_answer(recorded: Callable[..., Brokers], store: SessionStore) -> None:
+    """And with no session whose recorder ended for another reason."""
+    recorded(lambda now_s: "lost")
+    started: list[str] = []
+
+    class Launcher:
+        def start(self, folder: SessionFolder, *, finish: bool = False) -> None:
+            started.append(folder.name)
+
+    teller = Teller(lambda name, state: None, lambda *_: None)
+    changes = SessionChanges(store, Launcher(), None, teller)  # type: ignore[arg-type]
+    assert changes.go_on("another reason") == []
+    assert changes.go_on(BROKERS_AWAY) == started == ["s"]
+
+
+def test_a_manifest_takes_a_twentieth_of_the_time(recorded: Callable[..., Brokers]) -> None:
+    """One of a hundred thousand producers takes a second, and is not written every five."""
+    assert next_manifest_s(0.0) == SYNC_S
+    assert next_manifest_s(1.0) == 20.0
+    assert next_manifest_s(1e9) == SELDOM_S
+
+
+def test_a_clock_that_stands_still_is_no_outage() -> None:
+    away = Away()
+    assert [away.update(False, 5.0) for _ in range(3)] == [0.0, 0.0, 0.0]
