@@ -157,12 +157,15 @@ class Probe:
 
     def optimizer_stepped(self) -> None:
         """The outermost optimizer of the training thread has finished."""
-        if not self.off:
-            self.trim()
-        if self.alternation is not None:
-            self.alternation.optimizer_stepped()
-        if self.capture is not None:
-            self.capture.optimizer_stepped()
+        try:
+            if not self.off:
+                self.trim()
+            if self.alternation is not None:
+                self.alternation.optimizer_stepped()
+            if self.capture is not None:
+                self.capture.optimizer_stepped()
+        except Exception as error:
+            self.fail(error)
 
     def adopt_thread(self) -> None:
         """The calling thread is the one that trains."""

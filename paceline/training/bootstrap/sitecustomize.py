@@ -55,6 +55,12 @@ class _Finder:
     """Lets the others find an awaited module and follows its loader; ``paceline`` it finds where they do not."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> "ModuleSpec | None":
+        try:
+            return self._found(name, path, target)
+        except Exception:  # The others are asked all the same, and say for themselves what is wrong.
+            return None
+
+    def _found(self, name: str, path: Any, target: Any) -> "ModuleSpec | None":
         if name == "paceline":
             spec = self._others(name, path, target)
             # A folder of that name, as a checkout is one, is no package of ours.
