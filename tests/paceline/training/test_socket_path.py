@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def of_length(folder: Path, length: int) -> Path:
 
 
 @pytest.fixture
-def folder() -> Path:
+def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="p") as name:
         yield Path(name)
 
