@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import paceline
 from paceline.settings import SettingError
+from paceline.standard_streams import ready_streams
 from paceline.terminal import say, tell_crash
 
 Main = Callable[[list[str]], int]
@@ -111,10 +112,21 @@ def _offered(name: str) -> Main:
     raise KeyError(f"{name}: not installed here; pip install 'paceline[{extra}]'")
 
 
+def _reason(error: BaseException) -> str:
+    """On one line, what ``error`` came of: what a library makes of a missing page of memory fills a screen."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300].removesuffix(":")
+
+
 def _run(name: str, command: Main, args: list[str]) -> int:
-    """Run ``command``; a service of which a part is not installed says what brings it."""
+    """Run ``command``; a service of which a part is not installed says what brings it, and what the machine refuses
+    (no room on a disk, no descriptor, no memory) is one line."""
     try:
         return command(args)
+    except (OSError, MemoryError) as error:
+        say(f"{name}: {_reason(error)}")
+        return 1
     except ModuleNotFoundError as error:
         if name not in SERVICE_COMMANDS:
             raise
@@ -125,6 +137,15 @@ def _run(name: str, command: Main, args: list[str]) -> int:
 def main(argv: list[str] | None = None) -> int:
     """Run one sub-command and return its exit status."""
     args = sys.argv[1:] if argv is None else argv
+    try:
+        # What `paceline run` starts runs whatever fails of ours, so it has a net of its own around all of it.
+        return find("run")(args[1:]) if args[:1] == ["run"] else _main(args)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _main(args: list[str]) -> int:
+    ready_streams()
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if args else 2
@@ -138,12 +159,13 @@ def main(argv: list[str] | None = None) -> int:
         except (KeyError, ModuleNotFoundError) as error:
             say(str(error.args[0]))
             return 2
+        except (ImportError, OSError, MemoryError) as error:
+            say(f"{args[0]} cannot be loaded: {_reason(error)}")
+            return 1
         return _run(args[0], command, args[1:])
     except SettingError as error:
         say(str(error))
         return 2
-    except KeyboardInterrupt:
-        return 130
 
 
 if __name__ == "__main__":

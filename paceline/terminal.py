@@ -18,8 +18,9 @@ from paceline.visible import visible, without_logins
 
 def say(text: str, program: str = "paceline") -> None:
     """One line."""
-    with contextlib.suppress(OSError, ValueError):
-        print(f"{program}: {visible(without_logins(text))}", file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # Python's word for one that is closed; print would choose standard output.
+        with contextlib.suppress(OSError, ValueError):
+            print(f"{program}: {visible(without_logins(text))}", file=sys.stderr, flush=True)
 
 
 def log_to_stderr(level: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import zlib
 from dataclasses import dataclass
 
@@ -187,13 +186,10 @@ def _guesses(options: Options, sampler: BalancedSampler) -> bool:
 
 def _say(shares: tuple[int, ...]) -> None:
     """Tell of an uneven start, in one line."""
+    from paceline.training.telling import tell
+
     least, most = min(shares), max(shares)
-    print(
-        f"paceline: ranks start with {least} to {most} samples each, as their nodes were rated (start='even': all "
-        "alike)",
-        file=sys.stderr,
-        flush=True,
-    )
+    tell(f"ranks start with {least} to {most} samples each, as their nodes were rated (start='even': all alike)")
 
 
 def _link(options: Options, sampler: BalancedSampler, config: ControllerConfig, run: int) -> Link | None:

@@ -5,6 +5,7 @@ are passed on, except those that the terminal has sent to both of us; the exit s
 where signal N ended it, 127 where it was not found and 126 where it could not be run, as shells do.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -15,6 +16,8 @@ from collections.abc import Callable
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 #: Sent by the kernel (a terminal's Ctrl-C or Ctrl-\\): the whole foreground group has it already.
 _FROM_KERNEL = 0x80
+#: What is wrong with the command itself, whoever starts it.
+THE_COMMANDS_OWN = {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOEXEC, errno.EISDIR, errno.ENOTDIR, errno.ELOOP}
 
 
 class NotRunError(Exception):
@@ -25,6 +28,13 @@ class NotRunError(Exception):
         self.status = status
 
 
+def not_run(program: str, error: Exception) -> NotRunError:
+    """Why ``program`` could not be started, as ``error`` says it."""
+    missing = isinstance(error, FileNotFoundError)
+    reason = "no such command" if missing else getattr(error, "strerror", None) or str(error)
+    return NotRunError(f"{program}: {reason}", 127 if missing else 126)
+
+
 class Child:
     """The command, running."""
 
@@ -33,30 +43,42 @@ class Child:
 
         Raises:
             NotRunError: no such program, or no right to run it.
+            OSError: there is no memory or no process left for it, or what we add to its surroundings is too much.
         """
+        self._ended = (0, 0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Ignored by our caller, it would take the exit status away.
         self._before = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, signal.SIGCHLD))
         ours = {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these; a program expects them as they were.
         try:
             program = shutil.which(command[0], path=environ.get("PATH")) or command[0]
             self.pid = os.posix_spawnp(program, command, environ, setsigmask=self._before, setsigdef=ours)
-        except OSError as error:
-            self.restore()
-            missing = isinstance(error, FileNotFoundError)
-            reason = f"{command[0]}: {'no such command' if missing else error.strerror}"
-            raise NotRunError(reason, 127 if missing else 126) from error
+        except BaseException as error:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
+            if isinstance(error, OSError) and error.errno in THE_COMMANDS_OWN:
+                raise not_run(command[0], error) from error
+            raise
 
     def wait(self, each_second: Callable[[], None]) -> int:
-        """Its exit status, once it has ended; meanwhile signals are passed on."""
+        """Its exit status, once it has ended; meanwhile signals are passed on. May be called again where it raised."""
         while True:
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
-            if ended:
-                code = os.waitstatus_to_exitcode(status)
-                return code if code >= 0 else 128 - code
+            if not self._ended[0]:
+                self._ended = os.waitpid(self.pid, os.WNOHANG)
+            if self._ended[0]:
+                return self._status()
             received = signal.sigtimedwait((*FORWARDED, signal.SIGCHLD), 1.0)
             if received is not None and received.si_signo != signal.SIGCHLD:
                 self._forward(received)
             each_second()
+
+    def wait_only(self) -> int:
+        """Its exit status; for where nothing else can be done any more."""
+        if not self._ended[0]:
+            self._ended = os.waitpid(self.pid, 0)
+        return self._status()
+
+    def _status(self) -> int:
+        code = os.waitstatus_to_exitcode(self._ended[1])
+        return code if code >= 0 else 128 - code
 
     def _forward(self, received: signal.struct_siginfo) -> None:
         if received.si_code == _FROM_KERNEL:

@@ -1,230 +1,143 @@
 """``paceline run``: run a training command, script unchanged, and time it.
 
-Rule of this file: the command comes first. Whatever fails on our side costs one line on standard error, and the command
-ends as it would have ended without us. What can be wrong before it starts is checked before it starts.
+Rule of this file: the command comes first. This is one net around all that we do before, beside and after it: whatever
+fails there, of whatever exception, is one line on standard error, and the command runs as it would have run without us
+and ends with its own status. Where we could not start, it takes our place (``execvpe``), which needs no memory, no
+descriptor and no folder. So all of ours but what runs the command is imported within the net.
 """
 
-import argparse
+import contextlib
 import os
-import secrets
-import sys
-import time
-from collections.abc import Mapping
-from importlib.metadata import entry_points
-from importlib.util import find_spec
-from itertools import dropwhile
-from pathlib import Path
+import signal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from paceline.commands import nccl_plugin
-from paceline.commands.foreground import Child, NotRunError
-from paceline.commands.side_processes import SideProcesses
-from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
-from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
-from paceline.launchers import own_local_rank, tasks_here
-from paceline.recording import RecordingError, check_writable
-from paceline.settings import (
-    BROKERS,
-    CLUSTER,
-    JOB,
-    NO_COMMANDS,
-    NODE,
-    PATIENCE,
-    PROBE_BUDGET,
-    SPOOL_BYTES,
-    SettingError,
-)
-from paceline.terminal import say
-from paceline.tracking.choice import WORDS, ChoiceError, chosen
-from paceline.training.messages import MEASURE_VARIABLE, SOCKET_VARIABLE
-from paceline.training.tracking_words import TRACKING_VARIABLE
+from paceline.commands.foreground import Child, NotRunError, not_run
 
-BOOTSTRAP = Path(__file__).parent.parent / "training" / "bootstrap"
+if TYPE_CHECKING:
+    from paceline.commands.side_processes import SideProcesses
 
-EXAMPLES = """examples:
-  paceline run -- torchrun --nproc-per-node 4 train.py
-  paceline run --job resnet-7 -- python train.py --epochs 3
-  paceline run --record run.jsonl.zst -- torchrun --nproc-per-node 4 train.py     needs no broker
-  paceline analyze run.jsonl.zst --json                                           what was found in it
-  paceline run --measure-overhead -- torchrun --nproc-per-node 4 train.py         and what timing it costs a step
-  paceline run --track mlflow -- torchrun --nproc-per-node 4 train.py             into the script's own MLflow run
-  paceline run --nccl-inspector -- torchrun --nproc-per-node 8 train.py           and NCCL's own times of collectives
-
-The exit status is the command's own: 128 + N when signal N ended it, 127 when there is no such command."""
+#: Our options that take a word: the command is found behind them where options cannot be read.
+VALUED = ("--job", "--record", "--brokers", "--track", "--nccl-inspector", "--probe-budget")
+UNTIMED = "the command runs without Paceline: no timings, no findings, no recording"
+UNWATCHED = "the command goes on; what runs beside it is no longer looked after"
+UNENDED = "the command has ended; its last timings, or the panel, may be missing"
+#: How often what broke off is taken up again.
+TRIES = 3
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    made = argparse.ArgumentParser(
-        prog="paceline run",
-        usage="paceline run [--job NAME] [--record FILE] [--brokers HOST:PORT] [--no-panel] [--quiet] … -- COMMAND …",
-        description="Run a training command, script unchanged, and say which rank is slow, live and at the end.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument(
-        "--job", metavar="NAME", help="the job's id; default: Slurm's, Kubernetes', torchrun's, MPI's, made up"
-    )
-    made.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
-    add_brokers_option(
-        made, f"Kafka brokers (default: {BROKERS.name}, else 127.0.0.1:9092 if it listens); none: no Kafka at all"
-    )
-    add_no_commands_option(made)
-    made.add_argument(
-        "--track",
-        metavar="TRACKER",
-        action="append",
-        default=[],
-        help=f"log timings and findings to the run that the script has open ({WORDS}); may be repeated",
-    )
-    made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
-    made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
-    made.add_argument(
-        "--measure-overhead",
-        action="store_true",
-        help="turn the probe off and on in turn in the first 34,000 steps; the panel says what a step costs with it",
-    )
-    made.add_argument(
-        "--nccl-inspector",
-        nargs="?",
-        const="",
-        metavar="FILE",
-        help="NCCL's own times of collectives, by its Inspector plugin (NCCL 2.28 or newer); FILE: where the plugin is",
-    )
-    made.add_argument(
-        "--probe-budget",
-        metavar="PERCENT",
-        help="what timing may take of a step; beyond it fewer steps are timed, each whole "
-        f"(default: {PROBE_BUDGET.name}, else {PROBE_BUDGET.default:g}; 0: time every step)",
-    )
-    made.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
-    return made
+class Net:
+    """Lets what is ours fail, of whatever exception. The first failure is said, with what is missing therefore."""
 
+    def __init__(self) -> None:
+        self._said = False
 
-def environment(
-    environ: dict[str, str], options: argparse.Namespace, socket: Path, fallback: str, inspector: dict[str, str]
-) -> dict[str, str]:
-    """What the command sees: the socket of the sidecar, the probe on Python's path, and what turns ``inspector`` on."""
-    paths = [str(BOOTSTRAP), *filter(None, [environ.get("PYTHONPATH")])]
-    added = {SOCKET_VARIABLE: str(socket), "PYTHONPATH": os.pathsep.join(paths), FALLBACK_JOB_VARIABLE: fallback}
-    if options.job:
-        added[JOB.name] = options.job
-    if options.probe_budget:
-        added[PROBE_BUDGET.name] = options.probe_budget
-    if options.measure_overhead:
-        added[MEASURE_VARIABLE] = "1"
-    return environ | added | inspector
+    def failed(self, error: BaseException, missing: str) -> None:
+        """``error`` has happened, and ``missing`` is what comes of it."""
+        if not self._said:
+            self._said = True
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:300].removesuffix(":")
+            _say(f"{reason}; {missing}")
 
-
-def without_own_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """PATH without our own environment's programs, where a tool that runs us has put these first.
-
-    ``uvx`` does: ``python`` would be the one that it has made for Paceline. Whoever has activated this very
-    environment, or has PyTorch in it, means its programs.
-    """
-    entries = environ.get("PATH", "").split(os.pathsep)
-    own = (sys.prefix, str(Path(sys.prefix, "bin")))
-    activated = (environ.get("VIRTUAL_ENV"), environ.get("CONDA_PREFIX"))
-    if entries[0] not in own or sys.prefix in activated or find_spec("torch") is not None:
-        return {}
-    return {"PATH": os.pathsep.join(dropwhile(own.__contains__, entries))}
-
-
-def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
-    """Find what is wrong with options and settings while nothing runs yet.
-
-    Raises:
-        SettingError, RecordingError, ChoiceError: one line that says what.
-    """
-    for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET):
-        setting.read(environ)
-    if options.probe_budget is not None:
-        PROBE_BUDGET.read({PROBE_BUDGET.name: options.probe_budget})
-    optional_settings(environ, options.brokers)
-    if options.track:
-        chosen(options.track)
-    if options.record == "-":
-        raise RecordingError("--record -: standard output is the command's own; name a file")
-    if options.record:
-        check_writable(options.record)
-
-
-def checked_plugin(command: list[str], options: argparse.Namespace, environ: dict[str, str]) -> str | None:
-    """The plugin that times NCCL, where it was asked for; what it costs is said.
-
-    Raises:
-        PluginError: it cannot be had.
-    """
-    if options.nccl_inspector is None:
-        return None
-    nccl = nccl_plugin.nccl_of(command, environ)
-    cost = nccl_plugin.check_version(nccl)
-    plugin = nccl_plugin.find_plugin(options.nccl_inspector, environ, nccl)
-    nccl_plugin.environment(plugin, environ, Path())
-    say(f"NCCL Inspector on. {cost}")
-    return plugin
+    def tried(self, action: Callable[[], object], missing: str, times: int = 1) -> bool:
+        """Whether ``action`` succeeds within ``times``."""
+        for _ in range(times):
+            try:
+                action()
+            except Exception as error:
+                self.failed(error, missing)
+            else:
+                return True
+        return False
 
 
 def main(argv: list[str]) -> int:
     """Run the command and return its exit status."""
-    options = parser().parse_args(argv)
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
-    if not command:
-        say("run: no command; try: paceline run -- torchrun --nproc-per-node 4 train.py")
-        return 2
-    environ = os.environ | without_own_programs(os.environ)
+    net = asked = beside = None
     try:
-        checked(options, environ)
-        plugin = checked_plugin(command, options, environ)
-    except (SettingError, RecordingError, ChoiceError, nccl_plugin.PluginError) as error:
-        say(str(error))
-        return 2
-    return run(command, options, environ, plugin)
+        net = Net()
+        from paceline.standard_streams import ready_streams
 
+        ready_streams()
+        from paceline.commands import run_start
 
-def has_panel(environ: Mapping[str, str]) -> bool:
-    """Whether there can be a panel; why there is none is said once a node."""
-    if not entry_points(group="paceline.commands", name="analyze"):
-        say("no live findings and no panel: pip install 'paceline[streams]'")
-        return False
-    several = tasks_here(environ)
-    if several > 1 and own_local_rank(environ) == 0:
-        say(
-            f"no live findings and no panel: {several} tasks of this node have a `paceline run` each, and each knows "
-            "its own ranks alone; paceline streams tells what is found (paceline top, paceline tail finding)"
-        )
-    return several == 1
-
-
-def run(command: list[str], options: argparse.Namespace, environ: dict[str, str], plugin: str | None = None) -> int:
-    """Start what runs beside the command, then it, and end in the reverse order."""
-    fallback = made_up(command, time.time(), secrets.token_hex(2))
-    panel = not options.no_panel and has_panel(environ)
-    name = options.job or fallback
-    beside = SideProcesses(
-        options.record,
-        options.brokers,
-        name,
-        panel=panel,
-        live=not options.quiet,
-        commands=not options.no_commands,
-        nccl_inspector=None if plugin is None else environ.get(nccl_plugin.FOLDER_VARIABLE, ""),
-        track=options.track,
-    )
-    inspector = {} if plugin is None else nccl_plugin.environment(plugin, environ, beside.nccl_folder)
-    try:
-        own = environment(environ, options, beside.socket, fallback, inspector)
-        own |= {} if beside.tracking_socket is None else {TRACKING_VARIABLE: str(beside.tracking_socket)}
-        child = Child(command, own)
-        status = child.wait(beside.check)
-        beside.end(status)
-        child.restore()
+        asked = run_start.asked(argv)
+        if asked is None:
+            return 2
+        beside, seen = run_start.start(asked)
+        child = Child(asked.command, seen)
+    except (KeyboardInterrupt, SystemExit):  # A Ctrl-C, which was meant for the command too; --help, or a wrong option.
+        _kill(beside, net or Net())
+        raise
     except NotRunError as error:
-        say(str(error))
+        _kill(beside, net or Net())
+        _say(str(error))
         return error.status
-    finally:
-        beside.kill()
+    except BaseException as error:
+        net = net or Net()
+        _kill(beside, net)
+        net.failed(error, UNTIMED)
+        return run_instead(*((plain_command(argv), os.environ) if asked is None else asked[:2]))
+    for _ in range(TRIES):
+        try:
+            return follow(child, beside, net)
+        except Exception as error:
+            net.failed(error, UNWATCHED)
+    status = child.wait_only()
+    _kill(beside, net)
     return status
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def follow(child: Child, beside: "SideProcesses", net: Net) -> int:
+    """The command's status, once it and what runs beside it have ended. May be called again where it raised."""
+    well = True
+
+    def look() -> None:
+        nonlocal well
+        well = well and net.tried(beside.check, UNWATCHED)
+
+    status = child.wait(look)
+    net.tried(lambda: beside.end(status), UNENDED)
+    _kill(beside, net)
+    net.tried(child.restore, UNENDED)
+    return status
+
+
+def run_instead(command: list[str], environ: Mapping[str, str]) -> int:
+    """Become ``command``; the status that says so where it cannot be run."""
+    if not command:
+        return 2
+    try:
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these; a program expects them as they were.
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(command[0], command, environ)  # noqa: S606 - the user's own command, as it stands
+    except (OSError, ValueError) as error:
+        refused = not_run(command[0], error)
+        _say(str(refused))
+        return refused.status
+
+
+def plain_command(argv: list[str]) -> list[str]:
+    """The command in ``argv``, as far as it can be told without our options' parser.
+
+    >>> plain_command(["--job", "x", "--quiet", "--record=r.jsonl", "python", "train.py", "--", "4"])
+    ['python', 'train.py', '--', '4']
+    """
+    rest = list(argv)
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        option = rest.pop(0)
+        if option.startswith("--") and any(valued.startswith(option) for valued in VALUED) and rest[:1] != ["--"]:
+            del rest[:1]
+    return rest[1:] if rest[:1] == ["--"] else rest
+
+
+def _kill(beside: "SideProcesses | None", net: Net) -> None:
+    if beside is not None:
+        net.tried(beside.kill, UNENDED, TRIES)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(Exception):
+        from paceline.terminal import say
+
+        say(text)

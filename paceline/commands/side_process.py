@@ -3,7 +3,6 @@
 Rule of this file: it lives in a session of its own, gives way to the training, and speaks on standard error.
 """
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -20,12 +19,15 @@ def python(module: str, *arguments: str, stdin: int, fds: tuple[int, ...]) -> "s
     process = subprocess.Popen(  # noqa: S603 - our own interpreter and modules
         [sys.executable, "-P", "-m", module, *arguments],
         stdin=stdin,
-        stdout=sys.stderr.fileno(),
+        stdout=2,  # What is held there where standard error is closed: ``paceline.standard_streams``.
+        stderr=2,
         pass_fds=fds,
         start_new_session=True,
     )
-    with contextlib.suppress(OSError):
+    try:
         os.setpriority(os.PRIO_PROCESS, process.pid, 10)
+    except Exception:
+        return process  # It does not give way, then; whoever gets it can end it.
     return process
 
 

@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 from paceline.backoff import Backoff
+from paceline.commands.own_folder import own_folder
 from paceline.commands.side_process import ended_by, python
 from paceline.commands.tracking import Tracking
 from paceline.patience import patient
@@ -48,15 +48,17 @@ class SideProcesses:
         nccl_inspector: str | None = None,
         track: Sequence[str] = (),
     ) -> None:
-        """Start them. What cannot start is said once. ``nccl_inspector`` is the folder that NCCL Inspector writes
-        into, "" one of our own, which goes with us; ``track`` names experiment trackers."""
+        """Start them. ``nccl_inspector`` is the folder that NCCL Inspector writes into, "" one of our own, which goes
+        with us; ``track`` names experiment trackers.
+
+        Raises:
+            Exception: they cannot be started, and nothing of them is left.
+        """
         self._end_s, self._sidecar_s, self._young_s = (
             patient(each, os.environ) for each in (END_S, SIDECAR_S, YOUNG_S)
         )
-        self._folder = Path(tempfile.mkdtemp(prefix="paceline-"))
-        self._tracking = Tracking(self._folder, track, record) if track else None
-        self.socket = self._folder / "ranks"
-        self.nccl_folder = Path(nccl_inspector or self._folder / "nccl").absolute()
+        self._folder = ""
+        self._tracking: Tracking | None = None
         self._sidecar: subprocess.Popen[bytes] | None = None
         self._analyzer: subprocess.Popen[bytes] | None = None
         self._started = self._sidecar_started = time.monotonic()
@@ -67,17 +69,18 @@ class SideProcesses:
         self._told = False
         self._record = record
         self._writer = -1
-        self._options = ["--socket", str(self.socket), "--job", job, *(["--brokers", brokers] if brokers else [])]
-        self._options += [] if commands else ["--no-commands"]
         try:
-            if nccl_inspector is not None:
-                self._options += ["--nccl-inspector", str(self.nccl_folder)]
+            self._folder = own_folder(os.environ)
+            folder = Path(self._folder)
+            self._tracking = Tracking(folder, track, record) if track else None
+            self.socket = folder / "ranks"
+            self.nccl_folder = Path(nccl_inspector or folder / "nccl").absolute()
+            self._options = ["--socket", str(self.socket), "--job", job, *(["--brokers", brokers] if brokers else [])]
+            self._options += [] if commands else ["--no-commands"]
+            self._options += [] if nccl_inspector is None else ["--nccl-inspector", str(self.nccl_folder)]
             if nccl_inspector == "":
                 self.nccl_folder.mkdir(mode=0o700)
             self._start(panel=panel, live=live)
-        except OSError as error:
-            say(f"cannot start beside the command: {error.strerror}; it runs without timings")
-            self.kill()
         except BaseException:
             self.kill()
             raise
@@ -113,9 +116,18 @@ class SideProcesses:
         self._sidecar_started, self._told = time.monotonic(), False
 
     def _await_socket(self) -> None:
-        """Wait until ranks can connect: the command's first rank must find the socket."""
+        """Wait until ranks can connect: the command's first rank must find the socket.
+
+        Raises:
+            ChildProcessError: the sidecar has ended instead, and would again.
+        """
         deadline = time.monotonic() + self._end_s
-        while self._sidecar is not None and self._sidecar.poll() is None and not self.socket.exists():
+        while self._sidecar is not None and not self.socket.exists():
+            status = self._sidecar.poll()
+            if status is not None and status < 0:
+                return  # Somebody has killed it; the next one may live.
+            if status is not None:
+                raise ChildProcessError(f"the sidecar could not start (status {status})")
             if time.monotonic() > deadline:
                 say("the sidecar is slow to start: the first steps may go untimed")
                 return
@@ -190,7 +202,8 @@ class SideProcesses:
             if process is not None and process.stdin is not None:
                 with contextlib.suppress(OSError):
                     process.stdin.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _hang_up(self) -> None:
         """No sidecar will write to the analyzer any more."""

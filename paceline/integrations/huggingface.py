@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import TrainerCallback
 
-from paceline.integrations.inside import begin, end, taken
+from paceline.integrations.inside import begin, end, harmless, taken
 
 
 class PacelineCallback(TrainerCallback):  # type: ignore[misc]
@@ -31,7 +31,8 @@ class PacelineCallback(TrainerCallback):  # type: ignore[misc]
         if control.should_log and state.is_world_process_zero:
             values = taken()
             if values:
-                self._trainer.log(values)
+                with harmless():
+                    self._trainer.log(values)
                 # That takes the Trainer's own turn, in which all ranks exchange the loss, away from this rank alone.
                 control.should_log = True
 

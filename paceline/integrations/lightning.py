@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.integrations.inside import begin, end, taken
+from paceline.integrations.inside import begin, end, harmless, taken
 
 try:
     from lightning.pytorch import Callback
@@ -27,8 +27,9 @@ class PacelineCallback(Callback):  # type: ignore[misc]
         """Log what has come."""
         values = taken()
         if values and trainer.is_global_zero:
-            for logger in trainer.loggers:
-                logger.log_metrics(values, step=trainer.global_step)
+            with harmless():
+                for logger in trainer.loggers:
+                    logger.log_metrics(values, step=trainer.global_step)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """The end of training."""

@@ -1,6 +1,7 @@
 """``python -m paceline.sidecar``: builds the sidecar's parts once and runs it until it is told to end.
 
 Rule of this file: ranks can connect within a moment of the start; whatever takes longer to import comes after that.
+Whatever fails is one line and the status: the command that it runs beside goes on, and neither expects a traceback.
 """
 
 import argparse
@@ -10,15 +11,13 @@ import socket
 import sys
 from pathlib import Path
 
-from paceline.kafka.settings import add_brokers_option, add_no_commands_option
-from paceline.sidecar.nccl_files import NcclFiles
-from paceline.sidecar.nccl_inspector import NcclInspector
-from paceline.sidecar.server import Sidecar, listen
 from paceline.terminal import say
 
 
 def arguments(argv: list[str]) -> argparse.Namespace:
     """The sidecar's options."""
+    from paceline.kafka.settings import add_brokers_option, add_no_commands_option
+
     parser = argparse.ArgumentParser(prog="python -m paceline.sidecar", description=__doc__)
     parser.add_argument("--socket", required=True, type=Path, help="where ranks connect; its folder is ours alone")
     parser.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
@@ -38,7 +37,20 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> int:
     """Run a sidecar until it is told to end."""
-    options = arguments(sys.argv[1:] if argv is None else argv)
+    try:
+        return run(arguments(sys.argv[1:] if argv is None else argv))
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300].removesuffix(":")
+        say(f"the sidecar failed: {reason}; training goes on without timings")
+        return 1
+
+
+def run(options: argparse.Namespace) -> int:
+    """Listen, and serve the ranks that come, until told to end."""
+    from paceline.sidecar.nccl_files import NcclFiles
+    from paceline.sidecar.nccl_inspector import NcclInspector
+    from paceline.sidecar.server import Sidecar, listen
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle: it tells us when.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     # Started again beside a running command, it inherits what is blocked there.
@@ -51,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         listener = listen(options.socket)
     except OSError as error:
-        say(f"cannot listen at {options.socket}: {error.strerror}; training goes on without timings")
+        say(f"cannot listen at {options.socket}: {error.strerror or error}; training goes on without timings")
         return 1
     if listener is None:
         return 0

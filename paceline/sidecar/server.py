@@ -43,6 +43,7 @@ from paceline.topics import CAPTURE
 from paceline.training.balance_messages import ProposedPlan
 from paceline.training.capture_messages import encode as encode_capture
 from paceline.training.messages import LEARNED, MOST_HELLOS, PROTOCOL, Bye, Hello, Marks, Settled
+from paceline.training.socket_path import short_path
 
 #: The largest message a rank may send; the kernel's own limit for a socket buffer is below it.
 MOST_BYTES = 1024 * 1024
@@ -445,7 +446,8 @@ def listen(path: Path) -> socket.socket | None:
     unready = Path(f"{path}~")
     unready.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-    listener.bind(str(unready))
+    with short_path(str(unready)) as short:
+        listener.bind(short)
     listener.listen(512)
     unready.rename(path)
     return listener

@@ -9,6 +9,7 @@ import selectors
 import socket
 from pathlib import Path
 
+from paceline.training.socket_path import short_path
 from paceline.training.tracking_words import MOST_BYTES, OpenRun, Told, encode_told
 
 from .rank_words import decode_runs
@@ -26,7 +27,8 @@ def listen(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     unready = Path(f"{path}~")
     unready.unlink(missing_ok=True)
-    listener.bind(str(unready))
+    with short_path(str(unready)) as short:
+        listener.bind(short)
     os.chmod(unready, 0o600)
     listener.listen(MOST_RANKS)
     unready.rename(path)

@@ -16,6 +16,7 @@ from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import Probe, skip_frame
 from paceline.training.sampling import Sampling
 from paceline.training.session import Session, follow_process_groups
+from paceline.training.telling import reason, tell
 
 #: Modules that the hooks wait for. The first holds everything but what is imported on demand.
 MODULES = (
@@ -62,7 +63,15 @@ def on_import(name: str) -> None:
         for module in [name, *_state.early] if name == "torch" else [name]:
             _install(module)
     except Exception as error:
+        fail(error)
+
+
+def fail(error: BaseException) -> None:
+    """End the timing of this process, which may not have come to a session; one line says so."""
+    try:
         session().probe.fail(error)
+    except Exception:
+        tell(f"timing did not start: {reason(error)}; training goes on")
 
 
 def activate() -> Session:

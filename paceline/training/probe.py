@@ -5,7 +5,6 @@ I/O and raises nothing into the script. A hook that fails ends the timing with o
 """
 
 import gc
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from typing import Any
 from paceline.training import marks
 from paceline.training.alternation import Alternation
 from paceline.training.captures import Captures
-from paceline.visible import visible
+from paceline.training.telling import reason, tell
 
 Mark = tuple[Any, ...]
 
@@ -158,12 +157,15 @@ class Probe:
 
     def optimizer_stepped(self) -> None:
         """The outermost optimizer of the training thread has finished."""
-        if not self.off:
-            self.trim()
-        if self.alternation is not None:
-            self.alternation.optimizer_stepped()
-        if self.capture is not None:
-            self.capture.optimizer_stepped()
+        try:
+            if not self.off:
+                self.trim()
+            if self.alternation is not None:
+                self.alternation.optimizer_stepped()
+            if self.capture is not None:
+                self.capture.optimizer_stepped()
+        except Exception as error:
+            self.fail(error)
 
     def adopt_thread(self) -> None:
         """The calling thread is the one that trains."""
@@ -211,9 +213,11 @@ class Probe:
         """End the timing with one line on stderr; training goes on."""
         if self.stopped:
             return
-        self.stop()
-        words = visible(" ".join(f"{type(error).__name__}: {error}".split())[:300])
-        print(f"paceline: timing stopped: {words}; training goes on", file=sys.stderr, flush=True)
+        try:
+            self.stop()
+        except Exception:
+            self.stopped = self.off = True
+        tell(f"timing stopped: {reason(error)}; training goes on")
 
     def pause(self) -> None:
         """Write nothing down until ``go_on``, which must come between two steps, as this does."""

@@ -59,9 +59,12 @@ class Session:
 
     def step_begins(self, *, told: bool = False) -> None:
         """An optimizer steps, or the script tells of a step itself: a main process that does so trains."""
-        if self._shipping is None and not self._ended and self._trains(told):
-            self.begin()
-        self.probe.idle = self._shipping is None and not self._ended
+        try:
+            if self._shipping is None and not self._ended and self._trains(told):
+                self.begin()
+            self.probe.idle = self._shipping is None and not self._ended
+        except Exception as error:
+            self.probe.fail(error)
 
     def begin(self) -> None:
         """This process is a rank, and the calling thread trains."""
@@ -140,6 +143,12 @@ class Session:
 
     def _device_found(self) -> None:
         """The first backward has shown where the model is."""
+        try:
+            self._use_device()
+        except Exception as error:
+            self.probe.fail(error)
+
+    def _use_device(self) -> None:
         shipping, probe = self._shipping, self.probe
         if shipping is None or probe.device is None:
             return

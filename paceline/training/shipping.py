@@ -35,6 +35,7 @@ from paceline.training.messages import (
 )
 from paceline.training.probe import Mark, Probe
 from paceline.training.runqueue import RunQueue
+from paceline.training.socket_path import short_path
 from paceline.training.unsettled import Unsettled
 
 EVERY_S = 0.2
@@ -193,7 +194,8 @@ class Shipping:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             connection.settimeout(1.0)
             try:
-                connection.connect(self._path)
+                with short_path(self._path) as path:
+                    connection.connect(path)
                 connection.setblocking(False)
             except (FileNotFoundError, ConnectionRefusedError):
                 connection.close()

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from paceline.training.open_runs import open_runs
+from paceline.training.socket_path import short_path
+from paceline.training.telling import reason, tell
 from paceline.training.tracking_words import (
     CALLBACK,
     MOST_BYTES,
@@ -25,7 +27,6 @@ from paceline.training.tracking_words import (
     encode_runs,
 )
 from paceline.training.wandb_log import WandbLog
-from paceline.visible import visible
 
 EVERY_S = 0.5
 #: How long the end of training waits for the last turn.
@@ -92,14 +93,14 @@ class Tracking:
             self._wandb.log(told)
         except Exception as error:
             self._failed = True
-            reason = visible(f"{type(error).__name__}: {error}"[:200])
-            print(f"paceline: nothing more goes to W&B: {reason}; training goes on", file=sys.stderr, flush=True)
+            tell(f"nothing more goes to W&B: {reason(error)}; training goes on")
 
     def _tell(self, said: bytes) -> None:
         if self._socket is None:
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             try:
-                connection.connect(self._path)
+                with short_path(self._path) as path:
+                    connection.connect(path)
                 connection.setblocking(False)
             except OSError:
                 connection.close()

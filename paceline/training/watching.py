@@ -19,7 +19,7 @@ from pathlib import Path
 import paceline
 from paceline.identity import job_of, made_up
 from paceline.launchers import launched, own_local_rank
-from paceline.training.activation import activate, current, session
+from paceline.training.activation import activate, current, fail, session
 from paceline.training.bootstrap.sitecustomize import follow_imports
 from paceline.training.messages import SOCKET_VARIABLE
 from paceline.training.tracking_words import TRACKING_VARIABLE
@@ -52,19 +52,18 @@ def start(*, record: str | None = None, track: bool = False) -> None:
         follow_imports()
         activate().rejoin()
     except Exception as error:
-        session().probe.fail(error)
+        fail(error)
 
 
 def stop() -> None:
     """Send what was measured and time nothing, until the next ``start``."""
-    running = current()
-    if running is None:
-        return
     try:
-        running.end()
-        running.probe.stop()
+        running = current()
+        if running is not None:
+            running.end()
+            running.probe.stop()
     except Exception as error:
-        running.probe.fail(error)
+        fail(error)
 
 
 def _socket_path() -> Path:

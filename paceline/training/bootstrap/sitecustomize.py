@@ -55,6 +55,12 @@ class _Finder:
     """Lets the others find an awaited module and follows its loader; ``paceline`` it finds where they do not."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> "ModuleSpec | None":
+        try:
+            return self._found(name, path, target)
+        except Exception:  # The others are asked all the same, and say for themselves what is wrong.
+            return None
+
+    def _found(self, name: str, path: Any, target: Any) -> "ModuleSpec | None":
         if name == "paceline":
             spec = self._others(name, path, target)
             # A folder of that name, as a checkout is one, is no package of ours.
@@ -65,8 +71,8 @@ class _Finder:
         spec = self._others(name, path, target)
         if spec is None:
             _AWAITED.add(name)
-        elif spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(spec.loader)
+        else:
+            _follow(spec)
         return spec
 
     def _others(self, name: str, path: Any, target: Any) -> "ModuleSpec | None":
@@ -78,17 +84,34 @@ class _Finder:
         return None
 
 
+def _follow(spec: ModuleSpec) -> None:
+    try:
+        if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(spec.loader)
+    except Exception as error:
+        _not_started(error)
+
+
 def _imported(name: str) -> None:
     try:
         if sys.version_info < _LEAST:
             raise ImportError("it takes Python {}.{} or newer".format(*_LEAST))
         from paceline.training.activation import on_import
+
+        on_import(name)
     except Exception as error:  # Another version's files, another package of that name: training goes on with any.
         if name == "torch":
+            _not_started(error)
+
+
+def _not_started(error: Exception) -> None:
+    """One line, where standard error is there and takes it."""
+    try:
+        if sys.stderr is not None:
             reason = f"{type(error).__name__}: {error} ({sys.executable})"
             print(f"paceline: timing did not start: {reason}; training goes on", file=sys.stderr, flush=True)
+    except Exception:
         return
-    on_import(name)
 
 
 def _hand_over() -> None:

@@ -47,6 +47,14 @@ class Backward:
 
     def enter(self, tensors: tuple[Any, ...], microbatch: int | None = None) -> bool:
         """Whether the outermost begins, of ``tensors``; ``leave`` must follow then, and nothing else."""
+        try:
+            return self._enter(tensors, microbatch)
+        except Exception as error:
+            self.probe.fail(error)
+            self.probe.in_backward = False
+            return False
+
+    def _enter(self, tensors: tuple[Any, ...], microbatch: int | None) -> bool:
         probe = self.probe
         probe.worked = True
         if probe.in_backward or (self._ident() != probe.thread and not probe.idle and not probe.takes_over()):
@@ -67,6 +75,12 @@ class Backward:
 
     def leave(self) -> None:
         """It ends, and the step with it where an optimizer stepped within."""
+        try:
+            self._leave()
+        except Exception as error:
+            self.probe.fail(error)
+
+    def _leave(self) -> None:
         probe = self.probe
         stepped, probe.stepped = probe.stepped, False
         probe.in_backward = False

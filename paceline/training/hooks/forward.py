@@ -25,6 +25,12 @@ class Forward:
 
     def enter(self, module: Any) -> None:
         """``module``'s forward begins."""
+        try:
+            self._enter(module)
+        except Exception as error:
+            self.probe.fail(error)
+
+    def _enter(self, module: Any) -> None:
         probe = self.probe
         if probe.in_backward or (probe.foreign() and not probe.takes_over(backward=False)):
             return
@@ -40,9 +46,12 @@ class Forward:
     def leave(self, module: Any) -> None:
         """``module``'s forward ends."""
         probe = self.probe
-        if probe.in_forward is module and not probe.foreign():
-            probe.mark(marks.LEAVE + self.kind)
-            probe.in_forward = None
+        try:
+            if probe.in_forward is module and not probe.foreign():
+                probe.mark(marks.LEAVE + self.kind)
+                probe.in_forward = None
+        except Exception as error:
+            probe.fail(error)
 
 
 def _trains(module: Any) -> bool:
@@ -57,12 +66,7 @@ def install_ddp(probe: Probe, torch: Any) -> None:
     tracing, training = forward.tracing, forward.training
     begin, end = ddp._pre_forward, ddp._post_forward
     latest: list[Any] = [_none]
-
-    def reduces(model: Any) -> None:
-        """The reducer of ``model`` takes part in the next backward."""
-        if not probe.off:
-            probe.reducing, probe.reducer = True, model
-            probe.reduces(model)
+    reduces = _reduces(probe)
 
     @functools.wraps(begin)
     def before(self: Any, *inputs: Any, **kwargs: Any) -> Any:
@@ -84,10 +88,24 @@ def install_ddp(probe: Probe, torch: Any) -> None:
         forward.leave(self)
         return result
 
-    for function in (before, after, reduces, Forward, _trains):
+    for function in (before, after, Forward, _trains):
         skip_frame(function)
     ddp._pre_forward, ddp._post_forward = before, after
     _follow_reducer(torch, lambda reducer: _reducers_model(latest[0](), reducer), reduces)
+
+
+def _reduces(probe: Probe) -> Any:
+    def reduces(model: Any) -> None:
+        """The reducer of ``model`` takes part in the next backward."""
+        try:
+            if not probe.off:
+                probe.reducing, probe.reducer = True, model
+                probe.reduces(model)
+        except Exception as error:
+            probe.fail(error)
+
+    skip_frame(reduces)
+    return reduces
 
 
 def _follow_reducer(torch: Any, model_of: Any, reduces: Any) -> None:

@@ -87,16 +87,19 @@ def _before(probe: Probe, torch: Any) -> Any:
     compiled._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if tracing():
+        if tracing():  # Dynamo goes no further, and is not asked to trace what follows.
             compiled()
             return
-        if probe.in_backward and within() != -1:
-            probe.stepped = True
-            return
-        if probe.idle:
-            probe.begin()
-        if ident() == probe.thread:
-            begins(probe)
+        try:
+            if probe.in_backward and within() != -1:
+                probe.stepped = True
+                return
+            if probe.idle:
+                probe.begin()
+            if ident() == probe.thread:
+                begins(probe)
+        except Exception as error:
+            probe.fail(error)
 
     skip_frame(before)
     return before
@@ -106,9 +109,13 @@ def _after(probe: Probe, torch: Any) -> Any:
     tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, probe.graph_task
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if tracing() or ident() != probe.thread or (probe.in_backward and within() != -1):
+        if tracing():
             return
-        ends(probe)
+        try:
+            if ident() == probe.thread and not (probe.in_backward and within() != -1):
+                ends(probe)
+        except Exception as error:
+            probe.fail(error)
 
     skip_frame(after)
     return after

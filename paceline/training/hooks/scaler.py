@@ -19,10 +19,16 @@ def install(probe: Probe, torch: Any) -> None:
     tracing, ident, within = torch.compiler.is_dynamo_compiling, threading.get_ident, probe.graph_task
 
     def begin() -> None:
-        begins(probe)
+        try:
+            begins(probe)
+        except Exception as error:
+            probe.fail(error)
 
     def end() -> None:
-        ends(probe)
+        try:
+            ends(probe)
+        except Exception as error:
+            probe.fail(error)
 
     @functools.wraps(original)
     def step(self: Any, *args: Any, **kwargs: Any) -> Any:

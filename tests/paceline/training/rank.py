@@ -17,6 +17,7 @@ from paceline.training.messages import (
     decode_settled,
     encode,
 )
+from paceline.training.socket_path import short_path
 
 #: When this rank began, by its own clock, and what makes that Unix time.
 START_NS, STEP_NS = time.perf_counter_ns(), 100_000_000
@@ -65,7 +66,8 @@ class Speaker:
 
     def __init__(self, path: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.connect(path)
+        with short_path(path) as short:
+            self.socket.connect(short)
 
     def say(self, message: RankMessage | bytes) -> None:
         self.socket.send(message if isinstance(message, bytes) else encode(message))
