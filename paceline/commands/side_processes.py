@@ -45,6 +45,7 @@ class SideProcesses:
         panel: bool,
         live: bool,
         commands: bool = True,
+        captures: bool = False,
         nccl_inspector: str | None = None,
         track: Sequence[str] = (),
     ) -> None:
@@ -69,6 +70,7 @@ class SideProcesses:
         self._writer = -1
         self._options = ["--socket", str(self.socket), "--job", job, *(["--brokers", brokers] if brokers else [])]
         self._options += [] if commands else ["--no-commands"]
+        self._options += ["--captures"] if captures else []
         try:
             if nccl_inspector is not None:
                 self._options += ["--nccl-inspector", str(self.nccl_folder)]

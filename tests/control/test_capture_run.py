@@ -18,7 +18,7 @@ def training(cluster: Cluster, tmp_path: Path) -> Iterator["subprocess.Popen[byt
     """A run of two ranks that goes on until the test ends."""
     launch = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
     script = ["-m", "paceline.training.example", "--fault", "none", "--seconds", "200"]
-    command = [*PACELINE, "run", "--job", "captured", "--", *launch, *script]
+    command = [*PACELINE, "run", "--captures", "--job", "captured", "--", *launch, *script]
     with (tmp_path / "training.log").open("wb") as log:
         process = subprocess.Popen(command, env={**cluster.environ, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log)
     yield process
