@@ -108,7 +108,7 @@ class _One:
     def optimizer_stepped(self) -> None:
         """A step has ended, on the training thread."""
         try:
-            if self._over or not on_main_thread():
+            if self._over or not on_main_thread() or _in_backward():
                 return
             if self._window is not None:
                 self._step_ended(self._window)
@@ -155,9 +155,9 @@ class _One:
 
     def stopped_midway(self) -> None:
         """No step ends: stop, on the main thread, wherever it is."""
-        window, torch = self._window, sys.modules.get("torch")
-        if window is None or self._over or torch is None or self._probe.captures.graphs:
-            return
+        window = self._window
+        if window is None or self._over or self._probe.captures.graphs or _in_backward():
+            return  # It is asked again in a moment.
         try:
             if self._dropped is None and window.on:
                 self._look_ended(window, self._clock() - self._began_s, whole=False)
@@ -238,6 +238,11 @@ class _One:
 
 #: What runs on the training thread.
 HOT = (Capturing, _One, Errand, Window)
+
+
+def _in_backward() -> bool:
+    """Whether the calling thread is in a backward pass, after which PyTorch restores the profiler of before it."""
+    return int(sys.modules["torch"]._C._current_graph_task_id()) >= 0
 
 
 def captures_on() -> bool:

@@ -281,6 +281,23 @@ def test_a_window_ends_though_no_step_does(
     assert "no step ended" in why(path)
 
 
+def test_no_look_ends_within_a_backward_pass(
+    long: Training, torch: Any, tmp_path: Path, until: Callable[..., None]
+) -> None:
+    """PyTorch would restore the profiler after it, and what was stopped would record on without end."""
+    path = tmp_path / "a.json.gz"
+    long.ask(path, steps=1)
+    long.step_until(long.profiled)
+    x = torch.ones(4, 8, requires_grad=True)
+    asked: list[bool] = []
+    stop = long.capturing._one.stopped_midway  # type: ignore[union-attr]
+    x.register_hook(lambda _: asked.append(bool(stop()) or long.profiled()))
+    x.sum().backward()
+    assert asked == [True]
+    long.evaluate_until(lambda: not long.profiled())
+    long.step_until(path.exists)
+
+
 def test_a_process_that_grows_is_not_captured_on(
     long: Training, tmp_path: Path, until: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
