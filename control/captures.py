@@ -37,6 +37,7 @@ class _Trace:
         if piece.pieces == 0:
             self.fail(piece.reason or "no reason was given")
             return
+        self.reason = piece.reason
         about = (piece.pieces, piece.bytes, piece.sha256)
         try:
             content = base64.b64decode(piece.content, validate=True)
@@ -60,7 +61,7 @@ class _Trace:
         self.whole, self.state, self.parts = whole, "done", {}
 
     def fail(self, reason: str) -> None:
-        self.state, self.reason, self.parts, self.bytes = "failed", reason, {}, 0
+        self.state, self.reason, self.parts, self.bytes, self.whole = "failed", reason, {}, 0, None
 
 
 class CaptureTold(NamedTuple):
@@ -105,7 +106,7 @@ class CaptureBook:
             made = self._captures[capture] = _Capture(job, steps, now_s)
             made.ranks = OrderedDict((rank, _Trace()) for rank in ranks)
             self._commands[command] = capture
-            self._bound()
+            self._bound(made)
 
     def update(self, piece: CapturePiece) -> None:
         """A piece came; of a capture that another control asked for, too."""
@@ -114,8 +115,11 @@ class CaptureBook:
             if held is None:
                 held = self._captures[piece.capture] = _Capture(piece.job, 0, 0.0)
             if held.job == piece.job and (piece.rank in held.ranks or (held.steps == 0 and len(held.ranks) < 64)):
-                held.ranks.setdefault(piece.rank, _Trace()).take(piece)
-            self._bound()
+                trace = held.ranks.setdefault(piece.rank, _Trace())
+                trace.take(piece)
+                self._bound(held, trace)
+            else:
+                self._bound(held)
 
     def answered(self, entry: AuditEntry, now_s: float) -> None:
         """A sidecar has said what comes of it."""
@@ -160,11 +164,14 @@ class CaptureBook:
             one = None if held is None else held.ranks.get(rank)
             return None if one is None else one.whole
 
-    def _bound(self) -> None:
-        def size() -> int:
-            return sum(trace.bytes for one in self._captures.values() for trace in one.ranks.values())
-
-        while len(self._captures) > MOST_CAPTURES or (len(self._captures) > 1 and size() > MOST_BYTES):
-            self._captures.popitem(last=False)
+    def _bound(self, newest: _Capture, arriving: _Trace | None = None) -> None:
+        """Forget the oldest, first of those that nobody here asked for; then the trace that has no room."""
+        size = sum(trace.bytes for one in self._captures.values() for trace in one.ranks.values())
+        while (size > MOST_BYTES or len(self._captures) > MOST_CAPTURES) and len(self._captures) > 1:
+            others = [(one.steps > 0, name) for name, one in self._captures.items() if one is not newest]
+            oldest = next((name for ours, name in others if not ours), others[0][1])
+            size -= sum(trace.bytes for trace in self._captures.pop(oldest).ranks.values())
+        if size > MOST_BYTES and arriving is not None:
+            arriving.fail(f"no room: control keeps {MOST_BYTES >> 20} MiB of traces; ask for fewer ranks or steps")
         while len(self._commands) > MOST_CAPTURES:
             self._commands.popitem(last=False)

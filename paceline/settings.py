@@ -322,6 +322,14 @@ NO_COMMANDS = Setting(
     "sidecars, collectors and streams obey no commands, and streams give none; the audit log says so",
 )
 
+CAPTURES = Setting(
+    "PACELINE_CAPTURES",
+    False,
+    switch,
+    "1 or 0",
+    "ranks of a run may be captured by PyTorch's profiler (paceline capture); the same as --captures of paceline run",
+)
+
 WATCH = Setting(
     "PACELINE_WATCH",
     False,
@@ -494,6 +502,7 @@ _NAMED: tuple[Setting[object], ...] = (
     MOST_RANKS,
     PATIENCE,
     NO_COMMANDS,
+    CAPTURES,
     WATCH,
     PROBE_BUDGET,
     FORECASTER_TOKEN,

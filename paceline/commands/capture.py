@@ -25,8 +25,9 @@ EXAMPLES = """examples:
   paceline capture --job resnet-7 --ranks 2 -o traces --no-analyze    the files alone, for Perfetto or TensorBoard
   paceline import kineto traces/*.gz -o run.jsonl.zst          a recording of them, to judge or keep
 
-The ranks' processes run torch.profiler over whole steps, which makes those steps slower; training goes on. Exit status
-0: all traces are there; 1: some are not, or there is no control."""
+The run must have been started with `paceline run --captures`. The ranks' processes run torch.profiler over whole steps,
+which makes those steps slower; when it ends a rank waits, some 0.4 s at most. Training goes on. Exit status 0: all
+traces are there; 1: some are not, or there is no control."""
 #: States in which something may still come.
 PASSING = ("asked", "running", "arriving")
 
@@ -118,6 +119,8 @@ def _tell(state: Mapping[str, Any], files: list[Path], *, as_json: bool) -> None
         if row["state"] != "done":
             reason = row["reason"] or "nobody answered in time"
             say(visible(f"rank {row['rank']}: {row['state']}: {reason}")[:600], PROGRAM)
+        elif row["reason"]:
+            say(visible(f"rank {row['rank']}: {row['reason']}")[:600], PROGRAM)
     for path in files:
         print(path, flush=True)
 

@@ -25,6 +25,7 @@ from paceline.launchers import own_local_rank, tasks_here
 from paceline.recording import RecordingError, check_writable
 from paceline.settings import (
     BROKERS,
+    CAPTURES,
     CLUSTER,
     JOB,
     NO_COMMANDS,
@@ -74,6 +75,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add_no_commands_option(made)
     made.add_argument(
+        "--captures",
+        action="store_true",
+        help=f"allow `paceline capture`: PyTorch's profiler in a rank, for some steps, when asked ({CAPTURES.name}=1)",
+    )
+    made.add_argument(
         "--track",
         metavar="TRACKER",
         action="append",
@@ -114,6 +120,8 @@ def environment(
         added[JOB.name] = options.job
     if options.probe_budget:
         added[PROBE_BUDGET.name] = options.probe_budget
+    if options.captures:
+        added[CAPTURES.name] = "1"
     if options.measure_overhead:
         added[MEASURE_VARIABLE] = "1"
     return environ | added | inspector
@@ -139,7 +147,7 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     Raises:
         SettingError, RecordingError, ChoiceError: one line that says what.
     """
-    for setting in (CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET):
+    for setting in (CAPTURES, CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET):
         setting.read(environ)
     if options.probe_budget is not None:
         PROBE_BUDGET.read({PROBE_BUDGET.name: options.probe_budget})
@@ -225,6 +233,7 @@ def start(asked: Asked) -> tuple[SideProcesses, dict[str, str]]:
         panel=panel,
         live=not options.quiet,
         commands=not options.no_commands,
+        captures=options.captures,
         nccl_inspector=None if plugin is None else environ.get(nccl_plugin.FOLDER_VARIABLE, ""),
         track=options.track,
     )

@@ -45,6 +45,7 @@ class SideProcesses:
         panel: bool,
         live: bool,
         commands: bool = True,
+        captures: bool = False,
         nccl_inspector: str | None = None,
         track: Sequence[str] = (),
     ) -> None:
@@ -77,6 +78,7 @@ class SideProcesses:
             self.nccl_folder = Path(nccl_inspector or folder / "nccl").absolute()
             self._options = ["--socket", str(self.socket), "--job", job, *(["--brokers", brokers] if brokers else [])]
             self._options += [] if commands else ["--no-commands"]
+            self._options += ["--captures"] if captures else []
             self._options += [] if nccl_inspector is None else ["--nccl-inspector", str(self.nccl_folder)]
             if nccl_inspector == "":
                 self.nccl_folder.mkdir(mode=0o700)

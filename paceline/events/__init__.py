@@ -46,7 +46,7 @@ from paceline.events.base import (
     Whole,
     Word,
 )
-from paceline.events.captures import CAPTURE_PIECE_BYTES, MOST_CAPTURE_PIECES, CapturePiece
+from paceline.events.captures import CAPTURE_NAME, CAPTURE_PIECE_BYTES, MOST_CAPTURE_PIECES, CapturePiece
 from paceline.events.collectives import CollectiveTimings, LinkSample, OpenCollective, PeerLink
 from paceline.events.columns import (
     CollectiveCalls,
@@ -129,6 +129,7 @@ from paceline.phases import MOST_LEFT_OUT, PHASES
 __all__ = [
     "ACCEPT",
     "CAPTURE",
+    "CAPTURE_NAME",
     "CAPTURE_PIECE_BYTES",
     "CAUSE_ADVICE",
     "CAUSE_WORDS",

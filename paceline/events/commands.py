@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from paceline.events.base import Count, Event, Number, Time, Whole
+from paceline.events.captures import CAPTURE_NAME
 
 CommandId = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 #: ``job:NAME``, ``node:NAME``, ``suggestion:ID`` or ``streams``; a name has 200 characters at most.
@@ -95,7 +96,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class CaptureAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of ``capture``: the capture's name, ranks as ``2,5``, and how many whole steps."""
 
-    capture: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+    capture: Annotated[str, msgspec.Meta(pattern=CAPTURE_NAME)]
     ranks: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,7}(,[0-9]{1,7}){0,15}$")]
     steps: Annotated[int, msgspec.Meta(ge=1, le=20)]
 

@@ -24,6 +24,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
     add_brokers_option(parser)
     parser.add_argument("--job", default="", help="id of the job where the ranks name none")
     add_no_commands_option(parser)
+    parser.add_argument("--captures", action="store_true", help="ranks may be captured by PyTorch's profiler")
     parser.add_argument("--events-fd", type=int, metavar="N", help="also write the events to this open descriptor")
     parser.add_argument("--tracking-fd", type=int, metavar="N", help="also write the steps to this open descriptor")
     parser.add_argument("--nccl-inspector", metavar="DIR", type=Path, help="read what NCCL Inspector writes there")

@@ -10,9 +10,14 @@ from paceline.events import CAPTURE, FULL_ROWS, CaptureAsked, FullRows
 from paceline.sidecar.batch import Batcher
 from paceline.sidecar.captures import Captures
 
+OFF = "captures are off in this run: start it with `paceline run --captures` (or PACELINE_CAPTURES=1)"
 
-def actions(batcher: Batcher, clock: Callable[[], float], captures: Captures) -> Mapping[str, Action]:
-    """The actions on the jobs of ``batcher``; ``clock`` is that of its ``tick``."""
+
+def actions(batcher: Batcher, clock: Callable[[], float], captures: Captures | None) -> Mapping[str, Action]:
+    """The actions on the jobs of ``batcher``; ``clock`` is that of its ``tick``.
+
+    ``captures`` is None where the run was started without them.
+    """
 
     def full_rows(target: str, wish: FullRows) -> str:
         attempts = [key for key in batcher.ranks() if job_target(key[0]) == target]
@@ -28,6 +33,8 @@ def actions(batcher: Batcher, clock: Callable[[], float], captures: Captures) ->
         here = sorted({rank for ranks in attempts.values() for rank in ranks})
         for key, ranks in attempts.items():
             if mine := sorted(asked & set(ranks)):
+                if captures is None:
+                    raise RefusedError(OFF)
                 try:
                     captures.ask(key, mine, wish.capture, wish.steps)
                 except (ValueError, OSError) as error:

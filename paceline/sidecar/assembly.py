@@ -24,7 +24,7 @@ from paceline.kafka.errors import RIGHTS
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.launchers import own_local_rank
-from paceline.settings import BROKERS, CLUSTER, NO_COMMANDS, SPOOL_BYTES, SettingError
+from paceline.settings import BROKERS, CAPTURES, CLUSTER, NO_COMMANDS, SPOOL_BYTES, SettingError
 from paceline.sidecar.actions import actions
 from paceline.sidecar.balance import Balance
 from paceline.sidecar.batch import Batcher, Origin, Outgoing
@@ -33,6 +33,8 @@ from paceline.sidecar.plan_reader import PlanReader
 from paceline.sidecar.sinks import PipeSink, RecordingSink, Sink, TrackingSink, Warn
 
 T = TypeVar("T")
+#: Messages that may wait while a piece of a trace is put behind them.
+SHORT_QUEUE = 16
 
 
 class BusSink:
@@ -41,7 +43,7 @@ class BusSink:
     def __init__(self, settings: BrokerSettings, node: str, spool: Path | None, limit_bytes: int, warn: Warn) -> None:
         name = f"paceline-sidecar-{node}"
         self.settings = settings
-        self._warn = warn
+        self._warn, self._limit_bytes = warn, limit_bytes
         self._publisher = Publisher(
             settings, client_id=name, spool_dir=spool, on_warning=warn, spool_bytes=limit_bytes, write_ahead=True
         )
@@ -58,6 +60,12 @@ class BusSink:
 
     def flush(self) -> None:
         """Nothing to do: the publisher has its own thread."""
+
+    def has_room(self) -> bool:
+        """Whether a large message pushes out nothing: the brokers take what comes, and hardly anything waits."""
+        stats = self._publisher.stats()
+        waiting = stats.pending + stats.spooled
+        return stats.connected and waiting <= SHORT_QUEUE and stats.spooled_bytes <= self._limit_bytes // 8
 
     def settled(self) -> bool:
         """Whether it is all on disk, or on the bus."""
@@ -87,7 +95,7 @@ class Parts(NamedTuple):
     plans: PlanReader | None = None
     #: Profiler traces on their way to the bus, and who takes them there: they are no part of a recording.
     captures: Captures | None = None
-    capture_sink: Sink | None = None
+    capture_sink: BusSink | None = None
 
 
 def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -> Parts:
@@ -111,7 +119,10 @@ def build(options: argparse.Namespace, environ: Mapping[str, str], warn: Warn) -
     if bus is None:
         return Parts(batcher, balance, sinks)
     obeys = not (options.no_commands or NO_COMMANDS.read(environ))
-    captures = Captures(CLUSTER.read(environ), node, options.socket.parent / "captures", time.monotonic)
+    captures = None
+    if options.captures or CAPTURES.read(environ):
+        folder = options.socket.with_name(f"{options.socket.name}.captures")
+        captures = Captures(CLUSTER.read(environ), node, folder, time.monotonic)
     unheard = _unheard(warn)
     commands = _made(lambda: _commands(obeys, environ, node, batcher, bus, captures, unheard), warn)
     plans = PlanReader(bus.settings, f"paceline-sidecar-{node}-plans", unheard) if obeys else None
@@ -132,7 +143,7 @@ def _commands(
     node: str,
     batcher: Batcher,
     bus: BusSink,
-    captures: Captures,
+    captures: Captures | None,
     on_lost: Warn,
 ) -> CommandReader:
     """A reader that answers through ``bus``."""

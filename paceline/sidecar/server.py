@@ -117,6 +117,16 @@ class Plans(Protocol):
         """Read no more."""
 
 
+class CaptureSink(Protocol):
+    """Where traces go, one piece at a time, while there is room."""
+
+    def put(self, outgoing: Outgoing) -> None:
+        """Queue a piece."""
+
+    def has_room(self) -> bool:
+        """Whether a piece would push out nothing that waits."""
+
+
 class Sidecar:
     """Accepts ranks on ``listener`` and gives batches to ``sinks`` until told to end.
 
@@ -137,7 +147,7 @@ class Sidecar:
         balance: Balance | None = None,
         plans: Plans | None = None,
         captures: Captures | None = None,
-        capture_sink: Sink | None = None,
+        capture_sink: CaptureSink | None = None,
     ) -> None:
         self._listener = listener
         self._batcher = batcher
@@ -186,6 +196,8 @@ class Sidecar:
         self._pass_on(self._batcher.end(time.time(), self._exit_status))
         for conditions in self._conditions.values():
             conditions.close()
+        if self._captures is not None:
+            self._captures.close()
         deadline = time.monotonic() + CLOSE_S
         readers = [one for one in (self._commands, self._plans) if one is not None]
         for reader in readers:
@@ -213,13 +225,13 @@ class Sidecar:
             self._capture(self._captures, self._capture_sink)
         return bool(ready)
 
-    def _capture(self, captures: Captures, sink: Sink) -> None:
+    def _capture(self, captures: Captures, sink: CaptureSink) -> None:
         """Tell ranks what is wanted of them, and pass on what they made."""
         for asked, wish in captures.wishes():
             for connection, rank in self._ranks.items():
                 if rank.job == (asked.job, asked.attempt) and rank.rank == asked.rank:
                     asked.sent = _sent(connection, encode_capture(wish))
-        for piece in captures.turn():
+        for piece in captures.turn(room=sink.has_room()):
             sink.put(Outgoing(CAPTURE, piece))
 
     def _propose(self, balance: Balance) -> None:

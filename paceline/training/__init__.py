@@ -26,12 +26,14 @@ __all__ = ["phase", "start", "step", "stop", "watch"]
 
 
 @contextmanager
-def watch(*, record: str | None = None) -> Iterator[None]:
+def watch(*, record: str | None = None, captures: bool = False) -> Iterator[None]:
     """Time the training inside the ``with``; ``record`` writes a recording there, beside what goes to Kafka.
+
+    ``captures`` allows ``paceline capture``: PyTorch's profiler in this process, for some steps, when asked.
 
     Under ``paceline run`` this changes nothing. Enter it before wrapping the model in DDP or FSDP.
     """
-    start(record=record)
+    start(record=record, captures=captures)
     try:
         yield
     finally:

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from paceline.training.alternation import Alternation
+from paceline.training.capturing import HOT
 from paceline.training.device_clock import DeviceClock
 from paceline.training.overhead_windows import OverheadWindows
 from paceline.training.probe import Probe, skip_frame
@@ -123,7 +124,7 @@ def _install_core(torch: Any, session: Session) -> None:
         raise RuntimeError(f"PyTorch {torch.__version__} is older than 2.3, the first that is timed")
     session.learn(torch)
     probe = session.probe
-    for hot in (Probe, DeviceClock, Session, Alternation, OverheadWindows, Sampling, *Sampling.HOT):
+    for hot in (Probe, DeviceClock, Session, Alternation, OverheadWindows, Sampling, *Sampling.HOT, *HOT):
         skip_frame(hot)
     probe.graph_task = torch._C._current_graph_task_id
     for hook in (autograd, optimizer, scaler, loader, checkpoint, graphs, streams):

@@ -1,7 +1,7 @@
 """How the sidecar of a node asks a rank for a capture, on the socket that timings come over.
 
 Rule of this file: as of ``messages``: data, by the standard library alone. The trace itself goes by a file in the
-socket's folder, which belongs to both: beside it lies ``.why`` where there is none. A rank of an earlier version
+socket's folder, which belongs to both: beside it lies ``WHY`` where there is none. A rank of an earlier version
 passes the wish over, and the sidecar's patience ends.
 """
 
@@ -14,6 +14,8 @@ from typing import NamedTuple
 CAPTURE = "capture"
 #: Steps of one capture, and bytes of its packed trace, at most.
 MOST_STEPS, MOST_TRACE_BYTES = 20, 64 * 1024 * 1024
+#: What the names of two files add to the trace's: why there is none, and, written before it, a note on it.
+WHY, NOTE = ".why", ".note"
 
 
 class Capture(NamedTuple):

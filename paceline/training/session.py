@@ -55,7 +55,7 @@ class Session:
         self._ended = False
         self._exit_registered = False
         probe.begin, probe.device_found = self.step_begins, self._device_found
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(before=self._forks, after_in_child=self._forked)
 
     def step_begins(self, *, told: bool = False) -> None:
         """An optimizer steps, or the script tells of a step itself: a main process that does so trains."""
@@ -198,6 +198,10 @@ class Session:
             from multiprocessing.util import Finalize
 
             Finalize(None, self.end, exitpriority=100)
+
+    def _forks(self) -> None:
+        if self._shipping is not None:
+            self._shipping.forks()
 
     def _forked(self) -> None:
         """Nothing of the parent's is the child's, which dies where it frees an event, or a model's process group."""

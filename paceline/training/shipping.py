@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from paceline.training import marks
 from paceline.training.balance_link import BalanceLink
-from paceline.training.capturing import Capturing
+from paceline.training.capturing import FORKS, Capturing, captures_on
 from paceline.training.device_clock import DeviceClock
 from paceline.training.links import TcpLinks
 from paceline.training.messages import (
@@ -84,7 +84,7 @@ class Shipping:
         self._told: object = None
         self._hellos = 0
         self._balance = balance or BalanceLink()
-        self._capturing = Capturing(probe)
+        self._capturing = Capturing(probe, on=captures_on())
         #: How long the end waits for a sidecar that has only just been started.
         self._patience_s = patience_s
         self.clock: DeviceClock | None = None
@@ -117,12 +117,17 @@ class Shipping:
         if self._pid != os.getpid():
             return
         self._stopping = True
+        self._capturing.end()
         self._awake.set()
         self._thread.join(timeout_s + self._patience_s)
 
     def wake(self) -> None:
         """Take the next turn now: a window has ended, and what is left belongs to the time before."""
         self._awake.set()
+
+    def forks(self) -> None:
+        """This process is about to fork."""
+        self._capturing.end(FORKS)
 
     def leave_child(self) -> None:
         """In a forked child: let go of the socket, or the sidecar would not hear the parent end before the child."""

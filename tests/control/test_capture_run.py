@@ -18,7 +18,7 @@ def training(cluster: Cluster, tmp_path: Path) -> Iterator["subprocess.Popen[byt
     """A run of two ranks that goes on until the test ends."""
     launch = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
     script = ["-m", "paceline.training.example", "--fault", "none", "--seconds", "200"]
-    command = [*PACELINE, "run", "--job", "captured", "--", *launch, *script]
+    command = [*PACELINE, "run", "--captures", "--job", "captured", "--", *launch, *script]
     with (tmp_path / "training.log").open("wb") as log:
         process = subprocess.Popen(command, env={**cluster.environ, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log)
     yield process
@@ -43,8 +43,9 @@ def test_ranks_of_a_running_job_are_captured_and_the_traces_are_read(
     folder = tmp_path / "traces"
     options = ["--job", "captured", "--ranks", "0,1,7", "--steps", "3", "-o", str(folder), "--no-analyze"]
     done = cluster.run("capture", *options)
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     assert "rank 7: failed" in done.stderr
+    assert folder.exists(), done.stderr
     assert sorted(path.name for path in folder.iterdir()) == [f"rank{rank}.pt.trace.json.gz" for rank in range(RANKS)]
     traces = map(str, folder.iterdir())
     imported = cluster.run("import", "kineto", *traces, "-o", str(tmp_path / "run.jsonl"))

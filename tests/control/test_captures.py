@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from control.captures import MOST_CAPTURES, NOBODY, NOT_HERE, SETTLED_S, UNHEARD_S, CaptureBook
+from control.captures import MOST_BYTES, MOST_CAPTURES, NOBODY, NOT_HERE, SETTLED_S, UNHEARD_S, CaptureBook
+from paceline import topics, wire
 from paceline.events import CAPTURE_PIECE_BYTES, AuditEntry, CapturePiece
 
 CONTENT = random.Random(7).randbytes(3 * CAPTURE_PIECE_BYTES + 5)
@@ -16,7 +17,7 @@ CONTENT = random.Random(7).randbytes(3 * CAPTURE_PIECE_BYTES + 5)
 def pieces(whole: bytes = CONTENT, **changed: Any) -> list[CapturePiece]:
     """The pieces of a trace, as a sidecar sends them."""
     count = -(-len(whole) // CAPTURE_PIECE_BYTES)
-    about = {
+    about: dict[str, Any] = {
         "cluster": "c",
         "job": "resnet",
         "attempt": 0,
@@ -137,3 +138,41 @@ def test_no_more_is_kept_than_there_is_room_for(book: CaptureBook) -> None:
         for piece in pieces(b"x", capture=f"c{number}"):
             book.update(piece)
     assert len(book.all(1000.0)) == MOST_CAPTURES
+
+
+def held_bytes(book: CaptureBook) -> int:
+    return sum(row["bytes"] for told in book.all(1000.0) for row in told.ranks)
+
+
+def test_the_bound_holds_for_one_capture_too(book: CaptureBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rank that has no room fails; what is whole stays."""
+    monkeypatch.setattr("control.captures.MOST_BYTES", 2 * len(CONTENT) - 1)
+    for rank in (2, 5):
+        for piece in pieces(rank=rank):
+            book.update(piece)
+            assert held_bytes(book) < 2 * len(CONTENT)
+    assert states(book)[2] == ("done", "")
+    assert states(book)[5][0] == "failed"
+    assert "no room" in states(book)[5][1]
+    assert MOST_BYTES == 512 * 1024 * 1024
+
+
+def test_strangers_push_out_strangers_before_ours(book: CaptureBook) -> None:
+    for piece in pieces():
+        book.update(piece)
+    for number in range(2 * MOST_CAPTURES):
+        for piece in pieces(b"x", capture=f"c{number}"):
+            book.update(piece)
+    assert book.trace("a", 2) == CONTENT
+
+
+def test_a_note_on_a_trace_is_told(book: CaptureBook) -> None:
+    for piece in pieces(reason="4 of 20 steps"):
+        book.update(piece)
+    assert states(book)[2] == ("done", "4 of 20 steps")
+
+
+@pytest.mark.parametrize("name", ["", "snow-\u2603", 'x"; filename="evil.exe', "a\r\nSet-Cookie: a=b", "a\n", "x" * 65])
+def test_a_capture_whose_name_fits_no_header_is_no_event(name: str) -> None:
+    with pytest.raises(wire.WireError):
+        wire.decode(topics.CAPTURE, wire.encode(pieces(b"x", capture=name)[0]))

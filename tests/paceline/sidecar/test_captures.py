@@ -3,13 +3,17 @@
 import base64
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from paceline.command_rules import RefusedError
+from paceline.delivery.stats import Stats
 from paceline.events import CAPTURE_PIECE_BYTES, CaptureAsked, CapturePiece
-from paceline.sidecar.actions import actions
-from paceline.sidecar.captures import MOST_UNDER_WAY, PATIENCE_S, Captures
+from paceline.sidecar import assembly
+from paceline.sidecar.actions import OFF, actions
+from paceline.sidecar.assembly import BusSink
+from paceline.sidecar.captures import MOST_UNDER_WAY, PATIENCE_S, SUMMED_A_TURN, SWEEP_EVERY_S, WAITS_S, Captures
 from paceline.training.capture_messages import decode, encode
 
 JOB = ("resnet", 0)
@@ -43,11 +47,8 @@ def asked(captures: Captures, *ranks: int, name: str = "a") -> dict[int, Path]:
     return paths
 
 
-def gathered(captures: Captures) -> list[CapturePiece]:
-    pieces: list[CapturePiece] = []
-    while turn := captures.turn():
-        pieces += turn
-    return pieces
+def gathered(captures: Captures, *, room: bool = True) -> list[CapturePiece]:
+    return [piece for _ in range(40) for piece in captures.turn(room=room)]
 
 
 def test_a_trace_goes_out_in_pieces_and_leaves_nothing_behind(captures: Captures) -> None:
@@ -121,3 +122,108 @@ def test_ranks_of_other_nodes_are_left_to_them(captures: Captures, clock: Clock)
         action.obey("job:resnet", CaptureAsked(capture="b", ranks="7", steps=3))
     with pytest.raises(RefusedError, match="none of these ranks"):
         action.obey("job:another", CaptureAsked(capture="c", ranks="1", steps=3))
+
+
+def test_a_run_without_captures_refuses_and_says_how_to_have_them(clock: Clock) -> None:
+    action = actions(Ranks(), clock, None)["capture"]  # type: ignore[arg-type]
+    with pytest.raises(RefusedError, match="--captures") as refused:
+        action.obey("job:resnet", CaptureAsked(capture="a", ranks="1", steps=3))
+    assert str(refused.value) == OFF
+
+
+def test_a_trace_waits_in_its_file_until_the_bus_has_room(captures: Captures) -> None:
+    path = asked(captures, 2)[2]
+    path.write_bytes(b"x")
+    assert gathered(captures, room=False) == []
+    assert path.exists()
+    assert [piece.bytes for piece in gathered(captures)] == [1]
+
+
+def test_a_trace_for_which_there_is_no_room_is_removed_after_its_time(captures: Captures, clock: Clock) -> None:
+    path = asked(captures, 2)[2]
+    path.write_bytes(b"x")
+    captures.turn(room=False)
+    clock.now_s = PATIENCE_S + WAITS_S
+    captures.turn(room=False)
+    assert gathered(captures) == []
+    assert list(path.parent.iterdir()) == []
+
+
+def test_one_piece_goes_out_a_turn(captures: Captures) -> None:
+    path = asked(captures, 2)[2]
+    path.write_bytes(bytes(3 * CAPTURE_PIECE_BYTES))
+    assert [len(captures.turn(room=True)) for _ in range(6)] == [0, 1, 1, 1, 0, 0]
+
+
+def test_no_trace_is_read_whole(captures: Captures) -> None:
+    """It is summed up a part a turn before its first piece goes out."""
+    path = asked(captures, 2)[2]
+    with path.open("wb") as file:
+        file.truncate(3 * SUMMED_A_TURN)
+    assert [len(captures.turn(room=True)) for _ in range(4)] == [0, 0, 0, 1]
+
+
+def test_what_comes_after_its_time_is_removed(captures: Captures, clock: Clock) -> None:
+    """A trace, its reason, its note, and what a rank has only half written; what is under way is left alone."""
+    late = asked(captures, 2)[2]
+    clock.now_s = PATIENCE_S
+    assert len(gathered(captures)) == 1
+    here = asked(captures, 4, name="c")[4]
+    here.write_bytes(b"x")
+    for ending in ("", ".part", ".json", ".why", ".note"):
+        late.with_name(late.name + ending).write_bytes(b"x")
+    clock.now_s += SWEEP_EVERY_S
+    captures.turn(room=False)
+    assert list(late.parent.iterdir()) == [here]
+
+
+def test_what_a_sidecar_that_died_left_is_removed(tmp_path: Path, captures: Captures, clock: Clock) -> None:
+    (tmp_path / "captures").mkdir()
+    (tmp_path / "captures" / "old-1.json.gz").write_bytes(b"x")
+    clock.now_s = SWEEP_EVERY_S
+    captures.turn(room=True)
+    assert list((tmp_path / "captures").iterdir()) == []
+
+
+def test_nothing_is_left_at_the_end(tmp_path: Path, captures: Captures) -> None:
+    asked(captures, 2)[2].write_bytes(bytes(CAPTURE_PIECE_BYTES))
+    captures.turn(room=True)
+    captures.close()
+    assert not (tmp_path / "captures").exists()
+
+
+def test_a_trace_that_vanishes_is_told(captures: Captures) -> None:
+    path = asked(captures, 2)[2]
+    path.write_bytes(b"x")
+    captures.turn(room=False)
+    path.unlink()
+    (piece,) = gathered(captures)
+    assert "cannot be read" in piece.reason
+
+
+def test_a_note_goes_with_the_trace(captures: Captures) -> None:
+    path = asked(captures, 2)[2]
+    path.with_name(path.name + ".note").write_text(json.dumps({"reason": "4 of 20 steps"}))
+    path.write_bytes(b"x")
+    (piece,) = gathered(captures)
+    assert (piece.pieces, piece.reason) == (1, "4 of 20 steps")
+
+
+@pytest.mark.parametrize(
+    ("connected", "pending", "spooled", "spooled_bytes", "room"),
+    [
+        (True, 0, 0, 0, True),
+        (True, 4, assembly.SHORT_QUEUE - 4, 1000, True),
+        (True, 4, assembly.SHORT_QUEUE - 3, 1000, False),
+        (True, 0, 3, 4 * 1024 * 1024 + 1, False),
+        (False, 0, 0, 0, False),
+    ],
+)
+def test_the_bus_has_room_while_hardly_anything_waits(
+    connected: bool, pending: int, spooled: int, spooled_bytes: int, room: bool
+) -> None:
+    stats = Stats(connected=connected, pending=pending, spooled=spooled, spooled_bytes=spooled_bytes)
+    sink = BusSink.__new__(BusSink)
+    sink._limit_bytes = 32 * 1024 * 1024
+    sink._publisher = SimpleNamespace(stats=lambda: stats)  # type: ignore[assignment]
+    assert sink.has_room() is room
