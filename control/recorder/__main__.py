@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from paceline.delivery.publisher import Publisher
@@ -22,6 +22,7 @@ from ..sessions.folder import SessionFolder
 from ..sessions.manifest import ManifestError
 from ..sessions.store import SessionStore
 from .pace import PaceRequests
+from .progress import Progress
 from .recording import Recording
 
 log = logging.getLogger("paceline.recorder")
@@ -58,6 +59,10 @@ def main(argv: Sequence[str]) -> int:
     return 1
 
 
+def _renewing(pace: PaceRequests) -> Callable[[Progress, float], None]:
+    return lambda progress, now_s: pace.turn(progress, now_s, time.monotonic())
+
+
 def _record(options: argparse.Namespace, folder: SessionFolder, stop: threading.Event) -> int:
     settings = BrokerSettings.from_environ(os.environ, options.brokers)
     publisher = Publisher(settings, client_id="paceline-recorder", on_warning=log.warning)
@@ -70,7 +75,7 @@ def _record(options: argparse.Namespace, folder: SessionFolder, stop: threading.
             lambda state: publisher.publish(SESSION, state),
             stop,
             finish=options.finish,
-            on_turn=(lambda progress, now_s: None) if options.finish else pace.turn,
+            on_turn=(lambda progress, now_s: None) if options.finish else _renewing(pace),
         )
         state = recording.run()
         pace.end(time.time())

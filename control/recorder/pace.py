@@ -1,6 +1,7 @@
 """How often collectors sample while a session wants it: asked of the collectors anew before each wish expires.
 
-Rule of this file: pure but for ``publish``; time is an argument. A recorder that is killed asks no more, and the
+Rule of this file: pure but for ``publish``; time is an argument. Wishes are renewed by ``steady_s``, of a clock that
+nobody sets; ``now_s`` is what collectors read a command's end by. A recorder that is killed asks no more, and the
 collectors go back to their own interval by themselves.
 """
 
@@ -27,14 +28,14 @@ class PaceRequests:
         self._definition, self._issuer, self._publish = definition, issuer[:200], publish
         self._asked_s: dict[str, float] = {}
 
-    def turn(self, progress: Progress, now_s: float) -> None:
-        """Ask whoever is due at ``now_s``."""
+    def turn(self, progress: Progress, now_s: float, steady_s: float) -> None:
+        """Ask whoever is due at ``steady_s``."""
         if self._definition.interval_s is None:
             return
-        due = [node for node in progress.heard if now_s - self._asked_s.get(node, 0.0) >= RENEW_S]
+        due = [node for node in progress.heard if steady_s - self._asked_s.get(node, float("-inf")) >= RENEW_S]
         for node in sorted(due)[:AT_ONCE]:
             if node in self._asked_s or len(self._asked_s) < MOST_NODES:
-                self._asked_s[node] = now_s
+                self._asked_s[node] = steady_s
                 self._publish(COMMAND, self._command(node, now_s, LEASE_S))
 
     def end(self, now_s: float) -> None:

@@ -27,11 +27,11 @@ def test_a_node_is_asked_when_it_is_heard_and_again_before_the_wish_expires(
     wished: tuple[PaceRequests, Progress], sent: list[Command]
 ) -> None:
     requests, progress = wished
-    requests.turn(progress, 1000.0)
+    requests.turn(progress, 1000.0, 1000.0)
     assert sent == []
     progress.heard.add("n1")
     for second in range(120):
-        requests.turn(progress, 1000.0 + second)
+        requests.turn(progress, 1000.0 + second, 1000.0 + second)
     assert [command.target for command in sent] == ["node:n1"] * 2
     assert all(float(str(command.arguments["seconds"])) > RENEW_S for command in sent)
 
@@ -39,7 +39,7 @@ def test_a_node_is_asked_when_it_is_heard_and_again_before_the_wish_expires(
 def test_the_wish_ends_with_the_session(wished: tuple[PaceRequests, Progress], sent: list[Command]) -> None:
     requests, progress = wished
     progress.heard.add("n1")
-    requests.turn(progress, 1000.0)
+    requests.turn(progress, 1000.0, 1000.0)
     requests.end(1001.0)
     assert [command.arguments["seconds"] for command in sent] == [120.0, 0.0]
 
@@ -47,10 +47,10 @@ def test_the_wish_ends_with_the_session(wished: tuple[PaceRequests, Progress], s
 def test_a_large_cluster_is_asked_bit_by_bit(wished: tuple[PaceRequests, Progress], sent: list[Command]) -> None:
     requests, progress = wished
     progress.heard.update(f"n{number}" for number in range(3 * AT_ONCE))
-    requests.turn(progress, 1000.0)
+    requests.turn(progress, 1000.0, 1000.0)
     assert len(sent) == AT_ONCE
-    requests.turn(progress, 1000.5)
-    requests.turn(progress, 1001.0)
+    requests.turn(progress, 1000.5, 1000.5)
+    requests.turn(progress, 1001.0, 1001.0)
     assert {command.target for command in sent} == {f"node:n{number}" for number in range(3 * AT_ONCE)}
 
 
@@ -58,5 +58,17 @@ def test_a_session_without_an_interval_asks_nobody(define: Callable[..., Definit
     definition = define()
     progress = Progress(definition, Manifest(state=state_of(definition)))
     progress.heard.add("n1")
-    PaceRequests(definition, "a test", lambda topic, command: sent.append(command)).turn(progress, 1000.0)
+    PaceRequests(definition, "a test", lambda topic, command: sent.append(command)).turn(progress, 1000.0, 0.0)
     assert sent == []
+
+
+@pytest.mark.parametrize("step_s", [-8 * 3600.0, 8 * 3600.0])
+def test_a_clock_that_is_set_ends_no_wish(
+    wished: tuple[PaceRequests, Progress], sent: list[Command], step_s: float
+) -> None:
+    """A wish is renewed before it expires, whatever the machine's clock says in between."""
+    requests, progress = wished
+    progress.heard.add("n1")
+    for second in range(180):
+        requests.turn(progress, 1e9 + second + (step_s if second > 10 else 0.0), float(second))
+    assert len(sent) == 3
