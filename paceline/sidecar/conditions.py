@@ -37,8 +37,8 @@ class Conditions:
     def sample(self, ranks: Mapping[int, tuple[int, str]], now_s: float, steady_s: float) -> list[RankCondition]:
         """What each of ``ranks``, rank -> (process id, device), went through since the sample before.
 
-        ``now_s`` is Unix time; spans are by ``steady_s``, of a clock that nobody sets. The first sample of a rank has a span of 0 and no count. A device is a GPU's UUID, as in
-        ``Hello``; ``cpu`` has none of a GPU's columns.
+        ``now_s`` is Unix time; spans are by ``steady_s``, of a clock that nobody sets. The first sample of a rank has
+        a span of 0 and no count. A device is a GPU's UUID, as in ``Hello``; ``cpu`` has none of a GPU's columns.
         """
         self._ranks = {rank: seen for rank, seen in self._ranks.items() if rank in ranks}
         self._turn += 1

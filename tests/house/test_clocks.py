@@ -50,6 +50,7 @@ DATES = {
     "paceline/commands/running_checks.py": SHOWN,
     "paceline/commands/suggestion_list.py": SHOWN,
     "paceline/commands/suggestions.py": "other machines read a command's end",
+    "paceline/commands/undated.py": "a recording's times are dates",
     "paceline/delivery/orphans.py": FILES,
     "paceline/kafka/follow.py": "brokers find messages by their dates",
     "paceline/sidecar/balance.py": ENDS,
