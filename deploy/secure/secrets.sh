@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes what the secured stack needs into folder $1, a file each, and only what is missing: the authority, Kafka's
+# Makes what the secured stack needs into folder $1, and what a training container may read into folder $2, a file each, and only what is missing: the authority, Kafka's
 # certificate, passwords and tokens. Whoever may read the folder's volume may log in; nothing is printed but names.
 #   ca.pem              the authority: what every client must trust
 #   kafka.pem           Kafka's key and certificate, made anew when it has less than 30 days left
@@ -9,7 +9,7 @@
 set -euo pipefail
 umask 077
 
-folder=${1:?the folder}
+folder=${1:?the folder} jobs=${2:?the folder of training containers}
 names=DNS:kafka,DNS:localhost,IP:127.0.0.1${KAFKA_NAMES:+,$KAFKA_NAMES}
 # Users of the images that read a file: paceline/*, apache/kafka, grafana/grafana.
 paceline=10001 kafka=1000 grafana=472
@@ -22,6 +22,7 @@ die() {
 [ "${KAFKA_PROTOCOL:-}" = SASL_SSL ] ||
   die "profile secure needs the variables beside it, or nothing would be encrypted: docker compose --env-file deploy/secure.env up"
 command -v openssl >/dev/null || die "openssl is missing"
+[ -d "$jobs" ] || die "$jobs is no folder"
 cd "$folder" || die "$folder is no folder"
 
 # A file is there whole or not at all.
@@ -59,6 +60,11 @@ fi
 [ -s forecaster.token ] || random | put forecaster.token "$paceline" 0400
 [ -s control.token ] || random | put control.token "$paceline" 0400
 [ -s ui.token ] || random | put ui.token "$paceline" 0400
+
+# A training container has a volume of its own: the authority, and the password of jobs.
+for name in ca.pem jobs.password; do
+  cmp -s "$name" "$jobs/$name" || put "$jobs/$name" "$paceline" 0400 <"$name"
+done
 
 # What users.sh hands to Kafka's own tool: on a command line everyone would see the passwords.
 for user in paceline jobs; do

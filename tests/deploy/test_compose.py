@@ -177,11 +177,19 @@ def test_with_secure_secrets_come_by_file(secured: dict[str, Any]) -> None:
         environ = {key: value for key, value in (service.get("environment") or {}).items() if value}
         if "PACELINE_BROKERS" in environ:
             assert environ["PACELINE_SECURITY_PROTOCOL"] == "SASL_SSL", name
-            assert environ["PACELINE_SASL_PASSWORD_FILE"].startswith("/run/paceline/"), name
-            assert any(mount["target"] == "/run/paceline" for mount in service["volumes"]), name
+            folder = environ["PACELINE_SASL_PASSWORD_FILE"].rpartition("/")[0]
+            assert any(mount["target"] == folder for mount in service["volumes"]), name
         secret = [key for key in environ if key.endswith(("PASSWORD", "TOKEN"))]
         assert secret == [], name
     assert secured["grafana"]["environment"]["GF_AUTH_ANONYMOUS_ENABLED"] == "false"
+
+
+def test_with_secure_what_trains_logs_in_as_a_job_and_reads_no_other_secret() -> None:
+    """It is other people's code: with control's token or the services' login it could change everything."""
+    demo = read(*SECURE, "--profile", "secure", "--profile", "demo")["services"]["demo"]
+    assert demo["environment"]["PACELINE_SASL_USERNAME"] == "jobs"
+    assert demo["environment"]["PACELINE_SASL_PASSWORD_FILE"] == "/run/paceline-jobs/jobs.password"
+    assert [mount["source"] for mount in demo["volumes"]] == ["jobs-login"]
 
 
 def test_with_secure_nothing_starts_before_the_secrets_are_there(secured: dict[str, Any]) -> None:
@@ -196,7 +204,7 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
     environ = read("--profile", "secure")["services"]["secrets"]["environment"]
     script = ROOT / "deploy" / "secure" / "secrets.sh"
     done = subprocess.run(
-        ["bash", str(script), str(tmp_path)], env={**os.environ, **environ}, capture_output=True, text=True, check=False
+        ["bash", str(script), str(tmp_path), str(tmp_path)], env={**os.environ, **environ}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2
     assert "--env-file deploy/secure.env" in done.stderr
@@ -205,13 +213,18 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
 
 def test_secrets_are_made_once(tmp_path: Path) -> None:
     """What is there stays; Kafka's certificate is the authority's, for the names by which it is reached."""
-    script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path))
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path), str(jobs))
     environ = {**os.environ, "KAFKA_PROTOCOL": "SASL_SSL", "KAFKA_NAMES": "IP:192.0.2.7"}
     subprocess.run(script, env=environ, check=True, capture_output=True)
-    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    made = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     subprocess.run(script, env=environ, check=True, capture_output=True)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == made
-    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir() if path.name != "ca.pem")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == made
+    assert all(path.stat().st_mode & 0o077 == 0 for path in made if path.name != "ca.pem")
+    assert {path.name: path.read_bytes() for path in jobs.iterdir()} == {
+        name: made[tmp_path / name] for name in ("ca.pem", "jobs.password")
+    }
     for name in (("-verify_hostname", "kafka"), ("-verify_ip", "127.0.0.1"), ("-verify_ip", "192.0.2.7")):
         check = ("openssl", "verify", "-CAfile", str(tmp_path / "ca.pem"), *name, str(tmp_path / "kafka.pem"))
         assert run(*check).returncode == 0, name
