@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,16 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 GPU, SECURE = ("--env-file", "deploy/gpu.env"), ("--env-file", "deploy/secure.env")
 WAYS = {"default": (), "demo": ("--profile", "demo"), "gpu": GPU, "secure": SECURE}
+#: What secrets.sh gives to whom.
+GIVEN = {
+    "kafka": {"ca.pem", "kafka.pem", "jobs.password", "paceline.scram", "jobs.scram"},
+    "services": {"ca.pem", "paceline.password"},
+    "jobs": {"ca.pem", "jobs.password"},
+    "grafana": {"grafana.password"},
+    "forecaster": {"forecaster.token"},
+    "control": {"control.token"},
+    "ui": {"ui.token"},
+}
 #: Services that end: they have no health.
 ONCE = {"secrets", "users", "topics", "demo"}
 #: Images of others: no folder of ours has their name.
@@ -192,6 +203,26 @@ def test_with_secure_what_trains_logs_in_as_a_job_and_reads_no_other_secret() ->
     assert [mount["source"] for mount in demo["volumes"]] == ["jobs-login"]
 
 
+def test_with_secure_a_service_mounts_only_its_own_secrets() -> None:
+    """Every file that its environment or its start names, and no volume whose files it does not name."""
+    services = read(*SECURE, "--profile", "secure", "--profile", "demo")["services"]
+    volumes = {f"{name}-login": name for name in ("kafka", "services", "jobs", "grafana")}
+    volumes |= {f"{name}-token": name for name in ("forecaster", "control", "ui")}
+    for name, service in services.items():
+        if name == "secrets":
+            continue
+        mounts = {mount["target"]: mount["source"] for mount in service.get("volumes", ())}
+        assert "secrets" not in mounts.values(), name
+        held = {
+            f"{target}/{file}" for target, source in mounts.items() for file in GIVEN.get(volumes.get(source, ""), ())
+        }
+        said = json.dumps([service.get("environment"), service.get("entrypoint"), service.get("command")])
+        asked = set(re.findall(r"/run/paceline[\w./-]*\.(?:pem|password|token)", said))
+        assert asked <= held, name
+        if name not in ("kafka", "users"):  # Kafka's own container reads all of its folder.
+            assert held == asked, name
+
+
 def test_with_secure_nothing_starts_before_the_secrets_are_there(secured: dict[str, Any]) -> None:
     """Kafka waits for its certificate, and the topics for the users."""
     done = "service_completed_successfully"
@@ -204,7 +235,11 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
     environ = read("--profile", "secure")["services"]["secrets"]["environment"]
     script = ROOT / "deploy" / "secure" / "secrets.sh"
     done = subprocess.run(
-        ["bash", str(script), str(tmp_path), str(tmp_path)], env={**os.environ, **environ}, capture_output=True, text=True, check=False
+        ["bash", str(script), str(tmp_path), str(tmp_path)],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "--env-file deploy/secure.env" in done.stderr
@@ -213,18 +248,20 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
 
 def test_secrets_are_made_once(tmp_path: Path) -> None:
     """What is there stays; Kafka's certificate is the authority's, for the names by which it is reached."""
-    jobs = tmp_path / "jobs"
-    jobs.mkdir()
-    script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path), str(jobs))
+    out = tmp_path / "out"
+    for name in GIVEN:
+        (out / name).mkdir(parents=True)
+    owners = [f"{name}={out / name}" for name in GIVEN]
+    script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path), *owners)
     environ = {**os.environ, "KAFKA_PROTOCOL": "SASL_SSL", "KAFKA_NAMES": "IP:192.0.2.7"}
     subprocess.run(script, env=environ, check=True, capture_output=True)
     made = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     subprocess.run(script, env=environ, check=True, capture_output=True)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == made
     assert all(path.stat().st_mode & 0o077 == 0 for path in made if path.name != "ca.pem")
-    assert {path.name: path.read_bytes() for path in jobs.iterdir()} == {
-        name: made[tmp_path / name] for name in ("ca.pem", "jobs.password")
-    }
+    given = {path.name: {one.name for one in path.iterdir()} for path in out.iterdir()}
+    assert given == GIVEN
+    assert all(made[path] == made[tmp_path / path.name] for path in made if out in path.parents)
     for name in (("-verify_hostname", "kafka"), ("-verify_ip", "127.0.0.1"), ("-verify_ip", "192.0.2.7")):
         check = ("openssl", "verify", "-CAfile", str(tmp_path / "ca.pem"), *name, str(tmp_path / "kafka.pem"))
         assert run(*check).returncode == 0, name
