@@ -192,7 +192,7 @@ class Book:
 
     def _profile(self, event: JobProfile) -> None:
         held = self.profiles.get(event.job)
-        if held is None or (event.attempt, event.time_s) >= (held.attempt, held.time_s):
+        if held is None or (event.attempt, event.time_s or 0.0) >= (held.attempt, held.time_s or 0.0):
             self.shed += _put(self.profiles, event.job, event, MOST_PROFILES)
 
     def _find(self, event: Finding, heard_s: float) -> None:

@@ -85,7 +85,7 @@ class Happenings:
             if said is None or said.news == "recovered":
                 return self._happening(one, key, "found", now_s)
             gone_s = now_s - said.at_s
-            return self._happening(one, key, "found", now_s, said.times + 1) if gone_s >= RENEW_S else None
+            return self._happening(one, key, "found", now_s, said.times + 1) if not 0 <= gone_s < RENEW_S else None
         recent = alert.ending == "recovered" and now_s - alert.heard_s <= RECENT_S
         if not recent or (said is not None and said.news == "recovered") or not one.verdict.fired:
             return None

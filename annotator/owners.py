@@ -70,6 +70,7 @@ class Owners:
         self.kinds = kinds
         self._walked = kinds | {*BETWEEN}
         self._held: OrderedDict[str, Known] = OrderedDict()
+        #: When each turned out to be so.
         self._unreadable: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -80,7 +81,7 @@ class Owners:
         at, best, seen = pod.controller, None, set[str]()
         while at is not None and at.uid not in seen and len(seen) < MOST_STEPS:
             seen.add(at.uid)
-            if (at.group, at.kind) not in self._walked or now_s < self._unreadable.get(at.uid, 0.0):
+            if (at.group, at.kind) not in self._walked or self._is_unreadable(at.uid, now_s):
                 break
             held = self._held.get(at.uid)
             if held is None:
@@ -105,9 +106,14 @@ class Owners:
     def unreadable(self, uid: str, now_s: float) -> None:
         """It is not there, or not for us."""
         self._held.pop(uid, None)
-        self._unreadable[uid] = now_s + UNREADABLE_S
+        self._unreadable[uid] = now_s
         if len(self._unreadable) > MOST_OWNERS:
             self._unreadable.popitem(last=False)
+
+    def _is_unreadable(self, uid: str, now_s: float) -> bool:
+        """For a while only: it may have been made since. A clock that was set back ends it."""
+        since_s = self._unreadable.get(uid)
+        return since_s is not None and 0.0 <= now_s - since_s < UNREADABLE_S
 
     def wrote(self, ref: Ref, annotations: dict[str, str]) -> None:
         """A write has left ``annotations`` there."""

@@ -36,7 +36,8 @@ class JobState:
     has_steps: bool = False
     last_step: int | None = None
     step_s: float | None = None
-    seen_s: float = 0.0
+    #: Of what was measured last; None: nothing was.
+    seen_s: float | None = None
     ended_s: float | None = None
     total_steps: int | None = None
     marks: deque[float] = field(default_factory=lambda: deque(maxlen=MARKS))
@@ -47,6 +48,10 @@ class JobState:
         """The same, which later events leave as it is. A GPU's row of a second is replaced, never changed: shared."""
         seconds = OrderedDict((second, dict(rows)) for second, rows in self.seconds.items())
         return replace(self, marks=deque(self.marks, MARKS), seconds=seconds)
+
+    def see(self, at_s: float) -> None:
+        """Something of it was measured at ``at_s``; what comes late changes nothing."""
+        self.seen_s = at_s if self.seen_s is None else max(self.seen_s, at_s)
 
     def activity(self) -> dict[str, list[float | None]]:
         """The mean over the job's GPUs of what was measured, second by second."""
@@ -83,7 +88,7 @@ class JobState:
     def end_s(self, total_steps: int | None = None) -> float | None:
         """When the last step will be done, where the number of steps is known."""
         total = total_steps or self.total_steps
-        if total is None or self.last_step is None or self.step_s is None:
+        if total is None or self.last_step is None or self.step_s is None or self.seen_s is None:
             return None
         return self.seen_s + max(0, total - 1 - self.last_step) * self.step_s
 
@@ -91,7 +96,7 @@ class JobState:
         """All of it, as it is published."""
         kind, cycle = self.kind(), self.cycle()
         newest = self.marks[-1] if len(self.marks) >= FEWEST_MARKS else self.seen_s
-        following = None if cycle is None or cycle.next_s is None else newest + cycle.next_s
+        following = None if cycle is None or cycle.next_s is None or newest is None else newest + cycle.next_s
         return JobProfile(
             cluster=self.cluster,
             job=self.job,
@@ -118,7 +123,7 @@ class JobProfiles:
     def on_window(self, event: JobWindow) -> None:
         """Learn from a second of a job."""
         state = self._of(event.cluster, event.job, event.attempt)
-        state.seen_s = max(state.seen_s, event.start_s + event.length_s)
+        state.see(event.start_s + event.length_s)
         if event.steps:
             state.has_steps, state.step_s = True, event.step_median_s
             state.last_step = max(event.last_step, -1 if state.last_step is None else state.last_step)
@@ -147,7 +152,7 @@ class JobProfiles:
             values = {name: getattr(event, name)[row] for name in ACTIVITY}
             second = state.seconds.setdefault(int(at_s), {})
             second[event.uuids[number]] = {name: float(value) for name, value in values.items() if value is not None}
-            state.seen_s = max(state.seen_s, at_s)
+            state.see(at_s)
             while len(state.seconds) > SECONDS:
                 state.seconds.popitem(last=False)
 

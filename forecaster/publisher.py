@@ -45,7 +45,7 @@ class ForecastPublisher:
         self._stop = threading.Event()
         self._thread = SupervisedThread("the forecast publisher", self._run, self._stop)
         self._done: dict[str, float] = {}
-        self._profiled: dict[str, float] = {}
+        self._profiled: dict[str, float | None] = {}
 
     @property
     def restarts(self) -> tuple[str, int]:
@@ -100,11 +100,11 @@ class ForecastPublisher:
         client.flush(timeout=10)
 
     def _profiles(self, client: Producer) -> None:
-        profiled: dict[str, float] = {}
+        profiled: dict[str, float | None] = {}
         for state in self._memory.running():
             job = f"{state.cluster}/{state.job}"
             profiled[job] = state.seen_s
-            if self._stop.is_set() or self._profiled.get(job) == state.seen_s:
+            if self._stop.is_set() or (job in self._profiled and self._profiled[job] == state.seen_s):
                 continue
             began_s = time.monotonic()
             self._send(client, topics.PROFILE, state.job, self._alone(job, partial(_profile, state)))

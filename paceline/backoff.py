@@ -16,9 +16,13 @@ class Backoff:
 
     def next_s(self) -> float:
         """The delay after one more failure."""
-        delay = min(self.cap_s, self.first_s * 2.0 ** min(self._failures, 30))
+        delay = self.delay_s(self._failures)
         self._failures += 1
-        return delay * (0.5 + self._random.random())
+        return delay
+
+    def delay_s(self, failures: int) -> float:
+        """The delay after one more failure than ``failures``, for who counts them."""
+        return min(self.cap_s, self.first_s * 2.0 ** min(failures, 30)) * (0.5 + self._random.random())
 
     def reset(self) -> None:
         """An attempt succeeded."""

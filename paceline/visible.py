@@ -5,8 +5,11 @@ the reading direction. Whoever shows text to a person shows ``visible`` of it. T
 JSON stays the same JSON.
 """
 
+import html
 import re
+from collections.abc import Iterable
 from itertools import chain
+from urllib.parse import unquote
 
 #: C0, DEL and C1; marks of direction; separators of lines; halves of characters, which no terminal takes.
 _UNSEEN = chain(
@@ -40,6 +43,34 @@ def without_login(address: str) -> str:
     """
     before, slashes, rest = address.partition("//")
     return f"{before}{slashes}(login)@{rest.rpartition('@')[2]}" if "@" in rest else address
+
+
+#: Words of paths that are no secret.
+_ROUTES = frozenset(("alert", "alerts", "api", "hook", "hooks", "incoming", "services", "slack", "webhook", "webhooks"))
+#: So many signs in a row of a secret give it away; one that is shorter counts whole.
+_PIECE = 6
+
+
+def repeats(text: str, secrets: Iterable[str]) -> bool:
+    """Whether ``text`` holds a piece of one of ``secrets``, however it is spelled; words of routes are no secret.
+
+    >>> repeats("Cannot POST &#x2F;hooks&#x2F;WQ3K9X%2Ds", ["hooks/wq3k9x-s"]), repeats("no_service", ["services/T"])
+    (True, False)
+    """
+    told = {_plain(text), _plain(unquote(text)), _plain(html.unescape(unquote(text)))}
+    words = (_plain(word) for secret in secrets for word in re.split(r"[/?&=;,]", unquote(secret)))
+    return any(piece in one for word in words if word not in _ROUTES for piece in _pieces(word) for one in told)
+
+
+def _pieces(word: str) -> list[str]:
+    if len(word) < _PIECE:
+        return [word] if len(word) > 2 else []
+    return [word[place : place + _PIECE] for place in range(len(word) - _PIECE + 1)]
+
+
+def _plain(text: str) -> str:
+    """Letters and digits alone, in one case: what escapes and quotes leave as it is."""
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
 def visible(text: str) -> str:

@@ -32,6 +32,8 @@ KINDS = {
     "insufficient_data": "Not enough data for a verdict",
 }
 NONE = "not measured"
+#: What is before 1971 counts from 0: it is a time without a date.
+UNDATED_S = 365 * 86_400.0
 #: Kinds that accuse no rank: what holds the job back is the job itself, or nothing can be said.
 _OF_THE_JOB = (
     "communication_bound",
@@ -74,10 +76,21 @@ def digits(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}" if abs(value) < 100 else f"{value:.0f}"
 
 
+def is_undated(then_s: float, now_s: float) -> bool:
+    """Whether ``then_s`` counts from 0 and says nothing of a date: it is of 1970, and now is not."""
+    return then_s < UNDATED_S <= now_s
+
+
 def age(now_s: float, then_s: float | None) -> str:
-    """How long ago: just now, 12 s ago. Clocks that are apart never make it negative."""
-    if then_s is None:
+    """How long ago: just now, 12 s ago. Clocks that are apart never make it negative; no time of 0 is a date.
+
+    >>> age(1.8e9, 1.8e9 - 42.0), age(1.8e9, None), age(1.8e9, 0.0), age(1.8e9, 7.5)
+    ('42 s ago', 'never', 'never', 'at an unknown time')
+    """
+    if then_s is None or (then_s == 0.0 and now_s >= UNDATED_S):
         return "never"
+    if is_undated(then_s, now_s):
+        return "at an unknown time"
     gone = max(0.0, now_s - then_s)
     return "just now" if gone < 1.5 else f"{round(gone)} s ago" if gone < 120 else f"{seconds(gone)} ago"
 

@@ -7,7 +7,7 @@ has, are told as they are.
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
-from paceline.words import seconds
+from paceline.words import is_undated, seconds
 
 DAY_S = 86_400.0
 #: No calendar goes further.
@@ -39,7 +39,7 @@ def clock(time_s: float | None, now_s: float, zone: tzinfo) -> str:
     >>> clock(90_000.0, 86_400.0, UTC), clock(200_000.0, 86_400.0, UTC), clock(None, 0.0, UTC)
     ('01:00', '3 Jan 07:33', 'unknown')
     """
-    there = None if time_s is None else local(time_s, zone)
+    there = None if time_s is None or is_undated(time_s, now_s) else local(time_s, zone)
     if there is None:
         return "unknown"
     here = local(now_s, zone)
@@ -51,7 +51,13 @@ def clock(time_s: float | None, now_s: float, zone: tzinfo) -> str:
 
 
 def ahead(time_s: float, now_s: float) -> str:
-    """How far ``time_s`` is from now: in 12 min 4 s, 3 h 5 min ago."""
+    """How far ``time_s`` is from now: in 12 min 4 s, 3 h 5 min ago.
+
+    >>> ahead(1.8e9 + 60.0, 1.8e9), ahead(0.0, 1.8e9)
+    ('in 60 s', 'unknown')
+    """
+    if is_undated(time_s, now_s):
+        return "unknown"
     apart = time_s - now_s
     if abs(apart) < 1.5:
         return "now"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 
 from paceline.events import JobProfile
-from paceline.words import LONGEST_NAME
+from paceline.words import LONGEST_NAME, age
 
 from .moments import ahead, length
 from .snapshot import name_of
@@ -53,7 +53,12 @@ def next_cycle_s(profile: JobProfile, now_s: float) -> float | None:
 def profiles_listed(profiles: Mapping[tuple[str, str], JobProfile], job: str | None = None) -> list[JobProfile]:
     """Profiles, the newest first; that of ``job`` alone where it is named."""
     kept = [one for one in profiles.values() if job is None or name_of(one.cluster, one.job) == job]
-    return sorted(kept, key=lambda one: (-one.time_s, one.cluster, one.job))
+    return sorted(kept, key=lambda one: (-(one.time_s or 0.0), one.cluster, one.job))
+
+
+def as_of_words(profile: JobProfile, now_s: float) -> str:
+    """How old what it rests on is."""
+    return age(now_s, profile.time_s) if profile.time_s else "never measured"
 
 
 def end_words(profile: JobProfile, now_s: float) -> str:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes what the secured stack needs into folder $1, a file each, and only what is missing: the authority, Kafka's
-# certificate, passwords and tokens. Whoever may read the folder's volume may log in; nothing is printed but names.
+# certificate, passwords and tokens. Whoever may read that folder may log in, so that no other service mounts it: each
+# gets its own files in a folder of its own. Nothing is printed but names.
 #   ca.pem              the authority: what every client must trust
 #   kafka.pem           Kafka's key and certificate, made anew when it has less than 30 days left
 #   NAME.password       of the users in Kafka: paceline (the services), jobs (training jobs); of Grafana's admin
@@ -10,6 +11,10 @@ set -euo pipefail
 umask 077
 
 folder=${1:?the folder}
+shift
+# Whose secrets go where: NAME=FOLDER, as kafka=/run/out/kafka.
+declare -A out=()
+for given in "$@"; do out[${given%%=*}]=${given#*=}; done
 names=DNS:kafka,DNS:localhost,IP:127.0.0.1${KAFKA_NAMES:+,$KAFKA_NAMES}
 # Users of the images that read a file: paceline/*, apache/kafka, grafana/grafana.
 paceline=10001 kafka=1000 grafana=472
@@ -22,6 +27,9 @@ die() {
 [ "${KAFKA_PROTOCOL:-}" = SASL_SSL ] ||
   die "profile secure needs the variables beside it, or nothing would be encrypted: docker compose --env-file deploy/secure.env up"
 command -v openssl >/dev/null || die "openssl is missing"
+for given in kafka services jobs grafana forecaster control ui; do
+  [ -d "${out[$given]:-}" ] || die "no folder for $given: name it as $given=FOLDER"
+done
 cd "$folder" || die "$folder is no folder"
 
 # A file is there whole or not at all.
@@ -65,3 +73,17 @@ for user in paceline jobs; do
   [ "$user.scram" -nt "$user.password" ] ||
     printf 'SCRAM-SHA-512=iterations=8192,password=%s\n' "$(cat "$user.password")" | put "$user.scram" "$kafka" 0400
 done
+
+# What each may read: a service that is broken into gives away its own secrets, and none of the others'.
+give() { # service, user; the names of its files
+  local service=$1 user=$2 name
+  shift 2
+  for name in "$@"; do
+    cmp -s "$name" "${out[$service]}/$name" || put "${out[$service]}/$name" "$user" 0400 <"$name"
+  done
+}
+give kafka "$kafka" ca.pem kafka.pem jobs.password paceline.scram jobs.scram
+give services "$paceline" ca.pem paceline.password
+give jobs "$paceline" ca.pem jobs.password
+give grafana "$grafana" grafana.password
+for service in forecaster control ui; do give "$service" "$paceline" "$service.token"; done

@@ -21,7 +21,7 @@ from ..processes import RunError
 from . import checks
 from .addresses import Addresses, own_network
 from .compose import PROFILES, Service, gateway, services
-from .natively import Natively
+from .natively import UNPUBLISHED, Natively
 from .stack import Stack
 
 EXAMPLES = """\
@@ -52,7 +52,7 @@ class Twin:
 
     def url(self, name: str) -> str:
         """Where a service answers."""
-        port = WEB.get(name) or next(iter(self._found[name].published.values()))
+        port = WEB.get(name) or UNPUBLISHED.get(name) or next(iter(self._found[name].published.values()))
         return f"http://{self._addresses[name]}:{port}"
 
     def run(self, browser: bool) -> None:

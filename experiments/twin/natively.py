@@ -21,6 +21,8 @@ from .compose import Service
 
 KAFKA = ROOT / "deploy" / "kafka"
 #: Images for which there is no program here.
+#: Where those listen that Compose publishes to nobody.
+UNPUBLISHED = {"prometheus": 9090, "alertmanager": 9093}
 ABSENT = ("grafana/grafana", "nvcr.io/nvidia/k8s/dcgm-exporter")
 #: What the Kafka image's starter reads itself: no properties of the broker.
 NOT_PROPERTIES = ("KAFKA_HEAP_OPTS", "KAFKA_OPTS", "KAFKA_VERSION")
@@ -122,7 +124,7 @@ class Natively:
         found = shutil.which(f"prometheus-{name}") or shutil.which(name)
         if found is None:
             raise RunError(f"no {name} here; mend: make system")
-        port = next(iter(service.published.values()))
+        port = UNPUBLISHED[name]
         return Program([found, *command, f"--web.listen-address={self._addresses[name]}:{port}"], environ, health)
 
 

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from paceline import __version__
 from paceline.web import failures
+from paceline.web.bodies import BoundedBodies
 from paceline.web.middleware import DropAbandoned, KnownHosts
 
 from ..memory import Memory
@@ -19,6 +20,9 @@ from .meters import Meters
 
 #: Bytes of a body: a batch of a thousand series of a day of minutes, every digit written out, twice over.
 LARGEST = 64 * 1024 * 1024
+#: Bytes of all bodies that are read and worked on at a time: parsed they take six times as much. And the parts of one:
+#: the values and the timestamps of such a batch; a third of a second to parse.
+IN_FLIGHT, PARTS = 128 * 1024 * 1024, 3_200_000
 DESCRIPTION = """Forecasts with honest intervals, cycles and kinds of job.
 
 `POST` routes below `/v1` that are sent their values are stateless and need no broker. What was measured on the bus is
@@ -57,6 +61,9 @@ def application(
     app.include_router(changes.router(memory, token))
     app.include_router(jobs.router(memory, executor))
     _health(app, ready, lambda: meters.text(memory, executor.waiting, ready() is None, restarts()))
+
+    # The innermost: what it refuses reaches the route as it is.
+    app.add_middleware(BoundedBodies, in_flight=IN_FLIGHT, parts=PARTS)
 
     @app.middleware("http")
     async def measured(request: Request, call_next: Callable[[Request], ASGIApp]) -> Response:

@@ -92,7 +92,7 @@ class ProfileAnswer(BaseModel):
     cluster: str
     job: str
     attempt: int
-    time_s: float
+    time_s: float | None = Field(description="Of what was measured last; null is never.")
     kind: str | None
     kind_probability: float | None
     kind_probabilities: dict[str, float]

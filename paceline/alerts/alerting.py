@@ -1,6 +1,7 @@
 """All destinations of one command, the book that they are told from, and what came of each message.
 
-Rule of this file: it joins decisions and senders and decides nothing itself; time is an argument.
+Rule of this file: it joins decisions and senders and decides nothing itself; both clocks are arguments: the one that
+alerts are dated by, and the steady one of every wait.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from .sender import Sender
 from .target import Target
 
 TOPICS = (FINDING, SUGGESTION, JOB)
+#: Destinations of earlier runs whose state is kept although this one does not name them.
+MOST_OTHERS = 32
 
 
 @dataclass
@@ -35,6 +38,7 @@ class Alerting:
     def __init__(self, channels: list[Channel], say: Callable[[str], None]) -> None:
         self.channels, self._say = channels, say
         self.book = AlertBook()
+        self._others: dict[str, Any] = {}
         #: Messages that do not decode.
         self.unusable = 0
 
@@ -47,12 +51,12 @@ class Alerting:
         except wire.WireError:
             self.unusable += 1
 
-    def turn(self, now_s: float, gather: bool = True) -> bool:
+    def turn(self, now_s: float, steady_s: float, gather: bool = True) -> bool:
         """Take what became of messages, and send what is due; whether anything was taken."""
         taken = False
         for channel in self.channels:
-            taken |= self._take_outcome(channel, now_s)
-            message = channel.destination.next(self.book, now_s, gather)
+            taken |= self._take_outcome(channel, steady_s)
+            message = channel.destination.next(self.book, now_s, steady_s, gather)
             if message is not None:
                 channel.sender.give(message)
         return taken
@@ -62,9 +66,9 @@ class Alerting:
         return any(channel.destination.waits(self.book, now_s) for channel in self.channels)
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain data."""
+        """The state as plain data; that of destinations which this run does not name is as it was restored."""
         told = {channel.target.key: channel.destination.snapshot() for channel in self.channels}
-        return {"book": self.book.snapshot(), "told": told}
+        return {"book": self.book.snapshot(), "told": self._others | told}
 
     def restore(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described; a destination that it does not name is told all that holds.
@@ -74,29 +78,30 @@ class Alerting:
         """
         try:
             self.book.restore(data["book"])
+            others = dict(data["told"])
             for channel in self.channels:
-                if channel.target.key in data["told"]:
-                    channel.destination.restore(data["told"][channel.target.key])
+                if channel.target.key in others:
+                    channel.destination.restore(others.pop(channel.target.key))
+            self._others = dict(list(others.items())[-MOST_OTHERS:])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"no state of alerts: {error}") from error
 
-    def _take_outcome(self, channel: Channel, now_s: float) -> bool:
+    def _take_outcome(self, channel: Channel, steady_s: float) -> bool:
         outcome = channel.sender.outcome()
         if outcome is None:
             return False
-        shown, error = channel.target.shown, outcome.error
+        shown, error, destination = channel.target.shown, outcome.error, channel.destination
         if isinstance(error, RefusedError):
-            channel.destination.refused(outcome.message, now_s)
-            self._say(f"{shown}: refused for good, {len(outcome.message.entries)} alerts not told: {error}")
+            if destination.refused(outcome.message, steady_s):
+                self._say(f"{shown}: refused for good, {outcome.message.entries[0].alert.id} is dropped: {error}")
         elif error is not None:
-            channel.destination.failed(now_s, error.asked_s)
+            destination.failed(outcome.message, steady_s, error.asked_s, error.reached)
             if str(error) != channel.failing:
                 self._say(f"{shown}: {error}; tried again until it arrives")
             channel.failing = str(error)
-            return True
         else:
-            channel.destination.sent(outcome.message, now_s)
-            if channel.failing:
+            destination.sent(outcome.message, steady_s)
+            if channel.failing and not destination.failing:
                 self._say(f"{shown}: arrives again")
-        channel.failing = ""
+                channel.failing = ""
         return True

@@ -24,14 +24,13 @@ TRANSITIONS: dict[tuple[State, bool], News | None] = {
 
 
 class Told(NamedTuple):
-    """What a destination was told last of an alert, and when."""
+    """What a destination was told last of an alert."""
 
     state: State
     severity: Severity
-    at_s: float
 
 
-UNTOLD = Told("untold", "info", 0.0)
+UNTOLD = Told("untold", "info")
 
 
 def news(told: Told, fires: bool, severity: Severity, least: Severity) -> News | None:
@@ -41,7 +40,7 @@ def news(told: Told, fires: bool, severity: Severity, least: Severity) -> News |
 
     >>> news(UNTOLD, True, "warning", "warning"), news(UNTOLD, True, "info", "warning")
     ('firing', None)
-    >>> told = Told("firing", "warning", 0.0)
+    >>> told = Told("firing", "warning")
     >>> [news(told, fires, now, "warning") for fires, now in ((True, "info"), (True, "critical"), (False, "info"))]
     [None, 'firing', 'resolved']
     """

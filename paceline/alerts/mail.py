@@ -52,11 +52,11 @@ def _why(error: Exception) -> NotDeliveredError | RefusedError:
             return _verdict(min(code for code, _ in error.recipients.values()), "no recipient is taken")
         case smtplib.SMTPAuthenticationError():
             return NotDeliveredError(f"login refused ({error.smtp_code})")
-        case smtplib.SMTPResponseException():
+        case smtplib.SMTPResponseException():  # Before the letter itself none of its words can be the cause.
             said = (
                 error.smtp_error.decode(errors="replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
             )
-            return _verdict(error.smtp_code, visible(str(said))[:200])
+            return _verdict(error.smtp_code, visible(str(said))[:200], isinstance(error, smtplib.SMTPDataError))
         case smtplib.SMTPException():
             return NotDeliveredError(visible(str(error))[:200])
         case ssl.SSLCertVerificationError():
@@ -75,6 +75,6 @@ def _connected(target: Target, context: ssl.SSLContext) -> smtplib.SMTP:
     return smtplib.SMTP(target.host, target.port, timeout=TIMEOUT_S)
 
 
-def _verdict(code: int, line: str) -> NotDeliveredError | RefusedError:
+def _verdict(code: int, line: str, reached: bool = False) -> NotDeliveredError | RefusedError:
     """A reply of 5xx is final (RFC 5321, 4.2.1); any other may be another one later."""
-    return RefusedError(f"{code}: {line}") if code >= 500 else NotDeliveredError(f"{code}: {line}")
+    return RefusedError(f"{code}: {line}") if code >= 500 else NotDeliveredError(f"{code}: {line}", reached=reached)

@@ -37,6 +37,6 @@ def run(command: Sequence[str], body: bytes, environ: Mapping[str, str]) -> None
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            raise NotDeliveredError(f"did not end within {TIMEOUT_S:g} s") from None
+            raise NotDeliveredError(f"did not end within {TIMEOUT_S:g} s", reached=True) from None
     if process.returncode:
-        raise NotDeliveredError(f"ended with status {process.returncode}")
+        raise NotDeliveredError(f"ended with status {process.returncode}", reached=True)

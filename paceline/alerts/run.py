@@ -80,7 +80,7 @@ class Loop:
         return follower.caught_up or follower.nothing_there
 
     def _tell(self, gather: bool) -> None:
-        self._unwritten |= self._alerting.turn(time.time(), gather)
+        self._unwritten |= self._alerting.turn(time.time(), time.monotonic(), gather)
         self._keep(now=False)
 
     def _keep(self, now: bool) -> None:

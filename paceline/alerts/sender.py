@@ -54,7 +54,7 @@ class Sender:
             except (NotDeliveredError, RefusedError) as error:
                 outcome = Outcome(message, error)
             except Exception as error:  # A thread that died would be a destination that is silent for ever.
-                outcome = Outcome(message, NotDeliveredError(f"failed ({type(error).__name__})"))
+                outcome = Outcome(message, NotDeliveredError(f"failed ({type(error).__name__})", reached=True))
             self._outcomes.put(outcome)
 
 

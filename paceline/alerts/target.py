@@ -4,11 +4,12 @@ Rule of this file: pure. An address may hold a secret (a webhook's path, a passw
 printed or logged of it, and ``key`` all that is kept.
 """
 
+import base64
 import hashlib
 import re
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from paceline.visible import visible
 
@@ -61,6 +62,12 @@ class Target:
         return PROFILES[self.kind]
 
     @property
+    def secrets(self) -> tuple[str, ...]:
+        """What of its address may be secret: all behind the host, and the login."""
+        login = base64.b64encode(f"{self.user}:{self.password}".encode()).decode() if self.password else ""
+        return self.url.partition("://")[2].partition("/")[2], self.user, self.password, login
+
+    @property
     def loopback(self) -> bool:
         """Whether it is on this machine."""
         return self.host in LOOPBACK
@@ -103,6 +110,8 @@ def of_url(url: str) -> Target:
     if scheme not in ("http", "https") or kind not in ("", "webhook", "slack", "alertmanager"):
         raise TargetError(f"{visible(parts.scheme)[:40]}: not a kind of address; use one of:\n{FORMS}")
     chosen: Kind = kind or ("slack" if host == "hooks.slack.com" else "webhook")  # type: ignore[assignment]
+    if (parts.username or parts.password) and scheme == "http" and host not in LOOPBACK:
+        raise TargetError(f"{chosen} at {at}: a login is not sent in the clear: use https://")
     path = parts.path.rstrip("/") + "/api/v2/alerts" if chosen == "alertmanager" else parts.path or "/"
     query = f"?{parts.query}" if parts.query else ""
     return Target(
@@ -110,8 +119,8 @@ def of_url(url: str) -> Target:
         f"{chosen} at {at}",
         _key(url),
         url=f"{scheme}://{at}{path}{query}",
-        user=parts.username or "",
-        password=parts.password or "",
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
         host=host,
     )
 

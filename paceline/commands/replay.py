@@ -1,16 +1,19 @@
 """``paceline replay``: put a recording back on the bus.
 
 Rule of this file: order and distance in time are the recording's, at ``--speed`` times the pace. Derived topics are
-left out unless asked for, because the workers derive them again; commands always, for nobody asks for them now.
+left out unless asked for, because the workers derive them again; commands always, for nobody asks for them now. A
+recording whose times count from 0 begins now: at no time that a reader is shown was it 1970.
 """
 
 import argparse
 import os
+import time
 from collections.abc import Iterator
 
 import msgspec
 
 from paceline import wire
+from paceline.commands.undated import dated
 from paceline.kafka.errors import BusError
 from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
@@ -86,6 +89,7 @@ def main(argv: list[str]) -> int:
     settings = BrokerSettings.from_environ(os.environ, options.brokers)
     try:
         lines = playable(read(options.file, options.most_unpacked), derived=options.derived, job=options.job)
+        lines = dated(lines, time.time())
         ensure_topics(settings)
         with Outbound(settings, "paceline-replay") as outbound:
             sent, bad = _play(lines, outbound, options.speed)

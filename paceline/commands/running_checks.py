@@ -24,7 +24,7 @@ from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
 from paceline.settings import ARCHIVE, SettingError
 from paceline.topics import BY_NAME, COLLECTIVE, DEADLETTER, DEVICE, HOST, OP, STREAMS_GROUP
-from paceline.words import many
+from paceline.words import age, many
 
 #: A group that is further behind than this falls behind rather than works: seconds of a thousand nodes' messages.
 LAG_WARN = 10_000
@@ -139,7 +139,7 @@ def refused(letters: Held, now_s: float) -> Check:
     except wire.WireError as error:
         return Check("dead letters", "warn", f"{letters.messages}; the newest is no letter: {error}", mend)
     age_s = max(0.0, now_s - newest.time_s)
-    says = f"{letters.messages}; the newest {age_s:.0f} s ago, of {newest.topic}: {newest.reason[:200]}"
+    says = f"{letters.messages}; the newest {age(now_s, newest.time_s)}, of {newest.topic}: {newest.reason[:200]}"
     return Check("dead letters", "warn" if age_s < RECENT_S else "ok", says, mend if age_s < RECENT_S else None)
 
 
@@ -196,7 +196,9 @@ def kept(where: str, newest: Manifest | None, now_s: float) -> Check:
     if newest is None:
         return Check("archive", "warn", f"{where}: nothing is there yet", start)
     rows, age_s = sum(file.rows for file in newest.files), max(0.0, now_s - newest.time_s)
-    says = f"{where}: {many(rows, 'row')} in {many(len(newest.files), 'file')}, last written {age_s:.0f} s ago"
+    says = (
+        f"{where}: {many(rows, 'row')} in {many(len(newest.files), 'file')}, last written {age(now_s, newest.time_s)}"
+    )
     if age_s < RECENT_S:
         return Check("archive", "ok", says)
     return Check("archive", "warn", says, f"unless nothing was published since: {start}")

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from paceline import wire
 from paceline.events import Effect, Gain, Suggestion
 from paceline.topics import SUGGESTION
+from paceline.words import age
 
 #: States in which something is still to do or to see.
 OPEN = ("new", "accepted", "applied")
@@ -75,7 +76,7 @@ def lines(suggestion: Suggestion, now_s: float) -> list[str]:
     expired = one.state == "new" and one.expires_s <= now_s
     state = "expired" if expired else one.state.replace("_", " ")
     told = [
-        f"{one.id}  {state}, {age(now_s - one.updated_s)}  {gain(one.gain)}",
+        f"{one.id}  {state}, {age(now_s, one.updated_s)}  {gain(one.gain)}",
         f"    {one.title}",
         f"    {one.reason}",
     ]
@@ -117,17 +118,3 @@ def _between(low: float | None, high: float | None, factor: float) -> str:
 def effect(value: Effect) -> str:
     """What was measured before and after."""
     return f"measured: {value.name} {value.before:.4g} {value.unit} before, {value.after:.4g} {value.unit} after"
-
-
-def age(passed_s: float) -> str:
-    """How long ago; of a clock that is ahead, now.
-
-    >>> age(-5.0), age(42.0), age(600.0), age(7500.0), age(200_000.0)
-    ('just now', '42 s ago', '10 min ago', '2.1 h ago', '2.3 days ago')
-    """
-    if passed_s < 1.5:
-        return "just now"
-    for least_s, unit_s, unit, digits in ((172_800, 86_400, "days", 1), (7200, 3600, "h", 1), (120, 60, "min", 0)):
-        if passed_s >= least_s:
-            return f"{passed_s / unit_s:.{digits}f} {unit} ago"
-    return f"{passed_s:.0f} s ago"

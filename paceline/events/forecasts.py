@@ -60,13 +60,14 @@ class JobProfile(Event, frozen=True, kw_only=True):
     """What kind of job this is, its cycle and its end, as far as known; None is *unknown*. Key: job; compacted.
 
     ``cycle_period_s`` is None where there is no stable period; ``cycle_drift_ratio`` is its change from the
-    first third of what was looked at to the last, as a share of it.
+    first third of what was looked at to the last, as a share of it. ``time_s`` is of what was measured last; None is
+    *never*.
     """
 
     cluster: str
     job: str
     attempt: Whole
-    time_s: Time
+    time_s: Time | None
     kind: JobKind | str | None = None
     kind_probability: Number | None = None
     kind_probabilities: dict[str, Number] = {}

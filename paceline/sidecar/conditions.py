@@ -34,11 +34,11 @@ class Conditions:
         self._ranks: dict[int, _Rank] = {}
         self._turn = 0
 
-    def sample(self, ranks: Mapping[int, tuple[int, str]], now_s: float) -> list[RankCondition]:
+    def sample(self, ranks: Mapping[int, tuple[int, str]], now_s: float, steady_s: float) -> list[RankCondition]:
         """What each of ``ranks``, rank -> (process id, device), went through since the sample before.
 
-        ``now_s`` is Unix time. The first sample of a rank has a span of 0 and no count. A device is a GPU's UUID, as in
-        ``Hello``; ``cpu`` has none of a GPU's columns.
+        ``now_s`` is Unix time; spans are by ``steady_s``, of a clock that nobody sets. The first sample of a rank has
+        a span of 0 and no count. A device is a GPU's UUID, as in ``Hello``; ``cpu`` has none of a GPU's columns.
         """
         self._ranks = {rank: seen for rank, seen in self._ranks.items() if rank in ranks}
         self._turn += 1
@@ -48,7 +48,7 @@ class Conditions:
         conditions = []
         for place, (rank, (pid, device)) in enumerate(ranks.items()):
             thorough = place == self._turn % len(ranks)
-            conditions.append(self._condition(rank, pid, devices[device], groups, now_s, thorough))
+            conditions.append(self._condition(rank, pid, devices[device], groups, (now_s, steady_s), thorough))
         return conditions
 
     def _condition(
@@ -57,11 +57,12 @@ class Conditions:
         pid: int,
         device: Reading | None,
         groups: dict[str | None, Pressures],
-        now_s: float,
+        at_s: tuple[float, float],
         thorough: bool,
     ) -> RankCondition:
-        process, before_s, group = self._rank(rank, pid, now_s)
-        self._ranks[rank] = _Rank(process, now_s, group)
+        now_s, steady_s = at_s
+        process, before_s, group = self._rank(rank, pid, steady_s)
+        self._ranks[rank] = _Rank(process, steady_s, group)
         if group not in groups:
             folder = None if group is None or self._mount is None else self._mount / group
             groups[group] = pressures(folder, self._proc)
@@ -69,7 +70,7 @@ class Conditions:
         return RankCondition(
             rank=rank,
             time_s=now_s,
-            span_s=round(max(now_s - before_s, 0.0), 6),
+            span_s=round(max(steady_s - before_s, 0.0), 6),
             **_columns(device),  # type: ignore[arg-type]
             major_faults=process.major_faults(thorough=thorough),
             swap_used_bytes=process.swap_bytes(),
@@ -78,12 +79,12 @@ class Conditions:
             pressure_io_ratio=io,
         )
 
-    def _rank(self, rank: int, pid: int, now_s: float) -> _Rank:
+    def _rank(self, rank: int, pid: int, steady_s: float) -> _Rank:
         seen = self._ranks.get(rank)
         if seen is not None and seen.process.pid == pid and seen.process.is_same():
             return seen
         process = Process(pid, self._proc)
-        return _Rank(process, now_s, process.group())
+        return _Rank(process, steady_s, process.group())
 
     def close(self) -> None:
         """Give everything back to the driver."""

@@ -261,7 +261,7 @@ class Sidecar:
         for key, ranks in here.items():
             if key not in self._conditions:
                 self._conditions[key] = Conditions()
-            self._batcher.observe(key, self._conditions[key].sample(ranks, time.time()))
+            self._batcher.observe(key, self._conditions[key].sample(ranks, time.time(), now_s))
         if now_s < self._stand_at:
             return
         self._stand_at = now_s + STANDING_S

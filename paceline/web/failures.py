@@ -32,7 +32,7 @@ class RefusedError(Exception):
 
 #: What OpenAPI says of routes that read a body.
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    413: {"description": "The body is too large."},
+    413: {"description": "The body is too large, or holds too many values."},
     422: {"model": Refusal, "description": "The question is refused: which field, and why."},
 }
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": Refusal, "description": "There is no such thing."}}
@@ -59,7 +59,7 @@ def install(app: FastAPI) -> None:
     async def other(request: Request, error: HTTPException) -> JSONResponse:
         # A body that is not even text is as wrong as one that is not JSON.
         status = 422 if error.status_code == 400 else error.status_code
-        response = refusal(status, ("body" if status == 422 else "path", str(error.detail)))
+        response = refusal(status, ("body" if status in (413, 422, 503) else "path", str(error.detail)))
         response.headers.update(error.headers or {})
         return response
 

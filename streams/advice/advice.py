@@ -169,7 +169,8 @@ class Advice:
         return said + (self.follow_up.end(event.job) if facts.over else [])
 
     def _profile(self, event: JobProfile) -> list[Suggestion]:
-        self.clock.hear("profiles", event.time_s)
+        if event.time_s is not None:
+            self.clock.hear("profiles", event.time_s)
         self.jobs.profile(event)
         return []
 

@@ -240,3 +240,10 @@ def test_a_uid_is_known_as_cgroups_write_it(world: World) -> None:
     held = held_by("node-1", "p", uid=uid.replace("-", "_"))
     world.annotator("--no-events").list().hear(node_described(pods=held), device_samples()).turns()
     assert "gpu-use" in world.api.annotations("Pod", "p", "ml")
+
+
+def test_an_owner_that_cannot_be_read_is_asked_for_again_though_the_clock_is_set_back() -> None:
+    owners = Owners()
+    owners.unreadable("o0", 1e9)
+    assert owners.top(pod_of("o0"), 1e9 + 1.0).wanted is None
+    assert owners.top(pod_of("o0"), 1e9 - 28_800.0).wanted is not None

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,16 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 GPU, SECURE = ("--env-file", "deploy/gpu.env"), ("--env-file", "deploy/secure.env")
 WAYS = {"default": (), "demo": ("--profile", "demo"), "gpu": GPU, "secure": SECURE}
+#: What secrets.sh gives to whom.
+GIVEN = {
+    "kafka": {"ca.pem", "kafka.pem", "jobs.password", "paceline.scram", "jobs.scram"},
+    "services": {"ca.pem", "paceline.password"},
+    "jobs": {"ca.pem", "jobs.password"},
+    "grafana": {"grafana.password"},
+    "forecaster": {"forecaster.token"},
+    "control": {"control.token"},
+    "ui": {"ui.token"},
+}
 #: Services that end: they have no health.
 ONCE = {"secrets", "users", "topics", "demo"}
 #: Images of others: no folder of ours has their name.
@@ -84,9 +95,15 @@ def test_images_are_pinned(services: dict[str, Any]) -> None:
 def test_ports_are_published_on_loopback_only(services: dict[str, Any]) -> None:
     """Nothing is reachable from another machine unless its operator says so."""
     ports = [port for service in services.values() for port in service.get("ports", [])]
-    assert len(ports) == 7
+    assert len(ports) == 5
     assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
     assert len({port["published"] for port in ports}) == len(ports)
+
+
+def test_what_answers_foreign_pages_is_not_published(services: dict[str, Any]) -> None:
+    """Prometheus and Alertmanager answer a page of any origin, and any Host: one could silence every alert."""
+    published = {name for name, service in services.items() if service.get("ports")}
+    assert published == {"kafka", "forecaster", "control", "ui", "grafana"}
 
 
 def test_services_have_no_more_rights_than_they_need(services: dict[str, Any]) -> None:
@@ -171,11 +188,39 @@ def test_with_secure_secrets_come_by_file(secured: dict[str, Any]) -> None:
         environ = {key: value for key, value in (service.get("environment") or {}).items() if value}
         if "PACELINE_BROKERS" in environ:
             assert environ["PACELINE_SECURITY_PROTOCOL"] == "SASL_SSL", name
-            assert environ["PACELINE_SASL_PASSWORD_FILE"].startswith("/run/paceline/"), name
-            assert any(mount["target"] == "/run/paceline" for mount in service["volumes"]), name
+            folder = environ["PACELINE_SASL_PASSWORD_FILE"].rpartition("/")[0]
+            assert any(mount["target"] == folder for mount in service["volumes"]), name
         secret = [key for key in environ if key.endswith(("PASSWORD", "TOKEN"))]
         assert secret == [], name
     assert secured["grafana"]["environment"]["GF_AUTH_ANONYMOUS_ENABLED"] == "false"
+
+
+def test_with_secure_what_trains_logs_in_as_a_job_and_reads_no_other_secret() -> None:
+    """It is other people's code: with control's token or the services' login it could change everything."""
+    demo = read(*SECURE, "--profile", "secure", "--profile", "demo")["services"]["demo"]
+    assert demo["environment"]["PACELINE_SASL_USERNAME"] == "jobs"
+    assert demo["environment"]["PACELINE_SASL_PASSWORD_FILE"] == "/run/paceline-jobs/jobs.password"
+    assert [mount["source"] for mount in demo["volumes"]] == ["jobs-login"]
+
+
+def test_with_secure_a_service_mounts_only_its_own_secrets() -> None:
+    """Every file that its environment or its start names, and no volume whose files it does not name."""
+    services = read(*SECURE, "--profile", "secure", "--profile", "demo")["services"]
+    volumes = {f"{name}-login": name for name in ("kafka", "services", "jobs", "grafana")}
+    volumes |= {f"{name}-token": name for name in ("forecaster", "control", "ui")}
+    for name, service in services.items():
+        if name == "secrets":
+            continue
+        mounts = {mount["target"]: mount["source"] for mount in service.get("volumes", ())}
+        assert "secrets" not in mounts.values(), name
+        held = {
+            f"{target}/{file}" for target, source in mounts.items() for file in GIVEN.get(volumes.get(source, ""), ())
+        }
+        said = json.dumps([service.get("environment"), service.get("entrypoint"), service.get("command")])
+        asked = set(re.findall(r"/run/paceline[\w./-]*\.(?:pem|password|token)", said))
+        assert asked <= held, name
+        if name not in ("kafka", "users"):  # Kafka's own container reads all of its folder.
+            assert held == asked, name
 
 
 def test_with_secure_nothing_starts_before_the_secrets_are_there(secured: dict[str, Any]) -> None:
@@ -190,7 +235,11 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
     environ = read("--profile", "secure")["services"]["secrets"]["environment"]
     script = ROOT / "deploy" / "secure" / "secrets.sh"
     done = subprocess.run(
-        ["bash", str(script), str(tmp_path)], env={**os.environ, **environ}, capture_output=True, text=True, check=False
+        ["bash", str(script), str(tmp_path), str(tmp_path)],
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert "--env-file deploy/secure.env" in done.stderr
@@ -199,13 +248,20 @@ def test_half_of_secure_is_refused(tmp_path: Path) -> None:
 
 def test_secrets_are_made_once(tmp_path: Path) -> None:
     """What is there stays; Kafka's certificate is the authority's, for the names by which it is reached."""
-    script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path))
+    out = tmp_path / "out"
+    for name in GIVEN:
+        (out / name).mkdir(parents=True)
+    owners = [f"{name}={out / name}" for name in GIVEN]
+    script = ("bash", str(ROOT / "deploy" / "secure" / "secrets.sh"), str(tmp_path), *owners)
     environ = {**os.environ, "KAFKA_PROTOCOL": "SASL_SSL", "KAFKA_NAMES": "IP:192.0.2.7"}
     subprocess.run(script, env=environ, check=True, capture_output=True)
-    made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    made = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     subprocess.run(script, env=environ, check=True, capture_output=True)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == made
-    assert all(path.stat().st_mode & 0o077 == 0 for path in tmp_path.iterdir() if path.name != "ca.pem")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == made
+    assert all(path.stat().st_mode & 0o077 == 0 for path in made if path.name != "ca.pem")
+    given = {path.name: {one.name for one in path.iterdir()} for path in out.iterdir()}
+    assert given == GIVEN
+    assert all(made[path] == made[tmp_path / path.name] for path in made if out in path.parents)
     for name in (("-verify_hostname", "kafka"), ("-verify_ip", "127.0.0.1"), ("-verify_ip", "192.0.2.7")):
         check = ("openssl", "verify", "-CAfile", str(tmp_path / "ca.pem"), *name, str(tmp_path / "kafka.pem"))
         assert run(*check).returncode == 0, name

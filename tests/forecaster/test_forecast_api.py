@@ -7,6 +7,8 @@ import httpx
 import numpy as np
 import pytest
 
+from forecaster.api.app import PARTS
+
 SHORT = [3.0, 4.0, 5.0, 4.0] * 20
 
 
@@ -188,3 +190,13 @@ def test_a_wrong_question_in_a_batch_is_named(client: httpx.Client) -> None:
     """The place of the question is part of the field."""
     questions = [{"values": [1.0], "interval_s": 60.0, "horizon": horizon} for horizon in (1, 0)]
     assert problems(client.post("/v1/forecast/batch", json={"questions": questions}))[0][0] == "questions[1].horizon"
+
+
+def test_a_body_of_too_many_values_is_not_parsed(client: httpx.Client) -> None:
+    """It would hold the interpreter for seconds, and nobody else would be answered."""
+    body = b'{"values":[' + b"1," * (PARTS + 1) + b'1],"interval_s":1}'
+    response = client.post("/v1/forecast", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == 413
+    assert response.json()["detail"] == [
+        {"field": "body", "reason": f"more than {PARTS:,} values; ask in several requests"}
+    ]

@@ -103,3 +103,13 @@ def test_times_far_apart_are_answered_at_once() -> None:
     activity = profiles.find("served")[0].activity()
     assert len(activity["utilization_ratio"]) <= SECONDS + 1
     assert np.isfinite(profiles.find("served")[0].profile().time_s)
+
+
+def test_a_job_that_was_never_measured_has_no_time() -> None:
+    """Described, and no second of it was read: not the beginning of 1970."""
+    profiles = JobProfiles()
+    profiles.on_described(described(total_steps="100"))
+    (state,) = profiles.find("j")
+    assert (state.profile().time_s, state.profile().end_s, state.end_s(100)) == (None, None, None)
+    profiles.on_window(window(7))
+    assert state.profile().time_s == 8.0

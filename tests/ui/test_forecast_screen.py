@@ -101,6 +101,14 @@ def test_profiles_say_kind_cycle_and_end(heard, open_page):
     assert [words for words in wanted if words not in shown] == []
 
 
+@pytest.mark.parametrize("time_s", [None, 0.0])
+def test_a_job_that_was_never_measured_has_no_age(heard, open_page, time_s):
+    """A forecaster of an earlier version says 0, which is no day in 1970."""
+    shown = text_of(open_page(heard(profile("a", NOW_S, time_s=time_s, end_s=None, cycle_next_s=None))))
+    assert "never measured" in shown
+    assert "days ago" not in shown
+
+
 def test_memory_that_fills_is_told_with_its_times(heard, open_page):
     """Both when the first tenth of futures is full and when half are."""
     rising = forecast(MEMORY, NOW_S, unit="bytes", middle=70 * 2**30, swing=12 * 2**30, maximum=80.0 * 2**30)

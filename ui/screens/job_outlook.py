@@ -68,7 +68,9 @@ def draw_jobs(shown: Shown, zone: tzinfo) -> None:
             profile_words.cycle_words(one),
             due,
         ]
-        rows.append([*((text, "") for text in cells), (end + at, ""), (ahead(one.time_s, snapshot.now_s), "n")])
+        rows.append(
+            [*((text, "") for text in cells), (end + at, ""), (profile_words.as_of_words(one, snapshot.now_s), "n")]
+        )
     st.html(table(head, rows))
     if len(found) > JOBS:
         st.caption(f"and {len(found) - JOBS:,} more; ?job=NAME in the address shows one")

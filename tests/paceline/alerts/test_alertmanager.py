@@ -48,7 +48,7 @@ class Told:
         at_s = time.time() if now_s is None else now_s
         for event in events:
             self.book.update(event, at_s)
-        message = self.destination.next(self.book, at_s)
+        message = self.destination.next(self.book, at_s, at_s)
         assert message is not None
         post(self.target, payloads.alertmanager(message, "http://page.example/"))
         self.destination.sent(message, at_s)

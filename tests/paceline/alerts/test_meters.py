@@ -67,7 +67,7 @@ def test_what_waits_and_what_became_of_it(
 
     def over() -> bool:
         clock[0] += 5.0
-        alerting.turn(clock[0], gather=False)
+        alerting.turn(clock[0], clock[0], gather=False)
         meters.update("no answer from Kafka", clock[0])
         return 'paceline_alerts_waiting{destination="command"} 0.0' in told(meters) and not alerting.waits(clock[0])
 

@@ -22,11 +22,11 @@ def message(*events: object, profile: Profile | None = None, told: tuple[object,
     destination = Destination(wants, "info", 6, Random(1))
     for event in told:
         book.update(event, 1000.0)  # type: ignore[arg-type]
-    if told and (first := destination.next(book, 1000.0, gather=False)):
+    if told and (first := destination.next(book, 1000.0, 1000.0, gather=False)):
         destination.sent(first, 1000.0)
     for event in events:
         book.update(event, 1100.0)  # type: ignore[arg-type]
-    said = destination.next(book, 1200.0, gather=False)
+    said = destination.next(book, 1200.0, 1200.0, gather=False)
     assert said is not None
     return said
 

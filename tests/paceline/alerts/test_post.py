@@ -39,11 +39,47 @@ def test_a_body_that_is_wrong_is_refused_for_good(receiver: Any, status: int) ->
     assert str(refused) == f"answered {status}: bad \\u001b[31m alert"
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 408, 429, 500, 503])
-def test_what_can_be_mended_at_the_other_end_is_tried_again(receiver: Any, status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "asked_s", "reached"),
+    [(401, 0, False), (403, 0, True), (404, 0, False), (408, 0, True), (429, 7, False), (500, 0, True), (503, 7, True)],
+)
+def test_what_can_be_mended_at_the_other_end_is_tried_again(
+    receiver: Any, status: int, asked_s: float, reached: bool
+) -> None:
+    """``reached``: it may be for what this message says. Only who is overloaded may ask for a wait."""
     receiver.answers = [(status, {"Retry-After": "7"}, b"")]
     failed = failure(f"http://{receiver.at}/{SECRET}")
-    assert (str(failed), failed.asked_s) == (f"answered {status}", 7.0)
+    assert (str(failed), failed.asked_s, failed.reached) == (f"answered {status}", asked_s, reached)
+
+
+@pytest.mark.parametrize("status", [302, 400, 403, 404, 500])
+@pytest.mark.parametrize(
+    "said",
+    ["Cannot POST /hooks/Wq3-kX9_zz", "no such hook: WQ3%2DKX9%5FZZ", "<b>Wq3&#45;kX9&#95;zz</b>",
+     '{"path":"\\/hooks\\/Wq3-kX9_"}',
+     "login dTpwQHMtd29yZC0x", "p@s-word-1 is wrong", "p%40s-word-1"],
+)  # fmt: skip
+def test_an_answer_that_repeats_the_address_is_not_told(receiver: Any, status: int, said: str) -> None:
+    receiver.answers = [(status, {}, said.encode())]
+    with pytest.raises((NotDeliveredError, RefusedError)) as raised:
+        post(of_url(f"http://u:p%40s-word-1@{receiver.at}/hooks/Wq3-kX9_zz"), b"[]")
+    told = str(raised.value).casefold()
+    assert not [piece for piece in ("wq3", "kx9", "word-1", "dtpw") if piece in told]
+
+
+def test_who_cuts_off_what_was_sent_may_do_so_for_what_it_says() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            connection.recv(65_536)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert failure(f"http://127.0.0.1:{server.getsockname()[1]}/").reached
+        thread.join()
 
 
 @pytest.mark.parametrize("asked", ["Wed, 21 Oct 2026 07:28:00 GMT", "-5", "soon", "٣"])
@@ -62,7 +98,8 @@ def test_a_redirect_is_not_followed(receiver: Any, status: int) -> None:
 def test_who_is_not_there_is_named_in_a_few_words() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
-        assert str(failure(f"http://127.0.0.1:{held.getsockname()[1]}/{SECRET}")) == "Connection refused"
+        refused = failure(f"http://127.0.0.1:{held.getsockname()[1]}/{SECRET}")
+        assert (str(refused), refused.reached) == ("Connection refused", False)
 
 
 @pytest.mark.parametrize(

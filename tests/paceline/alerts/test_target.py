@@ -64,6 +64,15 @@ def test_a_secret_in_an_address_is_not_shown(address: str) -> None:
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", ["", "slack+", "alertmanager+"])
+def test_a_login_is_not_sent_in_the_clear_but_to_this_machine(kind: str) -> None:
+    with pytest.raises(TargetError, match="https") as refused:
+        of_url(f"{kind}http://u:{SECRET}@a.example/")
+    assert SECRET not in str(refused.value)
+    assert of_url(f"{kind}https://u:p%40ss@a.example/").password == "p@ss"
+    assert of_url(f"{kind}http://u:p%40ss@127.0.0.1/").password == "p@ss"
+
+
 def test_addresses_that_differ_are_told_apart() -> None:
     keys = {of_url(address).key for address in ("http://a/x", "http://a/y", "http://a:80/x", "slack+http://a/x")}
     assert len({*keys, of_command(("a",)).key, of_command(("a", "b")).key}) == 6

@@ -23,6 +23,7 @@ from paceline.kafka import clients
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.words import age
 from tests.archive.conftest import commit
 from tests.derived_events import described
 from tests.patience import PATIENCE_S
@@ -92,7 +93,7 @@ def test_the_newest_dead_letter_says_why(age_s: float, expected: str):
     """How many, how long ago, of which topic, and the reason."""
     found = refused(Held(12, wire.encode(LETTER)), LETTER.time_s + age_s)
     assert found.status == expected
-    assert all(part in found.says for part in ("12;", f"{age_s:.0f} s ago", OP, "no JSON"))
+    assert all(part in found.says for part in ("12;", age(LETTER.time_s + age_s, LETTER.time_s), OP, "no JSON"))
 
 
 def test_a_dead_letter_that_is_none_is_told():

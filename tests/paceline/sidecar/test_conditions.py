@@ -56,10 +56,10 @@ def test_major_faults_of_the_whole_tree_are_counted_since_the_sample_before(kern
     """The first sample has no count; the next has what the process and its loader workers added."""
     kernel.process(10, 100, children=[11])
     kernel.process(11, 40)
-    first = conditions.sample({0: (10, "cpu")}, 1000.0)
+    first = conditions.sample({0: (10, "cpu")}, 1000.0, 1000.0)
     kernel.process(10, 103, children=[11])
     kernel.process(11, 42)
-    second = conditions.sample({0: (10, "cpu")}, 1001.5)
+    second = conditions.sample({0: (10, "cpu")}, 1001.5, 1001.5)
 
     assert (first[0].major_faults, first[0].span_s) == (None, 0.0)
     assert (second[0].major_faults, second[0].span_s) == (5, 1.5)
@@ -68,14 +68,14 @@ def test_major_faults_of_the_whole_tree_are_counted_since_the_sample_before(kern
 def test_a_new_worker_counts_from_its_first_sample_on(kernel, conditions):
     """What a child read from disk before anybody looked at it is not the span's."""
     kernel.process(10, 0)
-    conditions.sample({0: (10, "cpu")}, 1000.0)
+    conditions.sample({0: (10, "cpu")}, 1000.0, 1000.0)
     kernel.process(10, 0, children=[12])
     kernel.process(12, 5000)
-    appeared = conditions.sample({0: (10, "cpu")}, 1001.0)
+    appeared = conditions.sample({0: (10, "cpu")}, 1001.0, 1001.0)
     kernel.process(12, 5007)
 
     assert appeared[0].major_faults == 0
-    assert conditions.sample({0: (10, "cpu")}, 1002.0)[0].major_faults == 7
+    assert conditions.sample({0: (10, "cpu")}, 1002.0, 1002.0)[0].major_faults == 7
 
 
 def test_children_of_another_thread_are_found_in_time(kernel, conditions):
@@ -84,24 +84,24 @@ def test_children_of_another_thread_are_found_in_time(kernel, conditions):
     kernel.put("10/task/77/children", "13 ")
     kernel.process(13, 1)
     for second in range(3):
-        conditions.sample({0: (10, "cpu"), 1: (10, "cpu")}, 1000.0 + second)
+        conditions.sample({0: (10, "cpu"), 1: (10, "cpu")}, 1000.0 + second, 1000.0 + second)
     kernel.process(13, 4)
 
-    assert conditions.sample({0: (10, "cpu"), 1: (10, "cpu")}, 1003.0)[0].major_faults == 3
+    assert conditions.sample({0: (10, "cpu"), 1: (10, "cpu")}, 1003.0, 1003.0)[0].major_faults == 3
 
 
 def test_a_reused_process_id_begins_anew(kernel, conditions):
     """Another process under the same number is not compared with the one before."""
     kernel.process(10, 900)
-    conditions.sample({0: (10, "cpu")}, 1000.0)
+    conditions.sample({0: (10, "cpu")}, 1000.0, 1000.0)
     kernel.process(10, 2000, born=500)
 
-    assert conditions.sample({0: (10, "cpu")}, 1001.0)[0].major_faults is None
+    assert conditions.sample({0: (10, "cpu")}, 1001.0, 1001.0)[0].major_faults is None
 
 
 def test_a_process_that_has_gone_is_not_measured(kernel, conditions):
     """No process: no faults and no swap, and the machine's pressure all the same."""
-    found = conditions.sample({3: (99, "cpu")}, 1000.0)[0]
+    found = conditions.sample({3: (99, "cpu")}, 1000.0, 1000.0)[0]
 
     assert (found.rank, found.major_faults, found.swap_used_bytes) == (3, None, None)
     assert found.pressure_cpu_ratio == 0.5
@@ -111,7 +111,7 @@ def test_swap_is_the_process_own(kernel, conditions):
     """VmSwap in bytes."""
     kernel.process(10, 0, swap_kib=2048)
 
-    assert conditions.sample({0: (10, "cpu")}, 1000.0)[0].swap_used_bytes == 2048 * 1024
+    assert conditions.sample({0: (10, "cpu")}, 1000.0, 1000.0)[0].swap_used_bytes == 2048 * 1024
 
 
 def test_pressure_is_that_of_the_ranks_own_group(kernel, conditions):
@@ -119,7 +119,7 @@ def test_pressure_is_that_of_the_ranks_own_group(kernel, conditions):
     kernel.process(10, 0, group="/job/a")
     kernel.process(11, 0, group="/job/b")
     kernel.pressure("job/a", "cpu", "90.00")
-    found = conditions.sample({0: (10, "cpu"), 1: (11, "cpu")}, 1000.0)
+    found = conditions.sample({0: (10, "cpu"), 1: (11, "cpu")}, 1000.0, 1000.0)
 
     assert [one.pressure_cpu_ratio for one in found] == [0.9, 0.5]
     assert [one.pressure_memory_ratio for one in found] == [0.2, 0.2]
@@ -131,31 +131,32 @@ def test_odd_files_are_not_measured(kernel, conditions, text):
     for name in ("stat", "status", "cgroup", "task/10/children"):
         kernel.put(f"10/{name}", text)
     for _ in range(3):
-        found = conditions.sample({0: (10, "cpu")}, 1000.0)[0]
+        found = conditions.sample({0: (10, "cpu")}, 1000.0, 1000.0)[0]
 
     assert (found.major_faults, found.swap_used_bytes) == (None, None)
 
 
-def test_a_clock_set_back_makes_no_negative_span(kernel, conditions):
-    """Time that runs backwards is a span of nothing."""
+@pytest.mark.parametrize("step_s", [-28_800.0, 28_800.0])
+def test_a_clock_that_is_set_changes_no_span(kernel, conditions, step_s):
+    """Faults and the like are told by the second: of a span that is measured, not of two dates."""
     kernel.process(10, 0)
-    conditions.sample({0: (10, "cpu")}, 1000.0)
+    conditions.sample({0: (10, "cpu")}, 1e9, 50.0)
 
-    assert conditions.sample({0: (10, "cpu")}, 900.0)[0].span_s == 0.0
+    assert conditions.sample({0: (10, "cpu")}, 1e9 + step_s, 51.0)[0].span_s == 1.0
 
 
 def test_without_a_binding_gpu_columns_are_not_measured(kernel, conditions):
     """A GPU job in an environment without nvidia-ml-py: no GPU columns, no error."""
     kernel.process(10, 0)
     for second in range(3):
-        found = conditions.sample({0: (10, "GPU-1")}, 1000.0 + second)[0]
+        found = conditions.sample({0: (10, "GPU-1")}, 1000.0 + second, 1000.0 + second)[0]
 
     assert (found.throttle_reasons, found.sm_clock_mhz, found.fb_used_bytes) == (None, None, None)
 
 
 def test_nobody_to_sample(conditions):
     """No ranks: no conditions."""
-    assert conditions.sample({}, 1000.0) == []
+    assert conditions.sample({}, 1000.0, 1000.0) == []
 
 
 @pytest.mark.slow
@@ -163,10 +164,10 @@ def test_a_real_process_and_its_child():
     """On this machine: the process itself is measured, and one that ends in between stops being so."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     conditions = Conditions()
-    conditions.sample({0: (os.getpid(), "cpu"), 1: (child.pid, "cpu")}, 1000.0)
-    alive = conditions.sample({0: (os.getpid(), "cpu"), 1: (child.pid, "cpu")}, 1001.0)
+    conditions.sample({0: (os.getpid(), "cpu"), 1: (child.pid, "cpu")}, 1000.0, 1000.0)
+    alive = conditions.sample({0: (os.getpid(), "cpu"), 1: (child.pid, "cpu")}, 1001.0, 1001.0)
     child.communicate(b"\n")
-    gone = conditions.sample({0: (os.getpid(), "cpu"), 1: (child.pid, "cpu")}, 1002.0)
+    gone = conditions.sample({0: (os.getpid(), "cpu"), 1: (child.pid, "cpu")}, 1002.0, 1002.0)
 
     assert [one.major_faults is None for one in alive] == [False, False]
     assert [one.major_faults is None for one in gone] == [False, True]

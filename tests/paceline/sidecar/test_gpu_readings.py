@@ -157,10 +157,10 @@ def test_a_driver_that_hangs_holds_nobody_up(nvml, tmp_path):
 
     nvml.nvmlDeviceGetHandleByUUID = hang
     conditions = Conditions(GpuReadings([lambda: Nvml(nvml)]), tmp_path)
-    conditions.sample({0: (1, "GPU-x")}, 1000.0)
+    conditions.sample({0: (1, "GPU-x")}, 1000.0, 1000.0)
     try:
         assert entered.wait()
-        found = conditions.sample({0: (1, "GPU-x")}, 1001.0)
+        found = conditions.sample({0: (1, "GPU-x")}, 1001.0, 1001.0)
     finally:
         release.set()
     conditions.close()
@@ -196,7 +196,7 @@ def test_the_columns_of_a_rank_are_its_gpus(readings, nvml, tmp_path):
         readings.drain(device)
     readings.read()
     readings.start = lambda: None
-    found = Conditions(readings, tmp_path).sample(ranks, 1000.0)
+    found = Conditions(readings, tmp_path).sample(ranks, 1000.0, 1000.0)
 
     assert [one.throttle_reasons for one in found] == [0x8, 0, None]
     assert found[0].fb_used_bytes == nvml.gpus[0].state["used_bytes"]
