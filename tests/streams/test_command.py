@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
+from paceline.command_rules import Reader
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.kafka.topic_admin import TopicDescription
 from paceline.topics import OP_V1
-from streams import __main__ as command
-from streams import command_door, faust_app, worker
+from streams import faust_app, joining, worker, worker_loop
 
 
 def streams(*arguments, **environ):
@@ -58,7 +58,7 @@ def test_starts_again_are_counted(monkeypatch, tmp_path):
 
     class Failing:
         def __init__(self, *given, **watched):
-            known.append(given[-2])
+            known.append(given[3])
 
         async def run(self):
             if len(known) < 3:
@@ -73,28 +73,31 @@ def test_starts_again_are_counted(monkeypatch, tmp_path):
         def close(self):
             doors.append("closed")
 
-    monkeypatch.setattr(worker, "Worker", Failing)
-    monkeypatch.setattr(command_door, "CommandDoor", Closable)
+    monkeypatch.setattr(worker_loop, "Worker", Failing)
+    monkeypatch.setattr(worker_loop, "CommandDoor", Closable)
     there = {topic.name: TopicDescription("", topic.partitions) for topic in faust_app.NEEDED}
-    monkeypatch.setattr(command, "_joined", lambda *given: there)
-    monkeypatch.setattr(command, "SOON_S", 0.0)
-    assert command._work(BrokerSettings(), tmp_path, ("127.0.0.1", 0), 0.0, 1, True) == 0
+    monkeypatch.setattr(worker_loop, "joined", lambda *given: there)
+    monkeypatch.setattr(worker_loop, "SOON_S", 0.0)
+    setup = worker.WorkerSetup(BrokerSettings(), tmp_path)
+    loop = worker_loop.WorkerLoop(setup, Reader("streams", "n", "c"), obeys=True, scratch=None, say=lambda line: None)
+    assert loop.run(0.0) == 0
     assert known == [0, 1, 2]
     assert doors == [("streams", True), "closed"]
 
 
 @pytest.mark.bus
-def test_a_cluster_that_lets_us_in_and_can_do_no_more_is_waited_for(broker, monkeypatch, capsys):
+def test_a_cluster_that_lets_us_in_and_can_do_no_more_is_waited_for(broker, monkeypatch):
     """Two of three nodes are away: the third answers, but topics can be neither listed nor made."""
     away = [BusError(broker.address, "no controller", "wait"), BusError(broker.address, "no leader", "wait")]
-    monkeypatch.setattr(command, "AGAIN_S", 0.0)
-    monkeypatch.setattr(command, "ensure_topics", lambda *wanted: away and _raise(away.pop(0)))
-    assert set(command._joined(broker, 60.0, [OP_V1])) == {OP_V1.name}
-    said = capsys.readouterr().err
+    monkeypatch.setattr(joining, "AGAIN_S", 0.0)
+    monkeypatch.setattr(joining, "ensure_topics", lambda *wanted: away and _raise(away.pop(0)))
+    lines = []
+    assert set(joining.joined(broker, 60.0, [OP_V1], lines.append)) == {OP_V1.name}
+    said = "\n".join(lines)
     assert ["no controller" in said, "no leader" in said, away] == [True, True, []]
     away.append(BusError(broker.address, "not allowed", "ask for an ACL", permanent=True))
     with pytest.raises(BusError, match="not allowed"):
-        command._joined(broker, 60.0, [OP_V1])
+        joining.joined(broker, 60.0, [OP_V1], lines.append)
 
 
 def _raise(error):

@@ -16,7 +16,7 @@ import pytest
 from paceline import __main__ as program
 from paceline.commands import foreground, run, run_start, side_process
 from paceline.training.messages import SOCKET_VARIABLE
-from tests.breaking import Step, broken, steps
+from tests.breaking import Step, broken, let_go, steps
 
 COMMAND = ["train", "--lr", "0.1"]
 #: One of each family that a machine, a library or a surrounding makes.
@@ -107,6 +107,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Machine
     hook, blocked = sys.excepthook, signal.pthread_sigmask(signal.SIG_BLOCK, ())
     (tmp_path / "tmp").mkdir()
     yield Machine(monkeypatch, tmp_path / "tmp")
+    let_go()
     sys.excepthook = hook
     signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     for number, handler in before.items():

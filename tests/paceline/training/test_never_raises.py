@@ -17,7 +17,7 @@ from paceline.training import activation, phase, start, step, stop, watching
 from paceline.training.messages import SOCKET_VARIABLE
 from paceline.training.probe import Probe
 from paceline.training.tracking_words import TRACKING_VARIABLE
-from tests.breaking import broken, steps
+from tests.breaking import broken, let_go, steps
 
 ERRORS: dict[str, Callable[[], BaseException]] = {
     "OSError": lambda: OSError(errno.EMFILE, "Too many open files"),
@@ -64,6 +64,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable
     activation._state.__init__()  # type: ignore[misc]
     for name in (SOCKET_VARIABLE, TRACKING_VARIABLE):
         os.environ.pop(name, None)
+    let_go()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
