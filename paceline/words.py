@@ -84,14 +84,18 @@ def is_undated(then_s: float, now_s: float) -> bool:
 def age(now_s: float, then_s: float | None) -> str:
     """How long ago: just now, 12 s ago. Clocks that are apart never make it negative; no time of 0 is a date.
 
-    >>> age(1.8e9, 1.8e9 - 42.0), age(1.8e9, None), age(1.8e9, 0.0), age(1.8e9, 7.5)
-    ('42 s ago', 'never', 'never', 'at an unknown time')
+    >>> age(1.8e9, 1.8e9 - 42.0), age(1.8e9, 1.8e9 - 601.0)
+    ('42 s ago', '10 min ago')
+    >>> age(1.8e9, None), age(1.8e9, 0.0), age(1.8e9, 7.5)
+    ('never', 'never', 'at an unknown time')
     """
     if then_s is None or (then_s == 0.0 and now_s >= UNDATED_S):
         return "never"
     if is_undated(then_s, now_s):
         return "at an unknown time"
     gone = max(0.0, now_s - then_s)
+    if 600 <= gone < 7200:
+        return f"{round(gone / 60)} min ago"
     return "just now" if gone < 1.5 else f"{round(gone)} s ago" if gone < 120 else f"{seconds(gone)} ago"
 
 
