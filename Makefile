@@ -5,7 +5,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # Processes that share tests.
 WORKERS ?= 2
-QUICK := not (slow or bus or browser or e2e or training or network or gpu or frameworks)
+QUICK := not (long or slow or bus or browser or e2e or training or network or gpu or frameworks)
 # Services with an image of their own: each has an extra in pyproject.toml and a lock in deploy/requirements.
 IMAGES := annotator archive collectors streams forecaster control ui
 # Where the environment forbids bytecode, every process compiles PyTorch anew: 11 s an import instead of 4.
@@ -52,7 +52,7 @@ test-part:  ## what `make test` leaves out, of parts (PART=streams,ui) or of tho
 	@$(GATE) part --part '$(or $(PART),owed)'
 
 .PHONY: check
-check: env  ## while you work: lint and the tests that need no broker, browser or training run (ARGS='-k name')
+check: env  ## while you work: lint and the shorter tests that need no broker, browser or training run (ARGS='-k name')
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quick-tests
 
 .PHONY: quick-tests

@@ -435,7 +435,7 @@ def until() -> Callable[[Callable[[], T]], T]:
     """Waits until a condition holds, asking again and again, and gives what it said; fails after ``PATIENCE_S``."""
 
     def wait(condition: Callable[[], T]) -> T:
-        end, pause_s = time.monotonic() + PATIENCE_S, 0.02
+        end, pause_s = time.monotonic() + PATIENCE_S, 0.002
         while not (said := condition()):
             if time.monotonic() > end:
                 raise NotInTimeError(f"the condition did not come true within {PATIENCE_S:g} s")

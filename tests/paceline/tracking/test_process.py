@@ -172,7 +172,8 @@ def test_a_tracker_that_is_away_is_told_in_a_line_at_the_end(
         listener.listen(8)
         port = listener.getsockname()[1] if silent else free_port()
         address = f"http://ada:secret@127.0.0.1:{port}"
-        tracking = track("--track", "mlflow", MLFLOW_RUN_ID="a1", MLFLOW_TRACKING_URI=address)
+        # Its bound is what ends it: more patience makes the test longer, and not surer.
+        tracking = track("--track", "mlflow", MLFLOW_RUN_ID="a1", MLFLOW_TRACKING_URI=address, PACELINE_PATIENCE="1")
         tracking.step(1)
         said = tracking.end()
     assert tracking.process.returncode == 0
