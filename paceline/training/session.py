@@ -200,8 +200,12 @@ class Session:
             Finalize(None, self.end, exitpriority=100)
 
     def _forks(self) -> None:
-        if self._shipping is not None:
-            self._shipping.forks()
+        """What a child must not inherit ends; a fork is the script's, and nothing of ours may fail it."""
+        try:
+            if self._shipping is not None:
+                self._shipping.forks()
+        except Exception as error:
+            self.probe.fail(error)
 
     def _forked(self) -> None:
         """Nothing of the parent's is the child's, which dies where it frees an event, or a model's process group."""

@@ -169,8 +169,9 @@ def test_files_are_merged_also_while_the_bus_never_rests(
     assert ask("SELECT count(DISTINCT id) FROM finding WHERE cluster = ?", cluster) == [(sent,)]
 
 
-def test_nothing_is_written_where_nothing_is_said(broker: BrokerSettings, store: Store, until: Until):
-    with archiving(broker, store, 0.05) as running:
+def test_nothing_is_written_where_nothing_is_said(own_broker: BrokerSettings, store: Store, until: Until):
+    """On a broker of its own: whoever else speaks on one that is shared is archived, too."""
+    with archiving(own_broker, store, 0.05) as running:
         until(lambda: running.waits() is None and store.newest() is not None)
         until(lambda: running.lag and not any(running.lag.values()))
         tries = {running.committed_s}

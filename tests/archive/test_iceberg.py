@@ -245,6 +245,12 @@ def test_the_archiver_brings_them_along(broker: BrokerSettings, store: Store, wh
     assert read(where).column("cluster").to_pylist().count(cluster) == 20
 
 
+def _heeds(pid: int, number: signal.Signals) -> bool:
+    """Whether the process handles the signal itself by now."""
+    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) & 1 << (number - 1))
+
+
 @pytest.mark.exactly_once
 @pytest.mark.bus
 @pytest.mark.e2e
@@ -263,7 +269,8 @@ def test_a_killed_program_and_its_tables_agree_again(tmp_path: Path, until: Unti
                     until(lambda: told(folder, "SELECT count(*) FROM finding")[0][0] == 200 * (kill + 1))  # noqa: B023
                     running.send_signal(signal.SIGKILL)
             with archive(broker.address, folder, "--iceberg") as running:
-                until(lambda: _rows(folder) == 400)
+                # They may have agreed before the second kill: then this one has only begun to start.
+                until(lambda: _rows(folder) == 400 and _heeds(running.pid, signal.SIGTERM))
                 running.send_signal(signal.SIGTERM)
                 assert running.wait(PATIENCE_S) == 0
     assert len(set(ids(folder))) == 400

@@ -32,6 +32,9 @@ class Shipped:
     def use(self, clock: Any) -> None:
         self.clock = clock
 
+    def forks(self) -> None:
+        """There is no capture to drop."""
+
     def leave_child(self) -> None:
         """There is no socket to close."""
 
