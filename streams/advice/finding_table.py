@@ -61,7 +61,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
             "Run the same step on that device alone: slow there too means the device, fast its code path or its data.",
             "Until then let ranks take as many samples as they are fast, measured as they go: a BalancedSampler, "
             "balance(model, optimizer, sampler), and balancer.backward(loss) in the script (docs/balancing.md).",
-            "If the next job is slow on it as well, the node is suggested to be drained.",
+            "If other jobs are slow on that device, too, it is the hardware: test it (dcgmi diag -r 3).",
         ),
         "medium",
         "gradients stay exact, but BatchNorm sees uneven batches: SyncBatchNorm; the script starts again",
