@@ -18,8 +18,10 @@ PRIOR: Mapping[str, float] = {"network": 40.0, "fracast": 40.0}
 POWER = 3.0
 #: For a series that often rests on its minimum only these speak: averages with the others would blur the two states.
 STATES = ("last_60", "last_240", "analog", "network")
+#: What the ensemble is compared with, and what answers where it loses; they do not speak in it.
+BASELINES = ("naive", "seasonal_naive")
 #: Without a back-test only these speak, which need little history.
-UNTESTED = ("naive", "last_60", "smoothing", "network")
+UNTESTED = ("changes", "last_60", "smoothing", "network")
 #: Shares of the naive forecast that the gate tries before it answers with it alone.
 GATE = (0.25, 0.5, 0.75)
 #: Interval widths that are tried on the back-test, and how far the best of them is trusted: with so many values.

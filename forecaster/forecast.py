@@ -27,6 +27,8 @@ HISTORY = 2880
 ENSEMBLE, THOROUGH = "pool", "thorough"
 #: Every name that a question may hold.
 MODELS = (ENSEMBLE, THOROUGH, *NAMES)
+#: Less than this share of the largest value is 0: no measurement is so fine.
+NOTHING = 1e-9
 #: A model that is no member of the ensemble is tried at so many earlier moments.
 NAMED_MOMENTS = 2
 
@@ -159,7 +161,7 @@ def _notes(question: Question, series: Series) -> list[str]:
 def _combined(question: Question, models: Registry, series: Series, levels: Array, notes: list[str]) -> ForecastResult:
     members = {**models.members, **(models.named if question.model == THOROUGH else {})}
     rest = zero_inflation.resting_level(series)
-    speaking = tuple(members) if rest is None else ensemble.STATES
+    speaking = tuple(name for name in members if name not in ensemble.BASELINES) if rest is None else ensemble.STATES
     test = backtest.run(series, question.horizon, levels, members)
     context, forecasts = ForecastContext(series, question.horizon, levels), {}
     for name, model in members.items():
@@ -192,7 +194,7 @@ def _single(question: Question, models: Registry, series: Series, levels: Array,
     model = models.members.get(question.model) or models.named[question.model]
     context = ForecastContext(series, question.horizon, levels)
     values = np.sort(series.clipped(model(context)), axis=1)
-    naive = {name: models.members[name] for name in ("naive", "seasonal_naive")}
+    naive = {name: models.members[name] for name in ensemble.BASELINES}
     wanted = NAMED_MOMENTS if question.model in models.named else backtest.MOMENTS
     test = backtest.run(series, question.horizon, levels, {**naive, question.model: model}, wanted)
     made, loss = test.forecasts.get(question.model), test.losses.get(question.model)
@@ -241,11 +243,20 @@ def _result(
 def _in_units(result: ForecastResult, unit: float, skipped: int, columns: NDArray[np.intp]) -> ForecastResult:
     largest = np.finfo(np.float64).max
     with np.errstate(over="ignore"):
-        values = np.clip(result.values[skipped:, columns] * unit, -largest, largest)
-        losses = [None if loss is None else _finite(loss * unit) for loss in (result.loss, result.naive_loss)]
+        values = np.clip(_or_nothing(result.values[skipped:, columns]) * unit, -largest, largest)
+        losses = [None if loss is None else _lost(loss, unit) for loss in (result.loss, result.naive_loss)]
         naive = None if result.naive is None else np.clip(result.naive[skipped:] * unit, -largest, largest)
     above_rest = None if result.above_rest is None else result.above_rest[skipped:]
     return replace(result, values=values, loss=losses[0], naive_loss=losses[1], above_rest=above_rest, naive=naive)
+
+
+def _or_nothing(values: Array) -> Array:
+    """``values`` of a series that reaches 1 or so, without what is left over of averages whose terms cancel."""
+    return np.where(np.abs(values) < NOTHING, 0.0, values)
+
+
+def _lost(loss: float, unit: float) -> float:
+    return 0.0 if loss < NOTHING else _finite(loss * unit)
 
 
 def _finite(value: float) -> float:

@@ -38,10 +38,12 @@ def order(series: Iterable[tuple[str, float]], done: dict[str, float]) -> list[s
 
 
 class ForecastPublisher:
-    """Publishes to ``forecast`` and ``profile``."""
+    """Publishes to ``forecast`` and ``profile``, while ``caught_up``: half of a history has other forecasts."""
 
-    def __init__(self, settings: BrokerSettings, memory: Memory, models: Registry) -> None:
-        self._settings, self._memory, self._models = settings, memory, models
+    def __init__(
+        self, settings: BrokerSettings, memory: Memory, models: Registry, caught_up: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._settings, self._memory, self._models, self._caught_up = settings, memory, models, caught_up
         self._stop = threading.Event()
         self._thread = SupervisedThread("the forecast publisher", self._run, self._stop)
         self._done: dict[str, float] = {}
@@ -73,9 +75,11 @@ class ForecastPublisher:
                     contextlib.closing(producer(self._settings, "paceline-forecaster")) as client,
                 ):
                     while not self._stop.is_set():
-                        self._round(client)
+                        caught_up = self._caught_up()
+                        if caught_up:
+                            self._round(client)
                         self._thread.well()
-                        self._stop.wait(EVERY_S)
+                        self._stop.wait(EVERY_S if caught_up else RETRY_S)
             except (BusError, SettingError) as error:
                 cause = str(error)
                 if cause != said:

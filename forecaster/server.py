@@ -46,7 +46,8 @@ def serve(args: argparse.Namespace, token: str) -> int:
         settings = BrokerSettings.from_environ(os.environ, args.brokers)
         settings.ssl_context()
         make_topics(settings, "only what is sent along is answered", logger, (JOB, WINDOW, DEVICE, FORECAST, PROFILE))
-        parts = [EventConsumer(settings, memory), ForecastPublisher(settings, memory, models)]
+        consumer = EventConsumer(settings, memory)
+        parts = [consumer, ForecastPublisher(settings, memory, models, lambda: consumer.waits() is None)]
     where = args.archive or ARCHIVE.read(os.environ)
     if where:
         _fill(where, memory)

@@ -22,7 +22,7 @@ FREE_TIME, FREE_MEMORY = 0.02, 0.05
 
 @dataclass(frozen=True)
 class Measurement:
-    """One value of one series over the interval that began at ``time_s``."""
+    """One value of one series over the interval that began at ``time_s``; NaN takes back what was reported of it."""
 
     subject: SeriesSubject
     time_s: float
@@ -106,7 +106,7 @@ def _summed(sums: Sums, base: str, cluster: str, node: str | None, job: str | No
     if sums.power_w is not None:
         yield reading("gpu_power_w", "W", sums.power_w, None)
     if job is None:
-        yield reading("free_gpus", "GPUs", float(sums.free), float(sums.gpus))
+        yield reading("free_gpus", "GPUs", sums.free, float(sums.gpus))
 
 
 def _host(event: HostWindow) -> Iterator[Measurement]:

@@ -20,6 +20,8 @@ from .wording import safe
 BANDS = ((0.95, 0.13), (0.8, 0.2), (0.5, 0.32))
 #: A bound further off than this many times what is drawn would flatten the picture.
 NEAR = 1.6
+#: What is counted has an axis up to one at least, whatever else up to one of its unit where it is as good as nothing.
+COUNTED, NOTHING = "GPUs", 1e-6
 
 
 def fan_chart(one: SeriesForecast, zone: tzinfo, palette: Palette) -> go.Figure:
@@ -125,7 +127,10 @@ def _explain(figure: go.Figure, one: SeriesForecast, zone: tzinfo, palette: Pale
     name = FIELDS.get(one.field) or one.field.replace("_", " ")[:40]
     figure.update_yaxes(title={"text": safe(name if not unit or name.endswith(unit) else f"{name}, {unit}")})
     figure.update_xaxes(title={"text": safe(f"time, {zone}")}, nticks=8)
-    if 0.0 <= float(np.nanmin(one.fan)) < 0.5 * drawn:
+    least = min(float(np.nanmin(one.fan)), float(np.nanmin(one.past)) if np.isfinite(one.past).any() else np.inf)
+    if least >= 0.0 and drawn / scale < (1.0 if unit == COUNTED else NOTHING):
+        figure.update_yaxes(range=[0.0, 1.0])
+    elif 0.0 <= float(np.nanmin(one.fan)) < 0.5 * drawn:
         figure.update_yaxes(rangemode="tozero")
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from paceline.words import LONGEST_NAME, NONE, digits
+from paceline.words import LONGEST_NAME, NONE, digits, is_undated
 
 from .forecast_book import SCOPES, SeriesForecast
 from .moments import length
@@ -39,6 +39,8 @@ FIELDS = {
 NAIVE = ("naive", "seasonal_naive")
 #: A loss within this share of another is no difference.
 TIE = 0.01
+#: A loss below, in the unit that is shown, is shown as 0.00.
+SHOWN = 0.005
 #: The least stretch of free GPUs that is worth naming, as a share of what the forecast sees, and its longest.
 STRETCH_SHARE, STRETCH_S = 0.25, 3600.0
 #: Numbers beyond are told by their power of ten.
@@ -47,7 +49,7 @@ LARGE = 1e6
 
 @dataclass(frozen=True)
 class Badge:
-    """How far a forecast is trusted: two words and a sentence."""
+    """How far a forecast is trusted: two words, none where there is nothing to compare, and a sentence."""
 
     tone: Tone
     title: str
@@ -145,18 +147,21 @@ def amount(one: SeriesForecast, value: float | None) -> str:
 
 
 def badge(one: SeriesForecast) -> Badge:
-    """How the forecast did against the naive one at earlier moments; that it was withheld, told plainly."""
+    """How the forecast did against the naive one at earlier moments, and whether it was withheld."""
     test = one.event.backtest
-    naive_name = "the same moment a season before" if one.event.season_s else "the last value"
     if test.loss is None or test.naive_loss is None:
         return Badge(
             "wait", "not back-tested", "The history is too short to try it at earlier moments: trust it little."
         )
+    scale, unit = scale_of(one)
+    own, naive = test.loss / scale, test.naive_loss / scale
     tried = f"Back-test at {test.moments} earlier moment{'s'[: test.moments - 1]}, {test.steps} steps ahead"
-    losses = f"loss {_sign(test.loss)} against {_sign(test.naive_loss)} of the naive forecast ({naive_name})"
+    losses = f"loss {_sign(own)} against {_sign(naive)} {unit}".rstrip() + f" of the naive forecast{_repeats(one)}"
     if test.coverage_80_ratio is not None:
         losses += f"; the 80 % interval held {ratio(test.coverage_80_ratio)}"
     told = f"{tried}: {losses}."
+    if max(own, naive) < SHOWN:
+        return Badge("ended", "", f"Neither made an error that shows, so none is better. {told}")
     if test.loss > test.naive_loss * (1.0 + TIE):
         return Badge("lost", "worse than naive", f"Do not rely on it. {told}")
     if one.event.model in NAIVE and any("lost to" in note for note in one.event.notes):
@@ -168,6 +173,13 @@ def badge(one: SeriesForecast) -> Badge:
     if gain <= TIE:
         return Badge("wait", "as good as naive", told)
     return Badge("good", f"{ratio(gain)} better than naive", told)
+
+
+def _repeats(one: SeriesForecast) -> str:
+    """What the naive forecast that is drawn repeats; "" where none was sent."""
+    if not one.naive.size:
+        return ""
+    return " (the last value)" if float(np.ptp(one.naive)) == 0.0 else " (the same moment a season before)"
 
 
 def best_stretch(one: SeriesForecast) -> Stretch | None:
@@ -210,6 +222,8 @@ def filling(forecasts: Iterable[SeriesForecast]) -> list[tuple[SeriesForecast, f
 
 def staleness(one: SeriesForecast, now_s: float) -> str:
     """What is odd about the forecast's times: that it is old, or made by a clock that is ahead; "" where nothing is."""
+    if is_undated(one.event.time_s, now_s):
+        return "Its values have no date: their times count from 0."
     behind = now_s - one.event.time_s
     if behind < -300.0:
         return f"Its newest value is {length(-behind)} ahead of this page's clock: clocks are apart."

@@ -20,14 +20,14 @@ POINTS = 600
 
 @dataclass(frozen=True)
 class Panel:
-    """One quantity at ``at_s`` (Unix seconds): its own values and the peers' median, in ``unit``."""
+    """One quantity at ``at_s`` (Unix seconds): its own values and the peers' median, None without any, in ``unit``."""
 
     title: str
     unit: str
     colour: str
     at_s: npt.NDArray[np.float64]
     own: npt.NDArray[np.floating]
-    median: npt.NDArray[np.floating]
+    median: npt.NDArray[np.floating] | None
 
 
 def beside(panels: Sequence[Panel], own: str, peers: str, palette: Palette) -> go.Figure:
@@ -41,6 +41,8 @@ def beside(panels: Sequence[Panel], own: str, peers: str, palette: Palette) -> g
             (peers, panel.median, {"color": palette.muted, "width": 1.5, "dash": "dot"}),
         ]
         for name, values, line in style:
+            if values is None:
+                continue
             figure.add_scatter(
                 x=at,
                 y=np.asarray(values[some], np.float32),

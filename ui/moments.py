@@ -7,11 +7,13 @@ has, are told as they are.
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
-from paceline.words import is_undated, seconds
+from paceline.words import age, is_undated, seconds
 
 DAY_S = 86_400.0
 #: No calendar goes further.
 LATEST_S = 250_000_000_000.0
+#: Clocks differ by less than this without a word.
+AHEAD_S = 30.0
 
 
 def zone_of(name: str | None) -> tzinfo:
@@ -62,6 +64,20 @@ def ahead(time_s: float, now_s: float) -> str:
     if abs(apart) < 1.5:
         return "now"
     return f"in {length(apart)}" if apart > 0 else f"{length(-apart)} ago"
+
+
+def as_of(time_s: float, now_s: float) -> str:
+    """How old a measurement is. That of a clock that is ahead, or runs faster, is not in the future.
+
+    >>> as_of(1.8e9 - 42.0, 1.8e9), as_of(1.8e9 + 210.0, 1.8e9), as_of(1.8e9 + 5.0, 1.8e9)
+    ('42 s ago', 'a time 3 min 30 s ahead of this page', 'just now')
+    >>> as_of(7.5, 1.8e9)
+    'an unknown time'
+    """
+    if is_undated(time_s, now_s):
+        return "an unknown time"
+    early_s = time_s - now_s
+    return f"a time {length(early_s)} ahead of this page" if early_s >= AHEAD_S else age(now_s, time_s)
 
 
 def length(span_s: float) -> str:

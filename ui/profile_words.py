@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping
 
 from paceline.events import JobProfile
-from paceline.words import LONGEST_NAME, age
+from paceline.words import LONGEST_NAME, is_undated
 
-from .moments import ahead, length
+from .moments import ahead, as_of, length
 from .snapshot import name_of
 from .wording import ratio
 
@@ -43,9 +43,12 @@ def cycle_words(profile: JobProfile) -> str:
 
 
 def next_cycle_s(profile: JobProfile, now_s: float) -> float | None:
-    """When the next cycle is due: as told, or so many whole periods later where that has gone by."""
+    """When the next cycle is due: as reported, or so many whole periods later where that has gone by.
+
+    None where it is not known, or counts from no date.
+    """
     due_s, period_s = profile.cycle_next_s, profile.cycle_period_s
-    if due_s is None or period_s is None or period_s <= 0:
+    if due_s is None or period_s is None or period_s <= 0 or is_undated(due_s, now_s):
         return None
     return due_s if due_s >= now_s else due_s + math.ceil((now_s - due_s) / period_s) * period_s
 
@@ -58,7 +61,7 @@ def profiles_listed(profiles: Mapping[tuple[str, str], JobProfile], job: str | N
 
 def as_of_words(profile: JobProfile, now_s: float) -> str:
     """How old what it rests on is."""
-    return age(now_s, profile.time_s) if profile.time_s else "never measured"
+    return as_of(profile.time_s, now_s) if profile.time_s else "never measured"
 
 
 def end_words(profile: JobProfile, now_s: float) -> str:

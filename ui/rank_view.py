@@ -21,7 +21,7 @@ PEERS = 64
 
 @dataclass(frozen=True)
 class Gauges:
-    """What a machine was at ``at_s``, and the median of its ``peers`` then: an array a metric."""
+    """What a machine was at ``at_s``, and the median of its ``peers`` then, NaN without any: an array a metric."""
 
     at_s: npt.NDArray[np.float64]
     own: dict[str, Floats]
@@ -31,7 +31,10 @@ class Gauges:
 
 @dataclass(frozen=True)
 class RankView:
-    """A rank: where it runs, and phases x steps of it and of the cohort's median rank; ``cohort`` has it, too."""
+    """A rank: where it runs, and phases x steps of it and of the cohort's median rank; ``cohort`` has it, too.
+
+    One that is alone in its cohort has no median beside it: NaN.
+    """
 
     rank: int
     node: str
@@ -59,7 +62,7 @@ def rank_view(buffer: JobBuffer, machines: Machines, rank: int) -> RankView | No
     none = np.full((len(LAYERS), steps.size), np.nan, np.float32)
     own = values[:, rank] if rank < values.shape[1] else none
     told = cohort[cohort < values.shape[1]]
-    median = quiet_median(values[:, told], axis=1) if told.size else none
+    median = quiet_median(values[:, told], axis=1) if (told != rank).any() else none
     node, device = buffer.nodes.get(rank, ""), buffer.devices.get(rank, "")
     return RankView(
         rank=rank,
@@ -127,10 +130,10 @@ def _beside(held: Histories) -> Gauges | None:
         place = order[np.minimum(found, order.size - 1)]
         same = others[peer][place] == bucket
         lined[:, peer, same] = held.values[:, peer + 1, place[same]]
-    median = quiet_median(lined, axis=1) if lined.shape[1] else lined.reshape(len(held.metrics), 0, at_s.size).sum(1)
+    median = quiet_median(lined, axis=1)
     return Gauges(
         at_s=at_s,
         own={name: held.values[at, 0, there] for at, name in enumerate(held.metrics)},
         median={name: median[at] for at, name in enumerate(held.metrics)},
-        peers=others.shape[0],
+        peers=int(np.isfinite(lined).any(axis=(0, 2)).sum()),
     )

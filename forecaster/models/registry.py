@@ -17,7 +17,8 @@ class Registry:
     """Name -> model.
 
     Attributes:
-        members: the ensemble's, quick enough for the request path; the first can always forecast.
+        members: quick enough for the request path: the ensemble's, and the two baselines that it is compared with
+            (``ensemble.BASELINES``). The first can always forecast.
         named: those that take longer than a request should, or need a package that may not be installed: asked for by
             name. Their packages are imported when they are first asked.
     """
@@ -41,6 +42,8 @@ def registry(weights: network.Weights | None, pipeline: foundation.Pipeline | No
         members={
             "naive": naive.naive,
             "seasonal_naive": naive.seasonal_naive,
+            "changes": naive.changes,
+            "seasonal_changes": naive.seasonal_changes,
             "last_60": sample.last_60,
             "last_240": sample.last_240,
             "smoothing": smoothing.smoothing,

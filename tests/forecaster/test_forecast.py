@@ -33,6 +33,40 @@ def test_what_loses_to_the_naive_is_not_answered() -> None:
     assert result.values[0, 4] == pytest.approx(1.0, abs=0.2)
 
 
+def test_where_the_pool_lost_the_last_value_is_answered_and_not_past_changes() -> None:
+    """34 minutes of memory that fell and then stood: the answer, its number and what it is compared with agree."""
+    fell = np.concatenate([np.linspace(4.5, 1.5, 14), np.full(20, 1.5)]) * 2.0**30
+    result = answer(question(fell, 60))
+    assert result.naive is not None
+    assert result.naive.tolist() == [fell[-1]] * 60
+    assert result.model == "naive"
+    assert result.values[:, 4].tolist() == [fell[-1]] * 60
+    assert any("which answers for 100%" in note for note in result.notes)
+
+
+def test_baselines_have_no_share_in_the_pool() -> None:
+    """They answer where it lost, and have a back-test of their own; its average has no part of them."""
+    rng = np.random.default_rng(3)
+    result = answer(question(50 + 5 * rng.standard_normal(400)))
+    assert not {"naive", "seasonal_naive"} & set(result.weights)
+    assert {"changes", "smoothing"} <= set(result.weights)
+    names = [name for name, loss, _ in forecast.backtests(question(rng.standard_normal(400)), MODELS) if loss]
+    assert {"naive", "changes"} <= set(names)
+
+
+FREE_ONCE = np.concatenate([np.random.default_rng(1).integers(0, 5, 20).astype(float), np.zeros(120)])
+
+
+@pytest.mark.parametrize("values", [np.zeros(60), FREE_ONCE])
+def test_what_is_nothing_is_forecast_as_nothing(values: np.ndarray) -> None:
+    """No 8e-24 GPUs, and no loss of 1e-25 that is better than one of 1e-20."""
+    result = answer(question(values, 60, high=16.0))
+    least = 1e-9 * max(1.0, float(values.max()))
+    for number in (*result.values.ravel(), *(result.naive if result.naive is not None else ())):
+        assert number == 0.0 or abs(number) >= least
+    assert all(loss == 0.0 or loss >= least for loss in (result.loss or 0.0, result.naive_loss or 0.0))
+
+
 @pytest.mark.parametrize("name", ["naive", "trend", "last_60"])
 def test_a_named_model_that_loses_is_answered_with_a_warning(name: str) -> None:
     """Who asks for a model gets it, and its loss beside the naive one's."""

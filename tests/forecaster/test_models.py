@@ -15,6 +15,8 @@ from forecaster.models.model import UnsuitedError
 from forecaster.models.registry import NAMES, registry
 from forecaster.series import Series
 
+#: A node's memory over 34 minutes, GiB: it fell, and has stood at 1.5 for a while.
+FELL = np.concatenate([np.linspace(4.5, 1.5, 26), np.full(8, 1.5)])
 LEVELS = np.array([0.05, 0.1, 0.5, 0.9, 0.95])
 MEMBERS = registry(network.shipped()).members
 RNG = np.random.default_rng(5)
@@ -100,6 +102,28 @@ def test_a_season_comes_again() -> None:
     values = np.tile(np.arange(24.0), 10)
     quantiles = MEMBERS["seasonal_naive"](context_of(values))
     np.testing.assert_allclose(quantiles[:, 2], np.arange(20.0))
+
+
+@pytest.mark.parametrize("values", [FELL, 10.0 - FELL, SHAPES["noise"], SHAPES["gaps"], SHAPES["one sample"]])
+def test_naive_is_the_last_value_whatever_came_before(values: np.ndarray) -> None:
+    """Its median is that value at every step, to the bit; past changes make the interval wide, up and down alike."""
+    quantiles = MEMBERS["naive"](context_of(values, 60, 0))
+    last = values[np.isfinite(values)][-1]
+    assert quantiles[:, 2].tolist() == [last] * 60
+    np.testing.assert_allclose(quantiles[:, -1] - last, last - quantiles[:, 0], atol=1e-9)
+
+
+def test_seasonal_naive_is_the_last_season_whatever_came_before() -> None:
+    """Seasons that grow by 3: the newest comes again, as it was; what adds the growth is called by another name."""
+    values = np.tile(np.arange(24.0), 10) + np.repeat(3.0 * np.arange(10), 24)
+    context = context_of(values, 48)
+    assert MEMBERS["seasonal_naive"](context)[:, 2].tolist() == [*values[-24:], *values[-24:]]
+    np.testing.assert_allclose(MEMBERS["seasonal_changes"](context)[:24, 2], values[-24:] + 3.0)
+
+
+def test_changes_go_on() -> None:
+    """A history that fell falls on: no baseline, a member of the ensemble."""
+    assert MEMBERS["changes"](context_of(FELL, 30, 0))[-1, 2] < FELL[-1] - 0.5
 
 
 def test_the_network_is_shipped() -> None:

@@ -1,9 +1,12 @@
 """Which series a window speaks of, and what a cluster's, a node's and a job's GPUs add up to."""
 
+import math
+
 import msgspec
 import pytest
 
-from forecaster.aggregates import INTERVALS, Aggregates, Group, Share
+from forecaster.aggregates import INTERVALS, PATIENCE, Aggregates, Group, Share
+from forecaster.memory import Memory
 from forecaster.subjects import Subjects
 from paceline.events import DeviceWindow, HostWindow, JobDescribed, JobWindow, RankPlace
 
@@ -84,12 +87,58 @@ def test_partitions_may_be_hours_apart() -> None:
 
 
 def test_a_minute_that_is_not_heard_in_full_is_no_fall() -> None:
-    """The newest waits for as many GPUs as the one before had; a node that has left is not waited for for ever."""
+    """It waits for as many GPUs as there were before; a node that has left is waited for ``PATIENCE`` minutes."""
     first = [device("g0", 0.5, node=node, start_s=600.0) for node in ("n1", "n2")]
     subjects = Subjects()
     assert history(subjects, *first) == {10: 200.0}
-    assert history(subjects, device("g0", 0.5, start_s=660.0)) == {10: 200.0}
-    assert history(subjects, device("g0", 0.5, start_s=720.0)) == {11: 100.0, 12: 100.0}
+    assert history(subjects, device("g0", 0.5, start_s=660.0)) == {}
+    lone = [device("g0", 0.5, start_s=60.0 * minute) for minute in range(12, 11 + PATIENCE)]
+    assert history(subjects, *lone[:-1]) == {}
+    assert history(subjects, lone[-1]) == {10: 200.0, 10 + PATIENCE: 100.0}
+    assert history(subjects, device("g0", 0.5, start_s=60.0 * (11 + PATIENCE))) == {11: 100.0, 11 + PATIENCE: 100.0}
+
+
+NODES = ("n1", "n2", "n3", "n4")
+
+
+def free_gpus(*windows: DeviceWindow) -> list[tuple[float, float | None]]:
+    """The cluster's free GPUs and their total, interval by interval, as they are remembered; NaN is a gap."""
+    memory = Memory()
+    for window in windows:
+        memory.update(window)
+    held = memory.find("c/cluster/free_gpus")
+    assert held is not None
+    return [(value, held.subject.high) for value in held.values.tolist()]
+
+
+def minute(at: int, *nodes: str) -> list[DeviceWindow]:
+    return [device(f"g{gpu}", 0.0, node=node, start_s=60.0 * at) for node in nodes for gpu in range(4)]
+
+
+@pytest.mark.parametrize("some", [1, 2, 3])
+def test_the_total_is_that_of_all_nodes_when_some_are_still_to_be_read(some: int) -> None:
+    """Four nodes of four GPUs: a minute of which some have come is not measured, and of 16 all the same."""
+    assert free_gpus(*minute(10, *NODES), *minute(11, *NODES[:some])) == [(16.0, 16.0)]
+
+
+def test_a_last_minute_that_some_nodes_never_reported_is_a_gap() -> None:
+    """Nights read node by node: the first node's last minute looked whole until the others' minutes before it came."""
+    night = [window for node in NODES for at in range(10, 20) for window in minute(at, node)]
+    *known, last = free_gpus(*night, *minute(20, "n1"))
+    assert (known, last) == ([(16.0, 16.0)] * 9, (16.0, 16.0))
+    first_alone = [*(one for at in range(10, 21) for one in minute(at, "n1")), *night[40:]]
+    *known, (value, total) = free_gpus(*first_alone)
+    assert known == [(16.0, 16.0)] * 10
+    assert math.isnan(value)
+    assert total == 16.0
+
+
+def test_a_node_that_has_left_is_no_part_of_the_total() -> None:
+    """After the patience there are as many as still report; one that comes counts from its first minute."""
+    held = [window for at in range(10, 20) for window in minute(at, *NODES)]
+    fewer = [window for at in range(20, 21 + PATIENCE) for window in minute(at, *NODES[:3])]
+    assert free_gpus(*held, *fewer)[-1] == (12.0, 12.0)
+    assert free_gpus(*held, *fewer, *minute(21 + PATIENCE, *NODES))[-1] == (16.0, 16.0)
 
 
 def test_a_clock_that_is_ahead_takes_nothing_from_the_others() -> None:

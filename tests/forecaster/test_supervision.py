@@ -101,6 +101,25 @@ def test_a_series_that_breaks_the_forecast_stops_no_other(
     assert f"{cluster}/cluster/broken" not in heard
 
 
+def test_nothing_is_published_before_the_bus_is_read(
+    broker: BrokerSettings, models: Registry, ready: Ready, until: Until
+) -> None:
+    """Half of a history is a cluster of half its nodes: forecasts of it are none."""
+    memory, caught_up, asked_after = Memory(), False, 0
+    memory.put(SeriesSubject("c/cluster/load", "W", 60.0, "c"), [60.0 * at for at in range(20)], [1.0] * 20)
+
+    def asks() -> bool:
+        nonlocal asked_after
+        asked_after += 1
+        return caught_up
+
+    with ready(ForecastPublisher(broker, memory, models, asks)):
+        until(lambda: asked_after > 1)
+        assert memory.counts.published == 0
+        caught_up = True
+        until(lambda: memory.counts.published == 1)
+
+
 def send(settings: BrokerSettings, cluster: str, minutes: int) -> None:
     """A GPU's last minutes."""
     now_s = time.time() // 60 * 60

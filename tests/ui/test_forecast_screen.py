@@ -1,15 +1,20 @@
 import json
 from datetime import UTC
 
+import numpy as np
 import pytest
 
-from paceline import topics
+from paceline import events, topics
 from tests.ui.forecasts import forecast, profile
 from tests.ui.opened_app import opened, text_of
+from ui import profile_words
 from ui.feed import Feed
 from ui.figure_frame import as_csv
 from ui.forecast_book import ForecastBook
 from ui.forecast_figure import busy_chart, fan_chart
+from ui.forecast_view import badge, staleness
+from ui.moments import as_of
+from ui.screens.forecast import notice_of
 from ui.theme import DARK
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -46,6 +51,12 @@ def heard(tell):
         return feed
 
     return heard
+
+
+def held(one):
+    book = ForecastBook()
+    book.upsert(one, NOW_S)
+    return book.all()[one.series]
 
 
 def drawn(app, place=0):
@@ -109,6 +120,19 @@ def test_a_job_that_was_never_measured_has_no_age(heard, open_page, time_s):
     assert "days ago" not in shown
 
 
+@pytest.mark.parametrize("time_s", [0.0, 7.5, 9e6])
+def test_what_counts_from_0_has_no_age_and_no_next_time(time_s):
+    """A table whose starts begin at 0 was not measured 20,783 days ago, and its next cycle is at no time of today."""
+    now_s = 1.8e9
+    assert "no date" in staleness(held(forecast(FREE, time_s)), now_s)
+    undated = profile("a", time_s)
+    assert profile_words.next_cycle_s(undated, now_s) is None
+    assert profile_words.end_words(undated, now_s) == "unknown"
+    assert profile_words.as_of_words(undated, now_s) == ("an unknown time" if time_s else "never measured")
+    assert as_of(time_s, now_s) == "an unknown time"
+    assert profile_words.next_cycle_s(profile("a", now_s - 60.0), now_s) == now_s + 252.0
+
+
 def test_memory_that_fills_is_told_with_its_times(heard, open_page):
     """Both when the first tenth of futures is full and when half are."""
     rising = forecast(MEMORY, NOW_S, unit="bytes", middle=70 * 2**30, swing=12 * 2**30, maximum=80.0 * 2**30)
@@ -137,19 +161,98 @@ def test_the_badge_says_how_far_to_trust_it(heard, open_page, title):
     assert "held 82 %" in shown
 
 
-@pytest.mark.slow
-def test_without_a_forecaster_the_command_is_named(heard, open_page, simulated_job, tell):
-    """No windows, then windows but no forecaster: two causes, two mends."""
-    assert "paceline streams" in text_of(open_page(Feed()))
+@pytest.mark.parametrize(("loss", "naive_loss"), [(0.0, 0.0), (2.4e-25, 1e-20), (1e-20, 0.0), (0.001, 0.004)])
+def test_nothing_is_no_better_than_nothing(heard, open_page, loss, naive_loss):
+    """Where both losses show as 0.00 there is no badge; the sentence says why."""
+    backtest = events.Backtest(moments=4, steps=60, loss=loss, naive_loss=naive_loss, coverage_80_ratio=1.0)
+    shown = text_of(open_page(heard(forecast(FREE, NOW_S, backtest=backtest))))
+    assert 'class="pl-badge"' not in shown
+    assert "better than naive" not in shown
+    assert "Neither made an error that shows" in shown
+
+
+def test_losses_are_in_the_unit_that_is_shown():
+    """A third of a percent of a ratio is no 0.00, and a tenth of a GiB no 107,374,182."""
+    small = events.Backtest(moments=4, steps=60, loss=0.003, naive_loss=0.004)
+    busy = held(forecast("default/cluster/gpu_busy_ratio", NOW_S, unit="ratio, 0 to 1", backtest=small, middle=0.5))
+    assert "loss 0.30 against 0.40 % of the naive forecast" in badge(busy).text
+    assert badge(busy).title == "25 % better than naive"
+    large = events.Backtest(moments=4, steps=60, loss=0.1 * 2**30, naive_loss=0.2 * 2**30)
+    memory = held(forecast(MEMORY, NOW_S, unit="bytes", middle=70 * 2**30, backtest=large))
+    assert "loss 0.10 against 0.20 GiB" in badge(memory).text
+
+
+@pytest.mark.parametrize(
+    ("naive", "words"),
+    [([4.0] * 60, "(the last value)"), ([4.0, 5.0] * 30, "(the same moment a season before)"), ([], "naive forecast;")],
+)
+def test_what_is_called_naive_is_what_is_drawn(naive, words):
+    """A season that was found may still be too long for a seasonal naive forecast: the words follow the line."""
+    assert words in badge(held(forecast(FREE, NOW_S, naive_values=naive, season_s=5280.0))).text
+
+
+NOTHING = {"values": [[0.0] * 13] * 60, "naive_values": [0.0] * 60, "recent_values": [0.0] * 9}
+
+
+@pytest.mark.parametrize("least", [0.0, 8e-24, 0.4])
+def test_counts_have_an_axis_of_at_least_one(least):
+    """No 8x10^-24 free GPUs, and none below 0."""
+    few = NOTHING | {"values": [[least] * 13] * 60}
+    figure = fan_chart(held(forecast(FREE, NOW_S, **few)), UTC, DARK)
+    assert figure.layout.yaxis.range == (0.0, 1.0)
+    many = fan_chart(held(forecast(FREE, NOW_S)), UTC, DARK)
+    assert many.layout.yaxis.range is None
+    below = fan_chart(held(forecast(FREE, NOW_S, **NOTHING | {"recent_values": [-3.0]})), UTC, DARK)
+    assert below.layout.yaxis.range is None
+
+
+@pytest.mark.parametrize(("unit", "field"), [("W", "gpu_power_w"), ("ratio, 0 to 1", "gpu_busy_ratio")])
+def test_what_is_nothing_has_an_axis_of_its_unit(unit, field):
+    """Whatever the unit: nothing is no 1e-24 of it."""
+    few = NOTHING | {"values": [[8e-24] * 13] * 60}
+    figure = fan_chart(held(forecast(f"default/cluster/{field}", NOW_S, unit=unit, **few)), UTC, DARK)
+    assert figure.layout.yaxis.range == (0.0, 1.0)
+
+
+def test_no_second_forecaster_is_asked_for_before_the_first_can_have_reported(tell, simulated_job, snapshot_of):
+    """Fresh, then overdue, then reported: when the first forecast comes, and what to do where none will."""
     feed = Feed()
     tell(feed, [simulated_job.window(NOW_S, 99)], NOW_S)
-    shown = text_of(open_page(feed))
-    assert "No forecaster has spoken" in shown
-    assert "paceline forecaster" in shown
+    fresh = notice_of(snapshot_of(feed, now_s=NOW_S + 30.0))
+    assert fresh.title == "No forecast yet"
+    assert "2 minutes of a job" in fresh.text
+    assert "paceline up runs a forecaster; if none runs yet" in fresh.text
+    overdue = notice_of(snapshot_of(feed, now_s=NOW_S + 90.0))
+    assert overdue.title == "No forecaster has reported"
+    assert [command for command, _ in overdue.commands] == ["paceline doctor", "paceline forecaster"]
     tell(feed, [(topics.PROFILE, profile("a", NOW_S))], NOW_S)
-    shown = text_of(open_page(feed))
-    assert "No forecast yet" in shown
-    assert "No forecaster has spoken" not in shown
+    reported = notice_of(snapshot_of(feed, now_s=NOW_S + 90.0))
+    assert (reported.title, reported.commands) == ("No forecast yet", ())
+    assert reported.text.startswith("The forecaster runs. The first forecast comes after 12 values")
+
+
+@pytest.mark.parametrize(("minutes", "title"), [(10, "No forecast yet"), (16, "No forecaster has reported")])
+def test_without_a_job_a_forecaster_has_the_time_that_12_values_of_a_node_take(tell, snapshot_of, minutes, title):
+    """Windows of machines alone: there is no job to report."""
+    feed = Feed()
+    for at_s in np.arange(NOW_S, NOW_S + 60.0 * minutes, 10.0).tolist():
+        window = events.HostWindow(cluster="c", start_s=at_s, length_s=10.0, node="n", samples=10, mean={}, max={})
+        tell(feed, [(topics.WINDOW, window)], at_s)
+    assert notice_of(snapshot_of(feed, now_s=at_s + 1.0)).title == title
+
+
+@pytest.mark.slow
+def test_without_windows_the_command_is_named(open_page):
+    """Nothing is measured: the worker and the collector are named."""
+    assert "paceline streams" in text_of(open_page(Feed()))
+
+
+def test_a_simulated_clock_that_is_ahead_is_no_future(heard, open_page):
+    """A fleet that runs ten times as fast: what was measured was not measured in 3 min 30 s."""
+    at_s = NOW_S + 240.0
+    shown = text_of(open_page(heard(profile("a", at_s, end_s=None, cycle_next_s=None), forecast(FREE, at_s))))
+    assert shown.count("a time 3 min 30 s ahead of this page") == 2
+    assert "as of in " not in shown
 
 
 @pytest.mark.slow
@@ -210,8 +313,6 @@ ABSURD = {
 def test_absurd_forecasts_are_drawn_or_refused_and_never_break_the_page(what, open_page, tell):
     """Whatever decodes leaves a page; no string of it becomes markup."""
     from msgspec import convert
-
-    from paceline import events
 
     changed = dict(ABSURD[what])
     if "backtest" in changed:

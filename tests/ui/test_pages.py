@@ -164,6 +164,24 @@ def test_a_rank_stands_beside_its_cohort(played, open_page):
     assert [words for words in wanted if words not in shown] == []
 
 
+def test_a_rank_without_peers_is_compared_with_nobody(tell, open_page):
+    """One rank on one node without a GPU that is measured: no median, no dotted line, no collector to start."""
+    job, feed = SimulatedJob(ranks=1, nodes=1, slow_rank=0), Feed()
+    tell(feed, [*job.described(900.0), *job.timings(900.0, 0, 30)], 900.0)
+    tell(feed, [one for one in job.machines(900.0) if one[1].node and not hasattr(one[1], "uuids")], 900.0)
+    app = open_page("rank", feed, {"rank": "0"})
+    captions = " ".join(one.value for one in app.caption)
+    assert "No peers' hosts to compare with." in captions
+    assert "0 peers" not in captions
+    host = specs(app)[-1]["data"]
+    assert not [trace for trace in host if trace.get("line", {}).get("dash") == "dot"]
+    shown = text_of(app)
+    assert "The collector of its node reports no GPU for it." in shown
+    assert "paceline collect" not in shown
+    assert "1 rank, no stages known" in shown
+    assert "nothing to compare with" in shown
+
+
 def test_a_healthy_rank_has_no_finding_of_another(played, open_page):
     """Only its own episodes."""
     assert "Straggler: rank 2" not in text_of(open_page("rank", played, {"rank": "1"}))

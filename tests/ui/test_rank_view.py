@@ -63,6 +63,28 @@ def test_a_rank_without_machines_has_its_phases(simulated_job, tell):
     assert view.own_s[events.STEP].shape == (5,)  # The first five of an attempt warm up.
 
 
+def test_there_is_no_median_of_nobody(tell):
+    """One node, then one rank: no peer's host, no other rank, no number in their place."""
+    job, feed = SimulatedJob(ranks=4, nodes=1, slow_rank=2, job="demo"), Feed()
+    tell(feed, [*job.described(900.0), *job.timings(900.0, 0, 30), *job.machines(900.0)], 900.0)
+    view = feed.rank("default", "demo", 0)
+    assert (view.gpu.peers, view.host.peers) == (3, 0)
+    assert np.isnan(view.host.median["cpu_ratio"]).all()
+    alone, feed = SimulatedJob(ranks=1, nodes=1, slow_rank=0, job="demo"), Feed()
+    tell(feed, [*alone.described(900.0), *alone.timings(900.0, 0, 30)], 900.0)
+    view = feed.rank("default", "demo", 0)
+    assert np.isfinite(view.own_s["forward"]).all()
+    assert np.isnan(view.median_s["forward"]).all()
+
+
+def test_a_host_that_was_never_measured_is_no_peer(simulated_job, tell):
+    """A collector on one of two nodes: the median is of nobody."""
+    feed = Feed()
+    tell(feed, [*simulated_job.described(900.0), *simulated_job.timings(900.0, 0, 10)], 900.0)
+    tell(feed, [one for one in simulated_job.machines(900.0) if one[1].node == "gpu-01"], 900.0)
+    assert feed.rank("default", "demo", 0).host.peers == 0
+
+
 def test_many_jobs_share_one_budget(monkeypatch, tell):
     """Beyond it the jobs heard longest ago keep fewer steps, the newest all of its own."""
     one = SimulatedJob(ranks=8, nodes=1, job="0")

@@ -12,7 +12,7 @@ from paceline.words import LONGEST_NAME, age
 from ..forecast_book import SeriesForecast
 from ..forecast_figure import busy_chart, fan_chart
 from ..forecast_view import amount, badge, job_of, label, listed, staleness
-from ..moments import clock, length, zone_of
+from ..moments import as_of, clock, length, zone_of
 from ..notices import DOCTOR, Notice
 from ..snapshot import Snapshot
 from ..wording import safe
@@ -22,6 +22,8 @@ from .frame import Shown, Source
 #: Series that the picker lists; the search narrows them.
 LISTED = 300
 FORECASTER = ("paceline forecaster", "start the forecaster; what it has learned it reads from the topics again")
+#: Seconds within which a forecaster that runs reports a job that runs, and any series that is measured by the minute.
+REPORTS_JOB_S, REPORTS_SERIES_S = 60.0, 900.0
 
 
 def show(source: Source) -> None:
@@ -57,17 +59,30 @@ def notice_of(snapshot: Snapshot) -> Notice | None:
             "wait", "Nothing to forecast yet", text, (streams, ("paceline collect", "sample this node's GPUs"))
         )
     if not snapshot.forecasts:
-        text = (
-            "No forecast has come. A series is forecast once it has 12 values: 2 minutes of a job, 12 of a GPU or node."
-        )
-        if snapshot.profiles:  # It is there, and has told what it knows of jobs.
-            return Notice("wait", "No forecast yet", text)
-        return Notice("wait", "No forecaster has spoken", text, (FORECASTER, DOCTOR))
+        first = "The first forecast comes after 12 values of a series: 2 minutes of a job, 12 of a GPU or node."
+        if snapshot.profiles:  # It has reported what it knows of jobs.
+            return Notice("wait", "No forecast yet", f"The forecaster runs. {first}")
+        if _overdue(snapshot):
+            text = (
+                f"A running forecaster would have reported by now. {first} Under paceline up its log is forecaster.log."
+            )
+            return Notice("wait", "No forecaster has reported", text, (DOCTOR, FORECASTER))
+        text = f"{first} paceline up runs a forecaster; if none runs yet, start one:"
+        return Notice("wait", "No forecast yet", text, (FORECASTER,))
     newest_s = max(one.at_s for one in snapshot.forecasts.values())
     if now_s - newest_s > 600.0:
         text = "Below is the last that it said."
         return Notice("wait", f"No new forecast for {length(now_s - newest_s)}", text, (FORECASTER, DOCTOR))
     return None
+
+
+def _overdue(snapshot: Snapshot) -> bool:
+    """Whether a forecaster that runs would have reported a job or a series by now."""
+    running = [line.first_s for line in snapshot.jobs if line.ended_s is None and line.first_s is not None]
+    windows_s = [line.began_s for line in snapshot.topics if line.topic == "window" and line.last_s is not None]
+    return any(snapshot.now_s - first_s > REPORTS_JOB_S for first_s in running) or any(
+        snapshot.now_s - began_s > REPORTS_SERIES_S for began_s in windows_s
+    )
 
 
 def _picked(shown: Shown) -> SeriesForecast | None:
@@ -106,9 +121,9 @@ def _series(one: SeriesForecast, shown: Shown, zone: tzinfo) -> None:
     snapshot, judged = shown.snapshot, badge(one)
     colour = summary.TONES[judged.tone]
     notes = "".join(f'<p class="muted">{safe(note)}</p>' for note in [staleness(one, snapshot.now_s), *one.event.notes])
+    pill = f'<span class="pl-badge" style="color:{colour};margin-left:0.5rem">{safe(judged.title)}</span>'
     st.html(
-        f'<div class="pl"><h2>{safe(label(one))} '
-        f'<span class="pl-badge" style="color:{colour};margin-left:0.5rem">{safe(judged.title)}</span></h2>'
+        f'<div class="pl"><h2>{safe(label(one))} {pill if judged.title else ""}</h2>'
         f'<p class="muted">{safe(judged.text)}</p>{notes}</div>'
     )
     _tiles(one, snapshot, zone)
@@ -123,7 +138,7 @@ def _series(one: SeriesForecast, shown: Shown, zone: tzinfo) -> None:
 
 def _tiles(one: SeriesForecast, snapshot: Snapshot, zone: tzinfo) -> None:
     steps, now = len(one.fan), float(one.past[-1]) if one.past.size else None
-    tiles = [summary.tile("Now", summary.parts(amount(one, now)), f"as of {age(snapshot.now_s, one.event.time_s)}")]
+    tiles = [summary.tile("Now", summary.parts(amount(one, now)), f"as of {as_of(one.event.time_s, snapshot.now_s)}")]
     for at in sorted({max(0, steps // 4 - 1), steps - 1}):
         span_s = (at + 1) * one.event.interval_s
         tiles.append(summary.tile(f"In {length(span_s)}", summary.parts(_median(one, at)), _likely(one, at)))

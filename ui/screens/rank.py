@@ -59,14 +59,15 @@ def _draw(shown: Shown) -> None:
             st.html(f'<div class="pl"><b>Nobody has told of a rank {shown.link.rank} of this job.</b></div>')
         return
     _tiles(view)
+    watched = view.gpu is not None or view.host is not None
     left, right = st.columns([1.65, 1], gap="medium")
     with left:
         _phases(shown, view)
-        _gauges(shown, view.gpu, GPU_PANELS, ("gpu", "Its GPU", "GPUs"), shown.palette.accent)
+        _gauges(shown, view.gpu, GPU_PANELS, ("gpu", "Its GPU", "GPUs"), shown.palette.accent, watched)
     with right:
         mine = [episode for episode in job.episodes if view.rank in episode[-1].ranks]
         findings.draw(replace(job, episodes=mine), shown.snapshot.now_s)
-        _gauges(shown, view.host, HOST_PANELS, ("host", "Its host", "hosts"), shown.palette.good)
+        _gauges(shown, view.host, HOST_PANELS, ("host", "Its host", "hosts"), shown.palette.good, watched)
 
 
 def _choice(job: JobView, rank: int | None) -> None:
@@ -93,14 +94,17 @@ def _tiles(view: RankView) -> None:
     work = [name for name in PHASE_COLOURS if name in view.own_s]
     own_s, median_s = (_typical({name: held[name] for name in work}) for held in (view.own_s, view.median_s))
     apart = {name: _mean(view.own_s[name]) - _mean(view.median_s[name]) for name in work}
-    largest = max(apart, key=lambda name: np.nan_to_num(apart[name], nan=-np.inf), default="")
+    known = {name: more for name, more in apart.items() if more == more}
+    largest = max(known, key=lambda name: known[name], default="")
     factor = f"{own_s / median_s:.2f}{wording.TIMES} the cohort's median" if median_s > 0 else ""
     slow = "slow" if median_s > 0 and own_s > 1.1 * median_s else ""
     stage = f"stage {view.stage}" if view.stage is not None else "no stages known"
     tiles = [
         summary.tile(f"Rank {view.rank}", (view.node or "place not known", ""), view.device),
         summary.tile("Own time a step", words.seconds_parts(own_s), factor, slow),
-        summary.tile("Cohort's median", words.seconds_parts(median_s), f"{view.cohort.size:,} ranks, {stage}"),
+        summary.tile(
+            "Cohort's median", words.seconds_parts(median_s), f"{words.many(view.cohort.size, 'rank')}, {stage}"
+        ),
         summary.tile("Most more time in", (largest or words.NONE, ""), _more(apart.get(largest, np.nan))),
     ]
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
@@ -116,6 +120,8 @@ def _mean(values: Any) -> float:
 
 
 def _more(seconds: float) -> str:
+    if seconds != seconds:
+        return "nothing to compare with"
     return f"{words.seconds(seconds)} a step more than the median" if seconds > 0 else "nothing stands out"
 
 
@@ -129,7 +135,8 @@ def _phases(shown: Shown, view: RankView) -> None:
     by_gap = sorted(told, key=lambda name: -abs(_mean(view.own_s[name][kept] - view.median_s[name][kept])))
     panels = [_phase(shown.palette, view, name, kept) for name in [*by_gap[:PHASES], "communication"]]
     figure = beside(panels, f"rank {view.rank}", "median", shown.palette)
-    words = f"The last {int(kept.sum())} steps of rank {view.rank} (line) and of the median rank (dotted)."
+    median = " and of the median rank (dotted)" if view.cohort.size > 1 else ""
+    words = f"The last {int(kept.sum())} steps of rank {view.rank} (line){median}."
     charts.draw(figure, "rank-phases", shown.link, zoom=charts.clock, caption=words)
 
 
@@ -146,13 +153,14 @@ def _gauges(
     wanted: tuple[tuple[str, str, str, float], ...],
     words: tuple[str, str, str],
     colour: str,
+    collected: bool,
 ) -> None:
-    """A machine beside its peers; nothing that nobody measures."""
+    """A machine beside its peers; nothing that is not measured. ``collected``: its node has a collector."""
     name, title, peers = words
     st.html(f'<div class="pl"><h2>{title} beside the peers\'</h2></div>')
     kept = in_stretch(gauges.at_s, shown.link.stretch(newest(gauges.at_s))) if gauges else np.zeros(0, bool)
     if gauges is None or not kept.any():
-        st.html(f'<div class="pl"><p class="muted">Not watched then: <code>{safe(COLLECT[0])}</code> there.</p></div>')
+        st.html(f'<div class="pl"><p class="muted">{_unwatched(name, gauges, collected)}</p></div>')
         return
     panels = [
         Panel(
@@ -161,12 +169,17 @@ def _gauges(
             colour,
             gauges.at_s[kept],
             gauges.own[metric][kept] * factor,
-            gauges.median[metric][kept] * factor,
+            gauges.median[metric][kept] * factor if gauges.peers else None,
         )
         for metric, label, unit, factor in wanted
         if np.isfinite(gauges.own[metric][kept]).any()
     ]
-    caption = f"Line: its own, every ten seconds. Dotted: the median of {gauges.peers} peers' {peers}."
+    dotted = (
+        f"Dotted: the median of {gauges.peers} peers' {peers}."
+        if gauges.peers
+        else f"No peers' {peers} to compare with."
+    )
+    caption = f"Line: its own, every ten seconds. {dotted}"
     charts.draw(
         beside(panels, "own", f"median of {gauges.peers} {peers}", shown.palette),
         f"rank-{name}",
@@ -174,6 +187,15 @@ def _gauges(
         zoom=charts.clock,
         caption=caption + _throttling(gauges, kept),
     )
+
+
+def _unwatched(name: str, gauges: Gauges | None, collected: bool) -> str:
+    """Why there is no line: not in this time, no such device where a collector runs, or no collector."""
+    if gauges is not None:
+        return "Not measured in the chosen time."
+    if collected and name == "gpu":
+        return "The collector of its node reports no GPU for it."
+    return f"Not measured: <code>{safe(COLLECT[0])}</code> on its node."
 
 
 def _throttling(gauges: Gauges, kept: Any) -> str:
