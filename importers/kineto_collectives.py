@@ -50,7 +50,7 @@ _OPERATOR = re.compile(
     r"|(?!aten::).*(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|deep_?ep)",
     re.IGNORECASE,
 )
-_NO_OPERATOR = re.compile(r"autograd::|.*(?:gemm|matmul|backward)", re.IGNORECASE)
+_NO_OPERATOR = re.compile(r"autograd::|.*(?:gemm|matmul|backward|copy_?(?:in|out))", re.IGNORECASE)
 #: Bytes of an element, by the name of its type in small letters.
 _BYTES = {
     **dict.fromkeys(("complexdouble",), 16),

@@ -229,6 +229,7 @@ def test_a_kernel_of_one_device_is_no_collective(name):
         ("c10d::allgather_", "aten::copy_", False),
         ("symm_mem::fused_all_gather_matmul", None, False),
         ("aten::scatter_reduce", None, False),
+        ("fsdp::all_gather_copy_in", None, False),
     ],
 )
 def test_a_collective_is_known_by_the_operator_that_launches_it(imported, tmp_path, operator, inside, meets):
