@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
+import zstandard
+
 from paceline.events import OP_INDEX
 from paceline.recording import RecordingError, Writer
 from paceline.terminal import Progress, say
@@ -21,6 +23,7 @@ from paceline.timed_event import TimedEvent
 from paceline.unpacking import MOST_HELD_GIB, TooLargeError, add_option, unpacked
 
 from .kineto import read
+from .kineto_ranks import process_in
 from .nccl_inspector import Inspector
 from .nccl_log import NcclLogs
 from .notes import Notes, SourceError
@@ -37,7 +40,7 @@ EXAMPLES = """examples:
   paceline import nccl-log nccl.*.log -o run.jsonl.zst
   paceline analyze run.jsonl.zst
 
-kineto: PyTorch profiler traces (.json, .json.gz), one a rank.  nccl-inspector: its JSON files.
+kineto: PyTorch profiler traces (.json, also .gz and .zst), one or several a rank.  nccl-inspector: its JSON files.
 dcgm: texts of a dcgm-exporter (also .gz), each one look at a node: its timestamps count, else when a file was modified.
 nccl-log: what NCCL writes with NCCL_DEBUG=INFO (also .gz), all ranks in one file or in many.
 timeline: .csv, .jsonl or .parquet (also .gz but for Parquet) with a row an op, and columns for step, op, duration and
@@ -133,11 +136,12 @@ def _timeline(options: argparse.Namespace, files: list[str], notes: Notes) -> It
 def _kineto(options: argparse.Namespace, files: list[str], notes: Notes) -> Iterator[TimedEvent]:
     """One run's traces. A broken one among several is left out and told; two runs' are refused."""
     traces, progress, broken = Traces(options.job, notes), Progress(), 0
+    alone = len(files) == 1 or len({process_in(path) or path for path in files}) == 1
     for path in files:
         progress.tell(f"reading {path}")
         try:
             with _open(path, options.most_unpacked) as stream:
-                trace = read(stream, path, notes, alone=len(files) == 1)
+                trace = read(stream, path, notes, alone=alone)
         except (SourceError, OSError, EOFError) as error:
             if len(files) == 1 or isinstance(error, FileNotFoundError | PermissionError | TooLargeError):
                 raise
@@ -202,8 +206,7 @@ SOURCES = {
 @contextlib.contextmanager
 def _open(path: str, most_unpacked: int) -> Iterator[IO[bytes]]:
     """The file to read; what goes wrong while it is read is told with its name."""
-    packed = path.endswith(".gz")
-    with unpacked(gzip.open(path, "rb"), path, most_unpacked) if packed else Path(path).open("rb") as stream:
+    with _unpacking(path, most_unpacked) as stream:
         try:
             yield stream
         except EOFError as error:
@@ -212,8 +215,17 @@ def _open(path: str, most_unpacked: int) -> Iterator[IO[bytes]]:
             raise OSError(errno.EIO, f"damaged: {error}", path) from error
         except MemoryError:
             raise SourceError(f"{path}: too large for the memory there is") from None
-        except zlib.error as error:
+        except (zlib.error, zstandard.ZstdError) as error:
             raise OSError(errno.EIO, f"damaged: {error}", path) from error
+
+
+def _unpacking(path: str, most_unpacked: int) -> IO[bytes]:
+    if path.endswith(".gz"):
+        return unpacked(gzip.open(path, "rb"), path, most_unpacked)
+    if path.endswith(".zst"):
+        reader = zstandard.ZstdDecompressor().stream_reader(Path(path).open("rb"), read_across_frames=True)  # noqa: SIM115 - the reader closes it
+        return unpacked(reader, path, most_unpacked)
+    return Path(path).open("rb")
 
 
 def _table_kind(path: str) -> str:

@@ -16,6 +16,7 @@ from .kineto_collectives import Told, told
 from .kineto_device import device_times
 from .kineto_events import Events, read_events
 from .kineto_host import COLLECTIVE, Step, Work, is_operator, steps_of, work_of
+from .kineto_lost import Lost, lost_kernels
 from .kineto_phases import Collective, Span, StepRow, rows_of
 from .kineto_ranks import rank_in
 from .notes import Notes, SourceError
@@ -26,8 +27,10 @@ _MOST_WORD = 64
 
 class RankTrace(NamedTuple):
     """What one trace says: whose it is, its steps, its collectives, of each the step (-1 none) and the seconds that it
-    was stood for, and where the time went as a whole. ``world_size`` is 0 where the trace does not tell it; ``span`` is
-    when it begins and ends, in Unix time if it has such a one; ``nccl_version`` is "" where it is not told."""
+    was stood for, and where the time went, by device. ``world_size`` is 0 where the trace does not tell it; ``span`` is
+    when it begins and ends, in Unix time if it has such a one; ``nccl_version`` is "" where it is not told; ``named``
+    is the rank that the file's name tells. ``lost`` says which kernels the profiler lost, ``marked`` has the numbers of
+    all steps in it, ``apart`` of those that are left out because they lack kernels."""
 
     rank: int
     world_size: int
@@ -37,9 +40,13 @@ class RankTrace(NamedTuple):
     collectives: list[Collective]
     steps: list[int]
     stood: list[float]
-    breakdown: RankBreakdown
+    breakdowns: list[RankBreakdown]
+    lost: Lost
     span: Span
     nccl_version: str
+    named: int | None
+    marked: frozenset[int]
+    apart: frozenset[int]
 
 
 def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> RankTrace:
@@ -59,13 +66,16 @@ def read(stream: IO[bytes], name: str, notes: Notes, *, alone: bool = False) -> 
     steps, work = steps_of(events, notes), work_of(events)
     if events.device.start.size:
         made = device_times(rank, events, steps, work, notes)
-        parts = (made.rows, made.collectives, made.steps, made.stood, made.breakdown)
+        parts = (made.rows, made.collectives, made.steps, made.stood, made.breakdowns, made.lost)
     else:
         parts = _on_host(rank, events, steps, work, notes)
     backend = events.about.backend[:_MOST_WORD] if events.about else ""
     named = events.about.nccl_version if events.about else None
     version = named[:_MOST_WORD] if isinstance(named, str) else ""
-    return RankTrace(rank, world, backend, events.host_name or "imported", *parts, _span(events), version)
+    marked = frozenset(step.number for step in steps)
+    apart = frozenset(steps[place].number for place in parts[-1].steps)
+    node = events.host_name or "imported"
+    return RankTrace(rank, world, backend, node, *parts, _span(events), version, rank_in(name), marked, apart)
 
 
 def _rank(events: Events, name: str, *, alone: bool) -> int:
@@ -86,15 +96,18 @@ def _span(events: Events) -> Span:
 
 def _on_host(
     rank: int, events: Events, steps: list[Step], work: Work, notes: Notes
-) -> tuple[list[StepRow], list[Collective], list[int], list[float], RankBreakdown]:
-    """Steps by what ran on the host."""
+) -> tuple[list[StepRow], list[Collective], list[int], list[float], list[RankBreakdown], Lost]:
+    """Steps by what ran on the host; none where it launched kernels that are not in the trace."""
+    lost = lost_kernels(events, steps, work, np.zeros(0, dtype=np.int64))
+    if lost.kernels:
+        return [], [], [], [], [_breakdown(rank, events, 0, lost.kernels)], lost
     base_s = events.base_s
     spans = [(step.number, Span(base_s + step.start / 1e6, base_s + step.end / 1e6)) for step in steps]
     starts, ends = (base_s + work.start / 1e6).tolist(), (base_s + work.end / 1e6).tolist()
     busy = [(Span(start, end), phase) for start, end, phase in zip(starts, ends, work.phase, strict=True)]
     collectives = sorted(_collectives(events))
     rows, numbers, stood = rows_of(spans, sorted(busy), collectives, notes)
-    return rows, collectives, numbers, stood, _breakdown(rank, events, len(steps))
+    return rows, collectives, numbers, stood, [_breakdown(rank, events, len(steps))], lost
 
 
 def _collectives(events: Events) -> list[Collective]:
@@ -114,7 +127,7 @@ def _backend_spans(events: Events) -> Ints:
     return np.flatnonzero(np.isin(events.host.name, named))
 
 
-def _breakdown(rank: int, events: Events, steps: int) -> RankBreakdown:
+def _breakdown(rank: int, events: Events, steps: int, lost: int = 0) -> RankBreakdown:
     """Operators in place of kernels, those that only begin a collective left out."""
     host = events.host
     work = np.array([is_operator(name) for name in events.names], dtype=bool)
@@ -133,4 +146,6 @@ def _breakdown(rank: int, events: Events, steps: int) -> RankBreakdown:
         exposed_copy_s=0.0,
         idle_s=max(span - both.length, 0.0) / 1e6,
         on_device=False,
+        lost_kernels=lost,
+        whole=not lost,
     )

@@ -6,12 +6,16 @@ all-to-all is made of sends and receives. What a kernel does not say, the operat
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .kineto_events import CollectiveArgs
+import msgspec
+
+from paceline.events import Whole
 
 _WORDS = (
     ("allreduce", "all_reduce"),
+    ("crossdevicereduce", "all_reduce"),
+    ("quickreduce", "all_reduce"),
     ("allgather", "all_gather"),
     ("reducescatter", "reduce_scatter"),
     ("alltoall", "all_to_all"),
@@ -23,7 +27,30 @@ _WORDS = (
     ("reduce", "reduce"),
     ("gather", "gather"),
     ("scatter", "scatter"),
+    ("dispatch", "all_to_all"),
+    ("combine", "all_to_all"),
 )
+#: What in a kernel's own name says that ranks meet in it: a library of collectives (NCCL, RCCL, MSCCL++, oneCCL, ...),
+#: memory that ranks share (NVSHMEM, multimem, symmetric memory), a collective's name, or an expert-parallel exchange.
+_KERNEL = re.compile(
+    r"(?:^|[^a-z])(?:one|n|r|ms|u|x|h|m|l)?ccl|symmetric_memory|symm_mem|multimem|(?:nv|roc|roc_|i|x|open)shmem"
+    r"|cross_device_reduce|quick_?reduce|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all"
+    r"|userbuffers|mnnvl|deep_?ep\b|pplx|mori::|Ep(?:Dispatch|Combine)|(?:internode|intranode)\w*::(?:dispatch|combine)",
+    re.IGNORECASE,
+)
+#: Threads of one device reduce among themselves under such names; a product of matrices computes while it exchanges;
+#: PyTorch's own and generated kernels are called after all that they were made of.
+_NO_KERNEL = re.compile(
+    r"(?:warp|block|group|cta|thread|cluster|lane)_?all_?(?:reduce|gather)|gemm|matmul|at::native|triton_\w*fused",
+    re.IGNORECASE,
+)
+#: Operators of any library in which ranks meet: kernels launched in them, and in no operator inside, are theirs.
+_OPERATOR = re.compile(
+    r"record_param_comms|(?:nccl|xccl|ucc|mpi|gloo):|c10d::(?:send|recv|broadcast|reduce|gather|scatter|barrier|all)"
+    r"|(?!aten::).*(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|deep_?ep)",
+    re.IGNORECASE,
+)
+_NO_OPERATOR = re.compile(r"autograd::|.*(?:gemm|matmul|backward|copy_?(?:in|out))", re.IGNORECASE)
 #: Bytes of an element, by the name of its type in small letters.
 _BYTES = {
     **dict.fromkeys(("complexdouble",), 16),
@@ -37,6 +64,19 @@ _MOST_ELEMENTS, _MOST_RANKS, _MOST_SEQUENCE = 2**49, 2**20, 2**53
 _MOST_WORD = 128
 
 
+class CollectiveArgs(msgspec.Struct):
+    """What a kernel or an operator says of its collective."""
+
+    name: str | None = msgspec.field(name="Collective name", default=None)
+    group: str | None = msgspec.field(name="Process Group Name", default=None)
+    size: Whole | None = msgspec.field(name="Group size", default=None)
+    sequence: Whole | None = msgspec.field(name="Seq", default=None)
+    sent: Whole | None = msgspec.field(name="In msg nelems", default=None)
+    received: Whole | None = msgspec.field(name="Out msg nelems", default=None)
+    dtype: str | None = None
+    split: Any = msgspec.field(name="In split size", default=None)
+
+
 class Told(NamedTuple):
     """What is known of a collective; ``group`` is "0" and ``size`` 0 where nothing tells them."""
 
@@ -45,6 +85,27 @@ class Told(NamedTuple):
     size: int
     bytes: int
     sequence: int | None
+
+
+def is_collective_kernel(name: str) -> bool:
+    """Whether the kernel ``name`` is one in which ranks meet.
+
+    >>> names = ("void vllm::cross_device_reduce_1stage<bf16, 2>(int)", "void at::native::reduce_kernel<512>(int)")
+    >>> [is_collective_kernel(name) for name in names]
+    [True, False]
+    """
+    plain = re.split(r"[<(]", name.replace("(anonymous namespace)", "anonymous"), maxsplit=1)[0]
+    return _KERNEL.search(plain) is not None and _NO_KERNEL.search(plain) is None
+
+
+def is_collective_operator(name: str) -> bool:
+    """Whether kernels that the operator ``name`` launches itself are a collective's.
+
+    >>> names = ("_C_custom_ar::all_reduce", "aten::scatter_reduce", "c10d::allreduce_")
+    >>> [is_collective_operator(name) for name in names]
+    [True, False, True]
+    """
+    return _OPERATOR.match(name) is not None and _NO_OPERATOR.match(name) is None
 
 
 def operation_of(name: str) -> str | None:

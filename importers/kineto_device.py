@@ -15,14 +15,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from paceline.events import PHASES, RankBreakdown
 
 from .intervals import Union, new_time, union
-from .kineto_collectives import Told, told
-from .kineto_events import COPY, CollectiveArgs, Events
+from .kineto_collectives import CollectiveArgs, Told, is_collective_operator, told
+from .kineto_events import COPY, KERNEL, DeviceEvents, Events
 from .kineto_host import Step, Work
+from .kineto_lost import Lost, lost_kernels
 from .kineto_phases import Collective, Span, StepRow, passes
 from .notes import Notes
 from .op_rows import Floats, Ints
@@ -56,35 +58,100 @@ class Shares(NamedTuple):
 
 
 class DeviceTimes(NamedTuple):
-    """A rank's steps on the device, its collectives, of each the step and the seconds that no computation covers, and
-    the whole."""
+    """A rank's steps on its devices that have all of their kernels, its collectives, of each the step and the seconds
+    that no computation of its device covers, the whole by device, and what the profiler lost."""
 
     rows: list[StepRow]
     collectives: list[Collective]
     steps: list[int]
     stood: list[float]
-    breakdown: RankBreakdown
+    breakdowns: list[RankBreakdown]
+    lost: Lost
 
 
 def device_times(rank: int, events: Events, steps: list[Step], work: Work, notes: Notes) -> DeviceTimes:
     """Where the time of the device went; there must be a kernel."""
     device = events.device
-    collective = np.zeros(device.start.size, dtype=bool)
-    collective[list(events.device_told)] = True
+    launched = _launched(events, steps, work)
+    collective = _meetings(events, launched)
     named_copy = np.array([name.startswith(("Memcpy", "Memset")) for name in events.names], dtype=bool)
     copy = ~collective & ((device.kind == COPY) | named_copy[device.name])
     computing = union(*_of(device.start, device.end, ~collective & ~copy))
     data = np.array([phase == "data" for phase in work.phase], dtype=bool)
     shares = _shares(events, collective, copy, computing, union(*_of(work.start, work.end, data)))
-    launched = _launched(events, steps, work)
     notes.drop("kernels launched outside of every step", int((launched.step < 0).sum()))
     phase = np.where(collective, _AT["communication"], launched.phase)
+    lost = lost_kernels(events, steps, work, launched.step)
     rows = _rows(events, steps, launched._replace(phase=phase), shares)
-    places = np.flatnonzero(collective)
-    stood = (device.end - device.start)[places] - computing.within(device.start[places], device.end[places])
+    apart = {steps[place].number for place in lost.steps}
+    # Without some of them the collectives of a rank are not those of its peers with the same number.
+    places = np.flatnonzero(collective) if not lost.steps else np.zeros(0, dtype=np.int64)
+    stood = (device.end - device.start)[places] - _covered(device, ~collective & ~copy)[places]
     numbers = [steps[place].number if place >= 0 else -1 for place in launched.step[places].tolist()]
-    breakdown = _breakdown(rank, events, launched, shares, collective, copy, len(steps))
-    return DeviceTimes(rows, _collectives(events, launched, places), numbers, (stood / 1e6).tolist(), breakdown)
+    return DeviceTimes(
+        [row for row in rows if row.step not in apart],
+        _collectives(events, launched, places),
+        numbers,
+        (stood / 1e6).tolist(),
+        _breakdowns(rank, events, launched, (collective, copy), lost),
+        lost,
+    )
+
+
+def _meetings(events: Events, launched: Launched) -> Flags:
+    """Which events of the device are collectives: by themselves, else by the innermost operator around their launch."""
+    found = np.zeros(events.device.start.size, dtype=bool)
+    found[list(events.device_told)] = True
+    host = events.host
+    named = np.array([is_collective_operator(name) for name in events.names], dtype=bool)
+    operators = np.flatnonzero(named[host.name]) if host.name.size else np.zeros(0, dtype=np.int64)
+    for thread in np.unique(host.thread[operators]).tolist():
+        mine = operators[host.thread[operators] == thread]
+        inside = union(host.start[mine], host.end[mine]).holds(launched.when)
+        asked = np.flatnonzero(inside & (launched.thread == thread) & ~found & (events.device.kind == KERNEL))
+        rows = np.flatnonzero(host.thread == thread)
+        ends, latest = host.end[rows], np.searchsorted(host.start[rows], launched.when[asked], side="right")
+        for place, after in zip(asked.tolist(), latest.tolist(), strict=True):
+            first = max(after - _MOST_AROUND, 0)
+            around = np.flatnonzero(ends[first:after] >= launched.when[place])
+            found[place] = bool(around.size) and bool(named[host.name[rows[first + around[-1]]]])
+    return found
+
+
+def _covered(device: DeviceEvents, computes: Flags) -> Floats:
+    """Of each event the time in which its own device computes."""
+    covered = np.zeros(device.start.size)
+    for one in np.unique(device.device).tolist():
+        mine = device.device == one
+        computing = union(*_of(device.start, device.end, computes & mine))
+        covered[mine] = computing.within(*_of(device.start, device.end, mine))
+    return covered
+
+
+def _breakdowns(
+    rank: int, events: Events, launched: Launched, kinds: tuple[Flags, Flags], lost: Lost
+) -> list[RankBreakdown]:
+    """The whole of each device that ran kernels; its number is told where there are several."""
+    device, nothing = events.device, union([], [])
+    numbers = np.unique(device.device[device.kind == KERNEL]).tolist() or np.unique(device.device).tolist()
+    made = []
+    for number in numbers:
+        mine = device.device == number if len(numbers) > 1 else np.ones(device.device.size, dtype=bool)
+        part = events._replace(device=DeviceEvents(*(column[mine] for column in device)))
+        collective, copy = (kind[mine] for kind in kinds)
+        computing = union(*_of(part.device.start, part.device.end, ~collective & ~copy))
+        shares = _shares(part, collective, copy, computing, nothing)
+        own = Launched(*(column[mine] for column in launched))
+        told = _breakdown(rank, part, own, shares, collective, copy)
+        made.append(
+            replace(
+                told,
+                device=number if len(numbers) > 1 else None,
+                lost_kernels=lost.kernels,
+                whole=not lost.steps,
+            )
+        )
+    return made
 
 
 def _of(start: Floats, end: Floats, which: Flags) -> tuple[Floats, Floats]:
@@ -218,13 +285,13 @@ def _passes(step: Ints, microbatch: Ints, phase: Ints, own: Floats) -> dict[int,
 
 
 def _breakdown(
-    rank: int, events: Events, launched: Launched, shares: Shares, collective: Flags, copy: Flags, steps: int
+    rank: int, events: Events, launched: Launched, shares: Shares, collective: Flags, copy: Flags
 ) -> RankBreakdown:
     device = events.device
     delay = (device.start - launched.when)[~np.isnan(launched.when)]
     return RankBreakdown(
         rank=rank,
-        steps=steps,
+        steps=np.unique(launched.step[launched.step >= 0]).size,
         span_s=float(device.end.max() - device.start.min()) / 1e6,
         compute_s=float(shares.own[~collective & ~copy].sum()) / 1e6,
         exposed_communication_s=float(shares.own[collective].sum()) / 1e6,
@@ -241,7 +308,9 @@ def _collectives(events: Events, launched: Launched, places: Ints) -> list[Colle
     for place in places.tolist():
         when = float(launched.when[place])
         about: Told = told(
-            events.names[device.name[place]], events.device_told[place], around.at(when, int(launched.thread[place]))
+            events.names[device.name[place]],
+            events.device_told.get(place),
+            around.at(when, int(launched.thread[place])),
         )
         span = Span(events.base_s + float(device.start[place]) / 1e6, events.base_s + float(device.end[place]) / 1e6)
         made.append(Collective(span, *about._replace(size=about.size or world)))

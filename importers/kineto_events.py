@@ -6,6 +6,7 @@ microseconds as the file has them; ``Events.base_s`` makes them Unix time.
 
 import re
 from array import array
+from collections.abc import Callable
 from typing import IO, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ import numpy as np
 
 from paceline.events import LATEST_S, Whole
 
+from .kineto_collectives import CollectiveArgs, is_collective_kernel, is_collective_operator
 from .kineto_pieces import FAULTS, ODD, Distributed, Event, Head, pieces
 from .notes import Notes, SourceError
 from .op_rows import Floats, Ints
@@ -20,27 +22,21 @@ from .op_rows import Floats, Ints
 _MOST_WORD = 128
 #: Categories, in small letters, as of today and as before 2022.
 KERNEL, COPY = 0, 1
+#: Calls of the device's runtime.
+OTHER_CALL, KERNEL_CALL, GRAPH_CALL, BEGIN_CAPTURE, END_CAPTURE = range(5)
 _DEVICE = {"kernel": KERNEL, "gpu_memcpy": COPY, "gpu_memset": COPY, "memcpy": COPY, "memset": COPY}
 #: CUDA's and HIP's calls, and those of other vendors, end so.
 _LAUNCHES = ("runtime", "driver")
 _HOST = {"cpu_op": False, "operator": False, "user_annotation": True}
 #: Host events that tell more of a collective than its kernel does.
 TELLS_COLLECTIVE = re.compile(r"record_param_comms|nccl:|c10d::")
-#: NCCL's kernels; RCCL's have the same names, but for those of its MSCCL algorithms.
-COLLECTIVE_KERNEL = re.compile(r"(?:void )?(?:[nr]ccl|msccl)", re.IGNORECASE)
+#: A call that puts one kernel on the device; a graph's puts many, or none; a host function is no kernel.
+_KERNEL_CALL = re.compile(r"launch(?!hostfunc)", re.IGNORECASE)
+_CAPTURE = re.compile(r"stream_?(begin|end)_?capture", re.IGNORECASE)
 
 
-class CollectiveArgs(msgspec.Struct):
-    """What a kernel or an operator says of its collective."""
-
-    name: str | None = msgspec.field(name="Collective name", default=None)
-    group: str | None = msgspec.field(name="Process Group Name", default=None)
-    size: Whole | None = msgspec.field(name="Group size", default=None)
-    sequence: Whole | None = msgspec.field(name="Seq", default=None)
-    sent: Whole | None = msgspec.field(name="In msg nelems", default=None)
-    received: Whole | None = msgspec.field(name="Out msg nelems", default=None)
-    dtype: str | None = None
-    split: Any = msgspec.field(name="In split size", default=None)
+#: A kernel with this is a collective's, whatever its name.
+_TOLD = b'"Collective name"'
 
 
 class _Links(msgspec.Struct):
@@ -49,11 +45,12 @@ class _Links(msgspec.Struct):
     correlation: Whole | None = None
     external: Whole | None = msgspec.field(name="External id", default=None)
     older: Whole | None = msgspec.field(name="external id", default=None)
+    device: Any = None
 
 
 class DeviceEvents(NamedTuple):
     """Equally long columns, by start: what ran on devices. ``name`` indexes ``Events.names``; ``kind`` is ``KERNEL`` or
-    ``COPY``; ``correlation`` and ``external`` are -1 where there is none."""
+    ``COPY``; ``correlation`` and ``external`` are -1 where there is none; ``device`` is its number."""
 
     start: Floats
     end: Floats
@@ -61,14 +58,18 @@ class DeviceEvents(NamedTuple):
     kind: Ints
     correlation: Ints
     external: Ints
+    device: Ints
 
 
 class LaunchEvents(NamedTuple):
-    """Equally long columns: calls of the device's runtime; ``thread`` is a number of its own."""
+    """Equally long columns: calls of the device's runtime; ``thread`` is a number of its own, ``call`` one
+    of ``OTHER_CALL`` and those after it."""
 
     start: Floats
+    end: Floats
     thread: Ints
     correlation: Ints
+    call: Ints
 
 
 class HostEvents(NamedTuple):
@@ -133,9 +134,12 @@ class _Collected:
         self.host_name = ""
         self._names: dict[str, int] = {}
         self._threads: dict[str, int] = {}
+        self._kernels: dict[str, bool] = {}
+        self._operators: dict[str, bool] = {}
         self._tables: dict[str, object] = {}
-        self._device = [array(code) for code in "ddqqqq"]
-        self._launches = [array(code) for code in "dqq"]
+        self._device = [array(code) for code in "ddqqqqq"]
+        self._pids = array("q")
+        self._launches = [array(code) for code in "ddqqq"]
         self._host = [array(code) for code in "ddqqqq"]
         self._device_told: dict[int, CollectiveArgs] = {}
         self._host_told: dict[int, CollectiveArgs] = {}
@@ -172,14 +176,16 @@ class _Collected:
         self._extend(
             self._launches,
             [event.ts for event in launches],
+            [event.ts + event.dur for event in launches],
             [self._thread(event.tid) for event in launches],
             [_number(link.correlation) for link in links],
+            [_call(event.name) for event in launches],
         )
 
     def _add_device(self, events: list[Event]) -> None:
         first = len(self._device[0])
         for place, event in enumerate(events, first):
-            if COLLECTIVE_KERNEL.match(event.name):
+            if self._named(event.name, self._kernels, is_collective_kernel) or _TOLD in bytes(event.args):
                 self._device_told[place] = _told(event.args)
         links = _linked(events)
         self._extend(
@@ -190,12 +196,14 @@ class _Collected:
             [_DEVICE[event.cat.lower()] for event in events],
             [_number(link.correlation) for link in links],
             [_number(link.older if link.external is None else link.external) for link in links],
+            [_whole(link.device) for link in links],
         )
+        self._pids.extend(_whole(event.pid) for event in events)
 
     def _add_host(self, events: list[Event]) -> None:
         first = len(self._host[0])
         for place, event in enumerate(events, first):
-            if TELLS_COLLECTIVE.match(event.name):
+            if self._named(event.name, self._operators, _tells):
                 self._host_told[place] = _told(event.args)
         links = _linked(events)
         self._extend(
@@ -207,6 +215,13 @@ class _Collected:
             [_HOST[event.cat.lower()] for event in events],
             [_number(link.older if link.external is None else link.external) for link in links],
         )
+
+    @staticmethod
+    def _named(name: str, known: dict[str, bool], what: Callable[[str], bool]) -> bool:
+        """``what`` is true of ``name``, found out once a name."""
+        if (answer := known.get(name)) is None:
+            answer = known[name] = what(name)
+        return answer
 
     def _thread(self, tid: Any) -> int:
         return self._threads.setdefault(str(tid), len(self._threads))
@@ -224,6 +239,8 @@ class _Collected:
         tables = []
         for columns, told in ((self._device, self._device_told), (self._host, self._host_told)):
             arrays = [np.asarray(column) for column in columns]
+            if columns is self._device:
+                arrays[-1] = _devices(arrays[-1], np.asarray(self._pids))
             order = _order(arrays[0], arrays[1], base_s, notes)
             tables.append(([column[order] for column in arrays], _moved(told, order, arrays[0].size)))
         (device, device_told), (host, host_told) = tables
@@ -270,6 +287,34 @@ def _wanted(category: str) -> object:
 
 def _number(value: int | None) -> int:
     return -1 if value is None or value < 0 else value
+
+
+def _tells(name: str) -> bool:
+    """Whether a host's event of this name tells of a collective."""
+    return TELLS_COLLECTIVE.match(name) is not None or is_collective_operator(name)
+
+
+def _whole(value: Any) -> int:
+    """A small whole number from outside; -1 for anything else."""
+    return value if isinstance(value, int) and 0 <= value < 2**31 else -1
+
+
+def _devices(told: Ints, pids: Ints) -> Ints:
+    """The device of each row: as its arguments tell, else as the commonest of the others; where none does, its pid."""
+    known = told[told >= 0]
+    if not known.size:
+        return pids
+    numbers, count = np.unique(known, return_counts=True)
+    return np.where(told >= 0, told, numbers[count.argmax()])
+
+
+def _call(name: str) -> int:
+    """What a call of the runtime does, as far as it matters here."""
+    if (capture := _CAPTURE.search(name)) is not None:
+        return BEGIN_CAPTURE if capture[1].lower() == "begin" else END_CAPTURE
+    if _KERNEL_CALL.search(name) is None:
+        return OTHER_CALL
+    return GRAPH_CALL if "graph" in name.lower() else KERNEL_CALL
 
 
 def _linked(events: list[Event]) -> list[_Links]:

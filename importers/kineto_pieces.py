@@ -1,13 +1,13 @@
 """A PyTorch profiler (Kineto) trace read in pieces, so that it is never held whole.
 
-Rule of this file: JSON, and no meaning. A trace is an object whose ``traceEvents`` is a long array: it is read a few
-megabytes at a time. A piece ends where one event ends and the next begins; that a place is one is known when everything
-before it decodes, for cut anywhere else an event is no JSON.
+Rule of this file: JSON, and no meaning. A trace is an object whose ``traceEvents`` is a long array, or that array: it
+is read a few megabytes at a time. A piece ends where one event ends and the next begins; that a place is one is known
+when everything before it decodes, for cut anywhere else an event is no JSON.
 """
 
 import re
-from collections.abc import Iterator
-from typing import IO, Any
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,9 @@ _BYTE = re.compile(r"\(byte (\d+)\)$")
 FAULTS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+_Decoded = TypeVar("_Decoded")
+
+
 class Event(msgspec.Struct):
     """One event: a span (``ph`` X), a link or something else. ``ts`` and ``dur`` are microseconds."""
 
@@ -33,6 +36,7 @@ class Event(msgspec.Struct):
     ts: float = 0.0
     dur: float = 0.0
     tid: Any = None
+    pid: Any = None
     args: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -71,36 +75,118 @@ _heads = msgspec.json.Decoder(Head, strict=False)
 _raw_heads = msgspec.json.Decoder(_RawHead, strict=False)
 
 
+class _Reader:
+    """What is read and not yet used of a file, and where in the file that is."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.rest = b""
+        self._stream = stream
+        self._at, self._line = 0, 1
+
+    def more(self, size: int = -1) -> int:
+        """Read ``size`` bytes more, or all; how many there were."""
+        data = self._stream.read(size)
+        self.rest += data
+        return len(data)
+
+    def use(self, count: int) -> None:
+        """The first ``count`` bytes are done with."""
+        self._line += self.rest.count(b"\n", 0, count)
+        self._at += count
+        self.rest = self.rest[count:]
+
+    def decoded(self, decode: Callable[[bytes], _Decoded], before: bytes = b"", after: bytes = b"") -> _Decoded:
+        """What is not yet used, decoded; an error tells the place in the file."""
+        try:
+            return decode(before + self.rest + after)
+        except msgspec.ValidationError:
+            raise
+        except FAULTS as error:
+            # A list of events is decoded with the bracket that begins it.
+            raise self._placed(error, len(before) + (decode is _piece)) from error
+
+    def _placed(self, error: Exception, before: int) -> msgspec.DecodeError:
+        text = str(error)
+        if (told := _BYTE.search(text)) is not None:
+            where, why = int(told[1]) - before, text[: told.start()].strip()
+        elif isinstance(error, UnicodeDecodeError):
+            where, why = _not_utf8(self.rest), "a byte that is not UTF-8"
+        elif "truncated" in text:
+            where, why = len(self.rest), "it breaks off"
+        else:
+            return msgspec.DecodeError(text)
+        if "trailing characters" in why:
+            where, why = where - 1, why + ", several documents in one file"
+        where = min(max(where, 0), len(self.rest))
+        line = self._line + self.rest.count(b"\n", 0, where)
+        return msgspec.DecodeError(f"{why} (byte {self._at + where:,}, line {line:,})")
+
+
+def _not_utf8(data: bytes) -> int:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return len(data)
+
+
 def pieces(stream: IO[bytes]) -> Iterator[Head]:
-    """The trace in pieces, each with the events that it has and, of the first and the last, what stands around them.
+    """The trace in pieces, each with the events that it has and, of the first and the last, what stands around them. It
+    may be a bare list of events.
 
     Raises:
         msgspec.DecodeError: it is no such trace; or another of ``FAULTS``.
     """
-    data = stream.read(_PIECE)
-    while (begin := _BEGIN.search(data)) is None and len(data) < _MOST_HEAD and (more := stream.read(_PIECE)):
-        data += more
-    if not data.strip():
+    reader = _Reader(stream)
+    reader.more(_PIECE)
+    _begin(reader)
+    if bare := reader.rest.startswith(b"["):
+        yield Head()
+        reader.use(1)
+    else:
+        while (begin := _BEGIN.search(reader.rest)) is None and len(reader.rest) < _MOST_HEAD and reader.more(_PIECE):
+            pass
+        head = _head(reader.rest[: begin.start()]) if begin is not None else None
+        if begin is None or head is None:
+            reader.more()
+            yield reader.decoded(_whole)
+            return
+        yield head
+        reader.use(begin.end())
+    yield from _events_of(reader)
+    reader.more()
+    yield reader.decoded(_whole, b'{"traceEvents":[', b"}" if bare else b"")
+
+
+def _begin(reader: _Reader) -> None:
+    """Pass over what may stand before the trace.
+
+    Raises:
+        msgspec.DecodeError: nothing comes after it, or it is not UTF-8.
+    """
+    if reader.rest.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in reader.rest[:4]:
+        raise msgspec.DecodeError("it is UTF-16 or UTF-32, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8")
+    if reader.rest.startswith(b"\xef\xbb\xbf"):
+        reader.use(3)
+    while not reader.rest.strip() and reader.more(_PIECE):
+        pass
+    reader.use(len(reader.rest) - len(reader.rest.lstrip()))
+    if not reader.rest:
         raise msgspec.DecodeError("it is empty")
-    head = _head(data[: begin.start()]) if begin is not None else None
-    if begin is None or head is None:
-        yield _whole(data + stream.read())
-        return
-    yield head
-    rest, size, done = data[begin.end() :], _PIECE, len(data) < _PIECE
-    while not done:
-        more = stream.read(size)
-        done = not more
-        rest += more
-        events, used, tail = _piece(rest)
-        if tail:
-            break
+
+
+def _events_of(reader: _Reader) -> Iterator[Head]:
+    """The events, up to where their list may end."""
+    size = _PIECE
+    while True:
+        done = not reader.more(size)
+        events, used, tail = reader.decoded(_piece)
+        if tail or done:
+            return
         if used:
             yield Head(events)
-            rest, size = rest[used:], _PIECE
-        else:
-            size = 2 * size
-    yield _whole(b'{"traceEvents":[' + rest + stream.read())
+            reader.use(used)
+        size = _PIECE if used else 2 * size
 
 
 def _head(data: bytes) -> Head | None:

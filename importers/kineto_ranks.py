@@ -13,6 +13,19 @@ _NAMED = (
     re.compile(r"(?<![a-z])tp[-_](\d{1,6})(?!\d)", re.IGNORECASE),
 )
 
+#: The file that TensorBoard's handler writes of each window: the process, when it was written.
+_PROCESS = re.compile(r"(.+)\.\d{10,}\.pt\.trace\.json", re.IGNORECASE)
+
+
+def process_in(path: str) -> str | None:
+    """The process that wrote a window of a profile, as its name tells it; None where it does not.
+
+    >>> [process_in(path) for path in ("run/node1_41.1790000000000000000.pt.trace.json.gz", "trace.json")]
+    ['run/node1_41', None]
+    """
+    found = _PROCESS.match(path)
+    return None if found is None else found[1]
+
 
 def rank_in(path: str) -> int | None:
     """The rank that a path tells, the file's name before its folders'; None where none does.

@@ -1,6 +1,6 @@
 """Several ranks' traces to the events of one job.
 
-Rule of this file: traces that cannot be of one run are refused, and so is a rank that comes twice; collectives are
+Rule of this file: traces that cannot be of one run are refused; collectives are
 numbered within their group, by their own numbers where every one has one of its own, else in the order in which each
 rank began them.
 """
@@ -12,14 +12,12 @@ from paceline.events import CollectiveTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import COLLECTIVE_V1
 
+from .comparable_ranks import comparable
 from .kineto import RankTrace
 from .notes import Notes, SourceError
 from .op_rows import ImportedJob
 from .step_messages import step_messages
-
-#: Traces of one run are taken within this time of each other. Earlier than ``_UNIX_S`` no time is Unix time: it counts
-#: from a start of the machine, and says nothing of another's.
-_ONE_RUN_S, _UNIX_S = 3600.0, 1e9
+from .trace_windows import ONE_RUN_S, UNIX_S, Named, by_rank, joined, numbered_on, windows_told
 
 
 class Traces:
@@ -29,27 +27,42 @@ class Traces:
         self.job = job
         self.notes = notes
         self.ranks: dict[int, RankTrace] = {}
-        self._names: dict[int, str] = {}
+        self._files: list[Named] = []
 
-    def update(self, rank: RankTrace, name: str) -> None:
-        """Take in one rank's trace.
-
-        Raises:
-            SourceError: there is one of that rank already, or one that cannot be of the same run.
-        """
-        if rank.rank in self.ranks:
-            raise SourceError(f"{name}: rank {rank.rank} is there already; import one run's files at a time")
-        for number, other in self.ranks.items():
-            if (why := _apart(rank, other)) is not None:
-                raise SourceError(
-                    f"{name} and {self._names[number]} are not of one run: {why}; import one run's files at a time"
-                )
-        self.ranks[rank.rank], self._names[rank.rank] = rank, name
+    def update(self, trace: RankTrace, name: str) -> None:
+        """Take in the trace of the file ``name``."""
+        self._files.append((trace, name))
 
     def messages(self) -> Iterator[TimedEvent]:
-        """Everything, by time."""
-        if not self.ranks:
+        """Everything, by time.
+
+        Raises:
+            SourceError: the files cannot be of one run.
+        """
+        if not self._files:
             return
+        ranks = numbered_on(by_rank(self._files, self.notes), self.notes)
+        windows_told(ranks, self.notes)
+        traces = {rank: (joined(windows), windows[0][1]) for rank, windows in ranks.items()}
+        _one_run(traces)
+        uneven = len({len(windows) for windows in ranks.values()}) > 1
+        self.ranks = comparable({rank: trace for rank, (trace, _) in traces.items()}, self.notes)
+        if uneven:
+            self._without_unnumbered()
+        yield from self._messages()
+
+    def _without_unnumbered(self) -> None:
+        """Counting tells the same collective on two ranks only where both have all of them."""
+        numbered = self._numbered()
+        for number, rank in self.ranks.items():
+            kept = [index for index, one in enumerate(rank.collectives) if one.group in numbered]
+            self.ranks[number] = rank._replace(
+                collectives=[rank.collectives[index] for index in kept],
+                steps=[rank.steps[index] for index in kept],
+                stood=[rank.stood[index] for index in kept],
+            )
+
+    def _messages(self) -> Iterator[TimedEvent]:
         world = max(max(rank.world_size, rank.rank + 1) for rank in self.ranks.values())
         missing = sorted(set(range(world)) - set(self.ranks))
         if missing:
@@ -63,7 +76,7 @@ class Traces:
         nodes = {number: rank.host for number, rank in self.ranks.items()}
         job = ImportedJob(self.job, list(range(world)), {}, {}, nodes)
         rows = {number: rank.rows for number, rank in sorted(self.ranks.items())}
-        breakdowns = [rank.breakdown for _, rank in sorted(self.ranks.items())]
+        breakdowns = [one for _, rank in sorted(self.ranks.items()) for one in rank.breakdowns]
         versions = {number: rank.nccl_version for number, rank in self.ranks.items()}
         everything = [*step_messages(rows, breakdowns, versions, job), *self._collectives(job)]
         yield from sorted(everything, key=lambda message: message.timestamp_ms)
@@ -117,14 +130,28 @@ class Traces:
         return groups - broken
 
 
+def _one_run(traces: dict[int, Named]) -> None:
+    """Refuse ranks' traces that cannot be of one run.
+
+    Raises:
+        SourceError: two of them are not.
+    """
+    for trace, name in traces.values():
+        for other, first in traces.values():
+            if other is trace:
+                break
+            if (why := _apart(trace, other)) is not None:
+                raise SourceError(f"{name} and {first} are not of one run: {why}; import one run's files at a time")
+
+
 def _apart(one: RankTrace, other: RankTrace) -> str | None:
     """Why two traces cannot be of one run, if they cannot."""
     if one.world_size and other.world_size and one.world_size != other.world_size:
         return f"one of {one.world_size} ranks, one of {other.world_size}"
     gap_s = max(one.span.start - other.span.end, other.span.start - one.span.end)
-    if min(one.span.start, other.span.start) > _UNIX_S and gap_s > _ONE_RUN_S:
+    if min(one.span.start, other.span.start) > UNIX_S and gap_s > ONE_RUN_S:
         return f"{gap_s / 3600:,.0f} hours apart"
-    mine, theirs = {row.step for row in one.rows}, {row.step for row in other.rows}
+    mine, theirs = one.marked, other.marked
     if mine and theirs and not mine & theirs:
         return f"steps {min(mine)} to {max(mine)}, and {min(theirs)} to {max(theirs)}"
     return None

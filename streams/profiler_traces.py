@@ -4,6 +4,7 @@ Rule of this file: a door. Nothing is known here of what a trace means: the comm
 may offer, makes the recording.
 """
 
+import re
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +12,17 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import zstandard
+
 from paceline import terminal
 from paceline.__main__ import GROUP
 
 #: What is looked at of a file, and what stands in a trace before anything is called a topic, as a recording's lines do.
 _HEAD = 1 << 18
 _SIGNS = (b'"traceEvents"', b'"distributedInfo"', b'"deviceProperties"', b'"baseTimeNanoseconds"')
+
+#: A bare list of events: its first object has a phase, before any list inside.
+_EVENT = re.compile(rb'\[\s*\{[^\[\]]{0,4000}?"ph"\s*:\s*"')
 
 
 class NotImportedError(Exception):
@@ -36,11 +42,18 @@ def is_trace(path: str) -> bool:
             head = stream.read(_HEAD)
         if path.endswith(".gz"):  # what there is of it, for it may break off
             head = zlib.decompressobj(wbits=31).decompress(head, _HEAD)
-    except (OSError, zlib.error):
+        elif path.endswith(".zst"):
+            head = zstandard.ZstdDecompressor().stream_reader(head).read(_HEAD)
+    except (OSError, zlib.error, zstandard.ZstdError):
         return False
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16: whoever reads it says so
+        head = head[2:].replace(b"\0", b"")
+    head = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if head.startswith(b"["):
+        return _EVENT.match(head) is not None
     signs = [place for sign in _SIGNS if (place := head.find(sign)) >= 0]
     topic = head.find(b'"topic"')
-    return head.lstrip().startswith(b"{") and bool(signs) and (topic < 0 or min(signs) < topic)
+    return head.startswith(b"{") and bool(signs) and (topic < 0 or min(signs) < topic)
 
 
 @contextmanager

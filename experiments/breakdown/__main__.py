@@ -78,7 +78,7 @@ def _write(folder: Path, made: Made, ranks: int) -> dict[int, str]:
 
 def _ours(path: str) -> Parts:
     with Path(path).open("rb") as stream:
-        told = read(stream, path, Notes()).breakdown
+        told = read(stream, path, Notes()).breakdowns[0]
     return Parts(told.compute_s, told.idle_s, told.exposed_communication_s + told.exposed_copy_s)
 
 

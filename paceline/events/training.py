@@ -119,7 +119,9 @@ class RankBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     they do not cover, ``exposed_copy_s`` what both leave of the copies', ``idle_s`` the rest. Together they are
     ``span_s``, from the start of the first kernel to the end of the last. A trace without a device has its operators
     in place of kernels, and ``on_device`` is false. ``launch_delay_s`` is the median time from a kernel's launch to
-    its start: next to none on a device that waits for its host.
+    its start: next to none on a device that waits for its host. A rank with several devices has one for each, with
+    ``device``. ``lost_kernels`` is the number of launches to which the trace has no kernel; one that is not ``whole``
+    lacks kernels, and is not compared with others.
     """
 
     rank: Rank
@@ -131,6 +133,9 @@ class RankBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     idle_s: Seconds
     on_device: bool = True
     launch_delay_s: Seconds | None = None
+    device: Whole | None = None
+    lost_kernels: Whole = 0
+    whole: bool = True
 
 
 class ProbeCost(msgspec.Struct, frozen=True, kw_only=True):

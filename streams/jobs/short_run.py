@@ -104,7 +104,7 @@ class ShortRun:
     def update_breakdowns(self, told: Sequence[RankBreakdown]) -> None:
         """Take in what traces say of ranks' devices."""
         if not self.enough:
-            self.breakdowns |= {one.rank: one for one in told}
+            self.breakdowns |= {one.rank: one for one in told if not one.whole or one.device is None}
 
     def update_collectives(self, batch: CollectiveBatch) -> None:
         """Take in who was how long in which collective."""
@@ -144,11 +144,19 @@ class ShortRun:
         compute = seconds[_COMPUTE].sum(axis=0)
         times = RankTimes(seconds[TOTAL].copy(), compute, seconds[_WAIT].copy(), none.copy(), idle, data, none.copy())
         for rank, told in self.breakdowns.items():
+            if not told.whole:  # from another clock, or from part of its kernels
+                for column in times:
+                    column[rank] = np.nan
+                continue
             delay = np.nan if told.launch_delay_s is None else told.launch_delay_s
             parts = (told.span_s, told.compute_s, told.exposed_communication_s, told.exposed_copy_s, told.idle_s)
             for column, value in zip(times, (*parts, data[rank], delay), strict=True):
                 column[rank] = value
         return times
+
+    def apart(self) -> list[int]:
+        """The ranks whose times are compared with nobody's, for their traces lack kernels."""
+        return sorted(rank for rank, told in self.breakdowns.items() if not told.whole)
 
     def last(self, ranks: int) -> Last:
         """Who came last: all leave a collective together, so its last rank is in it for the shortest time."""

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from paceline.events import Evidence, Finding
+from paceline.ranges import ranges
 
 from ..episodes.finding import Said, Subject, number
 from ..episodes.tracker import Episode, Measured, Tracker
@@ -60,11 +61,15 @@ def said(run: ShortRun, peers: Callable[[Array], Array], needed: str) -> Said:
     ranks = run.ranks()
     times, last = run.times(ranks), run.last(ranks)
     typical = RankTimes(*(_peers(column, peers) for column in times))
-    steps, heard = int(run.steps.max(initial=0)), int((~np.isnan(times.span) | (last.of > 0)).sum())
+    heard_of = ~np.isnan(times.span) | (last.of > 0)
+    heard_of[run.apart()] = True
+    steps, heard = int(run.steps.max(initial=0)), int(heard_of.sum())
     steps = steps or max((told.steps for told in run.breakdowns.values()), default=0)
     told = f"{steps} steps of {heard} ranks" if steps else f"{run.calls_heard} calls of collectives and no steps"
     odd = [*_last_most(last), *_longest("computed", times.compute, typical.compute, times.span), *_idle(times, typical)]
     words = "; ".join(odd) or "no rank stands out"
+    if run.apart():
+        words += f"; rank {ranges(run.apart())} is not compared: kernels are missing from its trace"
     evidence = [
         number(_STEPS_HEARD, steps, "steps", None, needed),
         *(one for rank in _worth_telling(times, typical, last) for one in _numbers(rank, times, typical, last)),

@@ -136,6 +136,9 @@ def _nobody(job: JobSummary) -> list[str]:
     if missing:
         return [_row("Verdict", f"not enough to judge: {missing}")]
     own = _own_s(job)
+    if _silent(job):
+        told = f"no communication is recognised in {len(own)} ranks, so waiting for others counts as work"
+        return [_row("Verdict", f"not enough to judge: {told}, and no rank can be named or cleared")]
     lines = [_row("Verdict", f"nobody holds this job back: {len(own) or len(job.nodes)} ranks compared")]
     if own:
         median = statistics.median(own.values())
@@ -153,6 +156,12 @@ def _too_little(job: JobSummary) -> str | None:
     if not job.steps and not job.collectives:
         return "no steps and no collectives were heard"
     return None
+
+
+def _silent(job: JobSummary) -> bool:
+    """Whether several ranks tell where their time went, communication too, and none of it was any."""
+    told = [phases["communication"] for phases in job.phase_s.values() if "communication" in phases]
+    return len(told) > 1 and not any(told) and not job.collectives
 
 
 def _own_s(job: JobSummary) -> dict[int, float]:

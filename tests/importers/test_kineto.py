@@ -111,10 +111,11 @@ def test_no_trace_is_refused(data):
 def test_ranks_meet_in_one_recording():
     """Traces of two ranks make sound messages; a rank that is missing is named, one that comes twice refused."""
     notes = Notes()
-    traces = Traces("job", notes)
-    traces.update(read(trace(*HOST, rank=1), "b", notes), "b")
+    traces, twice = Traces("job", notes), Traces("job", notes)
+    for target, name in ((traces, "b"), (twice, "b"), (twice, "c")):
+        target.update(read(trace(*HOST, rank=1), name, notes), name)
     with pytest.raises(SourceError, match="rank 1"):
-        traces.update(read(trace(*HOST, rank=1), "c", notes), "c")
+        list(twice.messages())
     events = [wire.decode(m.topic, wire.encode(m.event)) for m in traces.messages()]
     assert {type(event).__name__ for event in events} == {"StepTimings", "CollectiveTimings"}
     assert any("no trace of rank 0" in line for line in notes.lines())

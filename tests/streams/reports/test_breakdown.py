@@ -17,7 +17,7 @@ from streams.profiler_traces import is_trace
 NONE = whole([])
 FIELDS = {
     "job", "rank", "steps", "span_s", "compute_s", "exposed_communication_s", "exposed_copy_s", "idle_s", "on_device",
-    "launch_delay_s",
+    "launch_delay_s", "device", "lost_kernels", "whole",
 }  # fmt: skip
 
 

@@ -1,0 +1,98 @@
+"""Which kernels a profiler lost: launches to which no kernel belongs, and the steps that are not whole without them.
+
+Rule of this file: pure. A launch and its kernel have one correlation number. Launches that are captured into a graph,
+and host functions, have no kernel; a call inside of another that has one is that one's.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .kineto_events import BEGIN_CAPTURE, END_CAPTURE, GRAPH_CALL, KERNEL, KERNEL_CALL, Events
+from .kineto_host import Step, Work
+from .op_rows import Ints
+
+#: One launch in so many without a kernel is counted, and changes no comparison.
+_FEW = 1000
+
+
+class Lost(NamedTuple):
+    """How many launches there are, how many have no kernel, and the places of the steps that are not to be compared:
+    those without all of their kernels, and those right after them, whose idle time is not known."""
+
+    launches: int
+    kernels: int
+    steps: set[int]
+
+
+def lost_kernels(events: Events, steps: list[Step], work: Work, of_step: Ints) -> Lost:
+    """What was lost; ``of_step`` has for each event of the device the place of its step, -1 for none."""
+    launched, lost = _launches(events)
+    few = lost.size * _FEW <= launched.size
+    places = _places(events.launches.start[lost[: 0 if few else lost.size]], steps)
+    # A step in which the host worked and nothing ran, in a trace with kernels, has lost the calls, too.
+    with_kernels = set(of_step[events.device.kind == KERNEL].tolist())
+    broken = (set(places.tolist()) | (_busy(steps, work, with_kernels) if launched.size else set())) - {-1}
+    after = {place + 1 for place in broken if place + 1 < len(steps)}
+    return Lost(launched.size, lost.size, broken | after)
+
+
+def _busy(steps: list[Step], work: Work, with_kernels: set[int]) -> set[int]:
+    """The places of steps without kernels in which the host did half as much as in those with them, or more."""
+    worked = np.array([phase != "data" for phase in work.phase], dtype=bool)
+    counts = np.bincount(_places(work.start[worked], steps) + 1, minlength=len(steps) + 1)[1:]
+    known = sorted(with_kernels - {-1})
+    if not known:
+        return set()
+    return set(np.flatnonzero(2 * counts >= max(float(np.median(counts[known])), 1.0)).tolist()) - with_kernels
+
+
+def _places(when: "np.ndarray[tuple[int], np.dtype[np.float64]]", steps: list[Step]) -> Ints:
+    """The place of the last step that began before each moment, -1 before all of them."""
+    return np.searchsorted([step.start for step in steps], when, side="right") - 1
+
+
+def _launches(events: Events) -> tuple[Ints, Ints]:
+    """The rows of all launches of one kernel, and of those without it."""
+    launches, device = events.launches, events.device
+    kernels = device.kind == KERNEL
+    none = not kernels.any()
+    asked = np.isin(launches.call, (KERNEL_CALL, GRAPH_CALL) if none else (KERNEL_CALL,))
+    rows = np.flatnonzero(asked & ~_captured(events))
+    if none:
+        return rows, rows
+    numbers = device.correlation[device.correlation > 0]
+    numbered = launches.correlation[rows] > 0
+    if not numbers.size:  # kernels that tell no launch
+        return rows, rows[:0]
+    with_kernel = np.isin(launches.correlation[rows], numbers)
+    lost = rows[numbered & ~with_kernel]
+    return rows, lost[~_inside(events, lost, rows[with_kernel])]
+
+
+def _captured(events: Events) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Which calls are captured into a graph: those between a capture's begin and end on their thread."""
+    launches = events.launches
+    change = (launches.call == BEGIN_CAPTURE).astype(np.int64) - (launches.call == END_CAPTURE)
+    depth = np.zeros(change.size, dtype=np.int64)
+    for thread in np.unique(launches.thread[change != 0]).tolist():
+        mine = launches.thread == thread
+        depth[mine] = np.cumsum(change[mine])
+    return depth > 0
+
+
+def _inside(events: Events, rows: Ints, others: Ints) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Which of the calls ``rows`` lie in one of ``others`` on their thread, or around one."""
+    launches, found = events.launches, np.zeros(rows.size, dtype=bool)
+    for thread in np.unique(launches.thread[rows]).tolist():
+        mine = np.flatnonzero(launches.thread[rows] == thread)
+        theirs = others[launches.thread[others] == thread]
+        if not theirs.size:
+            continue
+        start, end = launches.start[rows[mine]], launches.end[rows[mine]]
+        before = np.searchsorted(launches.start[theirs], start, side="right") - 1
+        after = np.minimum(before + 1, theirs.size - 1)
+        within = (before >= 0) & (launches.end[theirs[before]] >= end)
+        around = (launches.start[theirs[after]] >= start) & (launches.end[theirs[after]] <= end)
+        found[mine] = within | around
+    return found
