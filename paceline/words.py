@@ -154,7 +154,7 @@ def cost(finding: Finding) -> str:
     if finding.cost.lost_s > 0 or finding.first_step >= 0:
         parts.append(seconds(finding.cost.lost_s))
     if finding.cost.gpu_hours > 0 or finding.first_step >= 0:
-        parts.append(f"{digits(finding.cost.gpu_hours)} GPU-hours")
+        parts.append(f"{digits(finding.cost.gpu_hours)} device-hours")
     return "cost " + ", ".join(parts) if parts else "cost not estimated"
 
 

@@ -23,6 +23,7 @@ from .advice.recorded import RecordedAdvice
 from .advice_thresholds import thresholds
 from .cluster_events import ADVICE, Heard
 from .cluster_ratings import ClusterRatings
+from .foreign_files import what_else
 from .garbage import collect_seldom
 from .nodes.node_config import NodeConfig
 from .processor import Processor
@@ -205,6 +206,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         "--told", metavar="FILE", help="also write every finding, and the panel, to FILE, one JSON object a line"
     )
     parser.add_argument("--quiet", action="store_true", help="with --panel on standard input: nothing before it")
+    parser.add_argument("--of-run", action="store_true", help=argparse.SUPPRESS)  # what `paceline run` pipes here
     return parser.parse_args(argv)
 
 
@@ -219,6 +221,9 @@ def _dispatch(args: argparse.Namespace) -> int:
         _complain("one recording at a time; several files must be one run's PyTorch profiler traces")
         return 2
     (args.file,) = args.files
+    if foreign := what_else(args.file):
+        _complain(foreign)
+        return 2
     return act(args)
 
 
@@ -257,7 +262,7 @@ def _analyze(args: argparse.Namespace) -> int:
     if analysis.bad > MOST_COMPLAINTS:
         _complain(f"{analysis.bad - MOST_COMPLAINTS} more bad lines, {analysis.bad} in all")
     if not analysis.judged:
-        _complain(f"nothing to judge: {_why(args.file, analysis, panel=args.panel)}")
+        _complain(f"nothing to judge: {_why(args.file, analysis, of_run=args.of_run)}", of_run=args.of_run)
         return 2
     if analysis.advice is not None and not args.json:
         print(suggestions.page(analysis.advice.newest.values()), flush=True)
@@ -304,11 +309,12 @@ def _nothing(analysis: Analysis) -> str:
     )
 
 
-def _why(file: str, analysis: Analysis, *, panel: bool) -> str:
-    if panel and file == "-" and not analysis.lines:  # As ``paceline run`` reads.
+def _why(file: str, analysis: Analysis, *, of_run: bool) -> str:
+    if of_run and not analysis.lines:
         return (
-            "no rank was heard: PyTorch has to be imported on this machine, outside of containers, by a Python from "
-            "3.9 on that heeds PYTHONPATH (not python -I or -E)"
+            "no training step was seen. Either no optimizer stepped and paceline.training.step() was not called, or "
+            "PyTorch was not imported on this machine, outside of containers, by a Python from 3.9 on that heeds "
+            "PYTHONPATH (not python -I or -E)"
         )
     where = "standard input" if file == "-" else file
     if not analysis.lines:
@@ -332,11 +338,17 @@ def _speaker(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
             told.add(finding.id)
             terminal.say(finding.summary)
         elif finding and not args.json and not args.panel:
-            where = f"step {finding.last_step}" if finding.last_step >= 0 else "node" if finding.nodes else "job"
-            print(visible(f"{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"))
+            print(visible(_line(finding)))
 
     told: set[str] = set()
     return say
+
+
+def _line(finding: Finding) -> str:
+    """A finding on one line: of which job, where in it, and what."""
+    where = f"step {finding.last_step}" if finding.last_step >= 0 else "node" if finding.nodes else "job"
+    job = f"{finding.job}  " if finding.job else ""
+    return f"{job}{where}  {finding.state:<9}  {finding.summary}  [{finding.id} r{finding.revision}]"
 
 
 def _suggester(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
@@ -349,8 +361,8 @@ def _suggester(args: argparse.Namespace) -> Callable[[Topic, Event], None]:
     return say
 
 
-def _complain(line: str) -> None:
-    terminal.say(line, "paceline analyze")
+def _complain(line: str, *, of_run: bool = False) -> None:
+    terminal.say(line, "paceline run" if of_run else "paceline analyze")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 Rule of this file: pure and bounded. The Faust app and ``paceline analyze`` run this same code. States that have been
 idle for an hour of **stream time** are forgotten, but for those of clusters: what is advised outlives a quiet night.
+A job that is forgotten so was killed before it could say goodbye: its decisions conclude as at the end of all events.
 Stream time follows the batches' own start times, but no event may push it by more than ``MOST_PUSH_S``: a producer
 whose clock is a year ahead must not make all others look idle.
 """
@@ -44,11 +45,14 @@ class Processor:
         #: More events are at hand than are taken at a time: they may be judged together.
         self.backlog = False
         self._forgotten: list[Key] = []
+        #: What the decisions of idle states said last, until it is asked for.
+        self._last: dict[Key, list[Event]] = {}
 
     def update(self, topic: Topic, event: Event | Heard) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
         key = state_key(topic, event)
         state = self.states.pop(key, (None, 0.0))[0] or self._state()
+        self._last.pop(key, None)  # It goes on after all: from what is stored of it, where anything is.
         self.states[key] = (state, self._advance(getattr(event, "t0_s", None)))
         self._forget()
         return [(topic_of(answer), answer) for answer in state.update(topic, event, backlog=self.backlog)]
@@ -63,12 +67,16 @@ class Processor:
 
     def finish(self) -> list[tuple[Topic, Event]]:
         """The last word of all decisions: no event follows."""
-        return [(topic_of(answer), answer) for state, _ in self.states.values() for answer in state.conclude()]
+        last, self._last = self._last, {}
+        said = [answer for answers in last.values() for answer in answers]
+        said += [answer for state, _ in self.states.values() for answer in state.conclude()]
+        return [(topic_of(answer), answer) for answer in said]
 
     def flush(self, key: Key) -> list[tuple[Topic, Event]]:
-        """What the messages that still wait in the state of ``key`` bring to light."""
+        """What the messages that still wait in the state of ``key`` bring to light; its last words, once forgotten."""
         held = self.states.get(key)
-        return [] if held is None else [(topic_of(answer), answer) for answer in held[0].finish()]
+        said = self._last.pop(key, []) if held is None else held[0].finish()
+        return [(topic_of(answer), answer) for answer in said]
 
     def _advance(self, time_s: float | None) -> float:
         if time_s is None:
@@ -85,14 +93,17 @@ class Processor:
         now_s = self.now_s or 0.0
         while self.states:
             key = next(iter(self.states))
+            idle = now_s - self.states[key][1] > self.idle_s
             if len(self.states) <= self.most_states:
-                if now_s - self.states[key][1] <= self.idle_s:
+                if not idle:
                     return
                 if key.kind == "cluster":
                     self.states[key] = (self.states.pop(key)[0], now_s)
                     continue
-            del self.states[key]
+            state, _ = self.states.pop(key)
             self._forgotten.append(key)
+            if idle and (said := state.conclude()):
+                self._last[key] = said
 
     def take_forgotten(self) -> list[Key]:
         """The keys forgotten since the last call, so that their stored state can be deleted."""
@@ -127,3 +138,4 @@ class Processor:
         """Drop every state: their partitions are somebody else's now."""
         self.states.clear()
         self._forgotten.clear()
+        self._last.clear()

@@ -48,7 +48,7 @@ def calendar(
     chosen: datetime.date | None,
     palette: Palette,
 ) -> go.Figure:
-    """The month that begins on ``first``: a tile a day, coloured by lost GPU-hours, or empty if not ``kept``."""
+    """The month that begins on ``first``: a tile a day, coloured by lost device-hours, or empty if not ``kept``."""
     days = [first + datetime.timedelta(days=at) for at in range((next_month(first) - first).days)]
     known = {day: lost.get(day, Day(0.0, 0.0, 0)) for day in days if day in lost or day.isoformat() in kept}
     weeks = (first.weekday() + len(days) - 1) // 7 + 1
@@ -67,7 +67,7 @@ def calendar(
             xgap=3,
             ygap=3,
             hoverinfo="skip",
-            name="lost GPU-hours",
+            name="lost device-hours",
             text=_tile_texts(days, places, known, weeks),
             texttemplate="%{text}",
             showscale=False,
@@ -138,7 +138,7 @@ def _day_words(day: datetime.date, held: Day | None) -> str:
     if not held.findings:
         return f"{date}<br>no finding"
     episodes = f"{held.findings:,} finding{'s' if held.findings != 1 else ''}"
-    return f"{date}<br><b>{digits(held.gpu_hours)} GPU-hours</b> lost, {seconds(held.lost_s)}<br>{episodes}"
+    return f"{date}<br><b>{digits(held.gpu_hours)} device-hours</b> lost, {seconds(held.lost_s)}<br>{episodes}"
 
 
 def timeline(episodes: Sequence[Episode], stretch: tuple[float, float], palette: Palette) -> go.Figure:

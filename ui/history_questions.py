@@ -171,7 +171,7 @@ def causes(sought: Sought, now_s: float) -> Question:
 
 
 def use(sought: Sought, now_s: float) -> Question:
-    """GPU-hours by use: watched, at work, idle though a job had the GPU, idle without one, and not measured."""
+    """Device-hours by use: watched, at work, idle though a job had the GPU, idle without one, and not measured."""
     where = _Where(("length_s >= 60",))
     if sought.job:
         where = _job_is(where, sought.job)

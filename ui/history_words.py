@@ -70,15 +70,15 @@ def kind(name: str | None) -> str:
 
 
 def hours(value: float | None) -> str:
-    """GPU-hours; what nobody told is not 0."""
-    return NONE if value is None or not math.isfinite(value) else f"{words.digits(value)} GPU-hours"
+    """Device-hours; what nobody told is not 0."""
+    return NONE if value is None or not math.isfinite(value) else f"{words.digits(value)} device-hours"
 
 
 def lost(row: Row, hours_name: str = "gpu_hours", seconds_name: str = "lost_s") -> str:
-    """What was lost: in GPU-hours where they are told, else in time.
+    """What was lost: in device-hours where they are told, else in time.
 
     >>> lost({"gpu_hours": 1.5, "lost_s": 60.0}), lost({"gpu_hours": 0.0, "lost_s": 60.0}), lost({"lost_s": None})
-    ('1.50 GPU-hours', '60.0 s', '-')
+    ('1.50 device-hours', '60.0 s', '-')
     """
     if row.get(hours_name):
         return hours(row[hours_name])
@@ -181,7 +181,7 @@ def with_gaps(rows: Sequence[Row]) -> tuple[npt.NDArray[np.float64], list[Row]]:
 
 
 def used(row: Row) -> list[tuple[str, float | None, str]]:
-    """GPU-hours by use: a label, the hours, and a note; hours are None where nobody was watched."""
+    """Device-hours by use: a label, the hours, and a note; hours are None where nobody was watched."""
     watched = row.get("watched")
     told = [("Watched", watched, f"{ratio(row.get('utilization_ratio'))} busy on average")]
     for label, name in _USES.items():

@@ -68,7 +68,7 @@ def gains(gain: Gain) -> list[str]:
     parts = []
     if gain.gpu_hours_per_day is not None:
         between = _between(gain.gpu_hours_low, gain.gpu_hours_high, _number)
-        parts.append(f"{_signed(gain.gpu_hours_per_day)} GPU-hours a day{between}")
+        parts.append(f"{_signed(gain.gpu_hours_per_day)} device-hours a day{between}")
     if gain.throughput_ratio is not None:
         between = _between(gain.throughput_low, gain.throughput_high, _percent)
         parts.append(

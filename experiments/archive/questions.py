@@ -31,7 +31,7 @@ AIMS: Mapping[str, float | None] = {
     JOB: 1.0,
     LARGEST: 1.0,
     "a month of findings of the cluster, each as it was last told": 2.0,
-    "the calendar: GPU-hours lost a day, by cause": 2.0,
+    "the calendar: device-hours lost a day, by cause": 2.0,
     "`devices` for a day: how much each GPU was used": None,
     "the jobs of the month, with what they lost": None,
     "`devices` for the month": None,
@@ -92,7 +92,7 @@ def answered(month: Month, question: str, job: str, largest: str) -> int:
 
 
 def chosen(where: str) -> tuple[str, str]:
-    """A job of some 64 GPUs and a day, and the job with the most GPU-hours."""
+    """A job of some 64 GPUs and a day, and the job with the most device-hours."""
     sql = "SELECT job, ranks, coalesce(ended_s, heard_s) - started_s AS lasted_s FROM jobs WHERE ranks IS NOT NULL"
     jobs = Month(where).ask(sql, ("jobs", "findings"))
     wanted = min(jobs, key=lambda one: abs(one[1] - 64) * DAY_S + abs(one[2] - DAY_S))

@@ -133,7 +133,7 @@ def _gain(suggestion: Suggestion) -> list[str]:
         return []
     low, high = gain.gpu_hours_low, gain.gpu_hours_high
     interval = f" ({digits(low)} to {digits(high)})" if low is not None and high is not None else ""
-    return [f"expected gain: {digits(gain.gpu_hours_per_day)} GPU-hours a day{interval}"]
+    return [f"expected gain: {digits(gain.gpu_hours_per_day)} device-hours a day{interval}"]
 
 
 def _lines(lines: list[str]) -> tuple[str, ...]:

@@ -15,16 +15,22 @@ from paceline.job_life import JobLife
 from .alert import Alert, at_least, of_finding, of_suggestion
 
 MOST_ALERTS, MOST_JOBS = 5_000, 10_000
+#: The last revision of a finding, with its whole cost, comes some moments after the job's end, in no order with it.
+LAST_REVISION_S = 10.0
 #: An open episode is told again with what it has cost by then; silence of a day means that its teller is gone.
 QUIET_S = 24 * 3600.0
 
 
 class Standing(NamedTuple):
-    """Whether an alert holds; if not, why in a few words, and since when."""
+    """Whether an alert holds; if not, why in a few words, and since when.
+
+    Until ``settled_s`` (on the clock of hearing) its last revision may still come.
+    """
 
     fires: bool
     ending: str = ""
     ended_s: float | None = None
+    settled_s: float | None = None
 
 
 class AlertBook:
@@ -33,6 +39,8 @@ class AlertBook:
     def __init__(self) -> None:
         self.alerts: dict[str, Alert] = {}
         self.jobs: dict[tuple[str, str], JobLife] = {}
+        #: By job that has ended, when that was heard.
+        self._ended_heard_s: dict[tuple[str, str], float] = {}
         #: Alerts that were forgotten because there were too many.
         self.shed = 0
 
@@ -44,7 +52,7 @@ class AlertBook:
             case Suggestion():
                 self._put(of_suggestion(event, heard_s))
             case JobDescribed():
-                self._describe(event)
+                self._describe(event, heard_s)
 
     def standing(self, alert: Alert, now_s: float) -> Standing:
         """How ``alert`` stands at ``now_s``."""
@@ -57,7 +65,7 @@ class AlertBook:
             if life.attempt > alert.attempt:
                 return Standing(False, "the job was started again", alert.heard_s)
             if life.attempt == alert.attempt and life.ended_s is not None:
-                return Standing(False, "the job has ended", life.ended_s)
+                return Standing(False, "the job has ended", life.ended_s, self._settled_s(alert))
         if alert.expires_s is None and now_s - alert.heard_s > QUIET_S:
             return Standing(False, "not heard of for a day", alert.heard_s + QUIET_S)
         return Standing(True)
@@ -94,12 +102,23 @@ class AlertBook:
         alert = self.alerts[key]
         return alert.fires, at_least(alert.severity, "critical"), alert.heard_s
 
-    def _describe(self, event: JobDescribed) -> None:
+    def _settled_s(self, alert: Alert) -> float | None:
+        """Until when a revision may follow the end of the job of ``alert``; None once one has, or long after it."""
+        heard_s = self._ended_heard_s.get((alert.cluster, alert.job))
+        return None if heard_s is None or alert.heard_s > heard_s else heard_s + LAST_REVISION_S
+
+    def _describe(self, event: JobDescribed, heard_s: float) -> None:
         key = event.cluster, event.job
         life = self.jobs.pop(key, None)
         if life is None or event.attempt > life.attempt:
             life = JobLife(event.attempt)
         self.jobs[key] = life
         life.update(event)
+        if life.ended_s is None:
+            self._ended_heard_s.pop(key, None)
+        else:
+            self._ended_heard_s.setdefault(key, heard_s)
         if len(self.jobs) > MOST_JOBS:
-            del self.jobs[next(iter(self.jobs))]
+            oldest = next(iter(self.jobs))
+            del self.jobs[oldest]
+            self._ended_heard_s.pop(oldest, None)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from paceline.backoff import Backoff
 
 from .alert import SEVERITIES, Alert, Severity
-from .book import AlertBook, Standing
+from .book import LAST_REVISION_S, AlertBook, Standing
 from .lifecycle import UNTOLD, News, Told, news
 from .message import Entry, Message
 from .rate import TokenBucket
@@ -81,7 +81,7 @@ class Destination:
         """What is to be sent now, if anything; without ``gather`` at once, and however often."""
         if self._flying or steady_s < self._retry_s:
             return None
-        due = self._due(book, now_s)
+        due = [one for one in self._due(book, now_s) if not (gather and _may_grow(one.standing, now_s))]
         held = self._held(due, book, now_s)
         self._retries.drop(self._retries.ids - {one.alert.id for one in (*due, *held)})
         self._since = {one.alert.id: self._since.get(one.alert.id, steady_s) for one in due}
@@ -251,6 +251,11 @@ class Destination:
 
 def _listed(message: Message) -> tuple[str, ...]:
     return tuple(entry.alert.id for entry in message.entries)
+
+
+def _may_grow(standing: Standing, now_s: float) -> bool:
+    """Whether what an alert is resolved with may still change; a clock that was set back makes nothing wait longer."""
+    return standing.settled_s is not None and 0.0 < standing.settled_s - now_s <= LAST_REVISION_S
 
 
 def _worst_first(one: _Due) -> tuple[bool, int, float, str]:

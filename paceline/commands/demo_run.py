@@ -12,6 +12,7 @@ import time
 import webbrowser
 from typing import TextIO
 
+from paceline.balance_gain import BalanceGain
 from paceline.child import kill_tree, spawn
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
@@ -19,13 +20,13 @@ from paceline.commands.slow_link import SlowLink
 from paceline.commands.stack import await_page, environment, free_port, start_control, start_forecaster
 from paceline.commands.suggestion_list import gain, ranked
 from paceline.commands.worker_watch import WorkerWatch, readiness
-from paceline.events import Finding, JobWindow, Suggestion
+from paceline.events import BalanceObserved, BalancePlan, Finding, JobWindow, Suggestion
 from paceline.kafka.follow import NOW, Follower
 from paceline.kafka.reach import listens
 from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
 from paceline.terminal import Progress, say
-from paceline.topics import FINDING, OP, SUGGESTION, WINDOW
+from paceline.topics import BALANCE, FINDING, OP, PLAN, SUGGESTION, WINDOW
 from paceline.training.example_faults import LINK_COMMAND_VARIABLE
 
 #: After the run has ended: findings still on their way are waited for until it has been quiet for this long.
@@ -53,6 +54,7 @@ class DemoRun:
         self._output = output
         self._job = job
         self._watch = Watch(job)
+        self._gain = BalanceGain()
         self._progress = Progress(quiet_s=3.0)
         self._started = time.monotonic()
         self._waiting = {"the first training step", "the stream worker to join"}
@@ -66,7 +68,9 @@ class DemoRun:
     def run(self) -> int:
         """The training run's exit status."""
         environ = environment(self._settings, os.environ)
-        starts = dict.fromkeys((FINDING, SUGGESTION, WINDOW, OP), NOW)
+        starts = dict.fromkeys(
+            (FINDING, SUGGESTION, WINDOW, OP, *((PLAN, BALANCE) if self._options.balance else ())), NOW
+        )
         with Follower(self._settings, starts, "paceline-demo", resume=True) as follower:
             follower.connect()
             self._services.start("streams", "--web-port", str(self._ready_at), environ=environ)
@@ -141,6 +145,8 @@ class DemoRun:
                 if isinstance(event, Finding | Suggestion):
                     heard = True
                     self._tell(event)
+                elif isinstance(event, BalancePlan | BalanceObserved):
+                    self._gain.update(event)
                 elif isinstance(event, JobWindow):
                     self._step = f"step {event.last_step}, median {event.step_median_s * 1000:.0f} ms"
         return heard
@@ -170,13 +176,15 @@ class DemoRun:
             say(f"{self._elapsed()} the suggestion is {suggestion.state.replace('_', ' ')}: {suggestion.title}")
 
     def _advise(self) -> None:
-        """The last words: what to do, what brings most first."""
+        """The last words: what to do, what brings most first; and what balancing has brought."""
         for suggestion in ranked(self._suggested.values(), time.time()):
             if suggestion.state != "withdrawn":
                 say(f"what to do: {suggestion.title}")
                 lines = [f"- {step}" for step in suggestion.steps] + [f"$ {one}" for one in suggestion.apply]
                 for line in lines + [f"| {one}".rstrip() for one in suggestion.manifest.splitlines()]:
                     say(f"  {line}")
+        if brought := self._gain.in_words():
+            say(brought)
 
     def _doing(self) -> str:
         if self._step:

@@ -5,23 +5,24 @@ over.
 """
 
 from paceline import wire
-from paceline.events import Finding, JobWindow, Suggestion
-from paceline.topics import FINDING, SUGGESTION, WINDOW
+from paceline.events import BalanceObserved, BalancePlan, Finding, JobWindow, Suggestion
+from paceline.topics import BALANCE, FINDING, PLAN, SUGGESTION, WINDOW
 from paceline.visible import visible
 from paceline.wire import WireError
 
-_FOLLOWED = {topic.name: topic for topic in (FINDING, SUGGESTION, WINDOW)}
+_FOLLOWED = {topic.name: topic for topic in (FINDING, SUGGESTION, WINDOW, PLAN, BALANCE)}
 
 
 class Watch:
-    """What has been heard of one job: findings and suggestions by (id, revision), and the last summary of its steps."""
+    """What has been heard of one job: findings and suggestions by (id, revision), the last summary of its steps, and
+    what its balancer says."""
 
     def __init__(self, job: str) -> None:
         self._job = job
         self._seen: set[tuple[str, int]] = set()
         self._last_step = -1
 
-    def hear(self, topic: str, value: bytes) -> Finding | Suggestion | JobWindow | None:
+    def hear(self, topic: str, value: bytes) -> Finding | Suggestion | JobWindow | BalancePlan | BalanceObserved | None:
         """The event in ``value`` if it is this job's and new."""
         followed = _FOLLOWED.get(topic)
         if followed is None:
@@ -35,7 +36,7 @@ class Watch:
         if isinstance(event, JobWindow) and event.job == self._job and event.last_step > self._last_step:
             self._last_step = event.last_step
             return event
-        return None
+        return event if isinstance(event, BalancePlan | BalanceObserved) and event.job == self._job else None
 
     def _new(self, event: Finding | Suggestion) -> Finding | Suggestion | None:
         revision = (event.id, event.revision)

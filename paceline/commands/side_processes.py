@@ -97,7 +97,7 @@ class SideProcesses:
             self._tracking.start()
         if panel:
             reader, self._writer = os.pipe()
-            words = ["analyze", "-", "--panel", *([] if live else ["--quiet"])]
+            words = ["analyze", "-", "--panel", "--of-run", *([] if live else ["--quiet"])]
             words += [] if self._tracking is None else ["--told", str(self._tracking.told)]
             try:
                 self._analyzer = python("paceline", *words, stdin=reader, fds=())

@@ -61,7 +61,7 @@ def is_open(suggestion: Suggestion, now_s: float) -> bool:
 
 
 def ranked(suggestions: Iterable[Suggestion], now_s: float) -> list[Suggestion]:
-    """What is open first, then what brings most GPU-hours, then most throughput, then what is gravest."""
+    """What is open first, then what brings most device-hours, then most throughput, then what is gravest."""
 
     def place(one: Suggestion) -> tuple[bool, float, float, int, float, str]:
         hours, share = one.gain.gpu_hours_per_day or 0.0, one.gain.throughput_ratio or 0.0
@@ -95,14 +95,14 @@ def gain(value: Gain) -> str:
     """What it should bring, with its interval.
 
     >>> gain(Gain(gpu_hours_per_day=22.2, gpu_hours_low=3.8, gpu_hours_high=23.3, throughput_ratio=0.3))
-    '+22.2 GPU-hours a day (3.8 to 23.3), +30 % throughput'
+    '+22.2 device-hours a day (3.8 to 23.3), +30 % throughput'
     >>> gain(Gain())
     'gain not known'
     """
     parts = []
     if value.gpu_hours_per_day is not None:
         between = _between(value.gpu_hours_low, value.gpu_hours_high, 1.0)
-        parts.append(f"{value.gpu_hours_per_day:+.3g} GPU-hours a day{between}")
+        parts.append(f"{value.gpu_hours_per_day:+.3g} device-hours a day{between}")
     if value.throughput_ratio is not None:
         between = _between(value.throughput_low, value.throughput_high, 100.0)
         parts.append(f"{100 * value.throughput_ratio:+.3g} % throughput{between}")

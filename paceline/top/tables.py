@@ -144,7 +144,7 @@ def finding_lines(finding: Finding) -> list[str]:
         f"job {finding.job}, attempt {finding.attempt}",
         f"nodes {', '.join(finding.nodes[:16])}" * bool(finding.nodes),
     ]
-    lost = f"lost {seconds(finding.cost.lost_s)}, {digits(finding.cost.gpu_hours)} GPU-hours"
+    lost = f"lost {seconds(finding.cost.lost_s)}, {digits(finding.cost.gpu_hours)} device-hours"
     steps = f"steps {finding.first_step} to {finding.last_step}" if finding.first_step >= 0 else ""
     lines = [verdict(finding), f"{finding.state}, {finding.severity}, confidence {finding.confidence:.0%}"]
     return [_cell(line) for line in [*lines, *where, steps, lost, finding.summary, *numbers] if line]

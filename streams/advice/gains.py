@@ -17,7 +17,7 @@ _MOST_RATIO = 1000.0
 def of_lost_time(lost_ratio: float, gpus: int, confidence: float, duty: float, config: AdviceConfig) -> Gain:
     """A job's steps lose ``lost_ratio`` of their time, so it would be ``1 / (1 - lost_ratio)`` times as fast.
 
-    The interval is as wide as the finding is unsure; the low end of the GPU-hours also takes the trouble to be there
+    The interval is as wide as the finding is unsure; the low end of the device-hours also takes the trouble to be there
     for no larger share of the time, ``duty``, than so far.
 
     >>> gain = of_lost_time(0.2, gpus=8, confidence=0.9, duty=0.5, config=AdviceConfig())
@@ -61,16 +61,16 @@ def of_throughput(ratio: float, low: float, high: float, basis: str) -> Gain:
 
 
 def with_throughput(gain: Gain, ratio: float, low: float, high: float, basis: str) -> Gain:
-    """``gain`` with a share of the throughput that was reckoned apart; its GPU-hours stay what is lost now."""
+    """``gain`` with a share of the throughput that was reckoned apart; its device-hours stay what is lost now."""
     low, high = min(low, ratio), max(high, ratio)
     told = {"throughput_ratio": ratio, "throughput_low": low, "throughput_high": high}
     rounded = {name: _round(min(value, _MOST_RATIO)) for name, value in told.items()}
-    said = f"steps faster {basis}; GPU-hours: {gain.basis}"
+    said = f"steps faster {basis}; device-hours: {gain.basis}"
     return msgspec.structs.replace(gain, basis=said, **rounded)
 
 
 def added(gains: list[Gain]) -> Gain:
-    """The GPU-hours, and what they cost, of several, which speak of different GPUs."""
+    """The device-hours, and what they cost, of several, which speak of different GPUs."""
 
     def total(name: str) -> float | None:
         values = [value for one in gains if (value := getattr(one, name)) is not None]

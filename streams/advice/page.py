@@ -32,8 +32,8 @@ _GAIN = """\
 ## What it should bring
 
 - **A finding with a cost**: steps lose a share of their time, so the job would be 1 / (1 - share) times as fast,
-  and the share times its GPUs times 24 are GPU-hours a day, *were it to last a day*. The interval is as wide as the
-  finding is unsure (its `confidence`); the low end of the GPU-hours takes it to be there for no larger share of the
+  and the share times its GPUs times 24 are device-hours a day, *were it to last a day*. The interval is as wide as the
+  finding is unsure (its `confidence`); the low end of the device-hours takes it to be there for no larger share of the
   time than so far. A hang costs all of its GPUs.
 - **GPUs that are idle or little used**: as many as the same work leaves free when those that remain are as busy as
   `aimed_use`; the interval is of the least and the most busy ten minutes of the hour.

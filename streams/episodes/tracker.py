@@ -45,7 +45,7 @@ class Episode(msgspec.Struct, Generic[Key, Seen], kw_only=True):
     length: float = 0.0
     #: The length from which growth alone is worth a revision.
     next_length: float = 0.0
-    #: What it cost: seconds lost of those it spans, and GPU-hours of devices that stood still.
+    #: What it cost: seconds lost of those it spans, and device-hours of devices that stood still.
     span_s: float = 0.0
     lost_s: float = 0.0
     gpu_hours: float = 0.0

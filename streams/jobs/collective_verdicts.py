@@ -158,7 +158,7 @@ class Collectives:
         return [
             finding(slow.episode, self._said(slow, arrivals, name), job, coverage)
             for name, (arrivals, stragglers) in self.groups.items()
-            for slow in stragglers.conclude(has_loader=False)
+            for slow in stragglers.conclude()
         ]
 
     def _said(self, slow: Slow, arrivals: Arrivals, group: str) -> Said:

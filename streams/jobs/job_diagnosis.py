@@ -171,14 +171,12 @@ class Phases:
     def conclude(self, job: JobKey) -> list[Finding]:
         """What is new of those that hold the job back until its end."""
         coverage = self.coverage.counts()
-        lasting = self.stragglers.conclude(self.has_loader)
+        lasting = self.stragglers.conclude()
         return [finding(slow.episode, self._said(slow), job, coverage) for slow in lasting]
 
     def _said(self, slow: Slow) -> Said:
         config = self.config
-        return straggler_evidence.said(
-            slow.episode, self._accused(slow), slow.cleared, config.straggler, config.tick_s, slow.within
-        )
+        return straggler_evidence.said(slow.episode, self._accused(slow), config.straggler, config.tick_s, slow.within)
 
     def _accused(self, slow: Slow) -> Accused:
         """Whom an episode is about, and where it runs."""

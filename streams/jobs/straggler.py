@@ -19,12 +19,14 @@ from .lateness import COLUMNS, EXPLAINED, JUDGED, LateRanks, TickHistory, calm, 
 from .rank_conditions import ConditionsSeen, RankConditions
 from .straggler_config import StragglerConfig
 from .straggler_evidence import StragglerEpisode, StragglerEvidence
-from .ticks import LONG_TICK_S, PARTS, Tick
+from .ticks import LONG_TICK_S, PARTS, WORK, Tick
 
 #: Weight of the newest tick in the running excess of each part: the last handful of ticks decide the cause.
 _NEWEST = 0.25
 #: Ticks on end after which another cause replaces the one that was named.
 _DOUBT = 5
+#: The share of an excess that its running parts must explain to be scaled to it.
+_EXPLAINED = 0.25
 #: Peers whose conditions are compared with the late rank's.
 MOST_PEERS = 32
 
@@ -170,7 +172,9 @@ class Straggler:
     def _revise(self, rank: int, signal: Signal, has_loader: bool) -> StragglerEpisode | None:
         episode = self.tracker.get(rank) or self._begin(rank)
         recast = signal != "calm" and self._recast(episode, has_loader)
-        told = self.tracker.revise(rank, signal, self.ticks, news=recast, measure=lambda: self._measure(rank))
+        told = self.tracker.revise(
+            rank, signal, self.ticks, news=recast, measure=lambda: self._measure(episode, has_loader)
+        )
         if self.tracker.get(rank) is None:
             self.doubts.pop(rank, None)
         return told
@@ -231,8 +235,11 @@ class Straggler:
         ranks = mine if mine.size > 1 else np.arange(self.parts.shape[1])
         return [int(peer) for peer in ranks[: MOST_PEERS + 1] if peer != rank]
 
-    def _measure(self, rank: int) -> StragglerEvidence:
-        """The numbers that the verdict rests on."""
+    def _measure(self, episode: StragglerEpisode, has_loader: bool) -> StragglerEvidence:
+        """The numbers that the verdict rests on: those of the slow time, once the rank is getting better."""
+        rank = episode.subject
+        if episode.evidence is not None and not self._still(episode):
+            return episode.evidence
         ticks = self._ticks(rank)
         medians = {name: self.history.median(name, ticks) for name in COLUMNS}
         own = {name: float(column[rank]) for name, column in medians.items()}
@@ -248,10 +255,31 @@ class Straggler:
             ticks=ticks,
             host_bound_ratio=own["host_bound"],
             peers_host_bound_ratio=float(known_or_zero(nanmedian(medians["host_bound"][self._peers(rank)]))),
-            parts_s={name: float(value) * base_s for name, value in zip(PARTS, self.parts[:, rank], strict=True)},
+            parts_s=self._parts_s(rank, own["own"] - own["peers"], base_s),
             conditions=self.conditions.seen(rank, self._peers(rank), self._lasted(rank)),
             members=self.members(rank) if self.members is not None else (),
+            cleared=self._cleared(episode, has_loader),
         )
+
+    def _parts_s(self, rank: int, excess_s: float, base_s: float) -> dict[str, float]:
+        """What ``excess_s`` consists of, in seconds: without the overlays, which lie inside phases, they sum to it.
+
+        The running parts lag behind a rank that has just turned slow, and are of other ticks than the medians. Where
+        they explain too little of the excess they are left as they are.
+        """
+        parts = self.parts[:, rank] * base_s
+        whole = float(parts[: len(WORK)].sum())
+        if excess_s > 0.0 and whole >= _EXPLAINED * excess_s:
+            parts = parts * (excess_s / whole)
+        return dict(zip(PARTS, parts.tolist(), strict=True))
+
+    def _cleared(self, episode: StragglerEpisode, has_loader: bool) -> tuple[str, ...]:
+        """What is cleared beside the cause that is reported; while that is in doubt, what was cleared with it."""
+        verdict = self.verdict(episode.subject, has_loader)
+        if verdict.cause != episode.cause and episode.evidence is not None:
+            return episode.evidence.cleared
+        named = f"{episode.cause.replace('_', ' ')}:"
+        return tuple(one for one in verdict.cleared if not one.startswith(named))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain data and arrays."""

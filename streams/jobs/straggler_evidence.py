@@ -29,7 +29,7 @@ class StragglerEvidence(Measured, frozen=True, kw_only=True):
     Seconds are of a step; ``work_ratio``, ``starved_ratio`` (no processor) and ``waited_ratio`` (the peers, for it) are
     shares of ``base_s``, the step without the excess. ``host_bound_ratio`` is the share of its own time in which the
     rank's device waited for its host. ``parts_s`` is what the excess consists of, by op. ``members`` are the late ranks
-    of a unit, of whose typical rank all this is then told.
+    of a unit, of whose typical rank all this is then told. ``cleared`` is what does not explain it, with the number.
     """
 
     own_s: float
@@ -44,6 +44,7 @@ class StragglerEvidence(Measured, frozen=True, kw_only=True):
     host_bound_ratio: float = 0.0
     peers_host_bound_ratio: float = 0.0
     members: tuple[int, ...] = ()
+    cleared: tuple[str, ...] = ()
 
     @property
     def excess_ratio(self) -> float:
@@ -57,7 +58,6 @@ StragglerEpisode = Episode[int, StragglerEvidence]
 def said(
     episode: StragglerEpisode,
     rank: Accused,
-    cleared: list[str],
     config: StragglerConfig,
     tick_s: float,
     within: tuple[str, str] | None = None,
@@ -74,7 +74,7 @@ def said(
         f"{verb} {_cause(episode)}; everyone else waits for it.{rank.caveat()}"
     )
     evidence = [*_times(seen, config, tick_s), *_members(seen), *_conditions(seen.conditions)]
-    return Said(rank.subject(), evidence, summary, tuple(cleared), over=_over(rank, episode, within))
+    return Said(rank.subject(), evidence, summary, seen.cleared, over=_over(rank, episode, within))
 
 
 def said_by_lateness(
@@ -117,8 +117,8 @@ def _times(seen: StragglerEvidence, config: StragglerConfig, tick_s: float) -> l
         number("lateness", seen.waited_ratio * seen.base_s, "s/step", 0.0, waited),
     ]
     parts = {name: value for name, value in seen.parts_s.items() if name != "host_bound"}  # which has its own number
-    for name, value in sorted(parts.items(), key=lambda item: -item[1])[:_PARTS_TOLD]:
-        if value > _PART_LEAST * max(seen.own_s - seen.peers_s, 0.0):
+    for name, value in sorted(parts.items(), key=lambda item: -abs(item[1]))[:_PARTS_TOLD]:
+        if abs(value) > _PART_LEAST * max(seen.own_s - seen.peers_s, 0.0):
             out.append(number(f"excess_{name}", value, "s/step", 0.0, "over the median peer"))
     if seen.host_bound_ratio > 0.0 or seen.peers_host_bound_ratio > 0.0:
         out.append(number("host_bound", seen.host_bound_ratio, "ratio", seen.peers_host_bound_ratio, _HOST_BOUND))

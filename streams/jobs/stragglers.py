@@ -41,13 +41,12 @@ _STANDS_OUT = 2.0
 
 
 class Slow(NamedTuple):
-    """An episode with something new to tell: of a rank, or of the unit ``name`` of ``kind``; and what was cleared.
+    """An episode with something new to tell: of a rank, or of the unit ``name`` of ``kind``.
 
     ``within``: the unit that speaks for it from now on, as kind and name.
     """
 
     episode: StragglerEpisode
-    cleared: list[str]
     kind: str = ""
     name: str = ""
     within: tuple[str, str] | None = None
@@ -183,8 +182,7 @@ class Stragglers:
 
             level.straggler.push(level.units.of_tick(tick, self.cohorts))
             for late in level.straggler.judge(has_loader, wary=wary, passed_over=passed_over):
-                cleared = level.straggler.verdict(late.subject, has_loader).cleared
-                yield Slow(late, cleared, level.kind, level.units.names[late.subject])
+                yield Slow(late, level.kind, level.units.names[late.subject])
             larger.append(level)
         yield from self._fold(None, larger)
 
@@ -196,17 +194,16 @@ class Stragglers:
             )
 
         for late in self.ranks.judge(has_loader, wary=wary, passed_over=spoken_for if larger else None):
-            yield Slow(late, self.ranks.verdict(late.subject, has_loader).cleared)
+            yield Slow(late)
 
-    def conclude(self, has_loader: bool) -> Iterator[Slow]:
+    def conclude(self) -> Iterator[Slow]:
         """What is new of the episodes that last, now that nothing follows."""
         for number, level in enumerate(self.levels):
             yield from self._fold(level, self.levels[:number])
             for late in level.straggler.conclude():
-                cleared = level.straggler.verdict(late.subject, has_loader).cleared
-                yield Slow(late, cleared, level.kind, level.units.names[late.subject])
+                yield Slow(late, level.kind, level.units.names[late.subject])
         for late in self.ranks.conclude():
-            yield Slow(late, self.ranks.verdict(late.subject, has_loader).cleared)
+            yield Slow(late)
 
     def _fold(self, level: _Level | None, larger: Sequence[_Level]) -> Iterator[Slow]:
         """End the episodes of ``level``, of single ranks where it is None, that a larger unit speaks for.
@@ -221,7 +218,7 @@ class Stragglers:
                 continue
             for ended in straggler.end([subject]):
                 who = ("", "") if level is None else (level.kind, level.units.names[subject])
-                yield Slow(ended, [], *who, within=speaks)
+                yield Slow(ended, *who, within=speaks)
 
     def accused(self) -> set[int]:
         """The ranks that are slow, or were a short time ago."""

@@ -92,7 +92,7 @@ def _summary(episode: NodeEpisode, node: str) -> str:
     more = "; ".join(says if first else says[1:])
     text += f": {more}." if more and first else f"; {more}." if more else "."
     if episode.measured.kind == "idle_device":
-        text += f" {episode.gpu_hours:.2g} GPU-hours are spent on it."
+        text += f" {episode.gpu_hours:.2g} device-hours are spent on it."
     return text + (f" {advice[0].upper()}{advice[1:]}." if advice else "")
 
 

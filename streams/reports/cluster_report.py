@@ -1,4 +1,4 @@
-"""A cluster over days: GPU-hours used, idle and lost by cause, its worst nodes, the trend, and what is to come.
+"""A cluster over days: device-hours used, idle and lost by cause, its worst nodes, the trend, and what is to come.
 
 Rule of this file: pure and bounded; the same derived events as a job's report, without its ranks. What began before
 ``from_s`` is left out; a finding counts on the day on which it began.

@@ -8,7 +8,7 @@ import statistics
 from paceline.accused_units import unit_of
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
-from paceline.events import CAUSE_ADVICE, OVERLAYS, Finding, ProbeCost
+from paceline.events import CAUSE_ADVICE, OVERLAYS, Evidence, Finding, ProbeCost
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
@@ -103,11 +103,19 @@ def _finding(finding: Finding) -> list[str]:
     lines.append(
         _row(
             "Cost",
-            f"{cost.lost_s:.1f} s lost, {cost.throughput_lost_ratio:.0%} of the throughput while it lasted, "
-            f"{cost.gpu_hours:.4f} device-hours",
+            f"{cost.lost_s:.1f} s lost{_each(finding)}, {cost.throughput_lost_ratio:.0%} of the throughput "
+            f"while it lasted, {cost.gpu_hours:.4f} device-hours",
         )
     )
     return lines
+
+
+def _each(finding: Finding) -> str:
+    """What the loss is a step: the mean of the whole time, where the numbers above it are of its last looks."""
+    steps = finding.last_step - finding.first_step + 1
+    return (
+        f" in {steps} {_plural('step', steps)}, {_ms(finding.cost.lost_s / steps)} each on average" if steps > 0 else ""
+    )
 
 
 def _why(finding: Finding) -> list[str]:
@@ -115,18 +123,25 @@ def _why(finding: Finding) -> list[str]:
     own = by_name.get("own_time")
     if own is None or own.peers is None:
         return [finding.summary]
-    parts = [
-        f"{name.removeprefix('excess_').replace('_', ' ')} +{_ms(evidence.value)}"
-        for name, evidence in by_name.items()
-        if name.startswith("excess_")
-    ]
-    first = f"works {_ms(own.value)} a step, its peers {_ms(own.peers)}" + (f" ({', '.join(parts)})" if parts else "")
+    parts = _parts(by_name)
+    first = f"works {_ms(own.value)} a step, its peers {_ms(own.peers)}" + (f" ({parts})" if parts else "")
     late = by_name.get("lateness")
     lines = [first]
     if late is not None:
         cleared = f"; cleared: {', '.join(finding.exonerated)}" if finding.exonerated else ""
         lines.append(f"peers wait {_ms(late.value)} a step for it{cleared}")
     return lines
+
+
+def _parts(by_name: dict[str, Evidence]) -> str:
+    """What the difference consists of; overlays lie inside the phases, and would count twice among them."""
+    parts = {name.removeprefix("excess_"): one.value for name, one in by_name.items() if name.startswith("excess_")}
+    words = {
+        name: f"{name.replace('_', ' ')} {'-' if value < 0 else '+'}{_ms(abs(value))}" for name, value in parts.items()
+    }
+    phases = ", ".join(text for name, text in words.items() if name not in OVERLAYS)
+    within = ", ".join(text for name, text in words.items() if name in OVERLAYS)
+    return "; within them ".join(filter(None, (phases, within)))
 
 
 def _nobody(job: JobSummary) -> list[str]:

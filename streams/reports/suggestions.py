@@ -42,12 +42,12 @@ def gain_in_words(gain: Gain) -> str:
     """What it should bring, with the interval; *not measured* where nobody knows.
 
     >>> gain_in_words(Gain(gpu_hours_per_day=24.0, gpu_hours_low=12.0, gpu_hours_high=30.0))
-    '24 GPU-hours a day (12 to 30)'
+    '24 device-hours a day (12 to 30)'
     """
     parts = []
     if gain.gpu_hours_per_day is not None:
         span = _span(gain.gpu_hours_low, gain.gpu_hours_high, 1.0)
-        parts.append(f"{gain.gpu_hours_per_day:.3g} GPU-hours a day{span}")
+        parts.append(f"{gain.gpu_hours_per_day:.3g} device-hours a day{span}")
     if gain.throughput_ratio is not None:
         span = _span(gain.throughput_low, gain.throughput_high, 100.0, " %")
         parts.append(f"{gain.throughput_ratio:+.1%} throughput{span}")

@@ -1,5 +1,6 @@
 """``paceline analyze`` as people run it: on good, bad, empty and missing recordings."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import pytest
 
 from paceline import recording, topics, wire
 from paceline.events import Finding
+from simulator.job import Job
+from simulator.spec import Spec
+from simulator.truth import as_json
 from streams.analyze import main as analyze_main
 from streams.processor import Processor
 
@@ -110,6 +114,65 @@ def test_nothing_to_judge_is_said_in_a_line(analyze, content, reason):
     assert reason in done.stderr
 
 
+def test_of_a_run_it_says_that_no_step_was_seen(analyze):
+    """Nobody who typed ``paceline run`` knows of an analyzer, and PyTorch may well have been imported."""
+    done = analyze("-", "--panel", "--of-run")
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"paceline run: nothing to judge: no training step was seen. ")
+    assert b"is empty" in analyze("-", "--panel").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (
+            "ops.csv",
+            b"rank,step,op,duration\n0,1,forward,0.1\n",
+            "a table of text; a table of ops is read by: paceline ",
+        ),
+        ("ops.csv.gz", gzip.compress(b"rank,step\n0,1\n"), "paceline import timeline {} -o run.jsonl.zst"),
+        ("x.parquet", b"PAR1\x15\x04\x15", "a Parquet file"),
+        ("ops.jsonl", b'{"rank": 0, "step": 1, "op": "forward"}\n' * 3, "paceline import timeline {} -o"),
+        ("truth.json", as_json(Job(Spec(ranks=2, steps=2)).truth()), "what `paceline simulate --truth` injected"),
+        ("trace.json", b'[{"ph": "X", "ts": 1, "dur": 2, "name": "a"}]', "paceline import kineto {} -o"),
+        ("nccl.log", b"vm:12:12 [0] NCCL INFO Bootstrap : Using eth0\n", "paceline import nccl-log {} -o"),
+        ("i.log", b'{"header": {"id": "0x7f"}, "coll_perf": {"coll_sn": 7}}\n', "paceline import nccl-inspector {} -o"),
+        ("gpu.prom", b'# HELP DCGM_FI_DEV_GPU_UTIL x\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 3\n', "paceline import dcgm {} -o"),
+        ("x.json", b'{\n  "a": 1\n}\n', "one document of JSON"),
+        ("y.json", b"[1, 2]\n", "other JSON"),
+    ],
+)
+def test_a_file_that_is_no_recording_is_named_with_the_command_that_reads_it(analyze, tmp_path, name, content, words):
+    """One line, in place of what is wrong with each of its lines."""
+    path = tmp_path / name
+    path.write_bytes(content)
+    done = analyze(str(path))
+    (line,) = done.stderr.decode().splitlines()
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert line.startswith(f"paceline analyze: {path} is no recording but ")
+    assert words.format(path) in line
+
+
+def test_a_damaged_recording_is_still_read(analyze, lines, tmp_path):
+    """Whatever it begins with, or says inside."""
+    path = tmp_path / "run.csv"
+    path.write_bytes(b'{"step": 1}\n[1]\nDCGM_FI_ NCCL INFO a,b\n' + b"".join(lines))
+    done = analyze(str(path))
+    assert done.returncode == 0
+    assert b"no recording" not in done.stderr
+
+
+def test_each_line_names_its_job(analyze, make_training, tmp_path):
+    """Those of several jobs come as they were recorded, one among the other."""
+    runs = [make_training(job=job, slow=1, seconds=18, slow_from_s=6) for job in ("a", "b")]
+    path = tmp_path / "night.jsonl"
+    mixed = [event for row in zip(*runs, strict=True) for event in row]
+    path.write_bytes(b"".join(recording.render(topics.OP_V1.name, one.job, 0, wire.encode(one)) for one in mixed))
+    said = analyze(str(path)).stdout.decode().splitlines()
+    assert {line.split("  ")[0] for line in said} == {"a", "b"}
+    assert all(line.split("  ")[1].startswith("step ") for line in said)
+
+
 def test_a_missing_file_is_said_in_a_line(analyze, tmp_path):
     """No trace, one line, exit status 2."""
     done = analyze(str(tmp_path / "nowhere.jsonl"))
@@ -185,7 +248,7 @@ def test_suggestions_are_what_to_do_about_it(capsys):
     assert analyze_main([name, "--suggestions"]) == 0
     text = capsys.readouterr().out
     assert text.startswith("warning: Keep Python's collector out of the steps of rank 2 on node-0000  [tune_host-")
-    assert "GPU-hours a day (" in text
+    assert "device-hours a day (" in text
     assert analyze_main([name, "--suggestions", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (lines[0]["revision"], lines[0]["state"]) == (1, "new")

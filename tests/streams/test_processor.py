@@ -7,6 +7,7 @@ from paceline import topics
 from paceline.events import Finding, NodeDescribed
 from streams.keyed_state import Key, state_key
 from streams.processor import Processor
+from tests.derived_events import finding
 
 
 class Echo:
@@ -74,6 +75,47 @@ def test_an_idle_job_is_forgotten_and_named_once(make_training):
     assert list(counts(processor)) == ["new"]
     assert [key.name for key in processor.take_forgotten()] == ["old"]
     assert processor.take_forgotten() == []
+
+
+class Lasting(Echo):
+    """A decision with a last word."""
+
+    def conclude(self):
+        return [finding(job="old", revision=self.count)]
+
+
+def test_a_job_that_was_killed_has_its_last_word_once_it_is_forgotten(make_training):
+    """It never said goodbye; whoever deletes its stored state asks for it, and it is said once."""
+    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0)
+    old, *_ = make_training(job="old", seconds=1)
+    for event in [old, *make_training(job="new", seconds=70)]:
+        processor.update(topics.OP_V1, event)
+    (key,) = processor.take_forgotten()
+    assert [(topic.short, said.job, said.revision) for topic, said in processor.flush(key)] == [("finding", "old", 1)]
+    assert processor.flush(key) == []
+
+
+def test_a_job_that_goes_on_after_all_or_makes_room_for_others_has_no_last_word(make_training):
+    """The one is restored from what is stored of it; of the other more events may follow."""
+    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0)
+    old, *_ = make_training(job="old", seconds=1)
+    for event in [old, *make_training(job="new", seconds=70), old]:
+        processor.update(topics.OP_V1, event)
+    assert processor.flush(state_key(topics.OP_V1, old)) == []
+    processor = Processor({topics.OP_V1.name: (Lasting,)}, most_states=1)
+    for event in (old, make_training(job="new", seconds=1)[0]):
+        processor.update(topics.OP_V1, event)
+    (key,) = processor.take_forgotten()
+    assert processor.flush(key) == []
+
+
+def test_a_recording_ends_with_the_last_words_of_jobs_that_fell_silent_in_it(make_training):
+    """Nobody asks for them before."""
+    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0)
+    for event in [make_training(job="old", seconds=1)[0], *make_training(job="new", seconds=70)]:
+        processor.update(topics.OP_V1, event)
+    assert next(said.revision for _, said in processor.finish()) == 1
+    assert len(processor.finish()) == 1
 
 
 def test_a_clock_years_ahead_does_not_make_others_idle(make_training):

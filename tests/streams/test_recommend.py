@@ -54,7 +54,7 @@ def test_idle_gpus_are_found_in_history_and_busy_training_is_left_alone(promethe
     assert suggestion["gain"]["gpu_hours_per_day"] > 0
     shown = run(prometheus, "--days", "0.1")
     assert shown.stdout.startswith(f"{suggestion['id'].split('-')[0]}-")
-    assert "GPU-hours a day" in shown.stdout
+    assert "device-hours a day" in shown.stdout
 
 
 @pytest.mark.e2e

@@ -85,6 +85,19 @@ def test_the_section_shows_split_times_and_plans(balance, open_page):
     assert took.plans[-1].took_s * 1e3 < 0.6 * before_ms
 
 
+def test_the_gain_is_beside_the_slow_time_not_beside_the_warm_up(tell, open_page):
+    """A rank turned slow after the first plan: 114 ms, then 206 ms, now 180 ms."""
+    feed, job = Feed(), BalancedJob(noise=0.0)
+    told = [("warmed up", 0.112, 0.114), ("a rank is slow", 0.180, 0.206), ("a little better", 0.179, 0.181)]
+    for version, (reason, after_s, before_s) in enumerate(told, 1):
+        job.version = version
+        tell(feed, [(topics.PLAN, job.plan(reason, after_s, before_s))], job.at_s)
+        tell(feed, [(topics.BALANCE, job.observed(ready_s=[0.18] * 4))], job.at_s)
+    shown = text_of(open_page(feed))
+    assert "Before plan 2" in shown
+    assert "now 87 % of it" in shown
+
+
 def test_a_proposed_split_stands_beside_the_one_that_is_followed(balance, tell, open_page):
     """Until all ranks have it."""
     feed, job = Feed(), BalancedJob(source="inband")

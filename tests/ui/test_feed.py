@@ -287,3 +287,15 @@ def test_findings_of_a_job_that_ended_are_not_open(played, simulated_job, tell, 
     assert (before.findings, before.open, before.confirmed) == (1, 1, 1)
     assert (after.findings, after.open, after.confirmed) == (1, 0, 0)
     assert after.lost_s == before.lost_s > 0
+
+
+def test_what_is_said_of_a_job_after_its_end_counts(played, simulated_job, tell, snapshot_of):
+    """The last revision, with the whole cost and the last steps, may follow the goodbye."""
+    tell(played, simulated_job.described(900.0, ended_s=1000.0, exit_status=0))
+    (key,) = played.jobs
+    (held,) = [episode[-1] for episode in played.view(*key).episodes]
+    cost = msgspec.structs.replace(held.cost, lost_s=58.2)
+    last = msgspec.structs.replace(held, revision=held.revision + 1, last_step=780, cost=cost)
+    tell(played, [(topics.FINDING, last)])
+    assert [(line.lost_s, line.open) for line in snapshot_of(played).jobs] == [(58.2, 0)]
+    assert played.view(*key).episodes[0][-1].last_step == 780

@@ -39,7 +39,7 @@ def test_nothing_lost_is_not_nothing_kept():
     assert (values["2"], values["3"]) == (0.0, 12.0)
     assert "nothing is kept of this day" in figure.data[1].hovertext[0]
     assert "no finding" in figure.data[1].hovertext[1]
-    assert "12.0 GPU-hours" in figure.data[1].hovertext[2]
+    assert "12.0 device-hours" in figure.data[1].hovertext[2]
     assert "1 finding" in figure.data[1].hovertext[3]
 
 
@@ -59,7 +59,7 @@ def test_a_month_without_any_loss_recedes(palette):
 
 
 EPISODES = [
-    Episode("Straggler: rank 1, <b>x</b>", "confirmed", 1000.0, 1000.0, "1.00 GPU-hours"),
+    Episode("Straggler: rank 1, <b>x</b>", "confirmed", 1000.0, 1000.0, "1.00 device-hours"),
     Episode("Hang: rank 2" + " and on" * 40, "under_review", 2000.0, 9000.0, "-"),
 ]
 

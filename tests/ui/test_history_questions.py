@@ -98,7 +98,7 @@ def test_a_job_that_ended_before_the_period_is_not_of_it(kept_of):
 
 
 def test_what_an_episode_costs_belongs_to_the_days_in_which_it_grew(kept_archive):
-    """The slow link cost 4 GPU-hours on the one day and 6 more on the next."""
+    """The slow link cost 4 device-hours on the one day and 6 more on the next."""
     rows = answer(kept_archive, questions.lost_by_day(Sought(cause="link"), NOW_S))
     told = {questions.day_of(row["day"]).isoformat(): row["gpu_hours"] for row in rows}
     assert told == {"2026-11-24": pytest.approx(4.0), "2026-11-25": pytest.approx(6.0)}

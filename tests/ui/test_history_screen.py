@@ -57,7 +57,7 @@ def test_a_week_is_shown_with_losses_nodes_jobs_and_findings(open_page, kept_arc
         "gpu-02",
         "lab/llm-70b",
         "30 % busy on average",
-        "GPU-hours lost by day, November 2026",
+        "Device-hours lost by day, November 2026",
     )
     assert [words for words in wanted if words not in shown] == []
     assert "rank 8," not in shown
@@ -102,7 +102,7 @@ def test_the_calendar_goes_from_month_to_month(open_page, kept_archive):
     app = open_page(kept_archive)
     app.button(key="history-month-back").click().run()
     assert said(app, "month") == "2026-10"
-    assert "GPU-hours lost by day, October 2026" in text_of(app)
+    assert "Device-hours lost by day, October 2026" in text_of(app)
     app.button(key="history-month-on").click().run()
     assert said(app, "month") == "2026-11"
 

@@ -190,7 +190,7 @@ def test_a_healthy_rank_has_no_finding_of_another(played, open_page):
 @pytest.mark.slow
 def test_choosing_a_rank_changes_the_link(played, open_page):
     """By number, or by the button of one worth a look."""
-    app = open_page("rank", played)
+    app = open_page("rank", played, {"rank": "0"})
     app.button(key="worth-2").click().run()
     assert said(app, "rank") == "2"
     app.number_input(key="rank").set_value(1).run()
@@ -251,3 +251,15 @@ def test_no_page_leads_to_another_host(played, open_page):
         for href in re.findall(r'href="([^"]*)"', shown):
             assert urlsplit(href).netloc == ""
             assert set(parse_qs(urlsplit(html.unescape(href)).query)) <= {"job", "rank", "node", "cause"}
+
+
+def test_opened_without_a_rank_the_page_is_that_of_the_accused_or_the_slowest(played, simulated_job, tell, open_page):
+    """Nobody has to guess a number; an address that names one is left as it is."""
+    app = open_page("rank", played)
+    assert app.query_params["rank"] in ("2", ["2"])
+    assert "Straggler: rank 2" in text_of(app)
+    healthy = Feed()
+    tell(healthy, [*simulated_job.described(900.0), *simulated_job.timings(900.0, 0, 20)], 900.0)
+    tell(healthy, [simulated_job.window(1000.0, 99)])
+    assert open_page("rank", healthy).query_params["rank"] in ("2", ["2"])
+    assert open_page("rank", played, {"rank": "1"}).query_params["rank"] in ("1", ["1"])

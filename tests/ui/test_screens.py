@@ -45,7 +45,7 @@ def test_a_reader_that_failed_is_told_above_the_picture(played, open_page):
 def test_a_finding_shows_cause_evidence_coverage_and_cost(played, open_page):
     """All that a verdict rests on is on its card."""
     shown = text_of(open_page(played))
-    wanted = ("Straggler: rank 2, slow computation", "94.0 ms", "47.7 ms", "4 of 4 ranks heard", "GPU-hours", "97 %")
+    wanted = ("Straggler: rank 2, slow computation", "94.0 ms", "47.7 ms", "4 of 4 ranks heard", "device-hours", "97 %")
     assert [words for words in wanted if words not in shown] == []
 
 
@@ -187,3 +187,16 @@ def test_choosing_a_job_changes_the_link(played, tell, open_page):
     app = open_page(played)
     app.selectbox(key="job").select("another").run()
     assert app.query_params["job"] in ("another", ["another"])
+
+
+def test_a_job_without_known_nodes_lists_no_machines_of_others(simulated_job, tell, open_page):
+    """Nor their faults: they would be taken for its own."""
+    feed = Feed()
+    fault = simulated_job.finding(1, -1, "confirmed", kind="device_fault", id="x", **{**OF_A_NODE, "job": "other"})
+    tell(feed, [simulated_job.window(1000.0, 99), fault])
+    tell(feed, simulated_job.machines(1000.0))
+    shown = text_of(open_page(feed))
+    assert "Machines" not in shown
+    assert "Device fault" not in shown
+    tell(feed, simulated_job.described(900.0))
+    assert "Machines" in text_of(open_page(feed))

@@ -76,7 +76,7 @@ def test_a_card_has_gain_evidence_steps_and_the_command(heard, open_page):
     shown = text_of(app)
     wanted = [
         "Cordon node gpu-02",
-        "+84.0 GPU-hours a day (61.0 to 103)",
+        "+84.0 device-hours a day (61.0 to 103)",
         "+44 % throughput (32 % to 51 %)",
         "210 EUR a day",
         "Risk medium: 15 jobs lose 8 GPUs",
@@ -92,7 +92,7 @@ def test_a_card_has_gain_evidence_steps_and_the_command(heard, open_page):
 
 
 def test_the_largest_gain_comes_first_and_what_is_over_last(heard, open_page):
-    """By GPU-hours a day; closed ones are not shown unless somebody asks."""
+    """By device-hours a day; closed ones are not shown unless somebody asks."""
     small = suggestion(1, NOW_S, title="Small", gain=events.Gain(gpu_hours_per_day=1.0))
     unknown = suggestion(2, NOW_S, title="Unknown", gain=events.Gain())
     over = suggestion(3, NOW_S, title="Over", state="withdrawn")

@@ -7,6 +7,7 @@ import numpy as np
 import streamlit as st
 
 from paceline import words
+from paceline.balance_gain import RECENT, reacted
 
 from .. import balance_figures
 from ..balance_book import BalanceView, FollowedPlan
@@ -19,8 +20,6 @@ from .frame import Shown
 
 #: Plans that are listed, and ranks of one whose shares are.
 LISTED, NAMED = 12, 8
-#: Observations that say how long a step takes now.
-RECENT = 30
 _DECIDES = {"inband": "its ranks among themselves", "kafka": "the stream processors"}
 
 
@@ -37,14 +36,14 @@ def draw(shown: Shown, balance: BalanceView) -> None:
 
 
 def _tiles(balance: BalanceView) -> None:
-    """The plan that is followed, what a step takes under it, what was foretold, and what it took at first."""
+    """The plan that is followed, what a step takes under it, what was foretold, and what it took before."""
     plan = balance.plans[-1] if balance.plans else None
     recent = balance.step_s[balance.version == balance.version[-1]][-RECENT:] if balance.version.size else None
     now_s = None if recent is None or not np.isfinite(recent).any() else float(np.nanmedian(recent))
-    first_s = _first(balance)
+    before, before_s = _before(balance)
     predicted_s = plan.event.predicted_step_s if plan is not None else None
     off = "" if now_s is None or not predicted_s else f"measured: {ratio(now_s / predicted_s)} of it"
-    gain = "" if now_s is None or not first_s else f"now {ratio(now_s / first_s)} of it"
+    gain = "" if now_s is None or not before_s else f"now {ratio(now_s / before_s)} of it"
     since = "" if plan is None else f"since batch {plan.event.first_batch:,}, made by {plan.event.made_by}"
     decides = _DECIDES.get(balance.source, balance.source or "nobody who was heard")
     version = str(plan.event.version) if plan is not None else words.NONE
@@ -52,15 +51,17 @@ def _tiles(balance: BalanceView) -> None:
         summary.tile("Plan", (version, ""), since),
         summary.tile("Slowest rank computes", words.seconds_parts(now_s), f"{balance.mode}, decided by {decides}"),
         summary.tile("Foretold by the plan", words.seconds_parts(predicted_s), off),
-        summary.tile("Before it was balanced", words.seconds_parts(first_s), gain),
+        summary.tile(before, words.seconds_parts(before_s), gain),
     ]
     st.html(f'<div class="pl"><div class="pl-tiles">{"".join(tiles)}</div></div>')
 
 
-def _first(balance: BalanceView) -> float | None:
-    """What a step took before anything was changed, as far back as is held."""
-    told = (one.event.measured_step_s for one in balance.plans if one.event.measured_step_s is not None)
-    return next(told, balance.plans[0].took_s if balance.plans else None)
+def _before(balance: BalanceView) -> tuple[str, float | None]:
+    """What a step took before the plan that reacted, and what that time is called: not the warm-up's, if it is held."""
+    plan = reacted(one.event for one in balance.plans)
+    if plan is not None:
+        return f"Before plan {plan.version}", plan.measured_step_s
+    return "Before it was balanced", balance.plans[0].took_s if balance.plans else None
 
 
 def _split(shown: Shown, balance: BalanceView) -> None:

@@ -190,7 +190,7 @@ def _on(line: JobLine, find: str) -> bool:
 def _job(line: JobLine, now_s: float, link: Link) -> list[Cell]:
     lost = "nothing" if line.lost_s == 0 else words.seconds(line.lost_s)
     if line.lost_gpu_hours:  # One of the two: the table stands beside a picture. The job's page has both.
-        lost = f"{words.digits(line.lost_gpu_hours)} GPU-hours"
+        lost = f"{words.digits(line.lost_gpu_hours)} device-hours"
     suspected = line.open - line.confirmed
     found = [f"{line.confirmed} confirmed"] if line.confirmed else []
     found += [f"{suspected} suspected"] if suspected else []

@@ -48,6 +48,11 @@ def draw_machines(snapshot: Snapshot) -> None:
         findings.draw_others(snapshot.node_findings, snapshot.job.job if snapshot.job else None)
 
 
+def nodes_of_job(snapshot: Snapshot) -> tuple[str, ...]:
+    """The nodes of the job that is shown in full, as far as they are known."""
+    return next((line.nodes for line in snapshot.jobs if snapshot.job and line.name == snapshot.job.name), ())
+
+
 def _pipeline(snapshot: Snapshot, full: bool) -> None:
     connection = snapshot.connection
     state = "its messages cannot be read" if connection.state == "failed" else connection.state
@@ -144,7 +149,7 @@ def _machines(snapshot: Snapshot) -> None:
             "<code>paceline collect</code> samples a node's GPUs and host.</p></div>"
         )
         return
-    of_job = next((line.nodes for line in snapshot.jobs if snapshot.job and line.name == snapshot.job.name), ())
+    of_job = nodes_of_job(snapshot)
     places = sorted(range(len(snapshot.fleet.nodes)), key=lambda at: snapshot.fleet.nodes[at] not in of_job)
     head = [("node", ""), ("CPU", "n"), ("memory", "n"), ("GPUs busy", "n"), ("hottest", "n"), ("as of", "n")]
     st.html(wording.table(head, [_node(snapshot.fleet, at, snapshot.now_s) for at in places[:NODES_SHOWN]]))

@@ -156,7 +156,7 @@ def _tiles(answers: dict[str, Told]) -> None:
     if not causes.trouble:
         lost, count = (sum(row[name] or 0 for row in causes.rows) for name in ("gpu_hours", "findings"))
         note = f"{count:,} finding{'s' if count != 1 else ''} in this period"
-        tiles.append(summary.tile("Lost to findings", (digits(lost), "GPU-hours"), note))
+        tiles.append(summary.tile("Lost to findings", (digits(lost), "device-hours"), note))
     for label, hours, note in history_words.used(use.rows[0]) if use.rows else []:
         value = summary.parts(history_words.hours(hours))
         tiles.append(summary.tile(label, value, note if hours is not None else "no GPU was watched"))
@@ -166,7 +166,7 @@ def _tiles(answers: dict[str, Told]) -> None:
 def _calendar(shown: Shown, sought: Sought, told_now: Told, now_s: float) -> None:
     first = sought.shown_month(now_s)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.html(f'<div class="pl"><h2>GPU-hours lost by day, {first:%B %Y}</h2></div>', width="stretch")
+        st.html(f'<div class="pl"><h2>Device-hours lost by day, {first:%B %Y}</h2></div>', width="stretch")
         st.button("←", key="history-month-back", on_click=_month, args=(next_month(first, -1),), help="month before")
         st.button("→", key="history-month-on", on_click=_month, args=(next_month(first),), help="month after")
     if told_now.trouble:
@@ -180,7 +180,7 @@ def _calendar(shown: Shown, sought: Sought, told_now: Told, now_s: float) -> Non
 
 def _calendar_csv(lost: dict[datetime.date, history_figures.Day]) -> bytes:
     rows = [[day.isoformat(), one.gpu_hours, one.lost_s, one.findings] for day, one in sorted(lost.items())]
-    return written(["day", "lost, GPU-hours", "lost, s", "findings"], rows)
+    return written(["day", "lost, device-hours", "lost, s", "findings"], rows)
 
 
 def _month(first: datetime.date) -> None:
@@ -196,14 +196,14 @@ def _pick(point: dict[str, Any]) -> None:
 
 
 def _causes(shown: Shown, told_now: Told) -> None:
-    st.html('<div class="pl"><h2>GPU-hours lost by cause</h2></div>')
+    st.html('<div class="pl"><h2>Device-hours lost by cause</h2></div>')
     rows = [row for row in told_now.rows if row["gpu_hours"]]
     if not rows:
         st.html('<div class="pl"><p class="muted">Nothing was lost in this period that anybody counted.</p></div>')
         return
     named = [history_words.cause(row["cause"])[:40] for row in rows]
     lost = np.array([row["gpu_hours"] for row in rows])
-    figure = bars([safe(name) for name in named], lost, [False] * len(rows), ("cause", "GPU-hours"), shown.palette)
+    figure = bars([safe(name) for name in named], lost, [False] * len(rows), ("cause", "device-hours"), shown.palette)
     charts.draw(figure, "history-causes", shown.link)
 
 

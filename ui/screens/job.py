@@ -38,7 +38,8 @@ def _draw(shown: Shown) -> None:
     with right:
         findings.draw(snapshot.job, snapshot.now_s)
         _record(shown, snapshot.job.name)
-        health.draw_machines(snapshot)
+        if health.nodes_of_job(snapshot):  # Of a job whose nodes are not known, other machines say nothing.
+            health.draw_machines(snapshot)
         health.draw(snapshot)
 
 

@@ -1,5 +1,7 @@
 """The page of one rank: its phases, GPU and host beside those with equal work, and its findings.
 
+Opened without a rank it is that of the accused, or of the slowest.
+
 Rule of this file: it composes; what is beside what is decided in ``rank_view``.
 """
 
@@ -53,6 +55,9 @@ def _draw(shown: Shown) -> None:
     job, view = shown.snapshot.job, shown.snapshot.rank
     if job is None:
         return
+    if shown.link.rank is None and (worth := _worth_a_look(job)[0]):
+        links.change(rank=worth[0])
+        st.rerun()
     _choice(job, shown.link.rank)
     if view is None:
         if shown.link.rank is not None:
@@ -77,13 +82,18 @@ def _choice(job: JobView, rank: int | None) -> None:
     field.number_input(
         "Rank", 0, 2**20 - 1, step=1, key="rank", placeholder=f"0 to {job.world_size - 1}", on_change=_choose
     )
-    worst = headline(job).worst_rank
-    accused = [one for episode in job.episodes if episode[-1].state != "recovered" for one in episode[-1].ranks]
-    worth = list(dict.fromkeys([*accused, *([worst] if worst is not None else [])]))[:6]
+    worth, accused = _worth_a_look(job)
     with hints.container(horizontal=True, vertical_alignment="center"):
         for one in worth:
             words = f"Rank {one}: {'accused' if one in accused else 'the worst now'}"
             st.button(words, key=f"worth-{one}", on_click=links.change, kwargs={"rank": one}, disabled=one == rank)
+
+
+def _worth_a_look(job: JobView) -> tuple[list[int], list[int]]:
+    """The ranks worth a look, the accused before the slowest; and those of them that are accused."""
+    accused = [one for episode in job.episodes if episode[-1].state != "recovered" for one in episode[-1].ranks]
+    worst = headline(job).worst_rank
+    return list(dict.fromkeys([*accused, *([worst] if worst is not None else [])]))[:6], accused
 
 
 def _choose() -> None:

@@ -13,7 +13,7 @@ NOW = Row(
         stat("Steps a second", f"paceline_steps_per_second{{{JOB}}}"),
         stat("Median rank waits", f"paceline_wait_ratio{{{JOB}}}", "percentunit", bad=(0.2, 0.4)),
         stat("Time lost", f"sum(paceline_lost_seconds{{{JOB}}})", "s"),
-        stat("GPU-hours lost", f"sum(paceline_lost_gpu_seconds{{{JOB}}}) / 3600"),
+        stat("Device-hours lost", f"sum(paceline_lost_gpu_seconds{{{JOB}}}) / 3600"),
         Panel(
             "Findings",
             (

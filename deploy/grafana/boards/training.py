@@ -13,7 +13,7 @@ NOW = Row(
         stat("Findings confirmed", f'sum(paceline_findings{{{JOB}, state="confirmed"}})', bad=(1, 5)),
         stat("Suspicions in an hour", 'sum(increase(paceline_findings_told_total{state="suspected"}[1h]))'),
         stat("Time lost", f"sum(paceline_lost_seconds{{{JOB}}})", "s", about="Of findings that are open or just over."),
-        stat("GPU-hours lost", f"sum(paceline_lost_gpu_seconds{{{JOB}}}) / 3600", bad=(1, 24)),
+        stat("Device-hours lost", f"sum(paceline_lost_gpu_seconds{{{JOB}}}) / 3600", bad=(1, 24)),
         Panel(
             "Findings confirmed",
             (

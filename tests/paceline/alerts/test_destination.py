@@ -247,3 +247,44 @@ def test_what_was_told_is_kept_in_bounds() -> None:
         assert message is not None
         told.destination.sent(message, float(number))
     assert len(told.destination.snapshot()["told"]) == MOST_TOLD
+
+
+@pytest.mark.parametrize("profile", [PEOPLE, MACHINE, REPEATED])
+def test_a_finding_of_an_ended_job_is_resolved_with_its_last_revision(profile: Profile) -> None:
+    """The end of a job and what it cost in all come in no order: neither is reported without the other."""
+    told = Told(profile)
+    told.hear(finding(), described())
+    told.at(0.0)
+    told.at(10.0)
+    told.hear(described(ended_s=100.0), at_s=100.0)
+    assert told.at(100.0) == told.at(105.0) == []
+    told.hear(finding(revision=2, summary="Rank 3 cost 58 s."), at_s=105.5)
+    (message,) = told.at(105.6) or told.at(115.6)
+    assert [(entry.news, entry.alert.text) for entry in message.entries] == [("resolved", "Rank 3 cost 58 s.")]
+
+
+def test_nobody_waits_for_long_for_a_last_revision() -> None:
+    """None comes of a worker that is gone; a clock that was set back does not make the wait longer."""
+    told = Told(REPEATED)
+    told.hear(finding(), described())
+    told.at(0.0)
+    told.hear(described(ended_s=1000.0), at_s=1000.0)
+    assert told.at(1009.9) == []
+    assert said(told.at(500.0)) == [[("finding:f1", "resolved")]]
+    told = Told(REPEATED)
+    told.hear(finding(), described(), at_s=5.0)
+    told.at(5.0)
+    told.hear(described(ended_s=1000.0), described(ended_s=1000.0), at_s=1000.0)
+    assert said(told.at(1010.0)) == [[("finding:f1", "resolved")]]
+
+
+def test_whoever_sends_once_waits_for_no_last_revision() -> None:
+    """``--once`` has no second time."""
+    told = Told(PEOPLE)
+    told.hear(finding(), described())
+    message = told.destination.next(told.book, 0.0, 0.0, gather=False)
+    assert message is not None
+    told.destination.sent(message, 0.0)
+    told.hear(described(ended_s=100.0), at_s=100.0)
+    assert told.destination.waits(told.book, 100.0)
+    assert told.destination.next(told.book, 100.0, 100.0, gather=False) is not None

@@ -95,7 +95,7 @@ def test_what_is_left_out_is_counted() -> None:
 def test_slack_is_told_in_words_what_to_do() -> None:
     text = decoded(payloads.slack(message(suggestion()), PAGE))["text"]
     assert "*Cordon node-1* (warning)" in text
-    assert "expected gain: 24.0 GPU-hours a day (12.0 to 30.0)" in text
+    assert "expected gain: 24.0 device-hours a day (12.0 to 30.0)" in text
     assert "<https://page.example/?theme=dark&amp;job=train|Open the page>" in text
 
 

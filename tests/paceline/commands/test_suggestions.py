@@ -73,7 +73,7 @@ def test_what_is_open_is_listed_the_largest_gain_first(broker: BrokerSettings, r
     assert mishaps(listed.stderr) == []
     heads = [line for line in listed.stdout.splitlines() if not line.startswith(" ")]
     assert [line.split()[0] for line in heads] == [f"{job}-2", f"{job}-1", f"{job}-5"]
-    assert heads[0] == f"{job}-2  new, 10 min ago  +40 GPU-hours a day (30 to 50)"
+    assert heads[0] == f"{job}-2  new, 10 min ago  +40 device-hours a day (30 to 50)"
     assert "    - Look at n1.\n    $ scontrol update\n" in listed.stdout
     assert "\x1b" not in listed.stdout
     every = run("--job", job, "--all", "--json")

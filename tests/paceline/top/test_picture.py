@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from paceline.events import Cost
 from paceline.top.model import Model
 from paceline.top.picture import MOST_ROWS, picture
 from paceline.top.plain import text
@@ -171,3 +172,12 @@ def test_a_picture_is_bounded() -> None:
     shown = picture(held, NOW_S)
     assert len(shown.findings) == MOST_ROWS
     assert f"and {MOST_ROWS - 40} more" in text(shown, 80)
+
+
+def test_what_is_said_of_a_job_after_its_end_counts() -> None:
+    """The last revision, with the whole cost, may follow the goodbye."""
+    whole = Cost(lost_s=58.2, gpu_hours=0.1, throughput_lost_ratio=0.2)
+    ended = described(ended_s=1014.0, exit_status=0)
+    held = picture(model_of(described(), finding(), ended, finding(revision=2, cost=whole, last_step=780)), NOW_S)
+    assert [(row.state, row.lost_s) for row in held.jobs] == [("ended", 58.2)]
+    assert held.findings[0].finding.last_step == 780

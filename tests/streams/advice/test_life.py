@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from paceline.events import JobDescribed, RankPlace
+from paceline.events import Cost, JobDescribed, RankPlace
 from streams.advice.advice import Advice
 from streams.advice.config import AdviceConfig, changed, refusal
 from streams.advice.lifecycle import FINAL, TRANSITIONS, follow
+from tests.derived_events import finding
 
 NOW_S = 1_800_000_000.0
 
@@ -382,3 +383,16 @@ def test_a_threshold_that_cannot_be_is_refused(name, value):
     assert refusal(name, value)
     with pytest.raises(ValueError, match=name):
         changed({name: value})
+
+
+def test_what_is_said_of_a_job_after_its_end_counts(heard):
+    """The last revision, with the whole cost, may follow the goodbyes of its nodes: the gain is that revision's."""
+    cost = Cost(lost_s=20.4, gpu_hours=0.05, throughput_lost_ratio=0.2)
+    first = finding(cluster="c", job="llama", nodes=["gpu-0"], ranks=[2], cost=cost)
+    (told,) = heard.tell(first)
+    for one in described(0, ["gpu-0", "gpu-1"], 64, ended_s=NOW_S + 60.0):
+        assert heard.tell(one) == []
+    whole = Cost(lost_s=40.3, gpu_hours=0.1, throughput_lost_ratio=0.4)
+    (revised,) = heard.tell(msgspec.structs.replace(first, revision=2, cost=whole))
+    assert (revised.id, revised.state) == (told.id, "new")
+    assert revised.gain.gpu_hours_per_day > told.gain.gpu_hours_per_day

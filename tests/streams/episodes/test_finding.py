@@ -68,7 +68,7 @@ def test_what_a_detector_knows_better_counts():
 
 
 def test_cost_is_of_all_ranks_and_of_devices_that_stood_still():
-    """Every rank stands through the seconds lost; GPU-hours of a node are counted there."""
+    """Every rank stands through the seconds lost; device-hours of a node are counted there."""
     cost = finding(episode(lost_s=3.6, gpu_hours=0.5), said(), JOB, ALL).cost
     assert (cost.lost_s, cost.gpu_hours, cost.throughput_lost_ratio) == (3.6, 0.504, 0.36)
 

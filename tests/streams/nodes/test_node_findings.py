@@ -51,8 +51,8 @@ def test_a_fault_of_which_nothing_is_said_is_told_by_its_subject(words):
     ],
 )
 def test_the_other_kinds_begin_with_what_they_are(words, kind, first):
-    """Then every sentence, behind a colon where there is one; only what is idle tells its GPU-hours."""
-    idle = " 0.25 GPU-hours are spent on it." if kind == "idle_device" else ""
+    """Then every sentence, behind a colon where there is one; only what is idle tells its device-hours."""
+    idle = " 0.25 device-hours are spent on it." if kind == "idle_device" else ""
     assert words(CLOCK, kind=kind, gpu_hours=0.25).summary == f"{first}.{idle}"
     assert words(HOT, GRAVE, kind=kind, gpu_hours=0.25).summary == f"{first}: heat in 75 %; lost.{idle} Drain it."
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from paceline import columns, topics, wire
-from paceline.events import JobDescribed, ProbeCost
+from paceline.events import Cost, Evidence, JobDescribed, ProbeCost
 from streams.processor import Processor
 from streams.reports.panel import panel
 from streams.reports.summary import Summary
@@ -141,6 +141,20 @@ def test_where_it_was_not_measured_it_says_why(panel_of, make_training, changes,
     none = {"added_s": None, "added_low_s": None, "added_high_s": None}
     text = panel_of(*make_training(ranks=4, seconds=5), described(**none | changes))
     assert f"  Probe    cost not measured: {words}" in text
+
+
+def test_the_parts_of_a_difference_sum_to_it_and_the_cost_says_of_how_many_steps_it_is(panel_of, make_training, found):
+    """Overlays lie inside the phases, and are not added to them; a phase in which the rank is faster is shown."""
+    rows = {"own_time": (0.22, 0.138), "excess_data": (0.131, 0.0), "excess_forward": (-0.049, 0.0)}
+    rows |= {"excess_gc": (0.02, 0.0), "lateness": (0.0754, 0.0)}
+    evidence = [Evidence(name=k, value=v, unit="s/step", peers=peers, rule="") for k, (v, peers) in rows.items()]
+    slow = msgspec.structs.replace(
+        found, kind="straggler", ranks=[2], cause="input_pipeline", evidence=evidence, first_step=10, last_step=338,
+        cost=Cost(lost_s=34.9, gpu_hours=0.01, throughput_lost_ratio=0.4),
+    )  # fmt: skip
+    text = panel_of(*make_training(ranks=4, seconds=5), slow)
+    assert "works 220 ms a step, its peers 138 ms (data +131 ms, forward -49 ms; within them gc +20 ms)" in text
+    assert "Cost     34.9 s lost in 329 steps, 106 ms each on average, 40% of the throughput while it lasted" in text
 
 
 def test_steps_too_short_for_its_windows_are_named(panel_of, make_training):
