@@ -72,6 +72,8 @@ def _proved(session: Mapping[str, Any]) -> str:
     """In words whether anything is missing."""
     producers = session.get("producers", 0)
     lacking = _missing(session)
+    if lacking == "0" and not producers:
+        return "not known: no numbered message has come yet"
     if lacking == "0":
         return f"nothing: every message of {producers} producers, from the first to the last number, is there"
     return f"{lacking}, of {producers} producers"
