@@ -14,7 +14,7 @@ from typing import Any
 
 from paceline import control_access, tls
 from paceline.commands.asking import issuer, seconds
-from paceline.commands.session_table import listed, one
+from paceline.commands.session_table import listed, numbers, one
 from paceline.control_client import ControlClient, ControlError, segment
 from paceline.terminal import Progress, say
 from paceline.visible import visible
@@ -175,7 +175,8 @@ def _stat(client: ControlClient, args: argparse.Namespace) -> int:
             say(f"--plot {args.plot}: the name ends in .{', .'.join(PLOTS)}", PROGRAM)
             return 2
         return _save(client, f"{path}/plot?format={suffix}", args.plot)
-    _print(client.call("GET", f"{path}/stat", timeout_s=600.0), args, None)
+    told = client.call("GET", f"{path}/stat", timeout_s=600.0)
+    _print(told, args, numbers(told))
     return 0
 
 
@@ -224,8 +225,8 @@ def _show(session: Mapping[str, Any], args: argparse.Namespace, ok: tuple[str, .
     return 0 if session["state"] in ok else 1
 
 
-def _print(value: Any, args: argparse.Namespace, text: str | None) -> None:
-    print(json.dumps(value, indent=None if args.json else 2) if args.json or text is None else text, flush=True)
+def _print(value: Any, args: argparse.Namespace, text: str) -> None:
+    print(json.dumps(value) if args.json else text, flush=True)
 
 
 _ACTIONS = {

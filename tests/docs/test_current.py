@@ -15,6 +15,7 @@ from simulator import __main__ as simulate
 from simulator import fleet_command
 from simulator.fault import EXPECTED
 from ui import feed, reader
+from ui.page_app import PATHS
 from ui.screens import navigation
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +68,7 @@ def test_the_addresses_of_the_page_are_its_pages(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(navigation, "st", streamlit)
     monkeypatch.setattr(navigation.links, "keep", lambda: None)
     navigation.run(SimpleNamespace())  # type: ignore[arg-type]
+    assert {path for path in paths if path} == set(PATHS)
     listed = re.search(r"in its address: (.*?)\. ", text("docs/page.md"), re.DOTALL)
     assert listed
     assert {f"`/{path}`" for path in paths if path} == set(re.findall(r"`/\w+`", listed[1]))
