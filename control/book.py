@@ -21,6 +21,7 @@ from paceline.events import (
     Suggestion,
     Thresholds,
 )
+from paceline.job_life import JobLife
 from paceline.topics import SESSION, SUGGESTION, Topic
 
 #: Entries of each kind at most: their names come from outside.
@@ -32,10 +33,12 @@ UNHEALTHY_S, FORGOTTEN_S = 30.0, 24 * 3600.0
 #: Bytes of each kind at most, as they are in memory.
 MIB = 1024 * 1024
 SESSION_BYTES, SUGGESTION_BYTES, THRESHOLD_BYTES = 32 * MIB, 64 * MIB, 16 * MIB
-PLAN_BYTES, JOB_BYTES = 64 * MIB, 16 * MIB
+PLAN_BYTES, JOB_BYTES = 64 * MIB, 64 * MIB
 NODE_BYTES, INVENTORY_BYTES, ANSWER_BYTES = 256 * MIB, 96 * MIB, 32 * MIB
 #: What an entry takes beside its bytes; and how much larger an event's numbers are as Python's than as JSON.
 _ENTRY_BYTES, _UNPACKED = 1024, 8
+#: What one node takes in what is known of its job.
+_PART_BYTES = 512
 V = TypeVar("V")
 
 
@@ -92,6 +95,14 @@ class Heard(NamedTuple):
     host: bytes = b""
 
 
+class KnownJob(NamedTuple):
+    """The newest run of a job, as its nodes described it; ``world_size`` 0: not known."""
+
+    cluster: str
+    world_size: int
+    life: JobLife
+
+
 class Book:
     """The newest of everything; any thread may ask."""
 
@@ -101,7 +112,7 @@ class Book:
         self._suggestions = Shelf[Suggestion](MOST_SUGGESTIONS, SUGGESTION_BYTES)
         self._thresholds = Shelf[Thresholds](MOST_JOBS, THRESHOLD_BYTES)
         self._plans = Shelf[BalancePlan](MOST_JOBS, PLAN_BYTES)
-        self._jobs = Shelf[str](MOST_JOBS, JOB_BYTES)
+        self._jobs = Shelf[KnownJob](MOST_JOBS, JOB_BYTES)
         self._nodes = Shelf[Heard](MOST_NODES, NODE_BYTES)
         self._inventory = Shelf[bytes](MOST_NODES, INVENTORY_BYTES)
         self._answers = Shelf[list[AuditEntry]](MOST_ANSWERS, ANSWER_BYTES)
@@ -125,7 +136,7 @@ class Book:
                 if known is None or _replaces(event, known):
                     self._plans.put(event.job, event, unpacked)
             elif isinstance(event, JobDescribed):
-                self._jobs.put(event.job, event.cluster, len(event.cluster))
+                self._described(event)
             elif isinstance(event, NodeDescribed):
                 self._inventory.put(event.node, raw, len(raw))
             elif isinstance(event, DeviceSamples | HostSamples):
@@ -171,15 +182,20 @@ class Book:
         with self._lock:
             return self._plans.get(job)
 
-    def knows(self, job: str) -> bool:
-        """Whether the job was ever described."""
-        with self._lock:
-            return job in self._jobs
-
-    def cluster(self, job: str) -> str | None:
-        """The cluster in which the job was described last."""
+    def job(self, job: str) -> KnownJob | None:
+        """The newest run of a job; None of one that was never described."""
         with self._lock:
             return self._jobs.get(job)
+
+    def running(self) -> list[str]:
+        """The jobs that have not ended, those that were described last first."""
+        with self._lock:
+            return [name for name, known in self._jobs.items() if known.life.ended_s is None][::-1]
+
+    def knows_node(self, node: str) -> bool:
+        """Whether anything was received of the node."""
+        with self._lock:
+            return node in self._nodes or node in self._inventory
 
     def nodes(self, now_s: float) -> dict[str, Heard]:
         """Who was heard within a day of ``now_s``."""
@@ -200,6 +216,15 @@ class Book:
         """The newest entries, the newest first."""
         with self._lock:
             return list(self._audit.values())[::-1][:limit]
+
+    def _described(self, event: JobDescribed) -> None:
+        known = self._jobs.get(event.job)
+        if known is None or known.life.succeeded_by(event):
+            known = KnownJob(event.cluster, event.world_size, JobLife(event.attempt))
+        known.life.update(event)
+        if event.attempt == known.life.attempt:
+            known = known._replace(cluster=event.cluster, world_size=event.world_size)
+        self._jobs.put(event.job, known, len(known.cluster) + _PART_BYTES * len(known.life.nodes))
 
     def _heard(self, event: DeviceSamples | HostSamples, raw: bytes, now_s: float) -> None:
         known = self._nodes.get(event.node) or Heard(now_s)

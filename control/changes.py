@@ -19,6 +19,7 @@ from paceline.web.failures import RefusedError
 
 from .book import Book
 from .launcher import Launcher
+from .names import listed
 from .recorder.recording import LEAST_FREE_BYTES
 from .sessions.folder import SessionFolder, StopRequest
 from .sessions.manifest import Definition, Manifest, ManifestError
@@ -29,10 +30,12 @@ MOST_RECORDING = 16
 
 
 class Teller(NamedTuple):
-    """How others hear of a change: the session as it is (None: it is deleted), and who asked for what."""
+    """How a change is published: the session as it is (None: it is deleted), who asked for what, and ``check``, which
+    refuses while the brokers do not answer."""
 
     state: Callable[[str, SessionState | None], None]
     audit: Callable[[str, str, str, str], None]
+    check: Callable[[], None]
 
 
 class SessionChanges:
@@ -53,9 +56,14 @@ class SessionChanges:
         try:
             return self._store.read(name)
         except NoSessionError:
-            raise RefusedError(404, "name", f"no session {name[:100]!r} here; GET /v1/sessions lists them") from None
+            raise RefusedError(404, "name", self._unknown(name)) from None
         except ManifestError as error:
             raise RefusedError(409, "manifest", str(error)) from error
+
+    def _unknown(self, name: str) -> str:
+        """Why there is no such session, with those that there are."""
+        names = [state.name for state in self.states()]
+        return f"no session {name[:100]!r} here; {listed('session', names)}"
 
     def states(self) -> list[SessionState]:
         """All sessions: those here as their folders tell, and those of other controls as the bus does."""
@@ -71,8 +79,10 @@ class SessionChanges:
         """Begin a session.
 
         Raises:
-            RefusedError: 409 there is one of that name, or too many are recorded; 507 the disk is full.
+            RefusedError: 409 there is one of that name, or too many are recorded; 503 the brokers do not answer;
+                507 the disk is full.
         """
+        self._teller.check()
         with self._turn:
             self._begin(definition)
         self._teller.audit("session_start", _target(definition.name), definition.issuer, _about(definition))
@@ -110,13 +120,14 @@ class SessionChanges:
         """Finish a session whose recorder is gone, with what the brokers still hold.
 
         Raises:
-            RefusedError: 404 there is none, 409 it needs none.
+            RefusedError: 404 there is none, 409 it needs none, 503 the brokers do not answer.
         """
         manifest = self.manifest(name)
         if manifest.state.state in LIVE:
             raise RefusedError(409, "state", f"{name!r} is {manifest.state.state}: its recorder lives; stop it")
         if manifest.state.state not in RECOVERABLE:
             raise RefusedError(409, "state", f"{name!r} is {manifest.state.state}: nothing is to be recovered")
+        self._teller.check()
         with self._turn:
             self._check_room()
             self._launch(self._store.folder(name), finish=True)
@@ -132,7 +143,7 @@ class SessionChanges:
         try:
             folder = self._store.folder(name)
         except NoSessionError:
-            raise RefusedError(404, "name", f"no session {name[:100]!r} here; GET /v1/sessions lists them") from None
+            raise RefusedError(404, "name", self._unknown(name)) from None
         if folder.is_locked():
             raise RefusedError(409, "state", f"{name!r} is being recorded; stop it first")
         try:

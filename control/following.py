@@ -44,20 +44,22 @@ class BusReader:
         self._stop = threading.Event()
         self._thread = SupervisedThread("the bus reader", self._run, self._stop)
         self._state = "connecting to the broker"
+        #: Set once the brokers have answered, or it is known why they do not.
+        self._settled = threading.Event()
 
     @property
     def restarts(self) -> int:
         """How often the thread was started again."""
         return self._thread.restarts
 
-    @property
-    def connected(self) -> bool:
-        """Whether the brokers answer."""
-        return not self._thread.failure and not self._state
-
     def waits(self) -> str | None:
         """What is still missing; None when the topics were read to their ends."""
         return self._thread.failure or self._state or None
+
+    def settled(self, patience_s: float) -> str | None:
+        """As ``waits``, once that is known after a start: for so long at most."""
+        self._settled.wait(patience_s)
+        return self.waits()
 
     def start(self) -> None:
         """Begin to read."""
@@ -78,11 +80,13 @@ class BusReader:
                 self._thread.well()
                 if follower.state == "connected" and follower.caught_up and self._state:
                     self._state = ""
+                    self._settled.set()
                     self._on_back()
 
     def _lost(self, cause: str) -> None:
         logger.warning("%s", cause)
         self._state = cause
+        self._settled.set()
 
     def _take(self, topic: Topic, records: Sequence[ConsumerRecord]) -> None:
         for record in records:

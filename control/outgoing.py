@@ -1,6 +1,6 @@
 """What control publishes: commands, thresholds, plans, tombstones of sessions, and its own lines in the audit log.
 
-Rule of this file: nothing waits for the brokers. A change that they could not hear is refused beforehand.
+Rule of this file: no change waits for the brokers. One that they could not receive is refused beforehand.
 """
 
 import secrets
@@ -20,11 +20,20 @@ EXPIRES_S = 60.0
 
 
 class Outgoing:
-    """Publishes for ``cluster`` through ``publisher``, while the brokers are ``connected``."""
+    """Publishes for ``cluster`` through ``publisher``; ``waits`` says why the brokers do not answer, None: they do."""
 
-    def __init__(self, publisher: Publisher, cluster: str, connected: Callable[[], bool]) -> None:
-        self._publisher, self._cluster, self._connected = publisher, cluster, connected
+    def __init__(self, publisher: Publisher, cluster: str, waits: Callable[[], str | None]) -> None:
+        self._publisher, self._cluster, self._waits = publisher, cluster, waits
         self._node = socket.gethostname()[:200]
+
+    def check(self) -> None:
+        """Whether a change can be made now.
+
+        Raises:
+            RefusedError: 503 the brokers do not answer; the text says why.
+        """
+        if cause := self._waits():
+            raise RefusedError(503, "brokers", f"{cause}; nothing was changed, see /readyz"[:1000])
 
     def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
         """Ask services of ``cluster`` for something, of our own where it is not said; the command's id.
@@ -54,8 +63,7 @@ class Outgoing:
             wire.decode(topic, wire.encode(event))
         except (wire.WireError, UnicodeEncodeError) as error:
             raise RefusedError(422, topic.short, f"no {topic.short}: {error}"[:1000]) from None
-        if not self._connected():
-            raise RefusedError(503, "brokers", "they are away: nobody would hear of it; try again, or see /readyz")
+        self.check()
         self._publisher.publish(topic, event)
 
     def session(self, name: str, state: SessionState | None) -> None:

@@ -15,6 +15,7 @@ from paceline import hosts, tls
 from paceline.control_access import own_token, sessions_folder, token_file
 from paceline.delivery.publisher import Publisher
 from paceline.kafka.settings import BrokerSettings
+from paceline.patience import patient
 from paceline.settings import ALLOWED_HOSTS, CLUSTER, CONTROL_TOKEN
 from paceline.web.starting import listen, make_topics, run
 from paceline.web.token import guard
@@ -35,6 +36,8 @@ logger = logging.getLogger("paceline.control")
 #: Where services that are installed offer what their thresholds may be.
 THRESHOLDS = "paceline.thresholds"
 CLOSE_S = 5.0
+#: A change that is asked for right after a start waits so long for what the brokers say.
+SETTLE_S = 10.0
 
 
 def serve(args: argparse.Namespace) -> int:
@@ -56,23 +59,25 @@ def serve(args: argparse.Namespace) -> int:
     traces = CaptureBook()
     reader = BusReader(settings, book, traces, lambda: changes.go_on(BROKERS_AWAY))
     publisher = Publisher(settings, client_id="paceline-control", on_warning=logger.warning)
-    outgoing = Outgoing(publisher, cluster, lambda: reader.connected)
+    patience_s = patient(SETTLE_S, environ)
+    outgoing = Outgoing(publisher, cluster, lambda: reader.settled(patience_s))
     launcher = Launcher(environ, args.brokers)
-    changes = SessionChanges(store, launcher, book, Teller(outgoing.session, outgoing.audit))
+    changes = SessionChanges(store, launcher, book, Teller(outgoing.session, outgoing.audit, outgoing.check))
     allowed, ending = guard(token, CONTROL_TOKEN), threading.Event()
 
     def cluster_of(job: str) -> str:
-        return book.cluster(job) or cluster
+        known = book.job(job)
+        return known.cluster if known else cluster
 
     def end() -> None:
         ending.set()
         launcher.tell_to_pause()
 
     routers = [
-        sessions.router(changes, sessions.Reading(store, ending, time.monotonic), cluster, allowed),
+        sessions.router(changes, book, sessions.Reading(store, ending, time.monotonic), cluster, allowed),
         suggestions.router(book, outgoing, allowed),
         jobs.router(book, outgoing, cluster_of, allowed, _threshold_refusal()),
-        captures.router(traces, outgoing, cluster_of, allowed),
+        captures.router(traces, book, outgoing, cluster_of, allowed),
         gswarm.router(book, changes, cluster, allowed),
     ]
     meters = Meters(lambda: reader.waits() is None, lambda: reader.restarts, changes.states)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import paceline
 from paceline.settings import SettingError
-from paceline.standard_streams import ready_streams
+from paceline.standard_streams import reader_has_gone, ready_streams, write_nowhere
 from paceline.terminal import say, tell_crash
 
 Main = Callable[[list[str]], int]
@@ -125,6 +125,8 @@ def _run(name: str, command: Main, args: list[str]) -> int:
     try:
         return command(args)
     except (OSError, MemoryError) as error:
+        if isinstance(error, BrokenPipeError) and reader_has_gone(sys.stdout):
+            raise
         say(f"{name}: {_reason(error)}")
         return 1
     except ModuleNotFoundError as error:
@@ -139,13 +141,26 @@ def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     try:
         # What `paceline run` starts runs whatever fails of ours, so it has a net of its own around all of it.
-        return find("run")(args[1:]) if args[:1] == ["run"] else _main(args)
+        return find("run")(args[1:]) if args[:1] == ["run"] else _until_reader_leaves(args)
     except KeyboardInterrupt:
         return 130
 
 
-def _main(args: list[str]) -> int:
+def _until_reader_leaves(args: list[str]) -> int:
+    """Run them; where nobody reads standard output any more (``| head -1``) that is the end, without a word."""
     ready_streams()
+    status = 0
+    try:
+        try:
+            status = _main(args)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        write_nowhere(sys.stdout)
+    return status
+
+
+def _main(args: list[str]) -> int:
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return 0 if args else 2

@@ -18,6 +18,10 @@ ANSWER_S, MOST_BYTES = 30.0, 64 * 1024 * 1024
 #: A file is sent only when it is complete: how long that may take.
 FILE_S = 600.0
 _PIECE = 256 * 1024
+WHERE_TOKEN = (
+    f"set {CONTROL_TOKEN.name} to what control was started with; without that control keeps its token in "
+    "~/.local/share/paceline/control.token of the user who runs it"
+)
 
 
 class ControlError(Exception):
@@ -127,7 +131,7 @@ def _said(status: int, content: bytes) -> str:
         said = "; ".join(f"{problem['field']}: {problem['reason']}" for problem in problems)
     except (ValueError, KeyError, TypeError):
         said = f"control answers {status}"
-    mend = f"; {CONTROL_TOKEN.name} or its _FILE names it" if status == 401 else ""
+    mend = f"; {WHERE_TOKEN}" if status == 401 else ""
     return visible(said)[:1000] + mend
 
 

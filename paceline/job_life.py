@@ -48,6 +48,11 @@ class JobLife:
             self.speakers[lowest] = event.teller, event.started_s
         return False
 
+    def succeeded_by(self, event: JobDescribed) -> bool:
+        """Whether ``event`` is of a later attempt, or of another run of this name that began after this one's end."""
+        ended_s = self.ended_s
+        return event.attempt > self.attempt or (ended_s is not None and event.started_s > ended_s)
+
     @property
     def ended_s(self) -> float | None:
         """When the last node's ranks left; None while some are there, or where nobody has spoken.

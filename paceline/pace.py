@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 def speed(raw: str) -> float:
-    """How many times faster ``raw`` says: a number, or 0 for ``max``, as fast as possible.
+    """How many times faster ``raw`` says: a number, or 0 for ``max``, as fast as possible; a 0 means the same.
 
     Raises:
         argparse.ArgumentTypeError: it says none.

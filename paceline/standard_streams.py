@@ -7,8 +7,10 @@ terminal, a file or a pipe takes other characters than we write, the same is wri
 
 import codecs
 import os
+import select
 import sys
 from io import TextIOWrapper
+from typing import IO
 
 #: What a person reads as well; all else is written as JSON writes it, so that a line of JSON stays JSON.
 PLAIN = {
@@ -57,6 +59,24 @@ def show_plainly(stream: TextIOWrapper) -> None:
     everything = codecs.lookup(stream.encoding).name.startswith("utf-")
     if stream.errors == "strict" or (stream.errors in ("surrogateescape", "backslashreplace") and not everything):
         stream.reconfigure(errors=_HANDLER)
+
+
+def reader_has_gone(stream: IO[str]) -> bool:
+    """Whether ``stream`` is a pipe that nobody reads any more."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):
+        return False
+    poller = select.poll()
+    poller.register(descriptor, 0)
+    return any(state & (select.POLLERR | select.POLLHUP) for _, state in poller.poll(0))
+
+
+def write_nowhere(stream: IO[str]) -> None:
+    """Let what is left in ``stream`` go nowhere: Python would complain of it at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def plain(text: str) -> str:

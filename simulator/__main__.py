@@ -33,8 +33,8 @@ EXAMPLES = """examples:
 
 a fault is KIND:rank=R,size=0.3,from=100,to=200[,every=N][,reason=…][,seconds=S]; R may be 3, 8-15 or 3+9, size is how
 much longer the rank's own work takes (0.3: 30 %); node=N or switch=N in place of rank hits all ranks there. Kinds:
-compute, throttle (reason thermal, power, brake or hardware), input, gc, cpu, memory, link, hang (for seconds), slowdown
-(the whole job), silent (a node that tells nothing, while all train on)."""
+compute, throttle (reason thermal, power, brake or hardware), input, gc, cpu, host, memory, link, hang (for seconds),
+slowdown (the whole job), silent (a node that tells nothing, while all train on)."""
 
 
 def parser() -> argparse.ArgumentParser:

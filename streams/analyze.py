@@ -166,10 +166,6 @@ def main(argv: list[str] | None = None) -> int:
     except recording.RecordingError as error:
         _complain(str(error))
         return 2
-    except BrokenPipeError:
-        # The reader has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:

@@ -51,8 +51,6 @@ def main(argv: list[str] | None = None) -> int:
     except (SourceError, DocumentError) as error:
         terminal.say(str(error), PROGRAM)
         return 2
-    except BrokenPipeError:
-        return 0
     return 0
 
 

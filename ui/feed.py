@@ -11,7 +11,19 @@ from paceline import events
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
 from paceline.sequences import Sequences
-from paceline.topics import BALANCE, COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, PLAN, THRESHOLD, TOPICS
+from paceline.topics import (
+    BALANCE,
+    CAPTURE,
+    COLLECTIVE,
+    COLLECTIVE_V1,
+    COMMAND,
+    DEADLETTER,
+    NODE,
+    PLAN,
+    SESSION,
+    THRESHOLD,
+    TOPICS,
+)
 
 from .energy_view import energy_view
 from .findings_book import FindingsBook, ordered
@@ -29,7 +41,7 @@ JOBS, DEAD_LETTERS, PRODUCERS, SENDERS = 200, 50, 40_000, 16_384
 CELLS = 128_000_000
 #: Topics that the page does not read, or shows elsewhere; and those on which mostly nothing comes: from producers of a
 #: release before, and from balancers.
-UNREAD = {topic.short for topic in (COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, THRESHOLD)}
+UNREAD = {topic.short for topic in (CAPTURE, COLLECTIVE, COLLECTIVE_V1, COMMAND, DEADLETTER, NODE, SESSION, THRESHOLD)}
 SELDOM = {topic.short for topic in TOPICS if topic.superseded or topic in (BALANCE, PLAN)}
 
 

@@ -58,9 +58,9 @@ def fleet_figure(fleet: FleetView, tiles: Tiles, metric: Metric, now_s: float, p
     if tiles.per == "gpu":
         _name(figure, tiles, columns, rows, palette)
     unmeasured = there & ~np.isfinite(tiles.values)
-    _mark(figure, "not measured", unmeasured, columns, rows, "square-open", palette.faint)
-    _mark(figure, "throttled", tiles.throttled, columns, rows, "triangle-down", palette.slow)
-    _mark(figure, "stale", tiles.stale, columns, rows, "x-thin-open", palette.ink)
+    _mark(figure, "not measured", unmeasured, columns, rows, "square-open", palette.faint, palette.ground)
+    _mark(figure, "throttled", tiles.throttled, columns, rows, "triangle-down", palette.slow, palette.ground)
+    _mark(figure, "stale", tiles.stale, columns, rows, "x-thin-open", palette.ink, palette.ground)
     return _words(figure, fleet, tiles, metric, now_s, columns[there], rows[there])
 
 
@@ -87,13 +87,17 @@ def _name(figure: go.Figure, tiles: Tiles, columns: Ints, rows: Ints, palette: P
         )
 
 
-def _mark(figure: go.Figure, name: str, where: Rows, columns: Ints, rows: Ints, symbol: str, colour: str) -> None:
+def _mark(
+    figure: go.Figure, name: str, where: Rows, columns: Ints, rows: Ints, symbol: str, colour: str, ground: str
+) -> None:
     if where.any():
         line = {"width": 2, "color": colour} if symbol.endswith("open") else {"width": 1, "color": "#ffffff"}
         marker = {"symbol": symbol, "size": 9, "color": colour, "line": line}
-        figure.add_scatter(
-            x=columns[where], y=rows[where], mode="markers", marker=marker, name=name, hoverinfo="skip", showlegend=True
-        )
+        at = {"x": columns[where], "y": rows[where], "mode": "markers", "hoverinfo": "skip"}
+        if symbol.endswith("open"):  # A rim, for tiles are as dark or as bright as the mark.
+            rim = {**marker, "size": 11, "color": ground, "line": {"width": 5, "color": ground}}
+            figure.add_scatter(**at, marker=rim, name=f"rim of {name}", showlegend=False)
+        figure.add_scatter(**at, marker=marker, name=name, showlegend=True)
 
 
 def _words(

@@ -7,15 +7,21 @@ internet for this machine's address. So what is foreign is refused before Stream
 from pathlib import Path
 
 import streamlit as st
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import config
 
 from paceline import hosts
 
 SCRIPT = Path(__file__).with_name("paceline_page.py")
+#: The pages' names in addresses; what is before one of them is where the page is served.
+PATHS = ("fleet", "job", "rank", "collectives", "forecast", "suggestions", "history", "sessions", "health")
+TELL_ADDRESS = (
+    "<script>window.__streamlit={BACKEND_BASE_URL:location.origin+"
+    f"location.pathname.replace(/\\/({'|'.join(PATHS)})\\/?$/,'/')}}</script>"
+).encode()
 
 
 class KnownHosts:
@@ -40,4 +46,43 @@ class KnownHosts:
         await self._app(scope, receive, send)
 
 
-app = st.App(SCRIPT, middleware=[Middleware(KnownHosts)])
+class OwnAddress:
+    """Tells the browser where the page's server is: Streamlit asks below a page's own address first, in vain."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; a document gets the script at its head."""
+        begun: list[Message] = []
+
+        async def told(message: Message) -> None:
+            if message["type"] == "http.response.start" and _is_document(message):
+                begun.append(message)
+            elif begun and message["type"] == "http.response.body":
+                body = bytes(message.get("body", b"")).replace(b"<head>", b"<head>" + TELL_ADDRESS, 1)
+                if len(begun) == 1:
+                    begun.append(message)
+                    headers = MutableHeaders(scope=begun[0])
+                    if "content-length" in headers:
+                        grown = len(body) - len(message.get("body", b""))
+                        headers["content-length"] = str(int(headers["content-length"]) + grown)
+                    await send(begun[0])
+                await send({**message, "body": body})
+            else:
+                await send(message)
+
+        if scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", ""):
+            # As it is, for what is packed cannot be added to.
+            headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+            await self._app({**scope, "headers": headers}, receive, told)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _is_document(message: Message) -> bool:
+    headers = Headers(raw=message["headers"])
+    return headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers
+
+
+app = st.App(SCRIPT, middleware=[Middleware(KnownHosts), Middleware(OwnAddress)])

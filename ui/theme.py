@@ -170,8 +170,10 @@ STYLE = f"""<style>
 .pl-table td.n, .pl-table th.n {{ text-align: right; white-space: nowrap; }}
 .pl a {{ color: var(--pl-accent); text-decoration: none; }}
 .pl-table td a {{ white-space: nowrap; }}
+.st-key-jobs td a, .st-key-worst td a {{ white-space: normal; overflow-wrap: anywhere; }}
+.pl-table td.r {{ text-align: right; }}
 .pl a:hover {{ text-decoration: underline; }}
-.pl-table td.w {{ white-space: nowrap; }}
+.pl-table td.w, .st-key-worst td.w a {{ white-space: nowrap; }}
 .pl-table td.own {{ color: {SLOW}; font-weight: 600; }}
 .pl-notice {{ background: {PANEL}; border: 1px solid {LINE}; border-left: 4px solid {CAUTION}; border-radius: 0.5rem;
   padding: 0.8rem 1.1rem; }}

@@ -13,7 +13,9 @@ from paceline.events import CAPTURE
 from paceline.web.failures import NOT_FOUND, RefusedError
 from paceline.web.token import GUARDED
 
+from ..book import Book
 from ..captures import CaptureBook
+from ..names import listed
 from .publishes import Publishes
 from .shapes import AWAY, BODY, CONFLICT, Strict, issuer
 
@@ -37,20 +39,26 @@ class CaptureState(BaseModel):
 
 
 def router(
-    book: CaptureBook, outgoing: Publishes, cluster_of: Callable[[str], str], allowed: Callable[..., None]
+    book: CaptureBook,
+    jobs: Book,
+    outgoing: Publishes,
+    cluster_of: Callable[[str], str],
+    allowed: Callable[..., None],
 ) -> APIRouter:
-    """The routes over ``book``; a wish reaches the job in ``cluster_of`` it, for who is ``allowed``."""
+    """The routes over ``book``; a wish reaches one of ``jobs`` in ``cluster_of`` it, for who is ``allowed``."""
     routes = APIRouter(prefix="/v1", tags=["captures"])
 
     @routes.post(
         "/jobs/{job}/captures",
         status_code=202,
         dependencies=[Depends(allowed)],
-        responses={**GUARDED, **BODY, **AWAY},
+        responses={**GUARDED, **NOT_FOUND, **CONFLICT, **BODY, **AWAY},
     )
     def begin(job: str, sent: CaptureWish, asker: Annotated[str, Depends(issuer)]) -> CaptureState:
         """Ask ranks of a running job for PyTorch profiler traces."""
         ranks = sorted(set(sent.ranks))
+        outgoing.check()
+        _check_job(jobs, job, ranks)
         capture = secrets.token_hex(8)
         arguments = {"capture": capture, "ranks": ",".join(map(str, ranks)), "steps": sent.steps}
         command = outgoing.command(job_target(job), CAPTURE, arguments, asker, cluster_of(job))
@@ -84,6 +92,19 @@ def router(
         return Response(content, media_type="application/gzip", headers=headers)
 
     return routes
+
+
+def _check_job(jobs: Book, job: str, ranks: list[int]) -> None:
+    """Refuse what cannot come: of a job that there is not, that has ended, or that has no such rank."""
+    known = jobs.job(job)
+    if known is None:
+        raise RefusedError(404, "job", f"no job {job[:100]!r}; {listed('running job', jobs.running())}")
+    if known.life.ended_s is not None:
+        raise RefusedError(409, "job", f"{job[:100]!r} has ended; {listed('running job', jobs.running())}")
+    beyond = [rank for rank in ranks if known.world_size and rank >= known.world_size]
+    if beyond:
+        asked = f"no rank {', '.join(map(str, beyond))} in {job[:100]!r}"
+        raise RefusedError(422, "ranks", f"{asked}: ranks run from 0 to {known.world_size - 1}")
 
 
 def _state(book: CaptureBook, capture: str) -> CaptureState:

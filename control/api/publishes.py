@@ -8,6 +8,9 @@ from paceline.topics import Topic
 class Publishes(Protocol):
     """What routes need of `Outgoing`."""
 
+    def check(self) -> None:
+        """Refuse a change while the brokers do not answer."""
+
     def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
         """Ask services of ``cluster`` for something, of our own where it is not said; the command's id."""
 

@@ -20,17 +20,19 @@ from paceline.recording import Bad, Line
 from paceline.web.failures import NOT_FOUND, RefusedError
 from paceline.web.token import GUARDED
 
+from ..book import Book
 from ..changes import SessionChanges
 from ..export.formats import FORMATS, PLOTS, Format
 from ..export.room import BusyError, ExportFile, NoRoomError, Room
 from ..export.stat import summary
 from ..export.told import Told
+from ..names import listed
 from ..sessions.manifest import Definition, Manifest
 from ..sessions.numbers import Numbers
 from ..sessions.proof import about
 from ..sessions.segments import SegmentError, check
 from ..sessions.store import NoSessionError, SessionStore
-from .shapes import BODY, BUSY, CONFLICT, NO_ROOM, Because, SessionAsked, issuer
+from .shapes import AWAY, BODY, BUSY, CONFLICT, NO_ROOM, Because, SessionAsked, issuer
 
 #: Producers whose numbers one answer tells; runs of missing numbers of each.
 MOST_PROOFS, MOST_MISSING = 10_000, 100
@@ -86,6 +88,7 @@ class Session(BaseModel):
     reason: str = ""
     messages: int = 0
     missing: int = 0
+    warnings: list[str] = Field([], description="Of a start: which of its job and nodes have not reported yet.")
 
 
 class SessionList(BaseModel):
@@ -94,8 +97,10 @@ class SessionList(BaseModel):
     sessions: list[Session]
 
 
-def router(changes: SessionChanges, reading: Reading, cluster: str, allowed: Callable[..., None]) -> APIRouter:
-    """The routes over ``changes``, whose changes only who is ``allowed`` may ask for."""
+def router(
+    changes: SessionChanges, book: Book, reading: Reading, cluster: str, allowed: Callable[..., None]
+) -> APIRouter:
+    """The routes over ``changes``, whose changes only who is ``allowed`` may ask for; ``book`` knows who reports."""
     routes = APIRouter(prefix="/v1/sessions", tags=["sessions"])
     token = [Depends(allowed)]
     Asker = Annotated[str, Depends(issuer)]  # noqa: N806 - a type
@@ -105,7 +110,7 @@ def router(changes: SessionChanges, reading: Reading, cluster: str, allowed: Cal
         """All sessions: those on this disk, and those that other controls tell of."""
         return SessionList(sessions=[Session(**msgspec.to_builtins(state)) for state in changes.states()])
 
-    @routes.post("", status_code=201, dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **NO_ROOM})
+    @routes.post("", status_code=201, dependencies=token, responses={**GUARDED, **CONFLICT, **BODY, **AWAY, **NO_ROOM})
     def start(sent: SessionAsked, asker: Asker) -> Session:
         """Begin to record."""
         definition = Definition(
@@ -117,10 +122,12 @@ def router(changes: SessionChanges, reading: Reading, cluster: str, allowed: Cal
             devices=sent.devices,
             interval_s=sent.interval_s,
             adaptive=sent.adaptive,
+            keep=sent.keep,
             issuer=asker,
             started_s=time.time(),
         )
-        return whole(changes.start(definition))
+        begun = whole(changes.start(definition))
+        return begun.model_copy(update={"warnings": unreported(definition, book)})
 
     @routes.get("/{name}", responses={**NOT_FOUND, **CONFLICT})
     def status(name: str) -> Session:
@@ -138,7 +145,7 @@ def router(changes: SessionChanges, reading: Reading, cluster: str, allowed: Cal
         "/{name}/recover",
         status_code=202,
         dependencies=token,
-        responses={**GUARDED, **NOT_FOUND, **CONFLICT, **NO_ROOM},
+        responses={**GUARDED, **NOT_FOUND, **CONFLICT, **AWAY, **NO_ROOM},
     )
     def recover(name: str, asker: Asker) -> Session:
         """Finish a session whose recorder is gone, with what the brokers still hold."""
@@ -267,6 +274,24 @@ def told(manifest: Manifest) -> Told:
 def _complete(manifest: Manifest) -> bool:
     state = manifest.state
     return state.state == "stopped" and not state.missing and not state.gap_count and not manifest.unproved
+
+
+def unreported(definition: Definition, book: Book) -> list[str]:
+    """Which of a new session's job and nodes have not reported: it may begin before them, or a name is wrong."""
+    warnings = []
+    known = book.job(definition.job) if definition.job else None
+    if definition.job and (known is None or known.life.ended_s is not None):
+        state = "has not reported yet" if known is None else "has ended"
+        told = f"job {definition.job[:100]!r} {state}; it is recorded as soon as it reports"
+        warnings.append(f"{told}; {listed('running job', book.running())}")
+    absent = [node for node in definition.nodes if not book.knows_node(node)]
+    if absent:
+        named = ", ".join(repr(node[:100]) for node in absent[:5]) + (
+            f" and {len(absent) - 5} more" * (len(absent) > 5)
+        )
+        there = listed("node", list(book.nodes(definition.started_s)))
+        warnings.append(f"not reported yet: nodes {named}; they are recorded as soon as they report; {there}")
+    return warnings
 
 
 def whole(manifest: Manifest) -> Session:

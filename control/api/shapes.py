@@ -53,6 +53,7 @@ class SessionAsked(Strict):
     )
     interval_s: float | None = Field(None, ge=0.05, le=60.0, description="Collectors sample so often for it.")
     adaptive: bool = Field(False, description="Only while something changes.")
+    keep: bool = Field(False, description="Of a job: go on after it has ended, until it is stopped.")
 
     @model_validator(mode="after")
     def _one_of(self) -> "SessionAsked":
@@ -60,6 +61,8 @@ class SessionAsked(Strict):
             raise ValueError("say one of job, nodes and all")
         if self.adaptive and self.interval_s is None:
             raise ValueError("adaptive needs interval_s: how often while something changes")
+        if self.keep and self.job is None:
+            raise ValueError("keep needs job: a session of nodes, or of everything, goes on until it is stopped")
         return self
 
 

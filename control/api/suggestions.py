@@ -56,7 +56,7 @@ def router(book: Book, outgoing: Publishes, allowed: Callable[..., None]) -> API
             raise RefusedError(404, "path", f"{said[:40]!r} cannot be said; there are {', '.join(SAID)}")
         suggestion = book.suggestion(id)
         if suggestion is None:
-            raise RefusedError(404, "id", f"no suggestion {id[:100]!r}; GET /v1/suggestions lists them")
+            raise RefusedError(404, "id", f"no suggestion {id[:100]!r}; `paceline suggestions` lists them")
         if suggestion.state not in SAID[said]:
             raise RefusedError(409, "state", f"it is {suggestion.state.replace('_', ' ')}: {said} changes nothing")
         because = {"because": sent.because if sent else ""}

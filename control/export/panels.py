@@ -64,7 +64,7 @@ def panels(statistics: Statistics) -> list[Panel]:
 
 
 def findings(statistics: Statistics) -> list[Span]:
-    """The findings, from when they were first told."""
+    """The findings, from their first step on."""
     return list(_findings(statistics))[:MOST_FINDINGS]
 
 
@@ -83,7 +83,9 @@ def _findings(statistics: Statistics) -> Iterator[Span]:
     for id_, (first_s, last_s) in statistics.spans.items():
         finding = statistics.findings[id_]
         ranks = f" rank {', '.join(map(str, finding.ranks[:4]))}" if finding.ranks else ""
-        yield Span(f"{finding.kind.replace('_', ' ')}{ranks}", first_s - started_s, last_s - started_s)
+        yield Span(
+            f"{finding.kind.replace('_', ' ')}{ranks}", max(0.0, first_s - started_s), max(0.0, last_s - started_s)
+        )
 
 
 def _curve(statistics: Statistics, name: str, label: str, factor: float) -> Curve:

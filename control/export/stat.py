@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from paceline.energy.meter import EnergyMeter
-from paceline.events import Finding
+from paceline.events import Finding, JobWindow
 from paceline.recording import Line
 
 from .frames import memory_ratio
 from .rows import Reader, Row
+from .step_times import StepTimes
 from .timeline import Timeline
 from .told import Told
 
@@ -69,8 +70,9 @@ class Statistics:
     def __init__(self, told: Told) -> None:
         self.told, self.reader, self.timeline = told, Reader(told), Timeline()
         self.findings: dict[str, Finding] = {}
-        #: When each finding was first and last told.
-        self.spans: dict[str, tuple[float, float]] = {}
+        self._step_times = StepTimes()
+        #: When each finding was first and last received.
+        self._received: dict[str, tuple[float, float]] = {}
         self._gpus: dict[tuple[str, str], EnergyMeter] = {}
         self._nodes: set[str] = set()
         self._sums = {name: _Numbers() for name in ("utilization_ratio", "memory_ratio", "power_w")}
@@ -84,10 +86,21 @@ class Statistics:
         for event in self.reader.events(stamp):
             if isinstance(event, Finding):
                 self._found(event, stamp.time_s)
-            else:
-                for row in self.reader.rows(event):
-                    self._add(row)
+                continue
+            if isinstance(event, JobWindow):
+                self._step_times.add(event)
+            for row in self.reader.rows(event):
+                self._add(row)
         return self
+
+    @property
+    def spans(self) -> dict[str, tuple[float, float]]:
+        """Of each finding when its first step was, else when it was first received, and when it was last received."""
+        return {id_: self._span(self.findings[id_], *times) for id_, times in self._received.items()}
+
+    def _span(self, finding: Finding, first_s: float, last_s: float) -> tuple[float, float]:
+        began_s = self._step_times.time_s(finding.job, finding.attempt, finding.first_step)
+        return (first_s if began_s is None else min(began_s, last_s)), last_s
 
     def _add(self, row: Row) -> None:
         if row.node and len(self._nodes) < MOST_GPUS:
@@ -129,12 +142,12 @@ class Statistics:
     def _found(self, finding: Finding, time_s: float) -> None:
         if finding.id in self.findings or len(self.findings) < MOST_FINDINGS:
             self.findings[finding.id] = finding
-            first_s, _ = self.spans.get(finding.id, (time_s, time_s))
-            self.spans[finding.id] = (first_s, max(first_s, time_s))
+            first_s, _ = self._received.get(finding.id, (time_s, time_s))
+            self._received[finding.id] = (first_s, max(first_s, time_s))
 
     def summary(self) -> dict[str, Any]:
         """All of it as JSON has it."""
-        told, ended_s = self.told, self.told.stopped_s
+        told, ended_s, spans = self.told, self.told.stopped_s, self.spans
         return {
             "session": told.name,
             "started_s": told.started_s,
@@ -154,11 +167,11 @@ class Statistics:
                 job: {"p50": steps.quantile(0.5), "p95": steps.quantile(0.95), "steps": steps.count}
                 for job, steps in sorted(self._steps.items())
             },
-            "findings": [self._finding(id_) for id_ in self.findings],
+            "findings": [self._finding(id_, *spans[id_]) for id_ in self.findings],
         }
 
-    def _finding(self, id_: str) -> dict[str, Any]:
-        finding, (first_s, last_s) = self.findings[id_], self.spans[id_]
+    def _finding(self, id_: str, first_s: float, last_s: float) -> dict[str, Any]:
+        finding = self.findings[id_]
         return {
             "id": id_,
             "kind": finding.kind,

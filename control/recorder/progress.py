@@ -3,19 +3,22 @@
 Rule of this file: pure; time is an argument. It goes on from a manifest and tells the next one.
 """
 
+import contextlib
 from collections.abc import Mapping
 
 import msgspec
 
+from paceline import wire
 from paceline.events import MOST_NAMED, SessionState
 from paceline.kafka.follow import Jump, Place
 from paceline.selection import Selection, head
-from paceline.topics import BY_NAME, DEVICE, HOST, Topic
+from paceline.topics import BY_NAME, DEVICE, HOST, JOB, Topic
 
 from ..sessions.clients import MOST_CLIENTS, Clients
 from ..sessions.manifest import Definition, Gap, Manifest, Segment
 from ..sessions.manifest import Place as PlaceTold
 from ..sessions.proof import Proof, about, missing
+from .job_end import JobEnd
 
 #: Gaps that are told one by one.
 MOST_GAPS = 1000
@@ -32,6 +35,7 @@ class Progress:
         self._proof = Proof(manifest.proof, manifest.unproved)
         self._clients = Clients(manifest.silences)
         self._awaited = False
+        self._job_end = JobEnd(definition.job, definition.started_s, manifest.job)
         #: The nodes whose collectors were heard.
         self.heard: set[str] = set()
         self._gaps = list(manifest.gaps)
@@ -52,9 +56,12 @@ class Progress:
     def stored(self, topic: str, key: str | None, value: bytes, place: Place, offset: int) -> None:
         """A message lies on disk of which the manifest does not tell yet."""
         self._written[place] = max(offset, self._written.get(place, -1))
-        self._selection.takes(topic, key, value)
+        kept = self._selection.takes(topic, key, value)
         if topic in BY_NAME:
-            self._proof.note(topic, head(BY_NAME[topic], value), kept=True)
+            said = head(BY_NAME[topic], value)
+            self._proof.note(topic, said, kept=True)
+            if kept and self.definition.job:
+                self._of_job(BY_NAME[topic], said.job, value)
 
     def came(self, topic: Topic, key: str | None, value: bytes, place: Place, offset: int, now_s: float) -> bool:
         """A message came; whether it is to be written."""
@@ -65,6 +72,8 @@ class Progress:
         kept = self._selection.takes(topic.name, key, value)
         said = head(topic, value)
         self._proof.note(topic.name, said, kept=kept)
+        if kept and self.definition.job:
+            self._of_job(topic, said.job, value)
         if kept and topic.kind == "raw" and said.node:
             self._clients.heard(said.node, now_s)
             if topic in (DEVICE, HOST) and len(self.heard) < MOST_CLIENTS:
@@ -73,6 +82,16 @@ class Progress:
             return False
         self.messages += 1
         return True
+
+    def job_over(self, now_s: float) -> bool:
+        """Whether the session's job has ended, and the session with it; asked while the brokers answer."""
+        return bool(self.definition.job) and not self.definition.keep and self._job_end.over(now_s)
+
+    def _of_job(self, topic: Topic, job: str, value: bytes) -> None:
+        self._job_end.came(topic, job)
+        if topic == JOB:
+            with contextlib.suppress(wire.WireError):  # Recorded all the same, as whatever cannot be read.
+                self._job_end.describe(wire.decode(JOB, value))
 
     def joined(self, places: Mapping[Place, int], topic_ids: Mapping[str, str]) -> None:
         """Partitions of the topics with these ids are followed from there on."""
@@ -111,6 +130,7 @@ class Progress:
     def deaf(self, seconds: float) -> None:
         """The bus did not answer for so long."""
         self._clients.deaf(seconds)
+        self._job_end.deaf()
 
     def manifest(self, state: str, reason: str, now_s: float, open_bytes: int, stopped_s: float | None) -> Manifest:
         """What is to be told; all of it lies on disk."""
@@ -138,6 +158,7 @@ class Progress:
             silences=self._clients.told(),
             topic_ids=self.topic_ids,
             unproved=self._proof.unproved,
+            job=self._job_end.known,
         )
 
     def _gap(self, topic: str, partition: int, now_s: float, messages: int | None, reason: str) -> None:

@@ -20,7 +20,7 @@ from paceline.kafka.follow import BEGINNING, NOW, Follower, Jump, Place
 from paceline.kafka.settings import BrokerSettings
 from paceline.topics import BY_NAME, OPERATIONAL, TOPICS, Topic
 
-from ..sessions.folder import SessionFolder
+from ..sessions.folder import SessionFolder, StopRequest
 from ..sessions.manifest import Manifest, read_definition, read_manifest
 from ..sessions.repair import next_number, repair
 from ..sessions.segments import SegmentWriter, Stored
@@ -35,6 +35,8 @@ REST_S = 30.0
 #: What is recorded. How services are run, and files on their way, are none of a recording's business.
 RECORDED = tuple(topic for topic in TOPICS if topic not in OPERATIONAL)
 DISK_FULL = "the disk is full"
+#: Who asks where the recorder itself does;
+OWN = "paceline control"
 #: How the reason begins of a recorder that ended because the brokers were away.
 BROKERS_AWAY = "the brokers did not answer for"
 
@@ -112,9 +114,15 @@ class Recording:
                     "failed",
                     f"{DISK_FULL}: less than {LEAST_FREE_BYTES >> 20} MiB are free; recover it once there is room",
                 )
+            self._end_with_job()
             if self._finish or self._folder.stop_request() is not None:
                 return self._read_rest()
         return "interrupted", "its recorder was told to end; recover it, or start control, which goes on with it"
+
+    def _end_with_job(self) -> None:
+        """A session of a job asks itself to stop when that has ended: on disk, so that it holds after a kill, too."""
+        if self._follower.state == "connected" and self._progress.job_over(self._began_s + self._clock()):
+            self._folder.ask_to_stop(StopRequest(OWN, "its job has ended"))
 
     def _turn(self) -> None:
         """One poll, written; and what is due."""
@@ -173,10 +181,15 @@ class Recording:
                 places = self._follower.places()
                 if all(places.get(place, end) >= end for place, end in self._targets.items()):
                     self._turn()  # The embedded broker tells an end that is a little early.
-                    return "stopped", ""
+                    return "stopped", self._because()
             self._turn()
         cause = self._follower.cause or "they answered, but did not give the rest"
         return "interrupted", f"the brokers were away at the end ({cause}); recover it when they are back"
+
+    def _because(self) -> str:
+        """Why it was stopped, where nobody asked for that."""
+        asked = self._folder.stop_request()
+        return asked.because if asked is not None and asked.issuer == OWN else ""
 
     def _end(self, state: str, reason: str) -> SessionState:
         self._progress.ended(self._writer.end())

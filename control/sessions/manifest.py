@@ -11,6 +11,7 @@ import msgspec
 
 from paceline.events import Count, SessionState, Time
 from paceline.events.sessions import Named, SessionInterval, SessionName
+from paceline.job_life import JobLife
 
 #: The version of both files that is written, and the latest that is read.
 FORMAT = 1
@@ -35,8 +36,17 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     devices: Named = []
     interval_s: SessionInterval | None = None
     adaptive: bool = False
+    #: Of a job: go on after it has ended.
+    keep: bool = False
     issuer: str = ""
     started_s: Time
+
+
+class JobProgress(msgspec.Struct):
+    """The newest run of a session's job, and whether it trained while the session recorded."""
+
+    life: JobLife
+    trained: bool = False
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +114,8 @@ class Manifest(msgspec.Struct, kw_only=True):
     proof: list[ProducerProof] = []
     gaps: list[Gap] = []
     silences: list[Silence] = []
+    #: Of a session of a job: its newest run, and whether that trained while the session recorded.
+    job: JobProgress | None = None
     #: Producers beyond those that are told of.
     unproved: Count = 0
 

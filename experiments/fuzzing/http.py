@@ -104,23 +104,24 @@ def control() -> FastAPI:
     book, traces = Book(), CaptureBook()
     for topic, event in ((SUGGESTION, SUGGESTED), (JOB, DESCRIBED), (PLAN, PLANNED)):
         book.update(topic, wire.key_of(topic, event) or "", event, wire.encode(event), 0.0)
-    outgoing = Outgoing(cast(Publisher, _Nowhere()), "default", lambda: True)
+    outgoing = Outgoing(cast(Publisher, _Nowhere()), "default", lambda: None)
     folder = tempfile.mkdtemp(prefix="paceline-fuzz-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     store, recorders = SessionStore(Path(folder)), _NoRecorders()
     for name in KNOWN["name"]:
         recorders.start(store.create(Definition(name=name, id=name, cluster="default", started_s=0.0), "here"))
-    changes = SessionChanges(store, recorders, book, Teller(outgoing.session, outgoing.audit))
+    changes = SessionChanges(store, recorders, book, Teller(outgoing.session, outgoing.audit, outgoing.check))
     allowed = guard(TOKEN, CONTROL_TOKEN)
 
     def cluster_of(job: str) -> str:
-        return book.cluster(job) or "default"
+        known = book.job(job)
+        return known.cluster if known else "default"
 
     routers = [
-        sessions.router(changes, sessions.Reading(store, threading.Event(), time.monotonic), "default", allowed),
+        sessions.router(changes, book, sessions.Reading(store, threading.Event(), time.monotonic), "default", allowed),
         suggestions.router(book, outgoing, allowed),
         jobs.router(book, outgoing, cluster_of, allowed, lambda name, value: None),
-        captures.router(traces, outgoing, cluster_of, allowed),
+        captures.router(traces, book, outgoing, cluster_of, allowed),
         gswarm.router(book, changes, "default", allowed),
     ]
     meters = Meters(lambda: True, lambda: 0, changes.states)

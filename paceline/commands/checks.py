@@ -166,6 +166,15 @@ def topics(settings: BrokerSettings) -> list[Check]:
     return [*compare({**rows, **shown}), Check("rights", "ok" if enough else "warn", says, None if enough else mend)]
 
 
+def authorizer(settings: BrokerSettings) -> list[Check]:
+    """Brokers that ask nobody for rights; nothing where they do, or do not say."""
+    if acls.authorized(settings) is not False:
+        return []
+    if all(_is_loopback(address) for address in settings.brokers):
+        return [Check("rights", "ok", "these brokers have no authorizer: everybody on this machine may do everything")]
+    return [Check("rights", "warn", acls.NO_AUTHORIZER, acls.AUTHORIZER)]
+
+
 def rights(settings: BrokerSettings, service: str) -> Check:
     """Whether this login may do on the topics what ``service`` does there; groups and prefixes are not asked."""
     missed = acls.lacking(settings, rules(service, ""))

@@ -100,6 +100,7 @@ def examine(
         with explained(settings):
             yield from checks.advertised(settings)
             yield from checks.topics(settings)
+            yield from checks.authorizer(settings)
             if service:
                 yield checks.rights(settings, service)
             yield checks.clock(settings)

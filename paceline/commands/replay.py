@@ -27,7 +27,7 @@ from paceline.unpacking import MOST_STREAMED_GIB, add_option
 EXAMPLES = """examples:
   paceline replay run.jsonl.zst                     at the pace it was recorded
   paceline replay run.jsonl.zst --speed 10          ten times faster
-  paceline replay run.jsonl.zst --speed 0 --job again    as fast as possible, as a job of its own
+  paceline replay run.jsonl.zst --speed max --job again  as fast as possible, as a job of its own
 
 The workers drop what they have seen: to replay a job into a bus that knows it, give it a name with --job."""
 
@@ -44,7 +44,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("file", metavar="FILE", help="a recording, or - for standard input")
-    made.add_argument("--speed", type=speed, default=1.0, metavar="N", help="N times the pace; 0 as fast as possible")
+    made.add_argument(
+        "--speed", type=speed, default=1.0, metavar="N", help="N times the pace; max: as fast as possible"
+    )
     made.add_argument("--job", metavar="NAME", help="replay it as the job NAME")
     made.add_argument("--derived", action="store_true", help="also windows and findings, for a bus without workers")
     add_option(made, MOST_STREAMED_GIB)

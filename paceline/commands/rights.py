@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   paceline rights collectors training --user collectors=gpu   of these, the first as User:gpu
   paceline rights --user page='User:CN=page,O=Example'        a principal of mTLS
   paceline rights --json                                      for other tools
-  PACELINE_SASL_USERNAME=admin ... paceline rights --apply    give them now, on brokers with an authorizer
+  PACELINE_SASL_USERNAME=admin ... paceline rights --apply    give them now; brokers need authorizer.class.name
 
 Rights are added, none is taken away. Users are made by whoever runs the brokers (kafka-configs.sh --alter --add-config
 'SCRAM-SHA-512=[password=...]' --entity-type users --entity-name NAME)."""

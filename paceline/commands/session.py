@@ -14,13 +14,15 @@ from typing import Any
 
 from paceline import control_access, tls
 from paceline.commands.asking import issuer, seconds
-from paceline.commands.session_table import listed, one
+from paceline.commands.session_table import listed, numbers, one
 from paceline.control_client import ControlClient, ControlError, segment
 from paceline.terminal import Progress, say
+from paceline.visible import visible
 
 PROGRAM = "paceline session"
 EXAMPLES = """examples:
-  paceline session start tuesday --job resnet-7                 a job, and the nodes that it runs on
+  paceline session start tuesday --job resnet-7                 a job and its nodes; ends 2 min after the job
+  paceline session start all-week --job resnet-7 --keep         goes on when that job has ended, with its next run
   paceline session start racks --nodes n1 n2 --interval 0.2     two nodes, sampled five times a second
   paceline session start night --all --interval 0.2 --adaptive  everything; faster only while something changes
   paceline session list
@@ -59,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     start.add_argument(
         "--interval", type=seconds(0.05, 60.0), metavar="S", help="collectors sample every S seconds for it"
     )
+    start.add_argument("--keep", action="store_true", help="with --job: go on after it has ended, until it is stopped")
     start.add_argument("--adaptive", action="store_true", help="only while something changes; needs --interval")
     start.add_argument(
         "--devices", metavar="D", nargs="+", default=[], help="exports show these alone: NODE:INDEX or UUID"
@@ -94,10 +97,6 @@ def main(argv: list[str]) -> int:
     except ControlError as error:
         say(str(error), PROGRAM)
         return 1
-    except BrokenPipeError:
-        # The reader has gone. Python would complain when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KeyboardInterrupt:
         return 130
 
@@ -106,7 +105,12 @@ def _start(client: ControlClient, args: argparse.Namespace) -> int:
     if args.adaptive and args.interval is None:
         say("--adaptive needs --interval: how often while something changes", PROGRAM)
         return 2
+    if args.keep and not args.job:
+        say("--keep needs --job: any other session goes on until it is stopped", PROGRAM)
+        return 2
     body: dict[str, Any] = {"name": args.name, "devices": args.devices, "adaptive": args.adaptive}
+    if args.keep:
+        body["keep"] = True
     if args.interval is not None:
         body["interval_s"] = args.interval
     if args.job:
@@ -116,6 +120,8 @@ def _start(client: ControlClient, args: argparse.Namespace) -> int:
     else:
         body["all"] = True
     session = client.call("POST", "/v1/sessions", body)
+    for warning in session.get("warnings") or ():
+        say(visible(f"warning: {warning}")[:1000], PROGRAM)
     session = _await(client, args.name, ("starting",), session, patience_s=20.0)
     return _show(session, args, ok=("starting", "recording"))
 
@@ -169,7 +175,8 @@ def _stat(client: ControlClient, args: argparse.Namespace) -> int:
             say(f"--plot {args.plot}: the name ends in .{', .'.join(PLOTS)}", PROGRAM)
             return 2
         return _save(client, f"{path}/plot?format={suffix}", args.plot)
-    _print(client.call("GET", f"{path}/stat", timeout_s=600.0), args, None)
+    told = client.call("GET", f"{path}/stat", timeout_s=600.0)
+    _print(told, args, numbers(told))
     return 0
 
 
@@ -186,6 +193,8 @@ def _save(client: ControlClient, path: str, output: str) -> int:
             part.replace(output)
         finally:
             part.unlink(missing_ok=True)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         say(f"cannot write {output}: {error.strerror}", PROGRAM)
         return 1
@@ -200,8 +209,9 @@ def _await(
     began_s, progress = time.monotonic(), Progress(quiet_s=2.0)
     try:
         while session["state"] in passing and time.monotonic() - began_s < patience_s:
+            cause = visible(f" ({session['reason']})")[:300] if session.get("reason") else ""
             progress.tell(
-                f"{name}: {session['state']}, {session['messages']} messages, {time.monotonic() - began_s:.0f} s"
+                f"{name}: {session['state']}{cause}, {session['messages']} messages, {time.monotonic() - began_s:.0f} s"
             )
             time.sleep(0.3)
             session = client.call("GET", f"/v1/sessions/{segment(name)}")
@@ -215,8 +225,8 @@ def _show(session: Mapping[str, Any], args: argparse.Namespace, ok: tuple[str, .
     return 0 if session["state"] in ok else 1
 
 
-def _print(value: Any, args: argparse.Namespace, text: str | None) -> None:
-    print(json.dumps(value, indent=None if args.json else 2) if args.json or text is None else text, flush=True)
+def _print(value: Any, args: argparse.Namespace, text: str) -> None:
+    print(json.dumps(value) if args.json else text, flush=True)
 
 
 _ACTIONS = {

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paceline import words
 from paceline.visible import visible
 
 #: Producers that one page names; the rest is for ``--json``.
@@ -60,6 +61,45 @@ def one(session: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def numbers(stat: Mapping[str, Any]) -> str:
+    """What ``stat`` says of a session, as a table; "-" is what was not measured."""
+    started_s = stat.get("started_s") or 0.0
+    rows = [
+        ("session", _text(stat, "session")),
+        ("started", _when(stat.get("started_s"))),
+        ("duration", _seconds(stat.get("duration_s")) if stat.get("duration_s") is not None else "still recording"),
+        ("messages", str(sum((stat.get("messages_by_topic") or {}).values()))),
+        ("missing", _missing({"missing": stat.get("missing_messages"), "gap_count": len(stat.get("gaps") or [])})),
+        ("nodes", str(len(stat.get("nodes") or []))),
+        ("GPUs", str(stat.get("gpus", 0))),
+        ("GPU utilisation", _mean(stat.get("utilization_ratio"), 100.0, "%")),
+        ("GPU memory", _mean(stat.get("memory_ratio"), 100.0, "%")),
+        ("GPU power", _mean(stat.get("power_w"), 1.0, "W")),
+        ("energy", "-" if stat.get("energy_j") is None else f"{stat['energy_j'] / 3.6e6:.3g} kWh"),
+    ]
+    lines = [f"{name:<16} {value}" for name, value in rows]
+    for job, steps in list((stat.get("step_time_s") or {}).items())[:MOST_SHOWN]:
+        typical = f"{_seconds(steps.get('p50'))}, 95 % within {_seconds(steps.get('p95'))}"
+        lines.append(f"{'step time':<16} {visible(str(job))[:100]}: median {typical}, {steps.get('steps', 0)} steps")
+    for found in (stat.get("findings") or [])[:MOST_SHOWN]:
+        since_s = max(0.0, (found.get("first_s") or started_s) - started_s)
+        what = f"{_text(found, 'kind').replace('_', ' ')}, {_text(found, 'state')}"
+        lines.append(f"{'finding':<16} {what}, from {since_s:.0f} s on: {_text(found, 'summary')}")
+    more = len(stat.get("findings") or []) - MOST_SHOWN
+    return "\n".join(lines + ([f"{'':<16} and {more} more findings; --json has them all"] if more > 0 else []))
+
+
+def _mean(values: Any, factor: float, unit: str) -> str:
+    held = values if isinstance(values, Mapping) else {}
+    if held.get("mean") is None or held.get("max") is None:
+        return "-"
+    return f"{held['mean'] * factor:.3g} {unit} on average, {held['max'] * factor:.3g} {unit} at most"
+
+
+def _seconds(value: Any) -> str:
+    return words.seconds(value) if isinstance(value, int | float) else "-"
+
+
 def subject(session: Mapping[str, Any]) -> str:
     """What it records."""
     if session.get("job"):
@@ -72,6 +112,8 @@ def _proved(session: Mapping[str, Any]) -> str:
     """In words whether anything is missing."""
     producers = session.get("producers", 0)
     lacking = _missing(session)
+    if lacking == "0" and not producers:
+        return "not known: no numbered message has come yet"
     if lacking == "0":
         return f"nothing: every message of {producers} producers, from the first to the last number, is there"
     return f"{lacking}, of {producers} producers"

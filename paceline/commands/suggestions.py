@@ -8,7 +8,6 @@ import argparse
 import contextlib
 import os
 import secrets
-import sys
 import time
 from importlib.metadata import entry_points
 
@@ -95,10 +94,6 @@ def main(argv: list[str]) -> int:
     except (BusError, PrometheusError) as error:
         say(str(error), PROGRAM)
         return 1
-    except BrokenPipeError:
-        # The reader has gone. Python would complain when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _list(settings: BrokerSettings, args: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import select
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,7 @@ from paceline.command_rules import job_target
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, NOW, POLL_S, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.standard_streams import reader_has_gone
 from paceline.terminal import say
 from paceline.topics import Topic
 from paceline.visible import visible
@@ -58,9 +58,6 @@ def main(argv: list[str]) -> int:
     except BusError as error:
         _say(str(error))
         return 1
-    except BrokenPipeError:
-        # The reader has gone. Python would complain when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -107,13 +104,7 @@ def _values(follower: Follower, topic: Topic, address: str, end: float | None, o
 
 def _check_reader(output: IO[str]) -> None:
     """Raise BrokenPipeError when the reader has gone: else `tail | head -1` would stay until the next event."""
-    try:
-        descriptor = output.fileno()
-    except (OSError, ValueError):
-        return
-    poller = select.poll()
-    poller.register(descriptor, 0)
-    if any(state & (select.POLLERR | select.POLLHUP) for _, state in poller.poll(0)):
+    if reader_has_gone(output):
         raise BrokenPipeError
 
 

@@ -100,15 +100,12 @@ def _once(settings: BrokerSettings, args: argparse.Namespace) -> int:
 
 
 def _print(picture: Picture, as_json: bool) -> None:
-    """The picture on standard output, whose reader may have gone."""
+    """The picture on standard output."""
     if as_json:
         shown = visible(msgspec.json.encode(picture).decode()) + "\n"
     else:
         shown = plain.text(picture, shutil.get_terminal_size().columns if sys.stdout.isatty() else None)
-    try:
-        print(shown, end="", flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(shown, end="", flush=True)
 
 
 def _seconds(raw: str) -> float:

@@ -8,12 +8,30 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka import errors
-from kafka.admin import ACL, ACLOperation, ACLPermissionType, ACLResourcePatternType, ResourcePattern, ResourceType
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ResourcePattern,
+    ResourcePatternFilter,
+    ResourceType,
+)
 
 from paceline.kafka.clients import admin
-from paceline.kafka.errors import explained
+from paceline.kafka.errors import BusError, explained
 from paceline.kafka.settings import BrokerSettings
 from paceline.rights import Rule
+
+#: Why no rights can be given, and what to do about it.
+NO_AUTHORIZER = "these brokers have no authorizer: whoever reaches them may do everything, and no right can be given"
+AUTHORIZER = (
+    "set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer and super.users on every broker "
+    "and controller, and start them again"
+)
+_TOPICS = ResourcePatternFilter(ResourceType.TOPIC, "*", ACLResourcePatternType.LITERAL)
+_ANY = ACLFilter("User:paceline", "*", ACLOperation.ANY, ACLPermissionType.ANY, _TOPICS)
 
 
 def allow(settings: BrokerSettings, rules: Iterable[Rule]) -> int:
@@ -25,8 +43,27 @@ def allow(settings: BrokerSettings, rules: Iterable[Rule]) -> int:
     asked = entries(rules)
     with explained(settings), contextlib.closing(admin(settings)) as client:
         for refused in client.create_acls(asked)["failed"]:
+            if refused is errors.SecurityDisabledError:
+                raise BusError(settings.address, NO_AUTHORIZER, AUTHORIZER, permanent=True)
             raise refused(f"{len(asked)} entries")
     return len(asked)
+
+
+def authorized(settings: BrokerSettings) -> bool | None:
+    """Whether the brokers ask who may do what; None where they do not say.
+
+    Raises:
+        BusError: no broker.
+    """
+    with explained(settings), contextlib.closing(admin(settings)) as client:
+        try:
+            _, problem = client.describe_acls(_ANY)
+        except errors.KafkaError as error:
+            problem = type(error)
+    if problem is errors.SecurityDisabledError:
+        return False
+    # A login that may not see rights, or brokers that are not Apache Kafka.
+    return True if problem is errors.NoError else None
 
 
 def lacking(settings: BrokerSettings, rules: Iterable[Rule]) -> dict[str, list[str]]:

@@ -39,6 +39,7 @@ def guard(
                 return
             if authorization is not None:
                 guesses.wrong(address, now_s)
+                raise RefusedError(401, "authorization", f"the token is wrong: it is not that of {setting.name} here")
         raise RefusedError(401, "authorization", f"send `Authorization: Bearer` with {setting.name}")
 
     return allowed

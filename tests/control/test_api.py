@@ -91,9 +91,12 @@ class Bus:
         self.audited: list[tuple[str, str, str, str]] = []
         self.states: list[tuple[str, SessionState | None]] = []
 
-    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
+    def check(self) -> None:
         if self.away:
-            raise RefusedError(503, "brokers", "they are away")
+            raise RefusedError(503, "brokers", "no broker at b:9092 (connection refused)")
+
+    def command(self, target: str, action: str, arguments: dict[str, Any], issuer: str, cluster: str = "") -> str:
+        self.check()
         self.clusters.append(cluster)
         self.commands.append((target, action, arguments, issuer))
         return "0123456789abcdef"
@@ -120,7 +123,7 @@ class Control:
             self.store,
             self.recorders,
             self.book,
-            Teller(self.bus.state, self.bus.audit),  # type: ignore[arg-type]
+            Teller(self.bus.state, self.bus.audit, self.bus.check),  # type: ignore[arg-type]
         )
         self.token, self.ending = token, threading.Event()
         self.reading = sessions.Reading(self.store, self.ending, time.monotonic)
@@ -145,16 +148,17 @@ class Control:
             return None if name == "sigmas" and value > 0 else f"no threshold {name!r}; there are sigmas"
 
         routers = [
-            sessions.router(self.changes, self.reading, "default", allowed),
+            sessions.router(self.changes, self.book, self.reading, "default", allowed),
             suggestions.router(self.book, self.bus, allowed),
             jobs.router(self.book, self.bus, self.cluster_of, allowed, refusal),
-            captures.router(self.captures, self.bus, self.cluster_of, allowed),
+            captures.router(self.captures, self.book, self.bus, self.cluster_of, allowed),
             gswarm.router(self.book, self.changes, "default", allowed),
         ]
         return application(Parts(routers, lambda: None, Meters(lambda: True, lambda: 0, self.changes.states)))
 
     def cluster_of(self, job: str) -> str:
-        return self.book.cluster(job) or "default"
+        known = self.book.job(job)
+        return known.cluster if known else "default"
 
     def start(self, name: str = "s", **body: Any) -> Any:
         return self.client.post("/v1/sessions", json={"name": name, "all": True, **body}, headers=MAY)
@@ -531,15 +535,22 @@ def test_thresholds_are_checked_and_told(control: Control) -> None:
     assert control.client.get(path).json()["values"] == {"sigmas": 4.0}
 
 
+def describe(control: Control, job: str, **about: Any) -> None:
+    """A node has described its part of a job of four ranks."""
+    golden = wire.decode(topics.JOB, sorted(GOLDEN.glob("v1*/JobDescribed.json"))[0].read_bytes())
+    told = {"node": "n1", "attempt": 0, "world_size": 4, "started_s": 10.0, "ended_s": None, "labels": {}, "places": []}
+    event = msgspec.structs.replace(golden, job=job, **{**told, **about})
+    control.book.update(topics.JOB, "", event, b"", 0.0)
+
+
 def test_a_job_of_another_cluster_is_reached_there(control: Control) -> None:
     """Brokers may serve several clusters; a job is where it was described last."""
-    golden = wire.decode(topics.JOB, sorted(GOLDEN.glob("v1*/JobDescribed.json"))[0].read_bytes())
-    control.book.update(topics.JOB, "", msgspec.structs.replace(golden, job="resnet", cluster="east"), b"", 0.0)
-    for job, cluster in (("resnet", "east"), ("unheard-of", "default")):
+    describe(control, "resnet", cluster="east")
+    for job, cluster in (("resnet", "east"), ("unknown", "default")):
         control.client.put(f"/v1/jobs/{job}/thresholds", json={"values": {"sigmas": 4.0}}, headers=MAY)
         assert control.bus.events[-1][1].cluster == cluster
-        control.client.post(f"/v1/jobs/{job}/captures", json={"ranks": [0]}, headers=MAY)
-        assert control.bus.clusters[-1] == cluster
+    control.client.post("/v1/jobs/resnet/captures", json={"ranks": [0]}, headers=MAY)
+    assert control.bus.clusters == ["east"]
 
 
 def test_a_plan_keeps_the_ranks_and_the_batch(control: Control) -> None:
@@ -624,7 +635,63 @@ def test_the_interface_keeps_its_word(control: Control) -> None:
         assert http.ask(operation, 8, 0) >= 1
 
 
+def test_a_capture_of_what_there_is_not_is_refused_with_what_there_is(control: Control) -> None:
+    """Of an unknown job, one that has ended, and ranks beyond the last; nothing is asked of anybody."""
+
+    def refused(job: str, *ranks: int) -> tuple[int, str]:
+        response = control.client.post(f"/v1/jobs/{job}/captures", json={"ranks": ranks}, headers=MAY)
+        return response.status_code, response.json()["detail"][0]["reason"]
+
+    assert refused("nope", 0) == (404, "no job 'nope'; there is no running job")
+    describe(control, "resnet")
+    describe(control, "past")
+    describe(control, "past", ended_s=20.0)
+    assert refused("nope", 0) == (404, "no job 'nope'; running job: resnet")
+    assert refused("past", 0) == (409, "'past' has ended; running job: resnet")
+    assert refused("resnet", 2, 5, 4) == (422, "no rank 4, 5 in 'resnet': ranks run from 0 to 3")
+    assert control.bus.commands == []
+    # A later attempt is smaller; what an earlier one says again changes nothing, and a new run of that name counts.
+    describe(control, "resnet", attempt=1, world_size=2, started_s=30.0)
+    describe(control, "resnet")
+    assert refused("resnet", 2) == (422, "no rank 2 in 'resnet': ranks run from 0 to 1")
+    describe(control, "past", started_s=50.0, world_size=0)
+    assert control.client.post("/v1/jobs/past/captures", json={"ranks": [9]}, headers=MAY).status_code == 202
+
+
+def test_while_the_brokers_are_away_the_cause_is_the_answer(control: Control) -> None:
+    """Nothing begins that could not go on: no session, no recovery, no capture."""
+    control.start("s")
+    control.recorders.end(control.store.folder("s"), "")
+    control.bus.away = True
+    for path, body in (
+        ("/v1/sessions", {"name": "z", "all": True}),
+        ("/v1/sessions/s/recover", None),
+        ("/v1/jobs/nope/captures", {"ranks": [0]}),
+        ("/profiling/start", {"name": "z"}),
+    ):
+        response = control.client.post(path, json=body, headers=MAY)
+        assert (path, response.status_code) == (path, 503)
+        assert response.json()["detail"][0]["reason"] == "no broker at b:9092 (connection refused)"
+    assert control.store.names() == ["s"]
+
+
+def test_a_session_of_what_nobody_reports_is_begun_with_a_warning(control: Control) -> None:
+    """It may begin before the job; a job and nodes that report are begun without a word."""
+    describe(control, "resnet")
+    control.book.update(topics.HOST, "n1", host_samples("n1", "p", 0), b"", time.time())
+    assert control.start("a", all=False, job="resnet").json()["warnings"] == []
+    assert control.start("b", all=False, nodes=["n1"]).json()["warnings"] == []
+    begun = control.start("c", all=False, job="nope").json()
+    assert (begun["state"], begun["job"]) == ("starting", "nope")
+    (warning,) = begun["warnings"]
+    assert warning == "job 'nope' has not reported yet; it is recorded as soon as it reports; running job: resnet"
+    (warning,) = control.start("d", all=False, nodes=["n1", "n7", "n8"]).json()["warnings"]
+    assert warning == "not reported yet: nodes 'n7', 'n8'; they are recorded as soon as they report; node: n1"
+    assert control.start("e", keep=True).status_code == 422
+
+
 def test_a_capture_is_asked_for_and_its_traces_are_handed_out(control: Control) -> None:
+    describe(control, "resnet", world_size=8)
     response = control.client.post("/v1/jobs/resnet/captures", json={"ranks": [5, 2, 5], "steps": 3}, headers=MAY)
     assert response.status_code == 202
     capture = response.json()["capture"]

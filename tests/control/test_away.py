@@ -94,7 +94,7 @@ def test_control_goes_on_with_it_when_they_answer(recorded: Callable[..., Broker
         def start(self, folder: SessionFolder, *, finish: bool = False) -> None:
             started.append(folder.name)
 
-    teller = Teller(lambda name, state: None, lambda *_: None)
+    teller = Teller(lambda name, state: None, lambda *_: None, lambda: None)
     changes = SessionChanges(store, Launcher(), None, teller)  # type: ignore[arg-type]
     assert changes.go_on("another reason") == []
     assert changes.go_on(BROKERS_AWAY) == started == ["s"]

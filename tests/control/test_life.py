@@ -74,7 +74,8 @@ def test_without_control_and_with_a_wrong_token_it_is_one_line(cluster: Cluster,
     away = cluster.run("session", "--control", f"http://127.0.0.1:{free_port()}", "list")
     cluster.environ["PACELINE_CONTROL_TOKEN"] = "wrong"
     wrong = cluster.run("session", "start", "mine")
-    for done, words in ((away, "paceline control"), (wrong, "PACELINE_CONTROL_TOKEN")):
+    for done, words in ((away, "paceline control"), (wrong, "the token is wrong")):
         assert done.returncode == 1
         (said,) = done.stderr.splitlines()
         assert words in said
+    assert "control.token" in wrong.stderr

@@ -100,6 +100,23 @@ def test_the_page_loads_nothing_from_a_foreign_host(tab, full_page):
     assert {each.netloc for each in asked} == {urlsplit(full_page).netloc}
 
 
+def test_the_tables_of_the_fleet_are_not_cut(tab, full_job, module_broker, module_page):
+    """With a job of a long name, at 1400 pixels; and the server is asked nothing that there is not."""
+    missing = []
+    tab.on("response", lambda answer: missing.append(answer.url) if answer.status >= 400 else None)
+    name = "llama-70b-pretraining_with_a_long_name-of-forty"
+    job, now_s = SimulatedJob(ranks=4, nodes=2, slow_rank=2, fault_step=60, job=name), time.time()
+    publish(module_broker.address, [*job.described(now_s), *job.timings(now_s, 0, 50), *job.machines(now_s)])
+    publish(module_broker.address, [job.finding(1, 49, "confirmed", first_step=10)])
+    tab.set_viewport_size({"width": 1400, "height": 1000})
+    tab.goto(f"{module_page}/fleet")
+    for card in (".st-key-jobs", ".st-key-worst"):
+        expect(current(tab, card).get_by_role("link", name=name).first).to_be_visible()
+    tables = "document.querySelectorAll('.st-key-jobs .pl-table, .st-key-worst .pl-table')"
+    assert tab.evaluate(f"[...{tables}].map(each => each.scrollWidth - each.clientWidth)") == [0, 0]
+    assert missing == []
+
+
 def test_nothing_is_wider_than_the_window(tab, full_page):
     """The page never scrolls sideways."""
     opened(tab, full_page)

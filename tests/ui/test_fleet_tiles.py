@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 
 from tests.ui.test_machines import devices
+from ui.fleet_figure import fleet_figure
 from ui.fleet_tiles import BY_NAME, METRICS, TILES, searched, shown, throttled, tiles, worst_gpus
 from ui.machines import Machines
 from ui.snapshot import JobLine
+from ui.theme import DARK, LIGHT
 
 BUSY = BY_NAME["utilization_ratio"]
 
@@ -22,6 +24,21 @@ def fleet_of():
         return machines.view()
 
     return fleet_of
+
+
+@pytest.mark.parametrize("palette", [DARK, LIGHT])
+def test_a_stale_mark_differs_from_tiles_of_any_colour(fleet_of, palette):
+    """Its rim is as far from it as ink from paper; the legend shows the mark alone."""
+    fleet = fleet_of([(0.0, 1.0)])
+    drawn = fleet_figure(fleet, tiles(fleet, everywhere(fleet), BUSY, 200.0), BUSY, 200.0, palette)
+    marks = {trace.name: trace for trace in drawn.data}
+    assert marks["stale"].marker.line.color == palette.ink
+    assert marks["rim of stale"].marker.line.color == palette.ground
+    assert marks["rim of stale"].marker.line.width > marks["stale"].marker.line.width
+    assert [trace.name for trace in drawn.data].index("rim of stale") < [trace.name for trace in drawn.data].index(
+        "stale"
+    )
+    assert not marks["rim of stale"].showlegend
 
 
 def everywhere(fleet):

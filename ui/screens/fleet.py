@@ -152,7 +152,7 @@ def _worst_row(snapshot: Snapshot, row: int, metric: Metric, jobs: dict[str, Job
     at = int(fleet.gpu_node[row])
     node, line = fleet.nodes[at], jobs.get(fleet.nodes[at])
     return [
-        (Anchor(node, link.to("fleet", node=node)), ""),
+        (Anchor(node, link.to("fleet", node=node)), "w"),
         (int(fleet.gpu_index[row]), "n"),
         (told(float(shown(fleet, metric)[row]), metric), "n"),
         (_marks(snapshot, row), ""),
@@ -200,7 +200,7 @@ def _job(line: JobLine, now_s: float, link: Link) -> list[Cell]:
         (Anchor(line.name, link.to("job", job=line.name)), ""),
         (standing(line, now_s)[0], ""),
         (f"{line.ranks:,}", "n"),
-        (", ".join(found) or "none", "n own" if line.confirmed else "n"),
+        (", ".join(found) or "none", "r own" if line.confirmed else "r"),
         (lost, "n"),
         (words.age(now_s, line.last_s), "n"),
     ]
