@@ -83,7 +83,7 @@ class MigInstance:
         reasons = dict.fromkeys(COLUMNS, f"told of the whole GPU, {self.parent}")
         for column in _MEMORY.columns:
             del reasons[column]
-        return reasons if own is None else reasons | dict.fromkeys(_MEMORY.columns, own)
+        return reasons | self._answers.impossible if own is None else reasons | dict.fromkeys(_MEMORY.columns, own)
 
     def close(self) -> None:
         """NVML holds nothing for it."""

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import IO
 
@@ -52,16 +53,21 @@ def checked(url: str) -> str:
 
 
 def series(
-    url: str, metric: Metric, begin_s: float, end_s: float, question: Callable[[Metric], str] = mean
+    url: str,
+    metric: Metric,
+    begin_s: float,
+    end_s: float,
+    question: Callable[[Metric], str] = mean,
+    left_out: Counter[str] | None = None,
 ) -> list[Row]:
-    """The series of ``metric`` between two times.
+    """The series of ``metric`` between two times; what is left out of them is counted in ``left_out``.
 
     Raises:
         PrometheusError: it does not answer, or not as Prometheus does (``TooLargeError``, ``RefusedError``).
     """
     answer = ranged(url, asked(metric, begin_s, end_s, question))
     try:
-        return read(metric, answer)
+        return read(metric, answer, left_out)
     except RefusedQueryError as error:
         raise RefusedError(f"Prometheus at {url}: {error}") from error
     except ValueError as error:
