@@ -6,6 +6,7 @@ read than there is room for.
 
 import logging
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,8 +15,10 @@ import httpx
 
 from paceline.gpu.dcgm import exported
 from paceline.gpu.exporter import label, node_of_labels
+from paceline.http_login import authorization, basic, parted
 from paceline.prometheus import MOST_BYTES, Metric, PrometheusError, RefusedQueryError, Row, asked, read
 from paceline.schema import unit_of
+from paceline.settings import PROMETHEUS_LOGIN
 
 from .history import SAMPLES, SeriesSubject
 from .memory import Memory
@@ -48,8 +51,11 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
     """
     end_s = math.floor((time.time() if now_s is None else now_s) / NODES_S) * NODES_S
     kept, left_out = 0, Counter[str]()
+    url, own = parted(url)
+    login = basic(own) or authorization(url, PROMETHEUS_LOGIN, os.environ)
     # What unpacks to more than it was is not asked for.
-    with httpx.Client(base_url=url, timeout=TIMEOUT_S, headers={"Accept-Encoding": "identity"}) as client:
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": login} if login else {})
+    with httpx.Client(base_url=url, timeout=TIMEOUT_S, headers=headers) as client:
         for metric in (*DEVICES, *JOBS):
             for labels, times_s, values in _range(client, metric, end_s, left_out):
                 subject = _subject(metric, labels, cluster)
@@ -106,6 +112,8 @@ def _answer(client: httpx.Client, metric: Metric, parameters: dict[str, str], le
         raise PrometheusError(f"Prometheus at {where}: {error}") from error
     except ValueError as error:
         said = f"status {response.status_code}, no answer of a Prometheus"
+        if response.status_code in (401, 403):
+            said = f"status {response.status_code}; {PROMETHEUS_LOGIN.name}, its _FILE or ~/.netrc hold the login"
         raise PrometheusError(f"Prometheus at {where}: {said}; check --prometheus") from error
 
 
