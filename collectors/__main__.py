@@ -21,8 +21,9 @@ from paceline import rated
 from paceline.command_rules import Action, CommandRules, Reader, node_target
 from paceline.gpu import amd, nvml
 from paceline.gpu.driver import Load
+from paceline.http_login import authorization
 from paceline.identity import node_of
-from paceline.settings import ALLOWED_HOSTS, CLUSTER, NO_COMMANDS, SPOOL_BYTES
+from paceline.settings import ALLOWED_HOSTS, CLUSTER, DCGM_LOGIN, NO_COMMANDS, SPOOL_BYTES
 
 from .actions import actions
 from .agent import Agent, Identity
@@ -154,7 +155,8 @@ def _devices(options: Namespace) -> DeviceBuffer:
         return GpuBuffer(Gpus(*_loads(options)), ProcessOwners())
     from .scraper import ExporterBuffer, fetch
 
-    return ExporterBuffer(partial(fetch, options.dcgm), 0.0 if options.once else _floor_s(options))
+    login = partial(authorization, options.dcgm, DCGM_LOGIN, os.environ)
+    return ExporterBuffer(partial(fetch, options.dcgm, login=login), 0.0 if options.once else _floor_s(options))
 
 
 def _kubelet(options: Namespace) -> PodResources | None:

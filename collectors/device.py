@@ -99,7 +99,8 @@ class Device:
             return
         for column, value in zip(query.columns, values, strict=True):
             if query.kind == "counter":
-                row[column] = _rounded(self._rates.setdefault(column, Rate()).update(value, now_s))
+                rate = _rounded(self._rates.setdefault(column, Rate()).update(value, now_s))
+                row[column] = self._answers.judged(column, rate)
             else:
                 row[column] = value
             told = value is not None or query.columns in _INTERVALS
@@ -117,13 +118,14 @@ class Device:
         if self._answers.reason(columns[0]) is None:
             return
         values, self._pcie_reason = self._throughput.latest(self.index, self.handle)
-        row.update(zip(columns, values, strict=True))
+        row.update((column, self._answers.judged(column, value)) for column, value in zip(columns, values, strict=True))
 
     def reasons(self) -> dict[str, str]:
         """Why columns are not measured, by column."""
         if self.lost is not None:
             return {column: self.lost for column in COLUMNS if column != "xid"}
         reasons = {column: BLANK for column in COLUMNS if column in self._blank} | dict(self._driver.untold)
+        reasons |= self._answers.impossible
         for query in (self._xid_query, *self._queries):
             why = self._words(self._answers.reason(query.question))
             if query.question.startswith("pcie_rx") and why is not None:

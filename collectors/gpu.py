@@ -4,8 +4,10 @@ Rule of this file: a node without GPUs, without a driver or with lost devices is
 """
 
 import logging
+from typing import Any
 
 from paceline.gpu.driver import Driver, Load, opened
+from paceline.gpu.nvml import UNREADABLE
 from paceline.gpu.sample_rows import Row
 
 from .device import Device
@@ -30,6 +32,7 @@ class Gpus:
         self.absent: str | None = "not looked for yet"
         self._loads = loads
         self._missing: dict[int, str] = {}
+        self._unnamed: set[int] = set()
         self._throughput: Throughput | None = None
         self._look_again_s = float("-inf")
         self._lost: dict[str, str | None] = {}
@@ -87,7 +90,7 @@ class Gpus:
         assert self._throughput is not None
         try:
             handle = driver.handle(index)
-            uuid = driver.uuid(handle)
+            uuid = self._uuid(driver, index, handle)
         except driver.errors() as error:
             why = driver.reason(error)
             if self._missing.get(index) != why:
@@ -98,6 +101,15 @@ class Gpus:
         self.devices.append(Device(driver, index, handle, uuid, self._throughput))
         self.devices.sort(key=lambda device: device.index)
         return True
+
+    def _uuid(self, driver: Driver, index: int, handle: Any) -> str:
+        """The name of a GPU; by its number where the driver's text cannot be read."""
+        self._unnamed.discard(index)
+        try:
+            return driver.uuid(handle)
+        except UnicodeDecodeError:
+            self._unnamed.add(index)
+            return f"GPU-{index}"
 
     def _part(self, driver: Driver) -> bool:
         """Look at the instances of GPUs under MIG, which come and go; return whether they are others than before."""
@@ -118,7 +130,8 @@ class Gpus:
     @property
     def missing(self) -> dict[str, str]:
         """The devices that the driver counts but does not open, and why."""
-        return {f"device[{index}]": why for index, why in self._missing.items()}
+        unnamed = {f"uuid[{index}]": UNREADABLE for index in sorted(self._unnamed)}
+        return {f"device[{index}]": why for index, why in self._missing.items()} | unnamed
 
     def sample(self, now_s: float) -> list[tuple[str, Row]]:
         """A row for every device, with its UUID."""

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 
 from paceline.events import NetworkErrors
+from paceline.gpu.limits import possible
 from paceline.gpu.queries import UnanswerableError
 from paceline.gpu.readings import scaled
 from paceline.pressure import pressure
@@ -59,6 +60,10 @@ class Host:
         for kind in ("cpu", "memory", "io"):
             row[f"pressure_{kind}_ratio"] = pressure(self._proc / "pressure" / kind)
         row["tcp_retransmits"] = tcp_retransmits(self._proc / "net" / "snmp")
+        for column, value in row.items():
+            if isinstance(value, int | float) and not possible(column, value):
+                row[column] = None
+                self._reasons[column] = f"the kernel tells {value:g}, which cannot be"
         for column, why in REASONS.items():
             if row[column] is None:
                 self._reasons.setdefault(column, why)

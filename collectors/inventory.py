@@ -13,6 +13,7 @@ import psutil
 
 from paceline.events import DeviceDescribed
 from paceline.gpu.driver import Driver
+from paceline.gpu.limits import possible
 
 from . import mig
 from .cpu_model import cpu_model
@@ -50,7 +51,11 @@ def describe_host(time_s: float, why: dict[str, str], proc: Path = Path("/proc")
 def _ask(driver: Driver, call: Callable[..., Any], name: str, why: dict[str, str], *handle: Any) -> Any:
     """The answer; None with the reason noted in ``why`` where there is none."""
     try:
-        return call(driver.library, *handle)
+        told = call(driver.library, *handle)
+        if isinstance(told, bool | str) or possible(name.partition("[")[0], told):
+            return told
+        why[name] = f"the driver gives {told:g}, which cannot be"
+        return None
     except driver.errors() as error:
         why[name] = driver.reason(error)
         return None

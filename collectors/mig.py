@@ -11,6 +11,7 @@ from typing import Any
 
 from paceline.gpu.answers import Answers
 from paceline.gpu.driver import Driver, Rated
+from paceline.gpu.nvml import text
 from paceline.gpu.queries import QUERIES, UnanswerableError
 from paceline.gpu.readings import whole
 from paceline.gpu.sample_rows import DEVICE_COLUMNS as COLUMNS
@@ -50,7 +51,7 @@ def _profile(nvml: Any, handle: Any) -> str:
 
 #: What an instance is rated at: the fields of DeviceDescribed that are its own.
 RATED: Rated = {
-    "name": lambda nvml, handle: str(nvml.nvmlDeviceGetName(handle)),
+    "name": lambda nvml, handle: text(nvml.nvmlDeviceGetName(handle)),
     "memory_total_bytes": lambda nvml, handle: whole(nvml.nvmlDeviceGetMemoryInfo(handle).total),
     "profile": _profile,
 }
@@ -83,7 +84,7 @@ class MigInstance:
         reasons = dict.fromkeys(COLUMNS, f"told of the whole GPU, {self.parent}")
         for column in _MEMORY.columns:
             del reasons[column]
-        return reasons if own is None else reasons | dict.fromkeys(_MEMORY.columns, own)
+        return reasons | self._answers.impossible if own is None else reasons | dict.fromkeys(_MEMORY.columns, own)
 
     def close(self) -> None:
         """NVML holds nothing for it."""

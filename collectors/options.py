@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from paceline.health import add_web_options
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option
-from paceline.settings import COLLECT_INTERVAL_S, number, whole
+from paceline.settings import COLLECT_INTERVAL_S, DCGM_LOGIN, number, whole
 from paceline.visible import without_logins
 
 EXAMPLES = """\
@@ -37,7 +37,8 @@ def _kind(parse: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
         try:
             return parse(raw)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(f"{raw!r}: {error}; allowed: {allowed}") from error
+            shown = "(an address with a login)" if "@" in raw else repr(raw)
+            raise argparse.ArgumentTypeError(f"{shown}: {error}; allowed: {allowed}") from None
 
     return read
 
@@ -51,11 +52,11 @@ def metrics_url(raw: str) -> str:
     Raises:
         ValueError: no http or https address, or one with a password in it.
     """
+    if "@" in raw:
+        raise ValueError(f"the login goes into {DCGM_LOGIN.name}, its _FILE or ~/.netrc")
     parts = urlsplit(raw)
     if parts.scheme not in ("http", "https") or not parts.hostname or any(letter <= " " for letter in raw):
         raise ValueError("not an address")
-    if "@" in parts.netloc:
-        raise ValueError("passwords in addresses end in logs")
     _ = parts.port  # Raises what is no port.
     return raw if parts.path not in ("", "/") else parts._replace(path="/metrics").geturl()
 

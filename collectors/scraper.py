@@ -19,6 +19,8 @@ from paceline.backoff import Backoff
 from paceline.events import DeviceSamples
 from paceline.gpu import exporter
 from paceline.gpu.sample_rows import device_samples
+from paceline.http_login import parted
+from paceline.settings import DCGM_LOGIN, SettingError
 from paceline.visible import visible
 
 from .device_names import Holders, of_inventory
@@ -44,11 +46,13 @@ class ExporterError(Exception):
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> NoReturn:
-        raise ExporterError(f"it redirects to {visible(newurl)[:200]}; give that address if it is meant")
+        raise ExporterError(
+            f"it redirects to {visible(parted(newurl)[0].partition('?')[0])[:200]}; give that address if it is meant"
+        )
 
 
-def fetch(url: str, timeout_s: float = TIMEOUT_S) -> str:
-    """The text at ``url``.
+def fetch(url: str, timeout_s: float = TIMEOUT_S, login: Callable[[], str | None] = lambda: None) -> str:
+    """The text at ``url``; ``login`` gives the header of Authorization, anew for each look.
 
     Raises:
         ExporterError: it does not answer, not in time, too much, or something else than its metrics.
@@ -57,7 +61,11 @@ def fetch(url: str, timeout_s: float = TIMEOUT_S) -> str:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     until_s, content = time.monotonic() + timeout_s, bytearray()
     try:
-        with opener.open(url, timeout=timeout_s) as answer:
+        request = urllib.request.Request(url)  # noqa: S310 - an address of http or https, by the options
+        header = login()
+        if header is not None:
+            request.add_unredirected_header("Authorization", header)
+        with opener.open(request, timeout=timeout_s) as answer:
             while part := answer.read1(_CHUNK):
                 content += part
                 if len(content) > MOST_BYTES:
@@ -66,7 +74,10 @@ def fetch(url: str, timeout_s: float = TIMEOUT_S) -> str:
                     raise ExporterError(f"no whole answer in {timeout_s:g} s")
     except urllib.error.HTTPError as error:
         error.close()
-        raise ExporterError(f"status {error.code}") from error
+        refused = f"; {DCGM_LOGIN.name}, its _FILE or ~/.netrc hold the login" if error.code in (401, 403) else ""
+        raise ExporterError(f"status {error.code}{refused}") from error
+    except SettingError as error:
+        raise ExporterError(str(error)) from error
     except TimeoutError as error:
         raise ExporterError(f"no answer in {timeout_s:g} s") from error
     except urllib.error.URLError as error:

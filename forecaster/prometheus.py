@@ -4,16 +4,21 @@ Rule of this file: a door. What is asked is a table, and how, ``paceline.prometh
 read than there is room for.
 """
 
+import logging
 import math
+import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import httpx
 
 from paceline.gpu.dcgm import exported
-from paceline.gpu.exporter import node_of_labels
+from paceline.gpu.exporter import label, node_of_labels
+from paceline.http_login import authorization, basic, parted
 from paceline.prometheus import MOST_BYTES, Metric, PrometheusError, RefusedQueryError, Row, asked, read
 from paceline.schema import unit_of
+from paceline.settings import PROMETHEUS_LOGIN
 
 from .history import SAMPLES, SeriesSubject
 from .memory import Memory
@@ -22,6 +27,7 @@ from .subjects import DEVICE, JOBS_S, NODES_S
 #: Points of a series in one answer: of thousands of series they are a few ten megabytes.
 POINTS = 500
 TIMEOUT_S = 30.0
+log = logging.getLogger("paceline.forecaster")
 
 
 #: Per GPU; of several names of one thing the later ones are DCGM 4.6's.
@@ -44,14 +50,19 @@ def backfill(url: str, memory: Memory, cluster: str = "default", now_s: float | 
         PrometheusError: it does not answer, or not as Prometheus does.
     """
     end_s = math.floor((time.time() if now_s is None else now_s) / NODES_S) * NODES_S
-    kept = 0
+    kept, left_out = 0, Counter[str]()
+    url, own = parted(url)
+    login = basic(own) or authorization(url, PROMETHEUS_LOGIN, os.environ)
     # What unpacks to more than it was is not asked for.
-    with httpx.Client(base_url=url, timeout=TIMEOUT_S, headers={"Accept-Encoding": "identity"}) as client:
+    headers = {"Accept-Encoding": "identity"} | ({"Authorization": login} if login else {})
+    with httpx.Client(base_url=url, timeout=TIMEOUT_S, headers=headers) as client:
         for metric in (*DEVICES, *JOBS):
-            for labels, times_s, values in _range(client, metric, end_s):
+            for labels, times_s, values in _range(client, metric, end_s, left_out):
                 subject = _subject(metric, labels, cluster)
                 if subject is not None:
                     kept += memory.put(subject, times_s, values)
+    for what, count in left_out.items():
+        log.warning("Prometheus: %s (%d)", what, count)
     return kept
 
 
@@ -59,27 +70,31 @@ def _subject(metric: Metric, labels: Mapping[str, str], cluster: str) -> SeriesS
     """Whose values they are; None where the labels do not say."""
     cluster = labels.get("cluster", cluster)
     if metric in JOBS:
-        job = labels.get("training_job")
-        key = f"{cluster}/job/{job}/{metric.field}"
-        return SeriesSubject(key, metric.unit, metric.interval_s, cluster, job=job, high=metric.high) if job else None
+        trained = label(labels, "training_job")
+        key = f"{cluster}/job/{trained}/{metric.field}"
+        return (
+            SeriesSubject(key, metric.unit, metric.interval_s, cluster, job=trained, high=metric.high)
+            if trained
+            else None
+        )
     node = node_of_labels(labels)
-    device = labels.get("UUID") or labels.get("gpu")
+    device = label(labels, "UUID") or label(labels, "gpu")
     if not node or not device:
         return None
     key = f"{cluster}/device/{node}/{device}/{metric.field}"
-    job = labels.get("hpc_job") or None
+    job = label(labels, "hpc_job") or None
     return SeriesSubject(key, metric.unit, metric.interval_s, cluster, job, node, device, high=metric.high)
 
 
-def _range(client: httpx.Client, metric: Metric, end_s: float) -> Iterator[Row]:
+def _range(client: httpx.Client, metric: Metric, end_s: float, left_out: Counter[str]) -> Iterator[Row]:
     begin_s, whole_s = end_s - SAMPLES * metric.interval_s, POINTS * metric.interval_s
     while begin_s < end_s:
         until_s = min(end_s, begin_s + whole_s)
-        yield from _answer(client, metric, asked(metric, begin_s, until_s))
+        yield from _answer(client, metric, asked(metric, begin_s, until_s), left_out)
         begin_s = until_s
 
 
-def _answer(client: httpx.Client, metric: Metric, parameters: dict[str, str]) -> list[Row]:
+def _answer(client: httpx.Client, metric: Metric, parameters: dict[str, str], left_out: Counter[str]) -> list[Row]:
     where = str(client.base_url).rstrip("/")
     try:
         with client.stream("POST", "/api/v1/query_range", data=parameters) as response:
@@ -92,11 +107,13 @@ def _answer(client: httpx.Client, metric: Metric, parameters: dict[str, str]) ->
     if content is None:
         raise PrometheusError(f"Prometheus at {where}: an answer of more than {MOST_BYTES:,} bytes; check --prometheus")
     try:
-        return read(metric, content)
+        return read(metric, content, left_out)
     except RefusedQueryError as error:
         raise PrometheusError(f"Prometheus at {where}: {error}") from error
     except ValueError as error:
         said = f"status {response.status_code}, no answer of a Prometheus"
+        if response.status_code in (401, 403):
+            said = f"status {response.status_code}; {PROMETHEUS_LOGIN.name}, its _FILE or ~/.netrc hold the login"
         raise PrometheusError(f"Prometheus at {where}: {said}; check --prometheus") from error
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline import hosts, tls
+from paceline.http_login import parted
 from paceline.kafka.settings import BrokerSettings
 from paceline.prometheus import PrometheusError
 from paceline.settings import ALLOWED_HOSTS, ARCHIVE
@@ -53,7 +54,7 @@ def serve(args: argparse.Namespace, token: str) -> int:
         _fill(where, memory)
     if args.prometheus:
         try:
-            logger.info("%d values from %s", backfill(args.prometheus, memory), args.prometheus)
+            logger.info("%d values from %s", backfill(args.prometheus, memory), parted(args.prometheus)[0])
         except PrometheusError as error:
             raise ServerError(str(error)) from error
     names = hosts.answered(args.address, ALLOWED_HOSTS.read(os.environ))

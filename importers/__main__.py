@@ -165,7 +165,7 @@ def _inspector(options: argparse.Namespace, files: list[str], notes: Notes) -> I
     inspector = Inspector(options.job, notes)
     for path in files:
         with _open(path, options.most_unpacked) as stream:
-            inspector.survey(stream)
+            inspector.survey(stream, path)
     for path in files:
         with _open(path, options.most_unpacked) as stream:
             inspector.read(stream)

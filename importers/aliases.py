@@ -4,10 +4,11 @@ Rule of this file: tables, and how a word is looked up in them. A word that stan
 any collective) is communication whatever else it says: ``forward-send`` is no forward.
 """
 
-import re
 from collections.abc import Mapping
 
 from paceline.events import OPS, STEP
+
+from .time_cells import unit_of, words
 
 #: Whole names.
 _EXACT = {
@@ -62,15 +63,10 @@ def op_of(name: str, chosen: Mapping[str, str]) -> str | None:
     """
     if name in chosen:
         return chosen[name]
-    parts = _words(name)
+    parts = words(name)
     if (plain := "-".join(parts)) in _EXACT:
         return _EXACT[plain]
     return next((op for op, words in _PARTS if words.intersection(parts)), None)
-
-
-def _words(name: str) -> list[str]:
-    """The words of a name, in small letters: camel case comes apart, but an abbreviation stays together."""
-    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())
 
 
 #: Names under which a column is found when the user maps none; the first that is there: one of the whole job's before
@@ -86,12 +82,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "step": ("global_step", "step", "iteration", "iter", "step_id", "step_num"),
     "op": ("op", "optype", "op_type", "operation", "operation_type", "op_name", "phase", "name", "type"),
     "microbatch": ("microbatch", "micro_batch", "mb_id", "mbid", "microbatch_id", "micro_batch_id", "mb"),
-    "start": (
-        "start", "start_ts", "start_time", "ts", "begin", "timestamp", "start_s", "start_ms", "start_us", "start_ns",
-    ),
-    "duration": (
-        "duration", "dur", "elapsed", "duration_s", "duration_ms", "duration_us", "duration_ns", "dur_us", "time_ms",
-    ),
+    # Also with a unit behind them.
+    "start": ("start", "start_ts", "start_time", "ts", "begin", "begin_time", "timestamp"),
+    "duration": ("duration", "dur", "elapsed", "elapsed_time", "time_ms", "time_us", "time_ns", "time_s"),
     "node": ("node", "host", "hostname", "host_name"),
 }  # fmt: skip
 
@@ -104,14 +97,16 @@ def find_columns(there: list[str], chosen: Mapping[str, str]) -> dict[str, str]:
     >>> find_columns(["global step", "ppRank", "op-type"], {})
     {'stage': 'ppRank', 'step': 'global step', 'op': 'op-type'}
     """
-    by_name = {"_".join(_words(name)): name for name in reversed(there)}
+    by_name = {"_".join(words(name)): name for name in reversed(there)}
+    without_unit = {"_".join(words(name)[:-1]): name for name in reversed(there) if unit_of(name) is not None}
     columns = {}
     for field, names in COLUMNS.items():
         if field in chosen:
             if chosen[field]:
                 columns[field] = chosen[field]
             continue
-        usual = next((by_name[name] for name in names if name in by_name), None)
+        known = without_unit | by_name if field in ("start", "duration") else by_name
+        usual = next((known[name] for name in names if name in known), None)
         if usual is not None:
             columns[field] = usual
     return columns

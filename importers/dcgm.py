@@ -43,6 +43,8 @@ class DcgmTexts:
         scrapes = exporter.scrapes(data.decode("utf-8", "replace"), left_out)
         if not scrapes:
             why = "; ".join(left_out) or "no metric of DCGM that is read"
+            if b"nccl_" in data:
+                why = "NCCL Inspector's metrics, which are sums and not read; its JSON is (import nccl-inspector)"
             raise SourceError(f"{name}: no text of a dcgm-exporter: {why}")
         for reason, count in left_out.items():
             self.notes.drop(reason, count)

@@ -8,7 +8,8 @@ What a line says is read by ``paceline.nccl_inspector``. Who shares no communica
 time, is of another run.
 """
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
@@ -23,6 +24,11 @@ from .op_rows import MOST_ROWS, MOST_S
 
 #: Seconds between the dumps of two processes: more, and they are of two runs.
 MOST_APART_S = 3600.0
+#: Ranks with gaps that are named, and how much of its peers' numbers a rank has that only began or ended apart.
+_MOST_NAMED, _MOST_OF = 8, 0.9
+#: How the Inspector's Prometheus texts begin.
+_BEGIN = 4096
+_PROM = re.compile(rb"# (?:HELP|TYPE) |nccl_\w+(?:\{| )")
 
 
 class _Process(NamedTuple):
@@ -67,8 +73,19 @@ class Inspector:
         self._rows: dict[_Process, list[_Row]] = defaultdict(list)
         self._laid_out = False
 
-    def survey(self, stream: IO[bytes]) -> None:
-        """Learn which rank each process is: headers name ranks within their communicator, the largest is the job."""
+    def survey(self, stream: IO[bytes], name: str = "") -> None:
+        """Learn which rank each process is: headers name ranks within their communicator, the largest is the job.
+
+        Raises:
+            SourceError: the file ``name`` is in the Inspector's other format.
+        """
+        begin = stream.read(_BEGIN).lstrip()
+        stream.seek(0)
+        if _PROM.match(begin):
+            raise SourceError(
+                f"{name}: a Prometheus text (.prom): NCCL Inspector tells sums in it, and no single collective; "
+                "run without NCCL_INSPECTOR_PROM_DUMP to get its JSON"
+            )
         for line in stream:
             parsed = _decode(line)
             if parsed is None or parsed.header is None or parsed.metadata is None:
@@ -156,6 +173,7 @@ class Inspector:
         self.notes.remark(
             "NCCL Inspector knows no steps and no phases: lateness is told by collective, without a cause"
         )
+        self._remark_gaps()
         heard = {self._lives[process].rank for process in self._rows}
         if len(heard) < world:
             missing = [str(rank) for rank in range(world) if rank not in heard]
@@ -164,6 +182,32 @@ class Inspector:
         parts = [part for process in self._rows for part in self._parts(process)]
         for sequences, (process, rows) in _numbered(sorted(parts, key=lambda part: part[1][-1].start_s)):
             yield TimedEvent(rows[-1].start_s, COLLECTIVE_V1, self._event(process, rows, sequences, world))
+
+    def _remark_gaps(self) -> None:
+        """Which ranks' files lack collectives, by the numbers that NCCL gives them."""
+        gaps: Counter[int] = Counter()
+        there: Counter[int] = Counter()
+        numbers = {process: _numbers(rows) for process, rows in self._rows.items()}
+        spans: dict[str, list[int]] = defaultdict(list)
+        for of_group in numbers.values():
+            for group, seen in of_group.items():
+                spans[group] += [min(seen), max(seen)]
+        for process, of_group in numbers.items():
+            rank = self._lives[process].rank
+            for group, seen in of_group.items():
+                # Files begin and end a little apart: what is before or behind counts from a tenth on.
+                own, whole = max(seen) - min(seen) + 1, max(spans[group]) - min(spans[group]) + 1
+                gaps[rank] += (own if own > _MOST_OF * whole else whole) - len(seen)
+                there[rank] += len(seen)
+        for rank, count in gaps.most_common(_MOST_NAMED):
+            if count:
+                self.notes.remark(
+                    f"rank {rank}: {count:,} of {count + there[rank]:,} collectives are not in its files"
+                    " (gaps in coll_sn)"
+                )
+        others = [rank for rank, count in gaps.most_common()[_MOST_NAMED:] if count]
+        if others:
+            self.notes.remark(f"{len(others)} more ranks have gaps in coll_sn")
 
     def _parts(self, process: _Process) -> Iterator[tuple[_Process, list[_Row]]]:
         rows = sorted(self._rows[process])
@@ -228,6 +272,14 @@ class Inspector:
             duration_s=[row.duration_s for row in rows],
             wait_s=[row.duration_s for row in rows],
         )
+
+
+def _numbers(rows: list[_Row]) -> dict[str, set[int]]:
+    """The numbers of a process's collectives, by group."""
+    seen: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        seen[row.group].add(row.seq)
+    return seen
 
 
 def _process(metadata: Metadata) -> _Process:

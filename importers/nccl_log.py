@@ -5,6 +5,7 @@ is the job. What another thread of a process says holds for its one rank, for th
 and variables, for all of them. Logs of two jobs, or of two attempts of one, are refused.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import IO, NamedTuple
@@ -14,12 +15,19 @@ from paceline.events import RankFact, RankFacts, Speakers, StepTimings
 from paceline.timed_event import TimedEvent
 from paceline.topics import OP
 
+from .log_wrappers import pieces
 from .nccl_log_lines import MOST_LINE, Channel, Init, Speaker, Told, Warned, bare_version, speech
 from .notes import Notes, SourceError
 
 #: Threads that are remembered, words of one fact of a thread, variables of one, and ranks that are named in a remark.
 MOST_THREADS, _MOST_WORDS, _MOST_FACTS, _MOST_NAMED = 2**17, 8, 64, 8
 _MOST_RANKS = 2**20
+#: Lines of a host whose name is another's with text before it, beyond which it is a host of its own.
+_FEW_LINES = 2
+#: So many ranks of one word show what NCCL's word is.
+_MANY = 3
+#: What NCCL's names have behind others of NCCL's: ``IBext_v8``.
+_NAMED_SO = re.compile(r"ext(?:_v\d+)?|Tree|\d+(?:_v\d+)?|_v\d+", re.ASCII)
 #: What a thread says for itself, and not for its process.
 _OF_A_RANK = ("channels", "transport_between", "transport_inside", "gpu_direct")
 #: What is said of ranks that agree, in this order.
@@ -43,6 +51,7 @@ class _Thread:
     """What one thread has said."""
 
     def __init__(self) -> None:
+        self.lines = 0
         self.words: dict[str, str] = {}
         self.between: set[str] = set()
         self.inside: set[str] = set()
@@ -55,6 +64,7 @@ class _Thread:
 
     def take(self, said: Init | Channel | Told | Warned) -> None:
         """One more line."""
+        self.lines += 1
         if isinstance(said, Init):
             self._join(said)
         elif isinstance(said, Channel):
@@ -84,6 +94,18 @@ class _Thread:
                 self.words["channels"], self._size = self._channels, init.size
             self._channels = ""
 
+    def merge(self, other: "_Thread") -> None:
+        """What the same thread has said under another name; what it said under its own counts more."""
+        self.words = other.words | self.words
+        self.between |= other.between
+        self.inside |= other.inside
+        self.direct |= other.direct
+        self.warned += other.warned
+        self._channels = self._channels or other._channels
+        for size, rank in other.ranks.items():
+            self.ranks.setdefault(size, rank)
+            self.ids[size] |= other.ids[size]
+
     def facts(self) -> dict[str, str]:
         """Fact -> word."""
         words = dict(self.words)
@@ -104,6 +126,7 @@ class NcclLogs:
         self.job = job
         self.notes = notes
         self._threads: dict[Speaker, _Thread] = {}
+        self._hosts: set[str] = set()
         self._bare: Counter[str] = Counter()
         self._modified_s = 0.0
 
@@ -116,16 +139,19 @@ class NcclLogs:
         for raw in iter(lambda: stream.readline(MOST_LINE), b""):
             if b"NCCL" not in raw and b"RCCL" not in raw:
                 continue
-            line = raw.decode("utf-8", "replace")
-            told = speech(line)
-            if told is None:
-                version = bare_version(line)
-                if version is not None:
-                    bare[version] += 1
-                continue
-            speaker, said = told
-            heard.add(_Process(speaker.host, speaker.pid))
-            self._take(speaker, said)
+            for piece in pieces(raw.decode("utf-8", "replace"), self._hosts):
+                told = speech(piece.text)
+                if told is None:
+                    version = bare_version(piece.text)
+                    if version is not None:
+                        bare[version] += 1
+                    continue
+                speaker, said = told
+                if piece.runs_on and isinstance(said, Told):
+                    self.notes.drop("lines that another line runs into")
+                    said = None
+                heard.add(_Process(speaker.host, speaker.pid))
+                self._take(speaker, said)
         if len(heard) == 1 and len(bare) == 1:  # A file of one process: its version is that one's.
             new = [speaker for speaker in self._threads if speaker not in before]
             for speaker in new[:1]:
@@ -139,6 +165,7 @@ class NcclLogs:
                 self.notes.drop(f"lines of more than {MOST_THREADS:,} threads")
                 return
             thread = self._threads[speaker] = _Thread()
+            self._hosts.add(speaker.host)
         if said is not None:
             thread.take(said)
 
@@ -148,14 +175,30 @@ class NcclLogs:
         Raises:
             SourceError: no rank says anything, or they are of more than one job.
         """
+        self._join_names()
         world, ranks = self._ranks()
         facts = self._facts(ranks)
+        cut = plain_words(facts)
+        if cut:
+            self.notes.drop("words behind NCCL's own", cut)
         self._remark(world, facts)
         hosts: dict[str, list[int]] = defaultdict(list)
         for rank, speaker in sorted(ranks.items()):
             hosts[speaker.host].append(rank)
         for host, own in sorted(hosts.items()):
             yield TimedEvent(self._modified_s, OP, self._event(host, own, world, facts))
+
+    def _join_names(self) -> None:
+        """A line that begins right behind another's end has that end before its host's name: it is the host's."""
+        same: dict[tuple[int, int, str], list[Speaker]] = defaultdict(list)
+        for speaker in self._threads:
+            same[speaker.pid, speaker.tid, speaker.device].append(speaker)
+        for one in same.values():
+            (whole, *longer) = sorted(one, key=lambda speaker: len(speaker.host))
+            for speaker in longer:
+                # A thread of its own says more.
+                if speaker.host.endswith(whole.host) and self._threads[speaker].lines <= _FEW_LINES:
+                    self._threads[whole].merge(self._threads.pop(speaker))
 
     def _ranks(self) -> tuple[int, dict[int, Speaker]]:
         """The size of the job, and the thread of each rank."""
@@ -263,6 +306,36 @@ def _whose(
         same = [rank for rank in own if ranks[rank].device == speaker.device]
         return same if len(same) == 1 else []
     return own
+
+
+def plain_words(facts: dict[int, dict[str, str]]) -> int:
+    """Take off, in place, what one rank alone has behind the word that most others have; how often.
+
+    Another program's text can stand right behind NCCL's. A number that goes on is another number, a list that goes on
+    another list, and NCCL's own names are names: these stay.
+
+    >>> told = {0: {"network": "IB"}, 1: {"network": "IB"}, 2: {"network": "IB"}, 3: {"network": "IB|45%"}}
+    >>> plain_words(told), told[3]
+    (1, {'network': 'IB'})
+    """
+    cut = 0
+    for fact in {fact for told in facts.values() for fact in told}:
+        counts = Counter(told[fact] for told in facts.values() if fact in told)
+        (word, times), *_ = counts.most_common(1)
+        if times < _MANY or not word:
+            continue
+        for told in facts.values():
+            own = told.get(fact, "")
+            if counts[own] == 1 and own.startswith(word) and _is_foreign(word, own[len(word) :]):
+                told[fact] = word
+                cut += 1
+    return cut
+
+
+def _is_foreign(word: str, rest: str) -> bool:
+    if not rest or rest[0] in ",;:+/-_.^=" or _NAMED_SO.fullmatch(rest):
+        return False
+    return not (word[-1].isdigit() and rest[0].isdigit())
 
 
 def _components(ids: list[set[str]]) -> list[set[str]]:

@@ -1,7 +1,8 @@
 """A line of a log that NCCL writes with NCCL_DEBUG=INFO: who says it, and what.
 
 Rule of this file: pure; a table of what NCCL 2.4 to 2.28 (and RCCL) write, and how a line is taken apart. What it means
-for a rank is said in ``nccl_log``. A launcher may put anything before NCCL's own prefix, ``host:pid:tid [device]``.
+for a rank is said in ``nccl_log``. A launcher may put anything before NCCL's own prefix, ``host:pid:tid [device]``, and
+other programs anything behind NCCL's words: a value ends where NCCL's grammar of it ends.
 """
 
 import re
@@ -15,6 +16,8 @@ from paceline.events import RankFact
 MOST_LINE = 4096
 #: Digits of a number in it.
 _DIGITS = 18
+#: The name of a host, behind whatever stands before it.
+_HOST = re.compile(r"[A-Za-z0-9_.-]{1,200}$", re.ASCII)
 _MARKS = (" NCCL INFO ", " NCCL WARN ")
 
 
@@ -63,14 +66,20 @@ _INIT = re.compile(
 )
 _COMM_ID = re.compile(r" commId (0x[0-9a-fA-F]{1,64})\b", re.ASCII)
 _CHANNEL = re.compile(
-    r"(?:Channel|Ring) \d+(?:/\d+)? : \d+(?:\[\w+\])? -> \d+(?:\[\w+\])? (?:\[(?:send|receive)\] )?via (.+)", re.ASCII
+    r"(?:Channel|Ring) \d+(?:/\d+)? : \d+(?:\[\w+\])? -> \d+(?:\[\w+\])? (?:\[(?:send|receive)\] )?via "
+    r"(NET/(?:AWS )?\w+(?:/\S*)?|P2P/(?:direct pointer|\w+)|\w+)",
+    re.ASCII,
 )
 _CHANNELS = re.compile(
     r"(\d+) coll channels, (?:\d+ collnet channels, )?(?:(\d+) nvls channels, )?(\d+) p2p channels", re.ASCII
 )
-_VARIABLE = re.compile(r"(NCCL_[A-Z0-9_]{1,60}) set (?:by environment )?to (.+)", re.ASCII)
+_VARIABLE = re.compile(r"(NCCL_[A-Z0-9_]{1,60}) set (?:by environment )?to (\S+)", re.ASCII)
 #: RCCL adds its commit: "2.18.3+hip6.0 HEAD:2f6d59e+", and since ROCm 6.3 "2.22.3-HEAD:7d8d67c".
-_VERSION = re.compile(r"(?:NCCL|RCCL) version (?:: )?(\d[\w.+-]{0,60}(?: [\w./-]{1,40})?(?::[\w+]{1,40})?)", re.ASCII)
+_VERSION = re.compile(
+    r"(?:NCCL|RCCL) version (?:: )?(\d{1,4}(?:\.\d{1,4}){1,3}(?:rc\d{1,3})?(?:-\d{1,4})?"
+    r"(?:\+[a-z]{2,8}\d{1,4}(?:\.\d{1,4}){0,2})?(?:[ -][\w./-]{1,40}:[0-9a-f]{7,40}\+?)?)",
+    re.ASCII,
+)
 
 
 def _driver(number: str) -> str:
@@ -85,9 +94,9 @@ def _as_it_is(word: str) -> str:
 #: How a fact of a process is told: the fact, the whole text with the word in it, and how the word is read.
 _FACTS: tuple[tuple[RankFact, re.Pattern[str], Callable[[str], str]], ...] = (
     ("nccl_version", _VERSION, _as_it_is),
-    ("cuda_driver", re.compile(r"cudaDriverVersion (\d{1,9})", re.ASCII), _driver),
-    ("network", re.compile(r"(?:Using network|Assigned NET plugin) (.+?)(?: to comm)?"), _as_it_is),
-    ("net_plugin", re.compile(r"NET/Plugin ?: .*?Loaded net plugin (.+)"), _as_it_is),
+    ("cuda_driver", re.compile(r"cudaDriverVersion (\d{4,6})(?!\d)", re.ASCII), _driver),
+    ("network", re.compile(r"(?:Using network|Assigned NET plugin) ((?:AWS )?\S+)"), _as_it_is),
+    ("net_plugin", re.compile(r"NET/Plugin ?: .*?Loaded net plugin ((?:\S+ )?\S+ \(v\d+\)|\S+)"), _as_it_is),
     ("net_plugin", re.compile(r"P2P plugin (\S+)"), _as_it_is),
     ("net_plugin", re.compile(r"NET/Plugin ?: .*?([Uu]sing internal).*"), lambda _: "internal"),
 )
@@ -123,8 +132,8 @@ def _speaker(head: str) -> Speaker | None:
     for word, device in pairwise(head.split()[-3:]):
         parts = word.rsplit(":", 2)
         if len(parts) == 3 and _number(parts[1]) and _number(parts[2]) and device[:1] + device[-1:] == "[]":
-            host = parts[0].rpartition(":")[2]
-            return Speaker(host[:200], int(parts[1]), int(parts[2]), device[1:-1][:20])
+            host = _HOST.search(parts[0])
+            return Speaker(host[0] if host else "", int(parts[1]), int(parts[2]), device[1:-1][:20])
     return None
 
 
@@ -136,17 +145,17 @@ def _said(text: str) -> Line | None:
     if " - Init " in text:
         return _init(text)
     if text.startswith(("Channel ", "Ring ")):
-        found = _CHANNEL.fullmatch(text)
+        found = _CHANNEL.match(text)
         return _channel(found[1]) if found else None
     channels = _CHANNELS.match(text)
     if channels is not None:
         nvls = f", {channels[2]} nvls" if channels[2] not in (None, "0") else ""
         return Told("channels", f"{channels[1]} coll{nvls}, {channels[3]} p2p"[:200])
-    variable = _VARIABLE.fullmatch(text)
+    variable = _VARIABLE.match(text)
     if variable is not None:
         return Told(variable[1], variable[2].strip().removesuffix(".")[:200])
     for fact, pattern, read in _FACTS:
-        told = pattern.fullmatch(text)
+        told = pattern.match(text)
         if told is not None:
             return Told(fact, read(told[1].strip())[:200])
     return None
@@ -168,7 +177,7 @@ def _channel(via: str) -> Channel | None:
     """
     parts = via.partition(" comm 0x")[0].strip().split("/")
     if parts[0] == "NET" and len(parts) > 1:
-        return Channel(f"NET/{parts[1]}"[:60], "", "GDRDMA" in parts)
+        return Channel(f"NET/{parts[1]}"[:60], "", any(part.startswith("GDRDMA") for part in parts))
     if parts[0] == "SHM":
         return Channel("", "SHM", direct=False)
     if parts[0] == "P2P":

@@ -18,18 +18,22 @@ from .exposed_communication import phases
 from .notes import Notes, SourceError
 from .op_rows import TOTAL, Floats, ImportedJob, Ints, Rows
 from .step_clock import astray, ends, laid_out, one_after_another
-from .tables import Piece, columns_of, moments, numbers, pieces
+from .tables import Piece, columns_of, numbers, pieces
+from .time_cells import MISSING, AmbiguousError, Decimal, column_seconds, decimal_of, number, unit_of
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _ABSURD_S = 86_400.0
 #: Median steps outside these are more likely a wrong unit than a job.
-_LIKELY_S = (1e-3, 1e3)
+_LIKELY_S = (1e-3, 100.0)
 _MOST_RANKS = 2**20
 _MOST_STEP = 2**53
 #: Of the rows of a table: what is odd about fewer is dirt.
 _NEARLY_ALL = 0.9
 #: Beside the fields of a row: its fingerprint.
 _ROW = "row"
+#: Fields that are times, and those whose cells show which sign is the decimal one.
+_TIMES = ("start", "duration")
+_NUMERIC = (*_TIMES, "step", "microbatch")
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,7 @@ class OpTimeline:
         self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in (*COLUMNS, _ROW)}
         self._labels = {"op": _Labels(), "node": _Labels(), "rank": _Labels()}
         self._named_ranks = False
+        self._decimal: Decimal | None = None
 
     def read(self, stream: IO[bytes], kind: str, name: str) -> None:
         """Take in one table.
@@ -82,8 +87,10 @@ class OpTimeline:
         columns = find_columns(there, self.options.columns)
         self._check(columns, there, name)
         used = list(dict.fromkeys(columns.values()))
+        self._say_units(columns)
+        self._decimal = None
         for piece in pieces(stream, kind, used, self.notes):
-            self._append(piece, columns)
+            self._append(piece, columns, name)
 
     def _check(self, columns: dict[str, str], there: list[str], name: str) -> None:
         for wanted, column in columns.items():
@@ -97,8 +104,18 @@ class OpTimeline:
         if not {"rank", "dp", "stage"} & set(columns):
             raise SourceError(f"{name}: no rank, dp or stage; --map rank=COLUMN; there are {', '.join(there)[:300]}")
 
-    def _append(self, piece: Piece, columns: dict[str, str]) -> None:
+    def _say_units(self, columns: dict[str, str]) -> None:
+        """Which columns are in a unit of their own name."""
+        for name in _TIMES:
+            unit_s = unit_of(columns.get(name, ""))
+            if unit_s is not None and unit_s != UNITS[self.options.unit]:
+                self.notes.remark(f"{columns[name]} is in the unit of its name, not in --time-unit {self.options.unit}")
+
+    def _append(self, piece: Piece, columns: dict[str, str], file: str) -> None:
         count = piece.fingerprints.size
+        numeric = [piece.columns[columns[name]] for name in _NUMERIC if name in columns]
+        texts = (cell for values in numeric if isinstance(values, list) for cell in values if isinstance(cell, str))
+        self._decimal = self._decimal or decimal_of(texts)
         self._columns[_ROW].append(piece.fingerprints)
         for name in COLUMNS:
             column = columns.get(name)
@@ -109,11 +126,47 @@ class OpTimeline:
                 converted = self._labels[name].numbers(values.tolist() if isinstance(values, np.ndarray) else values)
             elif name == "rank":
                 converted = self._ranks(values)
-            elif name == "start":
-                converted = moments(values, UNITS[self.options.unit])
+            elif name in _TIMES:
+                converted = self._seconds(values, str(column), piece.lines, file)
             else:
-                converted = numbers(values)
+                converted = self._numbers(values)
             self._columns[name].append(converted)
+
+    def _numbers(self, values: list[Any] | NDArray[Any]) -> Floats:
+        """Numbers, also with signs between thousands."""
+        told = numbers(values)
+        for place in np.flatnonzero(np.isnan(told)).tolist():
+            if isinstance(values[place], str):
+                told[place] = number(values[place], self._decimal or ".")
+        return told
+
+    def _seconds(self, values: list[Any] | NDArray[Any], column: str, lines: Ints, file: str) -> Floats:
+        """A column of times; a cell that is none is named with its line.
+
+        Raises:
+            SourceError: a comma may be a decimal one or between thousands, and no other cell tells.
+        """
+        unit_s = unit_of(column) or UNITS[self.options.unit]
+        if isinstance(values, np.ndarray):
+            return np.asarray(values, dtype=np.float64) * unit_s
+        if self._decimal != ",":
+            plain = numbers(values)
+            if not np.isnan(plain).any():
+                return plain * unit_s
+        try:
+            told = column_seconds(values, unit_s, self._decimal)
+        except AmbiguousError as error:
+            cell, place = error.args
+            raise SourceError(
+                f"{file}, line {lines[place]}: {column} {cell[:40]!r}: is the comma a decimal one or between thousands?"
+                " Write it with a point, or without"
+            ) from None
+        for place in np.flatnonzero(np.isnan(told)).tolist():
+            cell = values[place]
+            if cell is not None and str(cell).strip().lower() not in MISSING:
+                self.notes.remark(f"{file}, line {lines[place]}: {column} {str(cell)[:40]!r} is no time that is read")
+                break
+        return told
 
     def _ranks(self, values: list[Any] | NDArray[Any]) -> Floats:
         ranks = numbers(values)
@@ -133,8 +186,6 @@ class OpTimeline:
         columns = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in self._columns.items()}
         for parts in self._columns.values():
             parts.clear()
-        scale = UNITS[self.options.unit]
-        columns["start"], columns["duration"] = columns["start"] * scale, columns["duration"] * scale
         columns["rank"] = self._place(columns)
         columns["op"] = self._ops(columns["op"].astype(np.int64))
         columns = self._sound(columns)

@@ -4,11 +4,12 @@ Rule of this file: bytes to columns of text or numbers, and no meaning. Only the
 the others there is a fingerprint of each whole row, by which a row that is there twice is known.
 """
 
+import codecs
 import contextlib
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from typing import IO, Any, NamedTuple
 
 import msgspec
@@ -19,6 +20,9 @@ from .notes import Notes, SourceError
 
 #: Rows held as Python objects at a time.
 CHUNK = 65_536
+#: Lines above a header, and characters of one.
+_MOST_ABOVE, MOST_HEADER = 100, 2**20
+_SEPARATOR = re.compile(r"\ufeff?\"?sep=(.)\"?")
 Column = list[Any] | NDArray[Any]
 
 
@@ -30,6 +34,8 @@ class Piece(NamedTuple):
 
     columns: dict[str, Column]
     fingerprints: NDArray[np.int64]
+    #: The line of each row in its file, from 1 on; of a table without lines its number.
+    lines: NDArray[np.int64]
 
 
 def columns_of(stream: IO[bytes], kind: str) -> list[str]:
@@ -42,12 +48,11 @@ def columns_of(stream: IO[bytes], kind: str) -> list[str]:
         with _reading_parquet():
             return [str(name) for name in _parquet(stream).schema_arrow.names]
     if kind == "csv":
-        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+        text = _text(stream)
         try:
-            header = next(csv.reader(text, dialect=_dialect(text)), [])
+            return next(_rows(text), [])
         finally:
             text.detach()
-        return header
     names: dict[str, None] = {}
     for _, line in zip(range(100), stream, strict=False):
         names.update(dict.fromkeys(_object(line) or {}))
@@ -62,10 +67,13 @@ def pieces(stream: IO[bytes], kind: str, columns: list[str], notes: Notes) -> It
     """
     if kind == "parquet":
         with _reading_parquet():
+            first = 1
             for batch in _parquet(stream).iter_batches(batch_size=CHUNK):
                 values = {name: _plain(batch.column(name)) for name in columns}
                 others = [_plain(batch.column(at)) for at, name in enumerate(batch.schema.names) if name not in values]
-                yield Piece(values, _fingerprints(zip(*map(_exact, [*values.values(), *others]), strict=True)))
+                prints = _fingerprints(zip(*map(_exact, [*values.values(), *others]), strict=True))
+                yield Piece(values, prints, np.arange(first, first + prints.size))
+                first += prints.size
     elif kind == "csv":
         yield from _csv(stream, columns, notes)
     else:
@@ -99,64 +107,96 @@ def _plain(column: Any) -> Column:
 
 
 def _csv(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator[Piece]:
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+    text = _text(stream)
     try:
-        reader = csv.reader(text, dialect=_dialect(text))
-        header = next(reader, [])
+        above = _above(text)
+        reader = _rows(text)
+        header: list[str] = next(reader, [])
         places = [header.index(name) for name in columns]
         rows: list[list[str]] = []
+        at: list[int] = []
         try:
             for row in reader:
                 if len(row) == len(header):
                     rows.append(row)
+                    at.append(above + reader.line_num)
                 elif row:
                     notes.drop("lines with more or fewer values than the header")
                 if len(rows) >= CHUNK:
-                    yield _texts(rows, columns, places)
-                    rows = []
+                    yield _texts(rows, columns, places, at)
+                    rows, at = [], []
         except csv.Error as error:
             raise SourceError(f"not CSV: {error}") from error
-        yield _texts(rows, columns, places)
+        yield _texts(rows, columns, places, at)
     finally:
         text.detach()
 
 
-def _texts(rows: list[list[str]], columns: list[str], places: list[int]) -> Piece:
+def _texts(rows: list[list[str]], columns: list[str], places: list[int], at: list[int]) -> Piece:
     values: dict[str, Column] = {
         name: [row[place] for row in rows] for name, place in zip(columns, places, strict=True)
     }
-    return Piece(values, _fingerprints(map(tuple, rows)))
+    return Piece(values, _fingerprints(map(tuple, rows)), np.array(at, dtype=np.int64))
 
 
-def _dialect(text: io.TextIOWrapper) -> type[csv.Dialect]:
-    """Comma, semicolon or tab, whichever the first line has most of."""
-    first = text.readline()
+def _text(stream: IO[bytes]) -> io.TextIOWrapper:
+    """The text of a table: UTF-8, or UTF-16 by its mark; lines above its header are passed over."""
+    begin = stream.read(2)
+    stream.seek(0)
+    encoding = "utf-16" if begin in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
+    return io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+
+
+def _above(text: io.TextIOWrapper) -> int:
+    """How many lines stand above the header: comments, blank lines, and what Excel says of its separator."""
     text.seek(0)
+    count = 0
+    while count < _MOST_ABOVE and (line := text.readline(MOST_HEADER)):
+        if line.strip() and not line.startswith("#") and not _SEPARATOR.fullmatch(line.strip()):
+            break
+        count += 1
+    return count
+
+
+def _rows(text: io.TextIOWrapper) -> Any:
+    """A reader of rows, the header first: by comma, semicolon, tab or bar, whichever the header has most of."""
+    above, said = _above(text), None
+    text.seek(0)
+    for _ in range(above):
+        found = _SEPARATOR.fullmatch(text.readline(MOST_HEADER).strip())
+        said = found[1] if found else said
+    header = text.readline(MOST_HEADER)
+    text.seek(0)
+    for _ in range(above):
+        text.readline(MOST_HEADER)
 
     class Dialect(csv.excel):
-        delimiter = max(",;\t", key=first.count)
+        delimiter = said or max(",;\t|", key=header.count)
 
-    return Dialect
+    return csv.reader(text, dialect=Dialect)
 
 
 def _json_lines(stream: IO[bytes], columns: list[str], notes: Notes) -> Iterator[Piece]:
     rows: list[dict[str, Any]] = []
     lines: list[int] = []
-    for line in stream:
+    at: list[int] = []
+    for place, line in enumerate(stream, start=1):
         row = _object(line)
         if row is not None:
             rows.append(row)
             lines.append(hash(line.strip()))
+            at.append(place)
         elif line.strip():
             notes.drop("lines that are no JSON object")
         if len(rows) >= CHUNK:
-            yield _values(rows, columns, lines)
-            rows, lines = [], []
-    yield _values(rows, columns, lines)
+            yield _values(rows, columns, lines, at)
+            rows, lines, at = [], [], []
+    yield _values(rows, columns, lines, at)
 
 
-def _values(rows: list[dict[str, Any]], columns: list[str], lines: list[int]) -> Piece:
-    return Piece({name: [row.get(name) for row in rows] for name in columns}, np.array(lines, dtype=np.int64))
+def _values(rows: list[dict[str, Any]], columns: list[str], lines: list[int], at: list[int]) -> Piece:
+    values: dict[str, Column] = {name: [row.get(name) for row in rows] for name in columns}
+    return Piece(values, np.array(lines, dtype=np.int64), np.array(at, dtype=np.int64))
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
@@ -200,20 +240,4 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except (ValueError, TypeError, OverflowError):
-        return float("nan")
-
-
-def moments(values: list[Any] | NDArray[Any], unit_s: float) -> NDArray[np.float64]:
-    """The column as times in ``unit_s``: numbers as they are, or ISO 8601, in UTC where it names no zone."""
-    times = numbers(values)
-    if len(values) and np.isnan(times).all():
-        times = np.array([_moment(value) for value in values], dtype=np.float64) / unit_s
-    return times
-
-
-def _moment(value: Any) -> float:
-    try:
-        when = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):  # The latter of a time in the first or the last year that there is.
         return float("nan")

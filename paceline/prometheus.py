@@ -1,21 +1,27 @@
 """What is asked of a Prometheus about DCGM's metrics, and how its answers are read.
 
-Rule of this file: pure. Blank values that DCGM sends for *not measured* are dropped, and so is the mean over an
-interval that has one.
+Rule of this file: pure. What a metric cannot be, DCGM's blanks among it, is not measured: it is dropped and counted,
+and so is the mean over an interval that has one. What a server says beside an answer (a part of the data is missing)
+is kept.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
 from paceline.events import Time
-from paceline.gpu.dcgm import FP64_BLANK, measured
+from paceline.gpu.dcgm import measured
+from paceline.gpu.limits import FP64_BLANK, blank, limit, possible
 from paceline.visible import visible
 
 #: No more of an answer is read.
 MOST_BYTES = 64 * 2**20
 MINUTE_S = 60.0
+#: Warnings of one answer that are kept.
+_MOST_WARNINGS = 8
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,9 @@ class _Answer(msgspec.Struct):
     status: str
     data: _Data | None = None
     error: str = "no reason given"
+    warnings: list[str] = []
+    #: Of VictoriaMetrics: some of its storage did not answer.
+    is_partial: bool = msgspec.field(name="isPartial", default=False)
 
 
 _decoder = msgspec.json.Decoder(_Answer)
@@ -64,20 +73,23 @@ def mean(metric: Metric) -> str:
     A blank is a number as any other to Prometheus: its mean with one that was measured looks like a reading.
 
     >>> mean(Metric("watts", "power_w", "W"))
-    'avg_over_time(watts[60s]) and max_over_time(watts[60s]) < 140737488355328 and min_over_time(watts[60s]) >= 0'
+    'avg_over_time(watts[60s]) and max_over_time(watts[60s]) <= 10000 and min_over_time(watts[60s]) >= 0'
     """
-    span = f"{metric.name}[{metric.interval_s:g}s]"
-    return f"avg_over_time({span}) and max_over_time({span}) < {FP64_BLANK:.0f} and min_over_time({span}) >= 0"
+    return f"avg_over_time({_span(metric)}) and {highest(metric)}"
 
 
 def highest(metric: Metric) -> str:
     """The query for the highest value in the intervals that end at each point, of those that ``mean`` tells.
 
     >>> highest(Metric("watts", "power_w", "W"))
-    'max_over_time(watts[60s]) < 140737488355328 and min_over_time(watts[60s]) >= 0'
+    'max_over_time(watts[60s]) <= 10000 and min_over_time(watts[60s]) >= 0'
     """
-    span = f"{metric.name}[{metric.interval_s:g}s]"
-    return f"max_over_time({span}) < {FP64_BLANK:.0f} and min_over_time({span}) >= 0"
+    most = min(limit(metric.field).high / metric.factor, math.nextafter(FP64_BLANK, 0.0))
+    return f"max_over_time({_span(metric)}) <= {most:.15g} and min_over_time({_span(metric)}) >= 0"
+
+
+def _span(metric: Metric) -> str:
+    return f"{metric.name}[{metric.interval_s:g}s]"
 
 
 def asked(metric: Metric, begin_s: float, end_s: float, question: Callable[[Metric], str] = mean) -> dict[str, str]:
@@ -87,10 +99,11 @@ def asked(metric: Metric, begin_s: float, end_s: float, question: Callable[[Metr
     return {"query": question(metric), **times}
 
 
-def read(metric: Metric, answer: bytes) -> list[Row]:
+def read(metric: Metric, answer: bytes, left_out: Counter[str] | None = None) -> list[Row]:
     """The series in an answer to a range query for ``metric``, without what is not measured.
 
-    The time of a value is where its interval begins.
+    The time of a value is where its interval begins. ``left_out`` counts the points that cannot be, and what the server
+    says beside its answer.
 
     Raises:
         RefusedQueryError: Prometheus says that it refuses.
@@ -102,9 +115,26 @@ def read(metric: Metric, answer: bytes) -> list[Row]:
         raise ValueError(str(error)) from error
     if told.status != "success" or told.data is None:
         raise RefusedQueryError(visible(told.error)[:300])
-    rows = []
-    for series in told.data.result:
-        points = [(at - metric.interval_s, measured(float(text))) for at, text in series.values]
-        kept = [(at, value * metric.factor) for at, value in points if value is not None and at >= 0.0]
-        rows.append((series.metric, [at for at, _ in kept], [value for _, value in kept]))
-    return rows
+    left_out = Counter() if left_out is None else left_out
+    for warning in told.warnings[:_MOST_WARNINGS]:
+        left_out[f"the answer is not complete: {visible(warning)[:200]}"] += 1
+    if told.is_partial and not told.warnings:
+        left_out["the answer is not complete: a part of its storage did not answer"] += 1
+    return [(series.metric, *_points(metric, series.values, left_out)) for series in told.data.result]
+
+
+def _points(metric: Metric, values: list[tuple[Time, str]], left_out: Counter[str]) -> tuple[list[float], list[float]]:
+    """The times and values of a series, in our unit."""
+    times_s, kept = [], []
+    for at, text in values:
+        raw = measured(float(text))
+        if raw is None or at < metric.interval_s:
+            continue
+        value = raw * metric.factor
+        if blank(raw) or not possible(metric.field, value):
+            low, high, unit = limit(metric.field)
+            left_out[f"points of {metric.name} that cannot be (from {low:g} to {high:g} {unit})"] += 1
+            continue
+        times_s.append(at - metric.interval_s)
+        kept.append(value)
+    return times_s, kept

@@ -394,6 +394,23 @@ UI_TOKEN = Setting(
     "what a visitor of the page must know to accept or dismiss suggestions; without it the page is read-only",
     secret=True,
 )
+_LOGIN = "user:password, or `Bearer TOKEN`"
+DCGM_LOGIN = Setting(
+    "PACELINE_DCGM_LOGIN",
+    "",
+    text,
+    _LOGIN,
+    "how `paceline collect --dcgm` logs in to the exporter; default: the host's entry in ~/.netrc",
+    secret=True,
+)
+PROMETHEUS_LOGIN = Setting(
+    "PACELINE_PROMETHEUS_LOGIN",
+    "",
+    text,
+    _LOGIN,
+    "how `--prometheus` logs in to the server; default: the host's entry in ~/.netrc",
+    secret=True,
+)
 UI_REQUIRE_LOGIN = Setting(
     "PACELINE_UI_REQUIRE_LOGIN",
     False,
@@ -511,6 +528,8 @@ _NAMED: tuple[Setting[object], ...] = (
     SESSIONS_DIR,
     ARCHIVE,
     UI_TOKEN,
+    DCGM_LOGIN,
+    PROMETHEUS_LOGIN,
     UI_REQUIRE_LOGIN,
     ALERTS_TO,
     SMTP_USERNAME,

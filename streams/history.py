@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from paceline.events import DeviceWindow, JobProfile
 from paceline.gpu.dcgm import exported
-from paceline.gpu.exporter import node_of_labels, owner_of_labels
+from paceline.gpu.exporter import label, node_of_labels, owner_of_labels
+from paceline.gpu.limits import possible
 from paceline.prometheus import MINUTE_S, Metric, Row
 from paceline.schema import unit_of
 
@@ -19,8 +20,6 @@ DEVICES = tuple(
 )
 #: Which jobs took steps, and so trained: one value a job is enough.
 STEPS = Metric("paceline_steps_per_second", "steps_per_s", "1/s")
-#: A ratio a hair over 1 is rounding, far over it no ratio.
-_MOST_RATIO = 1.05
 
 
 class Stretch:
@@ -35,13 +34,13 @@ class Stretch:
     def take(self, metric: Metric, row: Row) -> int:
         """Take in a series; how many values of it count. What does not say of which GPU it is is left out."""
         labels, times_s, values = row
-        node, device = node_of_labels(labels), labels.get("UUID") or labels.get("gpu")
+        node, device = node_of_labels(labels), label(labels, "UUID") or label(labels, "gpu")
         # An instance of a GPU under MIG tells of itself alone.
-        if not node or not device or labels.get("GPU_I_ID"):
+        if not node or not device or label(labels, "GPU_I_ID"):
             return 0
         owner, count = owner_of_labels(labels), 0
         for at_s, value in zip(times_s, values, strict=True):
-            if metric.field.endswith("_ratio") and value > _MOST_RATIO:
+            if not possible(metric.field, value):
                 continue
             place = (int(at_s // MINUTE_S), labels.get("cluster", self.cluster), node, device)
             self._minutes.setdefault(place, {}).setdefault(metric.field, value)
@@ -65,7 +64,7 @@ class Stretch:
 
 def trained(labels: Mapping[str, str], cluster: str, time_s: float) -> JobProfile | None:
     """The job that ``labels`` name took steps: it trains, whatever its GPUs look like. None where none is named."""
-    job = labels.get("training_job")
+    job = label(labels, "training_job")
     if not job:
         return None
     known = {"kind": "training", "kind_probability": 1.0, "time_s": time_s}

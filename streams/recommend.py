@@ -6,12 +6,14 @@ and gives what is suggested at the end. It changes nothing.
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable
 
 from paceline.events import Suggestion
 from paceline.prometheus import MINUTE_S, PrometheusError
 from paceline.prometheus_server import series
 from paceline.settings import CLUSTER
+from paceline.terminal import say
 
 from .advice.recorded import RecordedAdvice
 from .advice_thresholds import thresholds
@@ -20,6 +22,7 @@ from .history import DEVICES, STEPS, Stretch, trained
 #: Minutes that one question is about: of thousands of GPUs they are a few ten megabytes.
 STRETCH_MINUTES = 120
 DAY_S = 86_400.0
+PROGRAM = "paceline suggestions"
 
 
 def from_prometheus(url: str, days: float, now_s: float, tick: Callable[[str], None]) -> list[Suggestion]:
@@ -32,20 +35,25 @@ def from_prometheus(url: str, days: float, now_s: float, tick: Callable[[str], N
     cluster, advice = CLUSTER.read(os.environ), RecordedAdvice(thresholds(os.environ))
     end_s = math.floor(now_s / MINUTE_S) * MINUTE_S
     at_s, count = end_s - days * DAY_S, 0
+    left_out: Counter[str] = Counter()
     begin_s = at_s
     while at_s < end_s:
         until_s = min(end_s, at_s + STRETCH_MINUTES * MINUTE_S)
         stretch = Stretch(cluster)
-        for labels, _, values in series(url, STEPS, at_s, until_s):
+        for labels, _, values in series(url, STEPS, at_s, until_s, left_out=left_out):
             profile = trained(labels, cluster, at_s) if values else None
             if profile is not None:
                 advice.update(profile)
-        count += sum(stretch.take(metric, row) for metric in DEVICES for row in series(url, metric, at_s, until_s))
+        for metric in DEVICES:
+            rows = series(url, metric, at_s, until_s, left_out=left_out)
+            count += sum(stretch.take(metric, row) for row in rows)
         for window in stretch.windows():
             advice.update(window)
         at_s = until_s
         tick(f"{(at_s - begin_s) / DAY_S:.1f} of {days:g} days, {count:,} values")
     if not count:
         raise PrometheusError(f"Prometheus at {url}: no dcgm-exporter's GPUs in the last {days:g} days; check the URL")
+    for what, times in left_out.items():
+        say(f"Prometheus: {what} ({times:,})", PROGRAM)
     advice.conclude()
     return list(advice.newest.values())

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -43,17 +44,44 @@ def parser() -> argparse.ArgumentParser:
         default=settings.UI_REQUIRE_LOGIN.read(os.environ),
         help="show nothing before a login by OpenID Connect, as .streamlit/secrets.toml says (docs/operations.md)",
     )
+    made.add_argument(
+        "--base-path",
+        metavar="PATH",
+        type=base_path,
+        default=os.environ.get("STREAMLIT_SERVER_BASE_URL_PATH", ""),
+        help="serve the page below this path, for a proxy that passes it on (default: STREAMLIT_SERVER_BASE_URL_PATH)",
+    )
     add_brokers_option(made)
     tls.add_options(made)
     return made
 
 
+def base_path(raw: str) -> str:
+    """A path below which the page is served, without slashes at its ends.
+
+    >>> base_path("/tools/paceline/"), base_path("/")
+    ('tools/paceline', '')
+
+    Raises:
+        ArgumentTypeError: no path.
+    """
+    path = raw.strip("/")
+    if (path and not re.fullmatch(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*", path)) or ".." in path.split("/"):
+        raise argparse.ArgumentTypeError(f"{raw!r}: not a path of letters, digits and . _ ~ -, as /paceline is")
+    return path
+
+
 def options(
-    address: str, port: int, further: Sequence[str] = (), held: tls.Certificate | None = None
+    address: str,
+    port: int,
+    further: Sequence[str] = (),
+    held: tls.Certificate | None = None,
+    path: str = "",
 ) -> dict[str, object]:
     """Streamlit's options. Only its own names and ``further`` ones are answered, so that no web page can reach in."""
     names = list(hosts.answered(address, further))
     shown = {"server.sslCertFile": held.certfile, "server.sslKeyFile": held.keyfile} if held else {}
+    shown |= {"server.baseUrlPath": path} if path else {}
     return {**OPTIONS, **shown, "server.address": address, "server.port": port, "server.allowedHosts": names}
 
 
@@ -82,10 +110,12 @@ def main(argv: list[str]) -> int:
         print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
         return 2
     flags = {
-        name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port, further, held).items()
+        name.replace(".", "_"): value
+        for name, value in options(chosen.address, chosen.port, further, held, chosen.base_path).items()
     }
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # The page itself says what is wrong with the broker.
-    print(f"paceline ui: http{'s' if held else ''}://{chosen.address}:{chosen.port}", file=sys.stderr, flush=True)
+    shown = f"{chosen.address}:{chosen.port}/{chosen.base_path}".rstrip("/")
+    print(f"paceline ui: http{'s' if held else ''}://{shown}", file=sys.stderr, flush=True)
     bootstrap.load_config_options(flags)
     # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
     for number in (signal.SIGTERM, signal.SIGINT):

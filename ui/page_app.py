@@ -15,6 +15,7 @@ from streamlit import config
 
 from paceline import hosts
 
+HEALTH = "/_stcore/health"
 SCRIPT = Path(__file__).with_name("paceline_page.py")
 #: The pages' names in addresses; what is before one of them is where the page is served.
 PATHS = ("fleet", "job", "rank", "collectives", "forecast", "suggestions", "history", "sessions", "health")
@@ -43,7 +44,16 @@ class KnownHosts:
             if problem is not None:
                 await PlainTextResponse(f"{': '.join(problem)}\n", status_code=403)(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        await self._app(_probed(scope), receive, send)
+
+
+def _probed(scope: Scope) -> Scope:
+    """``scope``, with a probe of health at the root sent to where the page is: probes know of no base path."""
+    base = str(config.get_option("server.baseUrlPath") or "").strip("/")
+    if not base or scope["type"] != "http" or scope["path"] != HEALTH:
+        return scope
+    path = f"/{base}{HEALTH}"
+    return {**scope, "path": path, "raw_path": path.encode()}
 
 
 class OwnAddress:

@@ -6,6 +6,7 @@ nothing is filled in twice. It asks for a stretch at a time, the newest first, a
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
@@ -68,7 +69,7 @@ class Backfill:
     def _stretch(self, begin_s: float, until_s: float, have: Seen, known: dict[str, Gpu]) -> Iterator[Addition]:
         grid = Grid(begin_s, round((until_s - begin_s) / WINDOW_S), self._cluster, known)
         for metric in TELLING:
-            grid.take(metric, self._rows(metric, begin_s, until_s, mean))
+            grid.take(metric, self._rows(metric, begin_s, until_s, mean, grid.left_out))
         missing = have.missing(grid.gpus, begin_s, grid.steps)
         if (missing & grid.there()).any():
             self._complete(grid, begin_s, until_s)
@@ -80,20 +81,22 @@ class Backfill:
 
     def _complete(self, grid: Grid, begin_s: float, until_s: float) -> None:
         for metric in OTHERS:
-            grid.take(metric, self._rows(metric, begin_s, until_s, mean))
+            grid.take(metric, self._rows(metric, begin_s, until_s, mean, grid.left_out))
         told = {metric.field for metric in (*TELLING, *OTHERS)} & grid.means.keys()
         for metric in (*TELLING, *OTHERS):
             if metric.field in told:
-                grid.take(metric, self._rows(metric, begin_s, until_s, highest), highest=True)
+                grid.take(metric, self._rows(metric, begin_s, until_s, highest, grid.left_out), highest=True)
 
-    def _rows(self, metric: Metric, begin_s: float, until_s: float, question: Callable[[Metric], str]) -> list[Row]:
+    def _rows(
+        self, metric: Metric, begin_s: float, until_s: float, question: Callable[[Metric], str], left_out: Counter[str]
+    ) -> list[Row]:
         """The series of ``metric``; of a stretch that is too much for Prometheus, its halves."""
         try:
-            return series(self._url, metric, begin_s, until_s, question)
+            return series(self._url, metric, begin_s, until_s, question, left_out)
         except (TooLargeError, RefusedError):
             steps = round((until_s - begin_s) / WINDOW_S)
             if steps < 2:
                 raise
             middle_s = begin_s + steps // 2 * WINDOW_S
-            first = self._rows(metric, begin_s, middle_s, question)
-            return first + self._rows(metric, middle_s, until_s, question)
+            first = self._rows(metric, begin_s, middle_s, question, left_out)
+            return first + self._rows(metric, middle_s, until_s, question, left_out)

@@ -12,16 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.gpu.exporter import node_of_labels, owner_of_labels
+from paceline.gpu.exporter import behind as renamed
+from paceline.gpu.exporter import label, node_of_labels, owner_of_labels
+from paceline.gpu.limits import possible
 from paceline.prometheus import Metric, Row
 
 from .gpu_metrics import FREE, WINDOW_S
 
 #: GPUs of a stretch, beyond which no more are taken in; the longest name.
 MOST_GPUS, LONGEST = 50_000, 200
-#: A ratio a hair over 1 is rounding, far over it no ratio.
-_MOST_RATIO = 1.05
-_EXPORTER = "dcgm-exporter"
 Cells = NDArray[np.float64]
 
 
@@ -48,7 +47,7 @@ class Grid:
     def take(self, metric: Metric, rows: Iterable[Row], highest: bool = False) -> None:
         """Take in all that is told of ``metric``: means, or the ``highest`` values."""
         rows = list(rows)
-        behind = any("exported_pod" in labels for labels, _, _ in rows)
+        behind = any(renamed(labels) for labels, _, _ in rows)
         place: dict[int, Cells] = {}
         for labels, times_s, values in sorted(rows, key=lambda row: sorted(row[0].items())):
             at = self._gpu(labels)
@@ -65,10 +64,10 @@ class Grid:
 
     def _gpu(self, labels: Mapping[str, str]) -> int | None:
         # An instance of a GPU under MIG tells of itself alone.
-        if labels.get("GPU_I_ID"):
+        if label(labels, "GPU_I_ID"):
             self.left_out["series of MIG instances"] += 1
             return None
-        uuid, number = labels.get("UUID", ""), labels.get("gpu", "")
+        uuid, number = label(labels, "UUID"), label(labels, "gpu")
         device = uuid or (f"gpu {number}" if number else "")
         gpu = self._names.get(uuid) or Gpu(labels.get("cluster", self._cluster), node_of_labels(labels), device)
         if not gpu.node or not device or max(map(len, gpu)) > LONGEST:
@@ -86,7 +85,7 @@ class Grid:
             step = (at_s - self.begin_s) / WINDOW_S
             if step != int(step) or not 0 <= step < self.steps:
                 self.left_out["values at times that were not asked for"] += 1
-            elif metric.field.endswith("_ratio") and value > _MOST_RATIO:
+            elif not possible(metric.field, value):
                 self.left_out["ratios above 1"] += 1
             else:
                 told[int(step)] = min(value, 1.0) if metric.field.endswith("_ratio") else value
@@ -141,17 +140,6 @@ def _both(one: Cells, other: Cells, highest: bool) -> Cells:
 
 
 def _owner(labels: Mapping[str, str], behind: bool) -> str:
-    """The job that ``labels`` name, or "".
-
-    A Prometheus that discovers pods calls the exporter's own pod ``pod``, and what the exporter said ``exported_pod``
-    (``behind``: some series of the answer do).
-    """
-    told = dict(labels)
-    for name in ("pod", "namespace", "container"):
-        exported = told.pop(f"exported_{name}", None)
-        if behind or exported is not None:
-            told[name] = exported or ""
-    if _EXPORTER in told.get("container", "") or _EXPORTER in told.get("pod", ""):
-        told["pod"] = ""
-    owner = owner_of_labels(told)
+    """The job that ``labels`` name, or ""; ``behind``: some series of the answer have renamed pods."""
+    owner = owner_of_labels(labels, renamed=behind)
     return "" if owner is None else owner[0][:LONGEST]

@@ -9,7 +9,7 @@ import os
 import platform
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Literal
 
@@ -17,7 +17,7 @@ import msgspec
 
 from paceline.gpu import amd
 from paceline.gpu.driver import AbsentError
-from paceline.gpu.nvml import real
+from paceline.gpu.nvml import real, text
 from paceline.kafka import acls, clients, compat
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.reach import attempt
@@ -58,6 +58,13 @@ def versions() -> list[Check]:
     return checks
 
 
+def _readable(ask: Callable[..., str | bytes], *handle: object) -> str:
+    try:
+        return text(ask(*handle))
+    except UnicodeDecodeError:
+        return "not readable: no UTF-8"
+
+
 def nvml() -> Check:
     """Whether this machine's GPUs can be asked."""
     try:
@@ -72,8 +79,8 @@ def nvml() -> Check:
         return Check("nvml", "warn", f"{error}: NVIDIA's GPUs are not measured here", mend)
     try:
         gpus = [binding.nvmlDeviceGetHandleByIndex(index) for index in range(binding.nvmlDeviceGetCount())]
-        names = ", ".join(sorted({binding.nvmlDeviceGetName(gpu) for gpu in gpus}))
-        version = binding.nvmlSystemGetDriverVersion()
+        names = ", ".join(sorted({_readable(binding.nvmlDeviceGetName, gpu) for gpu in gpus}))
+        version = _readable(binding.nvmlSystemGetDriverVersion)
         return Check("nvml", "ok", f"{len(gpus)} GPU ({names}), driver {version}")
     except binding.NVMLError as error:
         return Check("nvml", "warn", f"a GPU does not answer: {error}", "run nvidia-smi; look for Xid lines in dmesg")

@@ -6,6 +6,7 @@ Rule of this file: no answer is None with a reason, never 0 and never an error. 
 from typing import Any
 
 from paceline.gpu.driver import Driver
+from paceline.gpu.limits import limit, possible
 from paceline.gpu.queries import Ask, Query
 from paceline.gpu.readings import Value
 from paceline.gpu.refusals import Refusals
@@ -21,6 +22,8 @@ class Answers:
         self._refusals = Refusals()
         self._way: dict[str, Ask] = {}
         self._asked: dict[str, tuple[float, tuple[Value, ...]]] = {}
+        #: Columns whose last number cannot be, and that in words.
+        self.impossible: dict[str, str] = {}
 
     def ask(self, query: Query, now_s: float, *, even_lost: bool = False) -> tuple[Value, ...] | None:
         """One value a column, or None where there is no answer.
@@ -43,6 +46,8 @@ class Answers:
                     self.lost = self._driver.reason(error)
                     return None
                 continue
+            if query.kind == "value":
+                values = tuple(self.judged(column, value) for column, value in zip(query.columns, values, strict=True))
             self._way[question] = way
             self._asked[question] = (now_s, values)
             self._refusals.answered(question)
@@ -53,6 +58,15 @@ class Answers:
         if refused is not None:
             passing = self._driver.is_passing(refused)
             self._refusals.refused(question, self._driver.reason(refused), now_s, passing=passing)
+        return None
+
+    def judged(self, column: str, value: Value) -> Value:
+        """``value``, or None, *not measured*, where ``column`` cannot be that."""
+        if possible(column, value):
+            self.impossible.pop(column, None)
+            return value
+        low, high, unit = limit(column)
+        self.impossible[column] = f"the driver gives {value:g}, which cannot be (from {low:g} to {high:g} {unit})"
         return None
 
     def _ways(self, query: Query) -> tuple[Ask, ...]:

@@ -10,15 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from paceline.gpu.limits import FP64_BLANK
 from paceline.gpu.throttle import legend
 
 Listed = Literal["by default", "off by default", "never listed"]
 
 MIB = 1024.0**2
-#: The blanks (no value, not found, not supported, no permission) of fractions and of whole numbers begin here. An
-#: exporter writes both as fractions, so that above the first of them no number is one.
-FP64_BLANK = 140737488355328.0
-INT64_BLANK = 0x7FFFFFFFFFFFFFF0
 #: Limits of DCGM's health checks: DCGM_LIMIT_MAX_PCIREPLAY_RATE, a minute, and DCGM_LIMIT_MAX_RETIRED_PAGES.
 MOST_PCIE_REPLAYS_PER_MIN = 8
 MOST_RETIRED_PAGES = 60
@@ -276,6 +273,8 @@ WRONG_IDS = (
 
 def measured(value: float | None) -> float | None:
     """``value``, or None where it is DCGM's blank, no number, or negative (none of these fields can be).
+
+    An exporter writes the blanks of fractions and of whole numbers as fractions: above the first no number is one.
 
     >>> measured(42), measured(0.0), measured(140737488355328.0), measured(0x7FFFFFFFFFFFFFF0), measured(float("nan"))
     (42.0, 0.0, None, None, None)

@@ -9,7 +9,7 @@ whole (memory), taken where all of them repeat the GPU's (temperature, power, co
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,14 +18,21 @@ from paceline.events import DeviceDescribed, DeviceProcess, DeviceSamples, Whole
 from paceline.gpu import dcgm
 from paceline.gpu.dcgm import measured
 from paceline.gpu.exporter_text import Series, read
+from paceline.gpu.limits import RATIO, blank, limit, possible
 from paceline.gpu.readings import Value
 from paceline.gpu.sample_rows import DEVICE_COLUMNS, Row
 
 #: GPUs of one text: of a node, or of many where several exporters' texts were joined.
 MOST_GPUS = 4096
 _INDEX_DIGITS = 4
-NOT_EXPORTED, BLANK = "not exported", "DCGM gives no value"
+NOT_EXPORTED, BLANK, IMPOSSIBLE = "not exported", "DCGM gives no value", "DCGM gives a value that cannot be"
+#: What stands for a series without a value: DCGM's blank, or a number that cannot be.
+_BLANK, _IMPOSSIBLE = -1.0, -2.0
 OF_INSTANCES = "told of MIG instances alone"
+#: What a Prometheus puts before labels of an exporter that are its own, too; and labels that name a node.
+_EXPORTED, _NODE = "exported_", ("hostname", "Hostname", "node", "instance")
+#: Labels of a pod; the exporter's own has this in its name.
+_POD, _EXPORTER = ("pod", "namespace", "container"), "dcgm-exporter"
 UNATTRIBUTED = "no pod and no hpc_job in the labels"
 #: Columns of two counters that NVML's row adds up, too.
 _SUMS = {
@@ -110,17 +117,33 @@ class _Told:
         self.cells: dict[str, dict[tuple[tuple[bool, int, int], str], float]] = {}
 
 
+def label(labels: Mapping[str, str], name: str) -> str:
+    """What the exporter wrote as ``name``, or "".
+
+    A Prometheus without ``honor_labels`` calls its own target so, and what the exporter wrote ``exported_…``; one that
+    takes from such a Prometheus may add the word once more. The innermost is the exporter's.
+
+    >>> label({"pod": "dcgm-exporter-x7k2p", "exported_pod": "train-0"}, "pod"), label({"pod": "train-0"}, "pod")
+    ('train-0', 'train-0')
+    """
+    while f"{_EXPORTED}{name}" in labels:
+        name = f"{_EXPORTED}{name}"
+    return labels.get(name, "")
+
+
 def node_of_labels(labels: Mapping[str, str]) -> str:
     """The node that ``labels`` name, or "": ``Hostname`` became ``hostname`` in May 2026; a Prometheus adds others."""
-    return labels.get("hostname") or labels.get("Hostname") or labels.get("node") or labels.get("instance") or ""
+    return next((told for name in _NODE if (told := label(labels, name))), "")
 
 
 def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
     """What ``text`` says, a node and time each, by time. What cannot be used is counted in ``left_out``."""
     told: dict[tuple[str, float | None], dict[str, _Told]] = {}
     count = 0
-    for series in read(text, SOURCES, left_out):
-        uuid = series.labels.get("UUID") or (f"gpu {series.labels['gpu']}" if series.labels.get("gpu") else "")
+    found = read(text, SOURCES, left_out)
+    renamed = any(behind(series.labels) for series in found)
+    for series in found:
+        uuid = _uuid(series.labels)
         if not uuid:
             left_out["series that name no GPU"] += 1
             continue
@@ -131,39 +154,69 @@ def scrapes(text: str, left_out: Counter[str]) -> list[Scrape]:
                 left_out[f"series of GPUs beyond {MOST_GPUS:,}"] += 1
                 continue
             gpus[uuid] = _Told()
-        _take(gpus[uuid], series, left_out)
-    found = [_scrape(node, time_s, gpus) for (node, time_s), gpus in told.items() if gpus]
-    return sorted(found, key=lambda one: (one.time_s or 0.0, one.node))
+        _take(gpus[uuid], series, left_out, renamed=renamed)
+    all_told = [_scrape(node, time_s, gpus) for (node, time_s), gpus in told.items() if gpus]
+    return sorted(all_told, key=lambda one: (one.time_s or 0.0, one.node))
 
 
-def _take(gpu: _Told, series: Series, left_out: Counter[str]) -> None:
+def _uuid(labels: Mapping[str, str]) -> str:
+    number = label(labels, "gpu")
+    return label(labels, "UUID") or (f"gpu {number}" if number else "")
+
+
+def _take(gpu: _Told, series: Series, left_out: Counter[str], *, renamed: bool) -> None:
     source, labels = SOURCES[series.name], series.labels
     gpu.labels = {**labels, **gpu.labels}
-    gpu.attributed |= "pod" in labels or "hpc_job" in labels
-    owner = owner_of_labels(labels)
+    gpu.attributed |= renamed or "pod" in labels or bool(label(labels, "hpc_job"))
+    owner = owner_of_labels(labels, renamed=renamed)
     if owner is not None:
         gpu.owners.setdefault(owner)
     cell = gpu.cells.setdefault(source.column, {})
-    key = (source.order, labels.get("GPU_I_ID", ""))
-    value = series.value * source.factor if measured(series.value) is not None else -1.0
+    key = (source.order, label(labels, "GPU_I_ID"))
+    value = _judged(series, source, left_out)
     # A GPU that several pods share is told once for each of them, with the same numbers.
     if cell.setdefault(key, value) != value:
         left_out["series that are there twice, with different numbers: the first counts"] += 1
 
 
-def owner_of_labels(labels: Mapping[str, str]) -> tuple[str, str] | None:
-    """(job, name): Slurm's job by ``hpc_job``, else the pod, which is as much as Kubernetes' labels tell."""
-    pod, job = labels.get("pod", ""), labels.get("hpc_job", "")
+def _judged(series: Series, source: _Source, left_out: Counter[str]) -> float:
+    """The value in our unit; below 0 where it is none."""
+    if measured(series.value) is None:
+        return _BLANK
+    value = series.value * source.factor
+    if not blank(series.value) and possible(source.column, value):
+        return value
+    low, high, unit = limit(source.column)
+    left_out[f"values of {series.name} that cannot be (from {low:g} to {high:g} {unit})"] += 1
+    return _IMPOSSIBLE
+
+
+def behind(labels: Mapping[str, str]) -> bool:
+    """Whether a Prometheus has renamed the pod that the exporter wrote."""
+    return any(f"{_EXPORTED}{name}" in labels for name in _POD)
+
+
+def owner_of_labels(labels: Mapping[str, str], *, renamed: bool = False) -> tuple[str, str] | None:
+    """(job, name): Slurm's job by ``hpc_job``, else the pod, which is as much as Kubernetes' labels tell.
+
+    Where pods are ``renamed`` (``behind``: some series of the text are), a ``pod`` that is not is the exporter's own.
+    """
+    if renamed or behind(labels):
+        pod, namespace, container = (label(labels, name) if f"{_EXPORTED}{name}" in labels else "" for name in _POD)
+    else:
+        pod, namespace, container = (labels.get(name, "") for name in _POD)
+    if _EXPORTER in container or _EXPORTER in pod:
+        pod = container = ""
+    job = label(labels, "hpc_job")
     if not pod and not job:
         return None
-    namespace = labels.get("namespace", "")
-    return job or (f"{namespace}.{pod}" if namespace else pod), labels.get("container") or pod or job
+    return job or (f"{namespace}.{pod}" if namespace else pod), container or pod or job
 
 
 def _scrape(node: str, time_s: float | None, told: dict[str, _Told]) -> Scrape:
     gpus = [_gpu(uuid, one) for uuid, one in told.items()]
     gpus.sort(key=lambda gpu: (gpu.number is None, gpu.number or 0, gpu.uuid))
-    drivers = [one.labels.get("DCGM_FI_DRIVER_VERSION", "") for one in told.values()]
+    drivers = [label(one.labels, "DCGM_FI_DRIVER_VERSION") for one in told.values()]
     return Scrape(node, time_s, max(drivers, default=""), gpus)
 
 
@@ -178,7 +231,7 @@ def _gpu(uuid: str, told: _Told) -> ExportedGpu:
         elif all(name in cells for name in names):
             cells[column] = BLANK
     if numbers.get("memory_temperature_celsius") == 0.0:  # A sensor that is not there.
-        numbers["memory_temperature_celsius"], cells["memory_temperature_celsius"] = -1.0, BLANK
+        numbers["memory_temperature_celsius"], cells["memory_temperature_celsius"] = _BLANK, BLANK
     if cells.get("xid") == BLANK:  # There has been none.
         numbers["xid"] = 0.0
     row: Row = {column: _fit(column, numbers.get(column)) for column in (*DEVICE_COLUMNS, *dcgm.ONLY_DCGM)}
@@ -193,7 +246,7 @@ def _gpu(uuid: str, told: _Told) -> ExportedGpu:
 
 def _value(column: str, cell: dict[tuple[tuple[bool, int, int], str], float]) -> float | str:
     """The number of a column, by the best of its names that has one; else why there is none."""
-    why = BLANK
+    why = BLANK if _BLANK in cell.values() else IMPOSSIBLE
     for order in sorted({order for order, _ in cell}):
         told = {at: value for (by, at), value in cell.items() if by == order and value >= 0.0}
         if "" in told or not told:
@@ -210,29 +263,29 @@ def _value(column: str, cell: dict[tuple[tuple[bool, int, int], str], float]) ->
 
 def _fit(column: str, value: float | None) -> Value:
     """``value`` as the events have it; ratios a hair over 1 are rounding, far over none."""
-    if value is None or measured(value) is None or (column.endswith("_ratio") and value > 1.05):
+    if value is None or not possible(column, value):
         return None
     if column in _WHOLE:
         return int(value)
-    return round(min(value, 1.0) if column.endswith("_ratio") else value, 6)
+    return round(min(value, 1.0) if limit(column) is RATIO else value, 6)
 
 
 def _index(labels: dict[str, str]) -> int | None:
-    raw = labels.get("gpu", "")
+    raw = label(labels, "gpu")
     return int(raw) if raw.isascii() and raw.isdigit() and len(raw) <= _INDEX_DIGITS else None
 
 
 def _described(uuid: str, labels: dict[str, str], numbers: dict[str, float]) -> DeviceDescribed:
-    known = {field: name for field, name in _RATED.items() if measured(numbers.get(name)) is not None}
+    known = {field: name for field, name in _RATED.items() if name in numbers}
     rated: dict[str, Any] = {field: int(numbers[name]) for field, name in known.items()}
     total = numbers.get("fb_total_bytes")
     return DeviceDescribed(
         index=_index(labels) or 0,
         uuid=uuid,
-        name=labels.get("modelName") or "unknown GPU",
-        pci_bus_id=labels.get("pci_bus_id") or None,
+        name=label(labels, "modelName") or "unknown GPU",
+        pci_bus_id=label(labels, "pci_bus_id") or None,
         memory_total_bytes=None if total is None else int(total),
-        mig=bool(labels.get("GPU_I_ID")) or None,
+        mig=bool(label(labels, "GPU_I_ID")) or None,
         **rated,
     )
 
@@ -287,17 +340,21 @@ class LastXids:
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
 
-    def update(self, codes: dict[str, int]) -> dict[str, int | None]:
-        """The XIDs that came since the last call, by GPU: 0 where none did, None where that is not known."""
+    def update(self, codes: dict[str, int], unread: Container[str] = ()) -> dict[str, int | None]:
+        """The XIDs that came since the last call, by GPU: 0 where none did, None where that is not known.
+
+        What stood at the ``unread`` GPUs before still counts: their gauges hold this time what is no XID.
+        """
         new = {
             uuid: (None if uuid not in self._last else 0 if code == self._last[uuid] else code)
             for uuid, code in codes.items()
         }
-        self._last = dict(codes)
+        self._last = {uuid: code for uuid, code in self._last.items() if uuid in unread} | codes
         return new
 
     def rows(self, scrape: Scrape) -> list[tuple[str, Row]]:
         """The rows of ``scrape``, (GPU, values): each XID in exactly one of them."""
         told = [gpu for gpu in scrape.gpus if "xid" not in gpu.why]
-        new = self.update({gpu.uuid: int(gpu.row["xid"] or 0) for gpu in told})
+        unread = {gpu.uuid for gpu in scrape.gpus if gpu.why.get("xid") == IMPOSSIBLE}
+        new = self.update({gpu.uuid: int(gpu.row["xid"] or 0) for gpu in told}, unread)
         return [(gpu.uuid, {**gpu.row, "xid": new.get(gpu.uuid)}) for gpu in scrape.gpus]

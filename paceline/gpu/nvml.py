@@ -30,7 +30,17 @@ _PASSING = (
     *("NVML_ERROR_TIMEOUT", "NVML_ERROR_IN_USE", "NVML_ERROR_NO_DATA", "NVML_ERROR_NOT_READY"),
     *("NVML_ERROR_UNKNOWN", "NVML_ERROR_INSUFFICIENT_RESOURCES", "NVML_ERROR_MEMORY"),
 )
+UNREADABLE = "not readable: the driver's text is not UTF-8"
 _GPU, _INSTANCE = "GPU-", "MIG-"
+
+
+def text(answer: str | bytes) -> str:
+    """A string of NVML's, which some drivers do not write in UTF-8.
+
+    Raises:
+        UnicodeDecodeError: it cannot be read; the binding may raise it, too.
+    """
+    return answer.decode() if isinstance(answer, bytes) else str(answer)
 
 
 def _most_sm_clock(nvml: Any, device: Any) -> int | None:
@@ -39,8 +49,8 @@ def _most_sm_clock(nvml: Any, device: Any) -> int | None:
 
 #: What a device is rated at: the fields of DeviceDescribed.
 RATED: Rated = {
-    "name": lambda nvml, device: str(nvml.nvmlDeviceGetName(device)),
-    "pci_bus_id": lambda nvml, device: str(nvml.nvmlDeviceGetPciInfo(device).busId),
+    "name": lambda nvml, device: text(nvml.nvmlDeviceGetName(device)),
+    "pci_bus_id": lambda nvml, device: text(nvml.nvmlDeviceGetPciInfo(device).busId),
     "memory_total_bytes": lambda nvml, device: whole(nvml.nvmlDeviceGetMemoryInfo(device).total),
     "power_limit_w": lambda nvml, device: scaled(nvml.nvmlDeviceGetEnforcedPowerLimit(device), 1e-3),
     "pcie_generation_max": lambda nvml, device: whole(nvml.nvmlDeviceGetMaxPcieLinkGeneration(device)),
@@ -49,7 +59,7 @@ RATED: Rated = {
     "mig": lambda nvml, device: bool(nvml.nvmlDeviceGetMigMode(device)[0]),
 }
 VERSIONS: Versions = {
-    "driver": lambda nvml: str(nvml.nvmlSystemGetDriverVersion()),
+    "driver": lambda nvml: text(nvml.nvmlSystemGetDriverVersion()),
     "cuda": lambda nvml: _cuda(nvml.nvmlSystemGetCudaDriverVersion_v2()),
 }
 
@@ -90,7 +100,7 @@ class Nvml:
 
     def uuid(self, handle: Any) -> str:
         """``GPU-…``."""
-        return str(self.library.nvmlDeviceGetUUID(handle))
+        return text(self.library.nvmlDeviceGetUUID(handle))
 
     def find(self, name: str) -> Found | None:
         """The device that a rank calls ``GPU-…``, ``MIG-…`` or ``cuda:N``; None where that is not sure.
@@ -129,20 +139,20 @@ class Nvml:
     def process_name(self, pid: int) -> str:
         """The last part of the path that NVML has for a process, or ""."""
         try:
-            return str(self.library.nvmlSystemGetProcessName(pid)).rpartition("/")[2]
-        except UnicodeDecodeError:
-            return ""
+            return text(self.library.nvmlSystemGetProcessName(pid)).rpartition("/")[2]
         except self.errors():
             return ""
 
     def errors(self) -> tuple[type[Exception], ...]:
-        """A driver or binding that lacks a call raises AttributeError."""
-        return (self.library.NVMLError, AttributeError, UnanswerableError)
+        """A driver or binding that lacks a call raises AttributeError; strings may be none."""
+        return (self.library.NVMLError, AttributeError, UnanswerableError, UnicodeDecodeError)
 
     def reason(self, error: Exception) -> str:
         """Why there is no answer, in a few words."""
         if isinstance(error, AttributeError):
             return "not known to this version of nvidia-ml-py"
+        if isinstance(error, UnicodeDecodeError):
+            return UNREADABLE
         code = getattr(error, "value", None)
         for name, words in _WORDS.items():
             if code is not None and code == getattr(self.library, name):

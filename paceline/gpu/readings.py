@@ -1,13 +1,11 @@
 """What NVML answers, made fit to publish: sentinels dropped, units as in the events.
 
-Rule of this file: pure functions from a raw answer to a value or None.
+Rule of this file: pure functions from a raw answer to a value or None. Which numbers are blanks, and what a fact can
+be, is the table in ``limits``.
 """
 
-from paceline.gpu.dcgm import INT64_BLANK
+from paceline.gpu.limits import RATIO, blank
 from paceline.wire import finite
-
-#: NVML's "no value here", for 32 and 64 bit answers; drivers let DCGM's blanks through at times.
-_BLANK = {0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF}
 
 Value = int | float | None
 
@@ -18,7 +16,7 @@ def whole(raw: int | None) -> int | None:
     >>> whole(0), whole(7), whole(0xFFFFFFFF), whole(-1)
     (0, 7, None, None)
     """
-    if raw is None or raw < 0 or raw in _BLANK or raw >= INT64_BLANK:
+    if raw is None or raw < 0 or blank(raw):
         return None
     return int(raw)
 
@@ -26,10 +24,10 @@ def whole(raw: int | None) -> int | None:
 def scaled(raw: float | None, factor: float) -> float | None:
     """A measure in the event's unit, ``raw * factor``; blanks and what is no number are no answer.
 
-    >>> scaled(350_000, 1e-3), scaled(0xFFFFFFFF, 1e-3)
-    (350.0, None)
+    >>> scaled(350_000, 1e-3), scaled(0xFFFFFFFF, 1e-3), scaled(0x7FFFFFF1, 1e-3)
+    (350.0, None, None)
     """
-    if raw is None or raw < 0 or raw in _BLANK or raw >= INT64_BLANK:
+    if raw is None or raw < 0 or blank(raw):
         return None
     value = finite(float(raw) * factor)
     return None if value is None else round(value, 6)
@@ -41,7 +39,7 @@ def ratio(percent: float | None) -> float | None:
     >>> ratio(42), ratio(100.2), ratio(4294967295), ratio(None)
     (0.42, 1.0, None, None)
     """
-    if percent is None or not 0 <= percent <= 105:
+    if percent is None or not RATIO.low <= percent / 100 <= RATIO.high:
         return None
     return round(min(float(percent), 100.0) / 100.0, 6)
 

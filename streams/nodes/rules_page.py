@@ -6,7 +6,8 @@ told to it, because streams know no collector.
 
 from collections.abc import Iterable, Mapping
 
-from paceline.gpu.dcgm import FIELDS, FP64_BLANK, WRONG_IDS, Field
+from paceline.gpu.dcgm import FIELDS, WRONG_IDS, Field
+from paceline.gpu.limits import FP64_BLANK
 from paceline.gpu.xids import SILENT, XIDS
 
 from .bands import Band

@@ -1,4 +1,5 @@
 import pynvml
+import pytest
 
 from collectors.gpu import Gpus
 from collectors.inventory import describe
@@ -55,3 +56,54 @@ def test_a_cpu_without_a_name(gpus, tmp_path):
     found = describe(gpus, 5.0, proc=tmp_path)
 
     assert (found["cpu_model"], found["not_measured"]["cpu_model"]) == (None, "/proc/cpuinfo does not name it")
+
+
+def bad(*_):
+    """What a driver was seen to write, as the binding hands it on, and as an older binding does."""
+    return b"\xf8\x95\xa0\x81\xe0".decode()
+
+
+@pytest.mark.parametrize("answer", [bad, lambda *_: b"\xf8\x95"], ids=["raises", "bytes"])
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        ("nvmlDeviceGetName", "name[0]"),
+        ("nvmlSystemGetDriverVersion", "driver"),
+        ("nvmlDeviceGetPciInfo", "pci_bus_id[0]"),
+        ("nvmlDeviceGetUUID", "uuid[0]"),
+    ],
+)
+def test_a_string_that_is_not_utf8_costs_itself_alone(call, field, answer, nvml, clock, monkeypatch):
+    """The field is not readable; every other one of this GPU, and all other GPUs, are reported."""
+    right = getattr(nvml, call)
+
+    class Pci:
+        def __getattr__(self, name):
+            return answer()
+
+    def ask(gpu=None):
+        if gpu is not None and gpu is not nvml.gpus[0]:
+            return right(gpu)
+        return Pci() if call == "nvmlDeviceGetPciInfo" else answer()
+
+    monkeypatch.setattr(nvml, call, ask, raising=False)
+    gpus = Gpus(lambda: Nvml(nvml))
+    gpus.look(clock.now_s)
+    node = NodeDescribed(**describe(gpus, 5.0), **PRODUCER)
+
+    assert len(node.devices) == 2
+    assert node.not_measured[field].startswith("not readable")
+    assert [device.power_limit_w for device in node.devices] == [700.0, 700.0]
+    assert len({device.uuid for device in node.devices}) == 2
+    assert [row["power_w"] is not None for _, row in gpus.sample(clock.now_s)] == [True, True]
+    gpus.close()
+
+
+def test_a_rating_that_cannot_be_is_not_measured(gpus, nvml):
+    """A total of 0 bytes, a limit of 2^31 mW."""
+    nvml.gpus[0].state["memory_total"] = 0
+    nvml.nvmlDeviceGetEnforcedPowerLimit = lambda gpu: 2**31
+    node = NodeDescribed(**describe(gpus, 5.0), **PRODUCER)
+
+    assert node.devices[0].power_limit_w is None
+    assert "which cannot be" in node.not_measured["power_limit_w[0]"]

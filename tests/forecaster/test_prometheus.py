@@ -13,7 +13,7 @@ import pytest
 
 from forecaster.memory import Memory
 from forecaster.prometheus import DEVICES, backfill
-from paceline.gpu.dcgm import FP64_BLANK
+from paceline.gpu.limits import FP64_BLANK
 from paceline.prometheus import MOST_BYTES, PrometheusError, RefusedQueryError, read
 
 MINUTES = 180

@@ -177,3 +177,40 @@ def test_how_many_ranks_there_are_is_what_the_headers_say():
     events, notes = load(stream(context(2, 10**7, 64), collective(1, 5)))
     assert [event.world_sizes for event in events] == [[64]]
     assert any(remark.startswith("1 of 64 ranks: no collective of rank 0, 1, 3") for remark in notes.remarks)
+
+
+def test_gaps_in_the_numbers_are_reported_by_rank():
+    """Half of a rank's lines are missing; the files of the others begin a little apart, which is no gap."""
+    files = []
+    for rank in range(4):
+        numbers = [n for n in range(200) if rank != 2 or n % 2 == 0]
+        rows = [collective(n, 900, 1_000_000 + n * 10_000) for n in numbers[rank % 2 :]]
+        files.append(stream(context(rank, 10_000_000), *rows))
+    _, notes = load(*files)
+    said = [line for line in notes.lines() if "coll_sn" in line]
+    assert said == ["rank 2: 99 of 199 collectives are not in its files (gaps in coll_sn)"]
+
+
+def test_a_rank_whose_file_ends_early_has_a_gap():
+    """What all others have behind its last one."""
+    files = [
+        stream(context(rank, 10_000_000), *(collective(n, 900, 1_000_000 + n) for n in range(40 if rank == 1 else 200)))
+        for rank in range(4)
+    ]
+    _, notes = load(*files)
+    said = [line for line in notes.lines() if "coll_sn" in line]
+    assert said == ["rank 1: 160 of 200 collectives are not in its files (gaps in coll_sn)"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"# HELP nccl_bus_bandwidth_gbs bus bandwidth\n# TYPE nccl_bus_bandwidth_gbs gauge\n",
+        b'\nnccl_algorithm_bandwidth_gbs{rank="0"} 12.5 1700000000000\n',
+    ],
+)
+def test_a_prom_dump_is_refused_by_its_name(text):
+    """It holds sums; what to set is said."""
+    found = Inspector("job", Notes())
+    with pytest.raises(SourceError, match=r"node-a.prom: a Prometheus text .*NCCL_INSPECTOR_PROM_DUMP"):
+        found.survey(io.BytesIO(text), "node-a.prom")

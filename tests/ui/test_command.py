@@ -1,3 +1,5 @@
+import argparse
+import asyncio
 import contextlib
 import http.client
 import os
@@ -12,7 +14,8 @@ import pytest
 import ui
 from paceline.settings import SettingError
 from tests.patience import PATIENCE_S
-from ui.__main__ import main, options
+from ui import page_app
+from ui.__main__ import base_path, main, options, parser
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +120,48 @@ def test_help_has_examples(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "examples:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [("/tools/pace/", "tools/pace"), ("paceline", "paceline"), ("/", ""), ("", ""), ("a-b/c_d.e~f", "a-b/c_d.e~f")],
+)
+def test_a_base_path_is_streamlits(raw, path):
+    """The page is served below it; without one nothing is said to Streamlit."""
+    assert base_path(raw) == path
+    assert options("127.0.0.1", 8501, path=base_path(raw)).get("server.baseUrlPath", "") == path
+
+
+@pytest.mark.parametrize("raw", ["/a//b", "a b", "http://host/x", "/a/../b", "/x?y", "/x#y", "\n"])
+def test_what_is_no_path_is_refused(raw):
+    """With what is allowed."""
+    with pytest.raises(argparse.ArgumentTypeError, match="not a path"):
+        base_path(raw)
+
+
+def test_streamlits_own_variable_is_not_ignored(monkeypatch):
+    """It is the default, checked alike; the option counts more."""
+    monkeypatch.setenv("STREAMLIT_SERVER_BASE_URL_PATH", "/proxied/")
+    assert parser().parse_args([]).base_path == "proxied"
+    assert parser().parse_args(["--base-path", "/mine"]).base_path == "mine"
+
+
+@pytest.mark.parametrize(
+    ("base", "asked", "answered"),
+    [
+        ("tools/pace", "/_stcore/health", "/tools/pace/_stcore/health"),
+        ("tools/pace", "/tools/pace/x", "/tools/pace/x"),
+        ("", "/_stcore/health", "/_stcore/health"),
+    ],
+)
+def test_probes_find_the_page_below_its_path(base, asked, answered, monkeypatch):
+    """Those of images, charts and doctor ask at the root."""
+    monkeypatch.setattr(page_app.config, "get_option", lambda name: {"server.baseUrlPath": base}.get(name, ["h"]))
+    seen = []
+
+    async def inner(scope, receive, send):
+        seen.append(scope["path"])
+
+    scope = {"type": "http", "path": asked, "headers": [(b"host", b"h")]}
+    asyncio.run(page_app.KnownHosts(inner)(scope, None, None))
+    assert seen == [answered]

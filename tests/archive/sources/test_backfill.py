@@ -16,7 +16,7 @@ from archive.merging import Days
 from archive.sources.backfill import DAY_S, SETTLED_S, Back, Backfill
 from archive.writer import Writer
 from paceline import prometheus_server
-from paceline.gpu.dcgm import FP64_BLANK
+from paceline.gpu.limits import FP64_BLANK
 from paceline.history.store import Store
 from tests.archive.conftest import commit
 from tests.archive.sources.conftest import committed, window

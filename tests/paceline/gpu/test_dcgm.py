@@ -5,7 +5,8 @@ import math
 import pytest
 
 from paceline.gpu import dcgm
-from paceline.gpu.dcgm import FIELDS, FP64_BLANK, INT64_BLANK, WRONG_IDS
+from paceline.gpu.dcgm import FIELDS, WRONG_IDS
+from paceline.gpu.limits import FP64_BLANK, INT64_BLANK
 from paceline.gpu.sample_rows import DEVICE_COLUMNS
 
 #: Columns of an exporter's sample that our own samples do not have.

@@ -180,3 +180,41 @@ def test_an_xid_is_told_when_it_comes():
     assert seen == [None, 0, 79, 0, 48]
     (scrape,), _ = load(line("DEV_GPU_UTIL", 5))
     assert xids.rows(scrape)[0][1]["xid"] is None
+
+
+OWN = {
+    "pod": "dcgm-exporter-x7k2p",
+    "namespace": "gpu",
+    "container": "exporter",
+    "job": "pods",
+    "instance": "10.1.2.3:9400",
+}
+
+
+@pytest.mark.parametrize(
+    ("labels", "owner"),
+    [
+        ({"exported_pod": "llama-0", "exported_namespace": "a", "exported_container": "torch"}, ("a.llama-0", "torch")),
+        ({"exported_exported_pod": "llama-0", "exported_pod": "dcgm-exporter-x7k2p"}, ("llama-0", "llama-0")),
+        ({"exported_hpc_job": "4711", "exported_pod": "w-0"}, ("4711", "w-0")),
+        ({"exported_pod": "", "exported_namespace": "", "exported_container": ""}, None),
+        ({}, None),
+    ],
+)
+def test_what_the_exporter_wrote_counts_before_what_a_prometheus_calls_its_target(labels, owner):
+    """A Prometheus without honor_labels: `pod` is the exporter's own, `exported_pod` the job's, also of idle GPUs."""
+    other = {"exported_pod": "bert-0", "exported_namespace": "b", "exported_container": "torch"}
+    (scrape,), _ = load(
+        line("DEV_GPU_UTIL", 5, 0, **OWN, **labels, Hostname="x", exported_Hostname="n1"),
+        line("DEV_GPU_UTIL", 5, 1, **OWN, **other, Hostname="x", exported_Hostname="n1"),
+    )
+    assert scrape.node == "n1"
+    assert [gpu.owners for gpu in scrape.gpus] == [() if owner is None else (owner,), (("b.bert-0", "torch"),)]
+
+
+def test_the_gpus_own_labels_are_found_when_renamed():
+    """All of them."""
+    told = {"UUID": None, "gpu": None, "exported_UUID": "GPU-9", "exported_gpu": "3", "exported_modelName": "H100"}
+    inside = ",".join(f'{key}="{text}"' for key, text in told.items() if text is not None)
+    (scrape,), _ = load(f'DCGM_FI_DEV_GPU_UTIL{{{inside},node="n7"}} 50')
+    assert (scrape.node, scrape.gpus[0].uuid, scrape.gpus[0].number) == ("n7", "GPU-9", 3)
