@@ -38,7 +38,7 @@ class Launcher:
         """
         self._reap()
         lock = folder.take_lock()
-        command = [sys.executable, "-P", "-m", "control.recorder", str(folder.path), "--lock", str(lock)]
+        command = [sys.executable, "-P", "-m", f"{__package__}.recorder", str(folder.path), "--lock", str(lock)]
         command += ["--finish"] if finish else []
         command += ["--brokers", self._brokers] if self._brokers else []
         try:

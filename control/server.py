@@ -11,7 +11,7 @@ import time
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from paceline import hosts, tls
+from paceline import hosts, service_modules, tls
 from paceline.control_access import own_token, sessions_folder, token_file
 from paceline.delivery.publisher import Publisher
 from paceline.kafka.settings import BrokerSettings
@@ -107,7 +107,7 @@ def _threshold_refusal() -> jobs.ThresholdRefusal:
     """What says why a threshold cannot be set to a value: that of the streams, where they are installed."""
     for entry in entry_points(group=THRESHOLDS):
         try:
-            return entry.load()  # type: ignore[no-any-return]
+            return service_modules.load(entry)  # type: ignore[no-any-return]
         except ImportError as error:
             logger.warning("thresholds are not checked here: %s", error)
     return lambda name, value: None

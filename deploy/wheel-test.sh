@@ -30,7 +30,7 @@ starts() { # service: its own environment, in which its command explains itself 
   cd "$work"
   "$service/bin/paceline" "${command[$service]}" --help >/dev/null
   "$service/bin/paceline" topics --help >/dev/null
-  "$service/bin/python" -P -c "import ${module[$service]}"
+  "$service/bin/python" -P -c "import paceline._services.${module[$service]}"
 }
 if [ -z "$quick" ]; then
   jobs=()
@@ -48,34 +48,45 @@ echo "wheel-test.sh: testing the installed wheel in $work" >&2
 venv/bin/python -P - "$checkout" <<'PYTHON'
 import filecmp
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, files as installed_files
 from pathlib import Path
 
-import annotator, archive, collectors, control, forecaster, importers, paceline, simulator, streams, trials, ui
+import paceline
 
 
 def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
 
 
-for package in (paceline, annotator, archive, collectors, streams, forecaster, control, ui, importers, simulator, trials):
-    installed, source = Path(package.__file__).parent, Path(sys.argv[1], package.__name__)
-    assert installed.is_relative_to(sys.prefix), f"{package.__name__} is not the installed one: {installed}"
-    assert files(installed) == files(source), f"{package.__name__}: {files(installed) ^ files(source)}"
+home, checkout = Path(paceline.__file__).parent, Path(sys.argv[1])
+assert home.is_relative_to(sys.prefix), f"not the installed one: {home}"
+names = {file.parts[0] for file in installed_files("paceline")} - {".."}
+assert {name for name in names if not name.endswith(".dist-info")} == {"paceline"}, f"more than one name: {names}"
+services = sorted(folder.name for folder in (home / "_services").iterdir() if folder.is_dir() and folder.name != "__pycache__")
+assert len(services) == 10, services
+here = {f"_services/{service}/{name}" for service in services for name in files(checkout / service)}
+assert files(home) == files(checkout / "paceline") | here, files(home) ^ (files(checkout / "paceline") | here)
+for installed, source in [(home, checkout / "paceline"), *((home / "_services" / name, checkout / name) for name in services)]:
     same, changed, unread = filecmp.cmpfiles(installed, source, files(source), shallow=False)
-    assert same and not changed and not unread, f"{package.__name__}: {changed + unread}"
+    assert same and not changed and not unread, f"{source}: {changed + unread}"
 for entry in entry_points(group="paceline.commands"):
     entry.load()
 PYTHON
 venv/bin/paceline --version
-for tool in import simulate trial; do
+# A project's own folders of such names, on its PYTHONPATH, hide nothing of ours.
+mkdir -p theirs/{collectors,control,importers,simulator,streams,trials,ui}
+for folder in theirs/*; do echo 'raise ImportError("a folder of the project")' >"$folder/__init__.py"; done
+export PYTHONPATH=$work/theirs
+for tool in analyze import simulate trial; do
   venv/bin/paceline "$tool" --help >/dev/null
 done
+unset PYTHONPATH
 [ -z "$quick" ] || exit 0
 # The same bytes and the same lock decide the same as on the checkout. What may differ where they are installed is how
 # commands, entry points and files beside the code are found: these tests start commands or read such files. Those
-# with brokers, browsers and training runs ran on the checkout.
-PYTHONPATH=tests/plugins:beside venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
+# with brokers, browsers and training runs ran on the checkout. They import services by the names of a checkout.
+services=$(venv/bin/python -P -c 'import paceline._services as services; print(*services.__path__)')
+PYTHONPATH=$services:tests/plugins:beside venv/bin/python -P -m pytest -q -p no_skips -p no:cacheprovider \
   -m 'not (bus or browser or e2e or training or network or gpu)' \
   --numprocesses 2 --dist loadfile --deselect tests/forecaster/test_service.py::test_the_interface_keeps_its_word \
   tests/forecaster/job_kinds tests/forecaster/test_models.py tests/forecaster/test_service.py \

@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import NamedTuple
 
 import paceline
+from paceline import service_modules
 from paceline.settings import SettingError
 from paceline.standard_streams import reader_has_gone, ready_streams, write_nowhere
 from paceline.terminal import say, tell_crash
@@ -98,7 +99,7 @@ def find(name: str) -> Main:
     if name in SERVICE_COMMANDS:
         return _offered(name)
     for entry in entry_points(group=GROUP, name=name):
-        return entry.load()  # type: ignore[no-any-return]
+        return service_modules.load(entry)  # type: ignore[no-any-return]
     raise KeyError(f"no command {name!r}; paceline --help lists them")
 
 
@@ -106,7 +107,7 @@ def _offered(name: str) -> Main:
     extra = SERVICE_COMMANDS[name].target
     for entry in entry_points(group=GROUP, name=name):
         try:
-            return entry.load()  # type: ignore[no-any-return]
+            return service_modules.load(entry)  # type: ignore[no-any-return]
         except ModuleNotFoundError as error:
             raise KeyError(f"{name} needs {error.name}; pip install 'paceline[{extra}]'") from error
     raise KeyError(f"{name}: not installed here; pip install 'paceline[{extra}]'")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import zstandard
 
-from paceline import terminal
+from paceline import service_modules, terminal
 from paceline.__main__ import GROUP
 
 #: What is looked at of a file, and what stands in a trace before anything is called a topic, as a recording's lines do.
@@ -80,7 +80,7 @@ def imported(files: Sequence[str], options: Sequence[str]) -> Iterator[str]:
 def _command() -> Callable[[list[str]], int] | None:
     for entry in entry_points(group=GROUP, name="import"):
         try:
-            return entry.load()  # type: ignore[no-any-return]
+            return service_modules.load(entry)  # type: ignore[no-any-return]
         except ModuleNotFoundError:
             return None
     return None

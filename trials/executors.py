@@ -30,7 +30,7 @@ def made(spec: Spec, folder: Path, asked: threading.Event | None = None) -> Exec
     """
     module, name = _CLASSES[spec.executor_name]
     try:
-        kind = getattr(import_module(f"trials.{module}"), name)
+        kind = getattr(import_module(f"{__package__}.{module}"), name)
     except ModuleNotFoundError as error:
         raise ExecutorError(f"executor {spec.executor_name}: {error.name} is not installed") from error
     options = dict(spec.executor_options) | {"folder": str(folder), "name": spec.name}

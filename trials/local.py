@@ -63,7 +63,7 @@ class LocalExecutor:
         job_folder.cleared(job.folder)
         cpus = ",".join(map(str, _cpus(job) or ()))
         command = [*_bound(job), *_words(job.command, str(_free_port()))]
-        launch = [sys.executable, "-P", "-m", "trials.launch", cpus, "--", *command]
+        launch = [sys.executable, "-P", "-m", f"{__package__}.launch", cpus, "--", *command]
         try:
             with (job.folder / LOG).open("wb") as log:
                 process = child.spawn(launch, log, self._environ | self._told(job))

@@ -120,7 +120,7 @@ def main(argv: list[str]) -> int:
     # The server stops by itself and then sends itself the signal again: that one shall not end us before we are done.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
-    bootstrap.run_asgi_app(str(SCRIPT), "ui.page_app:app", [], flags)
+    bootstrap.run_asgi_app(str(SCRIPT), f"{__package__}.page_app:app", [], flags)
     return 0
 
 

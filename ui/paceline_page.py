@@ -1,63 +1,11 @@
 """The script that Streamlit runs.
 
-Rule of this file: it builds the one real reader and hands it to the pages. Streamlit puts this folder first on
-sys.path, so no module of it may be named like a library; it runs this file as ``__main__``: no relative imports here.
-The browser is sent nowhere but here: icon, fonts and scripts are this page's own.
+Rule of this file: Streamlit puts this folder first on sys.path, so no module of it may be named like a library; it runs
+this file as ``__main__``, which has no package: so it imports by name, and all else is in ``live_page``.
 """
 
-import os
+from importlib import import_module
 
-import streamlit as st
+from paceline import service_modules
 
-from paceline import control_access, settings, tls
-from paceline.control_client import ControlClient, ControlError
-from paceline.energy.tariff import tariff
-from paceline.kafka.settings import BrokerSettings
-from ui.control_door import ControlDoor
-from ui.feed import Feed
-from ui.history_door import HistoryDoor
-from ui.reader import Reader
-from ui.screens import login, navigation
-from ui.theme import ICON
-from ui.token_gate import TokenGate
-
-
-@st.cache_resource(show_spinner=False)
-def reader() -> Reader:
-    """The process's one reader; every browser session draws from it."""
-    made = Reader(BrokerSettings.from_environ(os.environ), feed=Feed(tariff=tariff(os.environ)))
-    made.start()
-    return made
-
-
-@st.cache_resource(show_spinner=False)
-def gate() -> TokenGate:
-    """The process's one gate: the attempts of all visitors count together."""
-    return TokenGate(settings.UI_TOKEN.read(os.environ))
-
-
-@st.cache_resource(show_spinner=False)
-def door() -> ControlDoor:
-    """The process's one way to control."""
-    return ControlDoor(_control)
-
-
-@st.cache_resource(show_spinner=False)
-def archive() -> HistoryDoor:
-    """The process's one way to the archive: visitors who ask the same share the answer."""
-    return HistoryDoor.from_environ(os.environ)
-
-
-def _control(issuer: str) -> ControlClient:
-    """Control for an issuer; its token is read each time, for control may make it after this page has started."""
-    try:
-        url, token = control_access.url(os.environ), control_access.token(os.environ)
-        return ControlClient(url, token, issuer, tls.trusting(os.environ))
-    except settings.SettingError as error:
-        raise ControlError(0, str(error)) from error
-
-
-st.set_page_config(page_title="Paceline", page_icon=ICON, layout="wide")
-if not settings.UI_REQUIRE_LOGIN.read(os.environ) or login.admitted():
-    navigation.run(reader().snapshot, door(), gate(), archive())
-    login.draw_out()
+import_module(service_modules.module("ui.live_page")).draw()

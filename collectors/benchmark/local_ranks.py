@@ -56,7 +56,7 @@ class LocalRanks:
                 output = tempfile.TemporaryFile()  # noqa: SIM115 - closed with all else
                 self._outputs.append(output)
                 words = [rank, count, store_port, backend, largest, budget_s, silent_s]
-                command = [sys.executable, "-m", "collectors.benchmark.rank", *map(str, words)]
+                command = [sys.executable, "-P", "-m", f"{__package__}.rank", *map(str, words)]
                 with whole():
                     self._processes.append(child.spawn(command, output, surroundings))
         except BaseException:

@@ -1,8 +1,8 @@
 """Runs the user's command as a child: its terminal, its signals, its exit status.
 
 Rule of this file: the command must not be able to tell that we stand between it and its caller. Signals that reach us
-are passed on, except those that the terminal has sent to both of us; the exit status is the command's own, 128 + N
-where signal N ended it, 127 where it was not found and 126 where it could not be run, as shells do.
+are sent on to it, except those that it has got, too, from a terminal or a scheduler; the exit status is the command's
+own, 128 + N where signal N ended it, 127 where it was not found and 126 where it could not be run, as shells do.
 """
 
 import errno
@@ -12,8 +12,11 @@ import signal
 import time
 from collections.abc import Callable
 
-#: Signals passed on to the command. SIGUSR1 and SIGUSR2 are what Slurm announces a preemption with.
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+from paceline.commands import signal_witness
+from paceline.signals import ENDING
+
+#: Signals passed on to the command. A scheduler announces a preemption or the time limit with any of them.
+FORWARDED = tuple(sorted(ENDING))
 #: Sent by the kernel (a terminal's Ctrl-C or Ctrl-\\): the whole foreground group has it already.
 _FROM_KERNEL = 0x80
 #: What is wrong with the command itself, whoever starts it.
@@ -48,11 +51,13 @@ class Child:
         self._ended = (0, 0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Ignored by our caller, it would take the exit status away.
         self._before = signal.pthread_sigmask(signal.SIG_BLOCK, (*FORWARDED, signal.SIGCHLD))
+        self._witness = signal_witness.started()
         ours = {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these; a program expects them as they were.
         try:
             program = shutil.which(command[0], path=environ.get("PATH")) or command[0]
             self.pid = os.posix_spawnp(program, command, environ, setsigmask=self._before, setsigdef=ours)
         except BaseException as error:
+            self._dismiss()
             signal.pthread_sigmask(signal.SIG_SETMASK, self._before)
             if isinstance(error, OSError) and error.errno in THE_COMMANDS_OWN:
                 raise not_run(command[0], error) from error
@@ -64,6 +69,7 @@ class Child:
             if not self._ended[0]:
                 self._ended = os.waitpid(self.pid, os.WNOHANG)
             if self._ended[0]:
+                self._dismiss()
                 return self._status()
             received = signal.sigtimedwait((*FORWARDED, signal.SIGCHLD), 1.0)
             if received is not None and received.si_signo != signal.SIGCHLD:
@@ -74,19 +80,34 @@ class Child:
         """Its exit status; for where nothing else can be done any more."""
         if not self._ended[0]:
             self._ended = os.waitpid(self.pid, 0)
+        self._dismiss()
         return self._status()
+
+    def _dismiss(self) -> None:
+        if self._witness is not None:
+            self._witness.kill()
+            self._witness = None
 
     def _status(self) -> int:
         code = os.waitstatus_to_exitcode(self._ended[1])
         return code if code >= 0 else 128 - code
 
     def _forward(self, received: signal.struct_siginfo) -> None:
-        if received.si_code == _FROM_KERNEL:
+        if received.si_code == _FROM_KERNEL or self._has(received.si_signo):
             return
         try:
             os.kill(self.pid, received.si_signo)
         except ProcessLookupError:
             return
+
+    def _has(self, number: int) -> bool:
+        """Whether the command was sent ``number`` by whoever sent it to us. One that has left our process group gets
+        it from us in any case: what was sent to the group did not reach it."""
+        try:
+            together = os.getpgid(self.pid) == os.getpgrp()
+            return together and self._witness is not None and self._witness.has(number)
+        except (OSError, ValueError):
+            return False
 
     def restore(self) -> None:
         """Take signals as before; those that came meanwhile were meant for the command, and are dropped."""

@@ -11,7 +11,7 @@ import secrets
 import time
 from importlib.metadata import entry_points
 
-from paceline import wire
+from paceline import service_modules, wire
 from paceline.command_rules import suggestion_target
 from paceline.commands.asking import ask, issuer, refusal, seconds, told
 from paceline.commands.suggestion_list import SuggestionList, concerns, lines
@@ -124,7 +124,7 @@ def _recommend(args: argparse.Namespace) -> int:
     held, progress = SuggestionList(), Progress()
     for entry in entry_points(group=RECOMMENDERS, name="prometheus"):
         try:
-            recommend = entry.load()
+            recommend = service_modules.load(entry)
         except ModuleNotFoundError as error:
             return _refuse(f"--prometheus needs {error.name}; pip install 'paceline[streams]'")
         for suggestion in recommend(args.prometheus, args.days, time.time(), progress.tell):

@@ -51,11 +51,10 @@ def run(options: argparse.Namespace) -> int:
     from paceline.sidecar.nccl_files import NcclFiles
     from paceline.sidecar.nccl_inspector import NcclInspector
     from paceline.sidecar.server import Sidecar, listen
+    from paceline.signals import outlive
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle: it tells us when.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    # Started again beside a running command, it inherits what is blocked there.
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    outlive(alone=options.until_empty)  # What ends the command is the parent's to handle: it tells us when.
     os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), 10))
     files = None
     if options.nccl_inspector is not None:  # What is there before a rank can be is of another run.

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from paceline.signals import outlive
 from paceline.terminal import say
 
 from .choice import ChoiceError, chosen
@@ -41,8 +42,7 @@ def arguments(argv: list[str]) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> int:
     """Log until the end."""
     options = arguments(sys.argv[1:] if argv is None else argv)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # A Ctrl-C is the parent's to handle.
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    outlive(alone=options.until_empty)  # What ends the command is the parent's to handle.
     selector = selectors.DefaultSelector()
     try:
         choice = chosen(options.track)

@@ -33,7 +33,7 @@ def test_the_linter_has_nothing_to_say() -> None:
 def test_the_wheel_is_built_from_every_package() -> None:
     """A package that the wheel holds is sent to the build and copied there."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
     copied = re.findall(r"^COPY (\w+) \1$", DOCKERFILE.read_text(), flags=re.M)
     assert sorted(copied) == sorted(packages)
     assert {f"!{package}" for package in packages} <= set((ROOT / ".dockerignore").read_text().split())
