@@ -10,6 +10,7 @@ from importlib.metadata import entry_points
 from typing import NamedTuple
 
 import paceline
+from paceline.install import install
 from paceline.settings import SettingError
 from paceline.standard_streams import ready_streams
 from paceline.terminal import say, tell_crash
@@ -108,8 +109,8 @@ def _offered(name: str) -> Main:
         try:
             return entry.load()  # type: ignore[no-any-return]
         except ModuleNotFoundError as error:
-            raise KeyError(f"{name} needs {error.name}; pip install 'paceline[{extra}]'") from error
-    raise KeyError(f"{name}: not installed here; pip install 'paceline[{extra}]'")
+            raise KeyError(f"{name} needs {error.name}; {install(extra)}") from error
+    raise KeyError(f"{name}: not installed here; {install(extra)}")
 
 
 def _reason(error: BaseException) -> str:
@@ -130,7 +131,7 @@ def _run(name: str, command: Main, args: list[str]) -> int:
     except ModuleNotFoundError as error:
         if name not in SERVICE_COMMANDS:
             raise
-        say(f"{name} needs {error.name}; pip install 'paceline[{SERVICE_COMMANDS[name].target}]'")
+        say(f"{name} needs {error.name}; {install(SERVICE_COMMANDS[name].target)}")
         return 2
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from paceline import hosts, settings, tls
 from paceline.energy.tariff import tariff
+from paceline.install import install
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
 from .login_secrets import missing
@@ -79,7 +80,7 @@ def main(argv: list[str]) -> int:
     try:
         from streamlit.web import bootstrap
     except ModuleNotFoundError:
-        print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
+        print(f"paceline: the page is not installed here; {install('ui')}", file=sys.stderr)
         return 2
     flags = {
         name.replace(".", "_"): value for name, value in options(chosen.address, chosen.port, further, held).items()

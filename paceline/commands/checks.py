@@ -18,6 +18,7 @@ import msgspec
 from paceline.gpu import amd
 from paceline.gpu.driver import AbsentError
 from paceline.gpu.nvml import real
+from paceline.install import install
 from paceline.kafka import acls, clients, compat
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.reach import attempt
@@ -63,7 +64,7 @@ def nvml() -> Check:
     try:
         binding = real()
     except ModuleNotFoundError:
-        mend = "pip install 'paceline[collectors]' where there are GPUs"
+        mend = f"{install('collectors')} where there are GPUs"
         return Check("nvml", "warn", "nvidia-ml-py is not installed: NVIDIA's GPUs are not measured here", mend)
     try:
         binding.nvmlInit()

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from paceline.commands import nccl_plugin
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
+from paceline.install import install
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
 from paceline.launchers import own_local_rank, tasks_here
 from paceline.recording import RecordingError, check_writable
@@ -210,7 +211,7 @@ def asked(argv: list[str]) -> Asked | None:
 def has_panel(environ: Mapping[str, str]) -> bool:
     """Whether there can be a panel; why there is none is said once a node."""
     if not entry_points(group="paceline.commands", name="analyze"):
-        say("no live findings and no panel: pip install 'paceline[streams]'")
+        say(f"no live findings and no panel: {install('streams')}")
         return False
     several = tasks_here(environ)
     if several > 1 and own_local_rank(environ) == 0:

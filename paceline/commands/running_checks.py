@@ -18,6 +18,7 @@ from paceline.delivery.spool_depth import Depth, depth
 from paceline.health_check import ANSWER_S, get, on_loopback
 from paceline.history.manifest import Manifest
 from paceline.history.store import StoreError, open_store
+from paceline.install import install
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
@@ -185,7 +186,7 @@ def archive(environ: Mapping[str, str]) -> list[Check]:
     try:
         return [kept(where, open_store(where, environ).newest(), time.time())]
     except ModuleNotFoundError as error:
-        return [Check("archive", "warn", f"{where}: {error.name} is not installed", "pip install 'paceline[history]'")]
+        return [Check("archive", "warn", f"{where}: {error.name} is not installed", install("history"))]
     except (StoreError, OSError) as error:
         return [Check("archive", "fail", str(error), "see that it is there and may be read, or unset PACELINE_ARCHIVE")]
 

@@ -21,6 +21,7 @@ from paceline.commands.stack import (
     require,
     start_control,
     start_forecaster,
+    wanted,
 )
 from paceline.commands.worker_watch import WorkerWatch, readiness
 from paceline.kafka.embedded import EmbeddedBrokerError
@@ -68,7 +69,7 @@ def main(argv: list[str]) -> int:
 
 
 def _up(options: argparse.Namespace) -> None:
-    require("streams", "collect", "ui")
+    require("streams", "collect", "ui", *wanted(options))
     if free_port(options.ui_port) != options.ui_port:
         raise StackError(f"--ui-port={options.ui_port}: something listens there already; choose another")
     check_ports(options)
