@@ -28,6 +28,8 @@ class Command(NamedTuple):
 COMMANDS = {
     "demo": Command("paceline.commands.demo:main", "watch a real training run whose slow rank is named, live"),
     "up": Command("paceline.commands.up:main", "start broker, streams, collector and page for your own jobs"),
+    "status": Command("paceline.commands.stack_status:status", "what of `paceline up` runs, where, and is it ready"),
+    "down": Command("paceline.commands.stack_status:down", "end what `paceline up --detach` has started"),
     "run": Command("paceline.commands.run:main", "run a training command and time it, script unchanged"),
     "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),

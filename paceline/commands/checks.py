@@ -27,7 +27,8 @@ from paceline.patience import patient
 from paceline.rights import SERVICES, Rule, rules
 from paceline.topics import TOPICS
 
-Status = Literal["ok", "warn", "fail"]
+#: "info": it is not there, and need not be.
+Status = Literal["ok", "info", "warn", "fail"]
 #: Brokers and collectors further apart than this make windows of different nodes drift apart.
 CLOCK_WARN_S = 1.0
 _REACH_S = 3.0
@@ -49,7 +50,7 @@ def versions() -> list[Check]:
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
-            checks.append(Check(package, "ok", "not installed (only its own service needs it)"))
+            checks.append(Check(package, "info", "not installed (only its own service needs it)"))
             continue
         if version.startswith(wanted):
             checks.append(Check(package, "ok", version))

@@ -166,6 +166,12 @@ def start_forecaster(options: argparse.Namespace, services: Services, environ: M
     return port
 
 
+def run_command(brokers: str) -> str:
+    """What to type for a training run that reports to ``brokers``."""
+    option = "" if brokers == "127.0.0.1:9092" else f"--brokers {brokers} "
+    return f"paceline run {option}-- torchrun --nproc-per-node 4 train.py"
+
+
 def free_port(wanted: int) -> int:
     """``wanted`` if nothing listens there on loopback, else any free port."""
     with socket.socket() as probe:

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib.util
+import json
 import os
 import signal
 import socket
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from paceline.child import spawn
+from paceline.child import descendants, spawn
 from paceline.commands import stack
 from paceline.commands.services import ServiceError, Services
+from paceline.commands.stack_state import Machine
 
 
 def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
@@ -204,3 +206,36 @@ def test_control_is_started_and_others_are_told_where(
     monkeypatch.setattr(stack, "installed", lambda service: service != "control")
     stack.start_control(argparse.Namespace(control_port=None, no_control=False), started, {})  # type: ignore[arg-type]
     assert len(started.told) == 1
+
+
+def paceline(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    environ = os.environ | {"XDG_STATE_HOME": str(state)}
+    command = [sys.executable, "-m", "paceline", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+
+
+@pytest.mark.e2e
+def test_in_the_background_it_is_ready_shown_and_ended(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    """`up --detach` returns when all is ready; `status` shows the same; `down` leaves no process and no port."""
+    ports = {name: str(free_port()) for name in ("--port", "--ui-port", "--forecaster-port", "--control-port")}
+    begun = paceline("up", "--detach", *(word for pair in ports.items() for word in pair), state=tmp_path)
+    try:
+        assert begun.returncode == 0, begun.stderr
+        assert all(port in begun.stderr for port in ports.values())
+        assert f"paceline run --brokers 127.0.0.1:{ports['--port']} --" in begun.stderr
+        shown = paceline("status", "--json", state=tmp_path)
+        assert shown.returncode == 0, shown.stdout
+        told = json.loads(shown.stdout)
+        assert (told["ready"], told["detached"]) == (True, True)
+        again = paceline("up", "--detach", "--ui-port", ports["--ui-port"], state=tmp_path)
+        assert (again.returncode, ports["--ui-port"] in again.stderr) == (2, True)
+        children = descendants(told["pid"])
+        assert len(children) >= 5
+    finally:
+        ended = paceline("down", state=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert [pid for pid in children if Machine().process(pid) is not None] == []
+    for port in ports.values():
+        socket.create_server(("127.0.0.1", int(port))).close()
+    assert paceline("status", state=tmp_path).returncode == 3
+    assert list(tmp_path.rglob("up-*")) == []
