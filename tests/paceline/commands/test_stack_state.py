@@ -174,7 +174,7 @@ def test_without_a_home_there_is_no_file_and_no_failure(monkeypatch: pytest.Monk
     monkeypatch.setattr("os.path.expanduser", lambda path: path)
     place = stack_state.folder({})
     assert stack_state.running(place, Machine()) == []
-    with pytest.raises(OSError):
+    with pytest.raises(NotADirectoryError):
         stack_state.write(stack(), place)
     assert stack_state.folder({"XDG_STATE_HOME": "/s"}) == Path("/s/paceline")
     assert stack_state.folder({"XDG_STATE_HOME": "relative"}) == place
