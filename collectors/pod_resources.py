@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from paceline.install import install
 from paceline.visible import visible
 
 from .pod_devices import Held
@@ -67,7 +68,7 @@ class PodResources:
 
             self._classes = self._classes or classes()
         except (ImportError, TypeError) as error:
-            raise PodResourcesError(f"no gRPC ({visible(str(error))}); pip install 'paceline[collectors]'") from error
+            raise PodResourcesError(f"no gRPC ({visible(str(error))}); {install('collectors')}") from error
         return held_in(self._classes, self._call(grpc))
 
     def _reach(self) -> None:

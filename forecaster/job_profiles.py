@@ -22,6 +22,8 @@ FEWEST_MARKS = 4
 MARKING = ("evaluation", "checkpoint")
 #: Labels in which jobs say how many steps they will take.
 TOTALS = ("total_steps", "max_steps", "train_steps")
+#: No number of steps has more digits.
+MOST_DIGITS = 16
 #: Columns of a node's samples that tell kinds apart.
 ACTIVITY = ("sm_active_ratio", "utilization_ratio", "power_w", "fb_used_bytes")
 
@@ -137,8 +139,9 @@ class JobProfiles:
         state = self._of(event.cluster, event.job, event.attempt)
         state.ended_s = event.ended_s
         for name in TOTALS:
-            if event.labels.get(name, "").isdigit():
-                state.total_steps = int(event.labels[name])
+            told = event.labels.get(name, "")
+            if told.isascii() and told.isdigit() and len(told) <= MOST_DIGITS:
+                state.total_steps = int(told)
 
     def on_samples(self, event: DeviceSamples) -> None:
         """Learn from a node's GPUs how busy the jobs on them are."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from paceline import hosts, tls
 from paceline.http_login import parted
+from paceline.install import install
 from paceline.kafka.settings import BrokerSettings
 from paceline.prometheus import PrometheusError
 from paceline.settings import ALLOWED_HOSTS, ARCHIVE
@@ -76,7 +77,7 @@ def _fill(where: str, memory: Memory) -> None:
     try:
         from .archive import filled
     except ModuleNotFoundError as error:
-        logger.warning("nothing is filled from the archive: %s; pip install 'paceline[history]'", error)
+        logger.warning("nothing is filled from the archive: %s; %s", error, install("history"))
         return
     filled(where, os.environ, memory)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import paceline
 from paceline import service_modules
+from paceline.install import install
 from paceline.settings import SettingError
 from paceline.standard_streams import reader_has_gone, ready_streams, write_nowhere
 from paceline.terminal import say, tell_crash
@@ -28,6 +29,8 @@ class Command(NamedTuple):
 COMMANDS = {
     "demo": Command("paceline.commands.demo:main", "watch a real training run whose slow rank is named, live"),
     "up": Command("paceline.commands.up:main", "start broker, streams, collector and page for your own jobs"),
+    "status": Command("paceline.commands.stack_status:status", "what of `paceline up` runs, where, and is it ready"),
+    "down": Command("paceline.commands.stack_status:down", "end what `paceline up --detach` has started"),
     "run": Command("paceline.commands.run:main", "run a training command and time it, script unchanged"),
     "record": Command("paceline.commands.record:main", "write the bus's events to a recording"),
     "replay": Command("paceline.commands.replay:main", "put a recording back on the bus"),
@@ -109,8 +112,8 @@ def _offered(name: str) -> Main:
         try:
             return service_modules.load(entry)  # type: ignore[no-any-return]
         except ModuleNotFoundError as error:
-            raise KeyError(f"{name} needs {error.name}; pip install 'paceline[{extra}]'") from error
-    raise KeyError(f"{name}: not installed here; pip install 'paceline[{extra}]'")
+            raise KeyError(f"{name} needs {error.name}; {install(extra)}") from error
+    raise KeyError(f"{name}: not installed here; {install(extra)}")
 
 
 def _reason(error: BaseException) -> str:
@@ -133,7 +136,7 @@ def _run(name: str, command: Main, args: list[str]) -> int:
     except ModuleNotFoundError as error:
         if name not in SERVICE_COMMANDS:
             raise
-        say(f"{name} needs {error.name}; pip install 'paceline[{SERVICE_COMMANDS[name].target}]'")
+        say(f"{name} needs {error.name}; {install(SERVICE_COMMANDS[name].target)}")
         return 2
 
 

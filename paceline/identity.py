@@ -4,17 +4,19 @@ Rule of this file: pure. ``environ`` is an argument, and so is everything a made
 
 The job's id comes from the first of these that is set: ``PACELINE_JOB``, Slurm, Kubernetes, torchrun's run id, the
 rendezvous address of a job on several nodes, Open MPI's name for a launch, Ray's for a job, and last the name that
-``paceline run`` made up. So ``mpirun`` in a Slurm allocation is Slurm's job.
+``paceline run`` made up. So ``mpirun`` in a Slurm allocation is Slurm's job. A run id of torchrun's that looks like
+what ``--standalone`` makes up itself (a random UUID) names a job only where nothing else does, or on several nodes.
 
 A pod's environment tells nothing of the job by itself. Its manifest passes on the label that the operator has put on
 the pod, as ``KUBERNETES_JOB_NAME``, and a JobSet's ``JOBSET_RESTART_ATTEMPT``: which label that is differs from
 operator to operator, and is written in docs/kubernetes-jobs.md, not guessed here.
 """
 
+import re
 from collections.abc import Mapping
 
 from paceline.launchers import spans_nodes
-from paceline.settings import JOB, LAYERS, NODE
+from paceline.settings import JOB, LAYERS, NODE, TOTAL_STEPS, SettingError
 
 #: Environment variable with the job id `paceline run` made up, used only where nothing else names the job.
 FALLBACK_JOB_VARIABLE = "PACELINE_JOB_FALLBACK"
@@ -23,6 +25,9 @@ LONGEST = 200
 
 #: No count has more digits.
 _DIGITS = 9
+
+#: A random UUID, as `torchrun --standalone` takes one.
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 #: The label with the switch that a node hangs from.
 SWITCH = "switch"
@@ -53,6 +58,7 @@ def job_of(environ: Mapping[str, str]) -> str:
         _prefixed("mpi", environ.get("PMIX_NAMESPACE", "")),
         _prefixed("ray", environ.get("RAY_JOB_ID", "")),
         environ.get(FALLBACK_JOB_VARIABLE, ""),
+        _random_run_id(environ),
     )
     return next((candidate.strip()[:LONGEST] for candidate in candidates if candidate.strip()), "")
 
@@ -75,12 +81,22 @@ def node_of(environ: Mapping[str, str], hostname: str) -> str:
 
 
 def labels_of(environ: Mapping[str, str]) -> dict[str, str]:
-    """What schedulers say about the job beside its id."""
+    """What schedulers and settings say about the job beside its id."""
     labels = {label: environ[name][:LONGEST] for name, label in _LABELS.items() if environ.get(name)}
     if environ.get("POD_NAME") and environ.get("NODE_NAME"):  # Elsewhere than in a pod others use that name, too.
         labels["kubernetes_node"] = environ["NODE_NAME"][:LONGEST]
+    labels |= _total_steps(environ)
     switch = _slurm_switch(environ)
     return {**labels, SWITCH: switch} if switch else labels
+
+
+def _total_steps(environ: Mapping[str, str]) -> dict[str, str]:
+    """The label that says how many steps the job means to take; none of a number that cannot be."""
+    try:
+        total = TOTAL_STEPS.read(environ)
+    except SettingError:
+        return {}
+    return {"total_steps": str(total)} if total else {}
 
 
 def _slurm_switch(environ: Mapping[str, str]) -> str:
@@ -137,12 +153,18 @@ def _kubernetes_job(environ: Mapping[str, str]) -> str:
 
 def _torchrun_job(environ: Mapping[str, str]) -> str:
     run = environ.get("TORCHELASTIC_RUN_ID", "")
-    if run and run != "none":
+    if run and run != "none" and (spans_nodes(environ) or not _random_run_id(environ)):
         return run
     if environ.get("MASTER_ADDR") and spans_nodes(environ) and not environ.get("PMIX_NAMESPACE"):
         # Several nodes and no run id: names made up on each node would tear the job apart.
         return f"{environ['MASTER_ADDR']}-{environ.get('MASTER_PORT', '')}"
     return ""
+
+
+def _random_run_id(environ: Mapping[str, str]) -> str:
+    """torchrun's run id where it looks like one that it has made up itself."""
+    run = environ.get("TORCHELASTIC_RUN_ID", "")
+    return run if _RANDOM_ID.fullmatch(run) else ""
 
 
 def _prefixed(kind: str, name: str) -> str:

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paceline.install import install
 from paceline.rated import LATEST_S, LONGEST_WORD, MOST_SPEEDS, Speed, replace, speed_of, versions_of
 
 LAYOUT = 1
 #: What a file may hold.
 MOST_BYTES, MOST_NODES, MOST_DEVICES, DEEPEST = 16 * 2**20, 4096, 1024, 8
-WITHOUT_YAML = "nodes.yaml needs PyYAML; pip install 'paceline[trials]'"
 #: What a speed is known by, whatever node it is of: its name, its size and its ranks.
 What = tuple[str, int | None, int | None]
 
@@ -110,7 +110,7 @@ def _yaml() -> Any:
     try:
         import yaml
     except ModuleNotFoundError as error:
-        raise NodesFileError(WITHOUT_YAML) from error
+        raise NodesFileError(f"nodes.yaml needs PyYAML; {install('trials')}") from error
     return yaml
 
 

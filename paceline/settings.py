@@ -290,6 +290,14 @@ LAYERS = Setting(
     "layers of each pipeline stage, as 8,8,8,8: a label of the job, by which a better cut is suggested in whole layers",
 )
 
+TOTAL_STEPS = Setting(
+    "PACELINE_TOTAL_STEPS",
+    0,
+    whole(1, 2**53),
+    "1 to 2^53",
+    "steps that the job means to take: a label of the job, by which its end is forecast",
+)
+
 RATED_FILE = Setting(
     "PACELINE_RATED_FILE",
     "",
@@ -515,6 +523,7 @@ _NAMED: tuple[Setting[object], ...] = (
     SPOOL_DIR,
     SPOOL_BYTES,
     LAYERS,
+    TOTAL_STEPS,
     RATED_FILE,
     MOST_RANKS,
     PATIENCE,

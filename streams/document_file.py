@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from paceline.install import install
+
 from .reports.documents.as_html import as_html
 from .reports.documents.as_markdown import as_markdown
 from .reports.documents.as_text import as_text
@@ -64,7 +66,7 @@ def _pdf(html: str) -> bytes:
     try:
         import weasyprint
     except ModuleNotFoundError:
-        raise DocumentError("--format pdf needs WeasyPrint; pip install 'paceline[reports]'") from None
+        raise DocumentError(f"--format pdf needs WeasyPrint; {install('reports')}") from None
     except OSError as error:
         raise DocumentError(
             f"--format pdf needs Pango, which WeasyPrint draws text with: apt install libpango-1.0-0 "

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.control_access import sessions_folder
+from paceline.install import install
 from paceline.settings import ARCHIVE
 
 from .report_source import Source, SourceError
@@ -57,5 +58,5 @@ def archived(where: str, *, job: str = "", cluster: str = "", since_s: float = 0
     try:
         from .archive_source import ArchiveSource
     except ModuleNotFoundError as error:
-        raise SourceError(f"reading an archive needs {error.name}; pip install 'paceline[history]'") from error
+        raise SourceError(f"reading an archive needs {error.name}; {install('history')}") from error
     return ArchiveSource(where, job, cluster, since_s)

@@ -16,6 +16,7 @@ import zstandard
 
 from paceline import service_modules, terminal
 from paceline.__main__ import GROUP
+from paceline.install import install
 
 #: What is looked at of a file, and what stands in a trace before anything is called a topic, as a recording's lines do.
 _HEAD = 1 << 18
@@ -65,7 +66,7 @@ def imported(files: Sequence[str], options: Sequence[str]) -> Iterator[str]:
     """
     command = _command()
     if command is None:
-        reason = f"{files[0]}: a PyTorch profiler trace; pip install 'paceline[importers]', then paceline import kineto"
+        reason = f"{files[0]}: a PyTorch profiler trace; {install('importers')}, then paceline import kineto"
         raise NotImportedError(reason, 2)
     which = f"{files[0]}: a PyTorch profiler trace" if len(files) == 1 else f"{len(files)} PyTorch profiler traces"
     terminal.say(f"{which}, imported as by `paceline import kineto`", "paceline analyze")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from paceline import hosts, settings, tls
 from paceline.energy.tariff import tariff
+from paceline.install import install
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 
 from .login_secrets import missing
@@ -107,7 +108,7 @@ def main(argv: list[str]) -> int:
     try:
         from streamlit.web import bootstrap
     except ModuleNotFoundError:
-        print("paceline: the page is not installed here; pip install 'paceline[ui]'", file=sys.stderr)
+        print(f"paceline: the page is not installed here; {install('ui')}", file=sys.stderr)
         return 2
     flags = {
         name.replace(".", "_"): value

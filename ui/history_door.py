@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as Unanswered
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from paceline.install import install
 from paceline.settings import ARCHIVE
 
 from .history_questions import Question
@@ -136,7 +137,7 @@ def _one(connection: "Connection", question: Question, days: frozenset[str]) -> 
 def _words(error: Exception) -> str:
     """What to tell of an error, with the mend where there is one."""
     if isinstance(error, ModuleNotFoundError):
-        return f"{error.name} is missing here; mend: pip install 'paceline[history]'"
+        return f"{error.name} is missing here; fix: {install('history')}"
     if "INTERRUPT Error" in str(error):
         return SLOW
     kind = "" if type(error).__module__.startswith("paceline.") else f"{type(error).__name__}: "

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from paceline.install import install
+
 #: Where Streamlit looks, the later before the earlier.
 PLACES = (Path.home() / ".streamlit" / "secrets.toml", Path(".streamlit") / "secrets.toml")
 SHARED = ("redirect_uri", "cookie_secret")
@@ -56,7 +58,7 @@ def problem(secrets: Mapping[str, Any]) -> str:
 def missing(places: Iterable[Path] = PLACES) -> str:
     """Why nobody could log in here; "" where people can."""
     if find_spec("authlib") is None:
-        return "a login needs Authlib; pip install 'paceline[ui]'"
+        return f"a login needs Authlib; {install('ui')}"
     there = [place for place in places if place.is_file()]
     if not there:
         return f"a login needs Streamlit's secrets file, {' or '.join(str(place) for place in places)}"

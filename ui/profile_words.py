@@ -66,4 +66,6 @@ def as_of_words(profile: JobProfile, now_s: float) -> str:
 
 def end_words(profile: JobProfile, now_s: float) -> str:
     """How far the expected end is off, in words."""
-    return "unknown: no step total is told" if profile.end_s is None else ahead(profile.end_s, now_s)
+    if profile.end_s is None:
+        return "unknown: without a total of steps (paceline run --total-steps N)"
+    return ahead(profile.end_s, now_s)

@@ -12,7 +12,7 @@ from paceline.rated import CPU
 
 from .timing import EventTimer, Timer, host_timer
 
-WITHOUT_TORCH = "needs PyTorch; pip install 'paceline[training]', or measure in the Python that trains"
+WITHOUT_TORCH = "needs PyTorch: install it here, or measure in the Python that trains"
 
 
 class UnmeasuredError(RuntimeError):

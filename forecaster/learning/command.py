@@ -9,6 +9,7 @@ import numpy as np
 
 from paceline import recording, topics, wire
 from paceline.events import JobDescribed
+from paceline.install import install
 from paceline.terminal import say
 
 from ..history import History
@@ -55,11 +56,11 @@ def main(argv: list[str]) -> int:
     except (OSError, ValueError, recording.RecordingError) as error:
         return _refuse(str(error))
     except ModuleNotFoundError as error:
-        return _refuse(f"{error}; pip install 'paceline[history]'")
+        return _refuse(f"{error}; {install('history')}")
     try:
         from .fitting import fit, packed
     except ModuleNotFoundError:
-        return _refuse("torch is not installed; pip install 'paceline[training]'")
+        return _refuse(f"torch is not installed; {install('training')}")
     models = [fit(drawn, args.rounds, args.seed + number) for number in range(args.members)]
     with args.out.open("wb") as file:
         np.savez_compressed(file, **packed(models))  # type: ignore[arg-type]

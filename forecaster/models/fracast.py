@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from paceline.install import install
+
 from ..context import ForecastContext
 from ..series import Array
 from .model import UnsuitedError
@@ -37,5 +39,5 @@ class Fracast:
         try:
             from fracast import FracastModel
         except ImportError as error:
-            raise UnsuitedError("fracast is not installed; pip install 'paceline[pretrained]'") from error
+            raise UnsuitedError(f"fracast is not installed; {install('pretrained')}") from error
         return FracastModel.from_pretrained(weights="fp32")

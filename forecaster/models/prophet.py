@@ -5,6 +5,8 @@ import warnings
 
 import numpy as np
 
+from paceline.install import install
+
 from ..context import ForecastContext
 from ..series import Array
 from .model import UnsuitedError
@@ -27,7 +29,7 @@ def prophet(context: ForecastContext) -> Array:
         import pandas
         from prophet import Prophet
     except ImportError as error:
-        raise UnsuitedError("prophet is not installed; pip install 'paceline[forecaster]'") from error
+        raise UnsuitedError(f"prophet is not installed; {install('forecaster')}") from error
     logging.getLogger("cmdstanpy").disabled = True
     logging.getLogger("prophet").setLevel(logging.ERROR)
     measured = np.flatnonzero(np.isfinite(series.values))

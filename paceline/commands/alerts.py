@@ -27,6 +27,7 @@ from paceline.alerts.sender import Deliver, Sender, body, deliverer
 from paceline.alerts.state_file import StateFile, StateFileError, default_path
 from paceline.alerts.target import FORMS, Target, TargetError, of_command, of_url
 from paceline.health import Health, add_web_options, serve
+from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.settings import ALERTS_TO, ALLOWED_HOSTS, CLUSTER, SMTP_PASSWORD, SMTP_USERNAME, SettingError
@@ -131,7 +132,7 @@ def _served(alerting: Alerting, args: argparse.Namespace) -> Iterator[Callable[[
         from paceline.alerts.meters import AlertMeters
         from paceline.exposition import text
     except ImportError as error:
-        raise SettingError("--web-port needs prometheus-client; pip install 'paceline[alerts]'") from error
+        raise SettingError(f"--web-port needs prometheus-client; {install('alerts')}") from error
     meters = AlertMeters(alerting)
     names = hosts.answered(args.web_address, ALLOWED_HOSTS.read(os.environ))
     health = Health(meters.waits, lambda: text(meters.families()), names)

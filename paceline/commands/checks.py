@@ -18,6 +18,7 @@ import msgspec
 from paceline.gpu import amd
 from paceline.gpu.driver import AbsentError
 from paceline.gpu.nvml import real, text
+from paceline.install import install
 from paceline.kafka import acls, clients, compat
 from paceline.kafka.errors import BusError, explained
 from paceline.kafka.reach import attempt
@@ -26,7 +27,8 @@ from paceline.patience import patient
 from paceline.rights import SERVICES, Rule, rules
 from paceline.topics import TOPICS
 
-Status = Literal["ok", "warn", "fail"]
+#: "info": it is not there, and need not be.
+Status = Literal["ok", "info", "warn", "fail"]
 #: Brokers and collectors further apart than this make windows of different nodes drift apart.
 CLOCK_WARN_S = 1.0
 _REACH_S = 3.0
@@ -48,7 +50,7 @@ def versions() -> list[Check]:
         try:
             version = metadata.version(package)
         except metadata.PackageNotFoundError:
-            checks.append(Check(package, "ok", "not installed (only its own service needs it)"))
+            checks.append(Check(package, "info", "not installed (only its own service needs it)"))
             continue
         if version.startswith(wanted):
             checks.append(Check(package, "ok", version))
@@ -70,7 +72,7 @@ def nvml() -> Check:
     try:
         binding = real()
     except ModuleNotFoundError:
-        mend = "pip install 'paceline[collectors]' where there are GPUs"
+        mend = f"{install('collectors')} where there are GPUs"
         return Check("nvml", "warn", "nvidia-ml-py is not installed: NVIDIA's GPUs are not measured here", mend)
     try:
         binding.nvmlInit()

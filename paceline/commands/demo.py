@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from paceline.commands.demo_run import DemoRun
 from paceline.commands.services import ServiceError, Services, logs
 from paceline.commands.slow_link import LinkError, SlowLink, namespace
-from paceline.commands.stack import StackError, add_service_options, broker, check_ports, require
+from paceline.commands.stack import StackError, add_service_options, broker, check_ports, require, wanted
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import add_brokers_option
@@ -83,12 +83,19 @@ def main(argv: list[str]) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    require("streams", "collect", "training", *([] if options.headless else ["ui"]))
+    require("streams", "collect", "training", *_shown(options))
     check_ports(options)
     job = f"demo-{options.fault}-{secrets.token_hex(2)}"
     folder = logs()
     with _link(options.fault) as link, broker(options.brokers, 0, folder) as settings, Services(folder) as services:
         return DemoRun(options, job, services, settings, link, sys.stdout).run()
+
+
+def _shown(options: argparse.Namespace) -> list[str]:
+    """What is started beside training and the stream processors."""
+    if options.headless:
+        return [] if options.brokers else ["broker"]
+    return ["ui", *wanted(options)]
 
 
 @contextlib.contextmanager

@@ -203,7 +203,7 @@ class DemoRun:
         now_s = time.monotonic()
         if now_s >= self._look_s:
             self._look_s = now_s + 1.0
-            if news := self._worker.update(now_s, readiness(self._ready_at)):
+            if news := self._worker.update(now_s, readiness(f"http://127.0.0.1:{self._ready_at}/readyz")):
                 self._progress.end()
                 say(f"{self._elapsed()} {news}")
         if self._told:

@@ -17,6 +17,7 @@ from paceline.settings import SettingError
 from paceline.visible import visible, without_logins
 
 EPILOG = """exit status: 0 when nothing fails (a "warn" is no failure), 1 otherwise
+"-" (in JSON "info"): it is not there, and need not be
 
 examples:
   paceline doctor                            this machine and PACELINE_BROKERS
@@ -67,7 +68,8 @@ def main(argv: list[str]) -> int:
 def line(check: Check) -> str:
     """A check as a person reads it."""
     mend = f"; mend: {check.mend}" if check.mend else ""
-    return f"{check.status:<4}  {check.name:<15}  {check.says}{mend}"
+    status = "-" if check.status == "info" else check.status
+    return f"{status:<4}  {check.name:<15}  {check.says}{mend}"
 
 
 def examine(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from paceline.install import install
 from paceline.settings import ARCHIVE, whole
 from paceline.terminal import say
 
@@ -144,7 +145,7 @@ def main(argv: list[str] | None = None) -> int:
         from paceline.history.query import QueryError
         from paceline.history.store import StoreError
     except ModuleNotFoundError as error:
-        say(f"{error.name} is missing; mend: pip install 'paceline[history]'", PROGRAM)
+        say(f"{error.name} is missing; fix: {install('history')}", PROGRAM)
         return 2
     if args.what == "tables":
         print(_tables())

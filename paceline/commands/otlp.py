@@ -11,6 +11,7 @@ import signal
 import threading
 from urllib.parse import urlsplit
 
+from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.terminal import say
@@ -65,7 +66,7 @@ def main(argv: list[str]) -> int:
         from paceline.otlp.run import Loop
         from paceline.otlp.sender import Sender
     except ImportError as error:
-        _say(f"otlp needs {error.name}; pip install 'paceline[otlp]'")
+        _say(f"otlp needs {error.name}; {install('otlp')}")
         return 2
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # The sender tells of outages, once.
     base = args.endpoint or os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").rstrip("/") or DEFAULT

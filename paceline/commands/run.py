@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from paceline.commands.side_processes import SideProcesses
 
 #: Our options that take a word: the command is found behind them where options cannot be read.
-VALUED = ("--job", "--record", "--brokers", "--track", "--nccl-inspector", "--probe-budget")
+VALUED = (
+    "--job",
+    "--record",
+    "--brokers",
+    "--track",
+    "--nccl-inspector",
+    "--probe-budget",
+    "--total-steps",
+)
 UNTIMED = "the command runs without Paceline: no timings, no findings, no recording"
 UNWATCHED = "the command goes on; what runs beside it is no longer looked after"
 UNENDED = "the command has ended; its last timings, or the panel, may be missing"

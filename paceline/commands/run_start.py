@@ -17,9 +17,11 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline.commands import nccl_plugin
+from paceline.commands import nccl_plugin, stack_state
+from paceline.commands.page_link import page_link
 from paceline.commands.side_processes import SideProcesses
 from paceline.identity import FALLBACK_JOB_VARIABLE, made_up
+from paceline.install import install
 from paceline.kafka.settings import add_brokers_option, add_no_commands_option, optional_settings
 from paceline.launchers import own_local_rank, tasks_here
 from paceline.recording import RecordingError, check_writable
@@ -33,6 +35,7 @@ from paceline.settings import (
     PATIENCE,
     PROBE_BUDGET,
     SPOOL_BYTES,
+    TOTAL_STEPS,
     SettingError,
 )
 from paceline.terminal import say
@@ -48,6 +51,7 @@ THE_MACHINES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENF
 EXAMPLES = """examples:
   paceline run -- torchrun --nproc-per-node 4 train.py
   paceline run --job resnet-7 -- python train.py --epochs 3
+  paceline run --total-steps 5000 -- python train.py                              and when it will be done
   paceline run --record run.jsonl.zst -- torchrun --nproc-per-node 4 train.py     needs no broker
   paceline analyze run.jsonl.zst --json                                           what was found in it
   paceline run --measure-overhead -- torchrun --nproc-per-node 4 train.py         and what timing it costs a step
@@ -67,7 +71,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument(
-        "--job", metavar="NAME", help="the job's id; default: Slurm's, Kubernetes', torchrun's, MPI's, made up"
+        "--job",
+        metavar="NAME",
+        help="the job's id; default: Slurm's, Kubernetes', torchrun's, MPI's, the script's name",
     )
     made.add_argument("--record", metavar="FILE", help="write a recording: .jsonl, .jsonl.gz or .jsonl.zst")
     add_brokers_option(
@@ -85,6 +91,11 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help=f"log timings and findings to the run that the script has open ({WORDS}); may be repeated",
+    )
+    made.add_argument(
+        "--total-steps",
+        metavar="N",
+        help=f"steps that the job means to take, by which its end is forecast (default: {TOTAL_STEPS.name})",
     )
     made.add_argument("--no-panel", action="store_true", help="no live findings and no panel at the end")
     made.add_argument("--quiet", action="store_true", help="no live findings, the panel at the end alone")
@@ -120,6 +131,8 @@ def environment(
         added[JOB.name] = options.job
     if options.probe_budget:
         added[PROBE_BUDGET.name] = options.probe_budget
+    if options.total_steps:
+        added[TOTAL_STEPS.name] = options.total_steps
     if options.captures:
         added[CAPTURES.name] = "1"
     if options.measure_overhead:
@@ -147,10 +160,12 @@ def checked(options: argparse.Namespace, environ: dict[str, str]) -> None:
     Raises:
         SettingError, RecordingError, ChoiceError: one line that says what.
     """
-    for setting in (CAPTURES, CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET):
+    for setting in (CAPTURES, CLUSTER, JOB, NODE, NO_COMMANDS, PATIENCE, SPOOL_BYTES, PROBE_BUDGET, TOTAL_STEPS):
         setting.read(environ)
     if options.probe_budget is not None:
         PROBE_BUDGET.read({PROBE_BUDGET.name: options.probe_budget})
+    if options.total_steps is not None:
+        TOTAL_STEPS.read({TOTAL_STEPS.name: options.total_steps})
     optional_settings(environ, options.brokers)
     if options.track:
         chosen(options.track)
@@ -210,7 +225,7 @@ def asked(argv: list[str]) -> Asked | None:
 def has_panel(environ: Mapping[str, str]) -> bool:
     """Whether there can be a panel; why there is none is said once a node."""
     if not entry_points(group="paceline.commands", name="analyze"):
-        say("no live findings and no panel: pip install 'paceline[streams]'")
+        say(f"no live findings and no panel: {install('streams')}")
         return False
     several = tasks_here(environ)
     if several > 1 and own_local_rank(environ) == 0:
@@ -241,7 +256,16 @@ def start(asked: Asked) -> tuple[SideProcesses, dict[str, str]]:
         inspector = {} if plugin is None else nccl_plugin.environment(plugin, environ, beside.nccl_folder)
         seen = environment(environ, options, beside.socket, fallback, inspector)
         told = {} if beside.tracking_socket is None else {TRACKING_VARIABLE: str(beside.tracking_socket)}
+        _tell_page(command, options, seen)
     except BaseException:
         beside.kill()
         raise
     return beside, seen | told
+
+
+def _tell_page(command: list[str], options: argparse.Namespace, seen: dict[str, str]) -> None:
+    """Say where a page on this machine shows this run."""
+    stacks = stack_state.running(stack_state.folder(seen), stack_state.Machine())
+    settings = optional_settings(seen, options.brokers) if stacks else None
+    if link := page_link(stacks, settings.address if settings else None, command, seen):
+        say(f"page: {link}")

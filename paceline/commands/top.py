@@ -12,6 +12,7 @@ from importlib import import_module
 
 import msgspec
 
+from paceline.install import install
 from paceline.kafka.errors import BusError
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
@@ -68,7 +69,7 @@ def main(argv: list[str]) -> int:
     try:
         screen = import_module("paceline.top.screen")
     except ModuleNotFoundError as error:
-        _say(f"needs {error.name}; pip install 'paceline[top]', or use --once, which needs nothing more")
+        _say(f"needs {error.name}; {install('top')}, or use --once, which needs nothing more")
         return 2
     reader = Reader(BrokerSettings.from_environ(os.environ, args.brokers))
     reader.start()

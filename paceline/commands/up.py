@@ -4,10 +4,16 @@ Rule of this file: when one service ends, all end, and the one that ended first 
 """
 
 import argparse
+import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import msgspec
+
+from paceline.commands import background, stack_state
 from paceline.commands.services import ServiceError, Services, logs
 from paceline.commands.stack import (
     STREAMS_PORT,
@@ -19,19 +25,26 @@ from paceline.commands.stack import (
     environment,
     free_port,
     require,
+    run_command,
     start_control,
     start_forecaster,
+    wanted,
 )
+from paceline.commands.stack_status import shown, waits
 from paceline.commands.worker_watch import WorkerWatch, readiness
 from paceline.kafka.embedded import EmbeddedBrokerError
 from paceline.kafka.errors import BusError
-from paceline.kafka.settings import add_brokers_option
+from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.settings import CONTROL_URL
 from paceline.terminal import say
 
 EXAMPLES = """examples:
   paceline up                                            everything on this machine, in memory
+  paceline up --detach                                   the same in the background; returns once it is ready
   paceline up --brokers kafka-1:9092                     the same services on a Kafka that runs already
-  paceline run -- torchrun --nproc-per-node 4 train.py   then, in another terminal, your job"""
+  paceline run -- torchrun --nproc-per-node 4 train.py   then, in another terminal, your job
+  paceline status                                        what of it runs, and where
+  paceline down                                          end what --detach has started"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,6 +59,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--ui-port", type=int, default=8501, help="port of the page (default: 8501)")
     add_service_options(made)
     add_brokers_option(made, "use this Kafka instead of an embedded broker")
+    made.add_argument(
+        "--detach",
+        action="store_const",
+        const="detach",
+        dest="mode",
+        help=f"start it in the background; return once it is ready, or say after {background.READY_S:.0f} s why not",
+    )
+    # How --detach starts the one that stays.
+    made.add_argument("--in-background", action="store_const", const="background", dest="mode", help=argparse.SUPPRESS)
+    made.add_argument("--logs", metavar="FOLDER", help="write the services' logs there (default: a new folder)")
     return made
 
 
@@ -55,6 +78,8 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
+        if options.mode == "detach":
+            return background.start(argv, _logs(options), os.environ)
         _up(options)
     except KeyboardInterrupt:
         pass
@@ -67,32 +92,85 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _logs(options: argparse.Namespace) -> Path:
+    if options.logs is None:
+        return logs()
+    folder = Path(options.logs).absolute()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StackError(f"--logs={options.logs}: {error.strerror}; choose another folder") from error
+    return folder
+
+
 def _up(options: argparse.Namespace) -> None:
-    require("streams", "collect", "ui")
+    require("streams", "collect", "ui", *wanted(options))
     if free_port(options.ui_port) != options.ui_port:
         raise StackError(f"--ui-port={options.ui_port}: something listens there already; choose another")
     check_ports(options)
-    folder = logs()
+    folder = _logs(options)
     # The broker ends last: who is still publishing, or leaving its group, finds it there.
     with broker(options.brokers, options.port, folder) as settings, Services(folder) as services:
-        environ = environment(settings, os.environ)
-        ready_at = free_port(STREAMS_PORT)
-        services.start("streams", "--web-port", str(ready_at), environ=environ)
         began_s = time.monotonic()
-        worker, told = WorkerWatch(began_s), False
-        services.start("collect", environ=environ)
-        environ = start_control(options, services, environ)
-        services.start("ui", "--port", str(options.ui_port), environ=environ)
-        start_forecaster(options, services, environ)
-        say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")
-        say(f"logs in {services.folder}")
-        option = "" if settings.address == "127.0.0.1:9092" else f"--brokers {settings.address} "
-        say(f"now, in another terminal: paceline run {option}-- torchrun --nproc-per-node 4 train.py")
-        while True:
-            services.check()
-            if news := worker.update(time.monotonic(), readiness(ready_at)):
-                say(f"{news}; its log is {folder / 'streams.log'}")
-            if worker.ready and not told:
-                told = True
-                say(f"ready after {time.monotonic() - began_s:.0f} s: what your job reports is judged from now on")
-            time.sleep(0.5)
+        addresses = _start(options, settings, services)
+        with _written(addresses, folder, detached=options.mode == "background") as on_ready:
+            say(f"page at {await_page(options.ui_port, services)}, broker at {settings.address}")
+            say(f"logs in {services.folder}")
+            say(f"now, in another terminal: {run_command(settings.address)}")
+            _watch(addresses, services, began_s, on_ready)
+
+
+def _start(options: argparse.Namespace, settings: BrokerSettings, services: Services) -> dict[str, str]:
+    """Start all services; where each answers."""
+    environ = environment(settings, os.environ)
+    streams = free_port(STREAMS_PORT)
+    services.start("streams", "--web-port", str(streams), environ=environ)
+    services.start("collect", environ=environ)
+    before = environ
+    environ = start_control(options, services, environ)
+    services.start("ui", "--port", str(options.ui_port), environ=environ)
+    forecaster = start_forecaster(options, services, environ)
+    addresses = {"page": f"http://127.0.0.1:{options.ui_port}", "broker": settings.address}
+    if forecaster is not None:
+        addresses["forecaster"] = f"http://127.0.0.1:{forecaster}"
+    if environ != before:
+        addresses["control"] = environ[CONTROL_URL.name]
+    return {**addresses, "streams": f"http://127.0.0.1:{streams}"}
+
+
+@contextlib.contextmanager
+def _written(addresses: dict[str, str], folder: Path, *, detached: bool) -> Iterator[Callable[[], None]]:
+    """This stack, written down for other commands for as long as it runs; a function that says that it is ready."""
+    process, place = stack_state.Machine().process(os.getpid()), stack_state.folder(os.environ)
+    if process is None:
+        yield lambda: None
+        return
+    stack = stack_state.Stack(
+        process=process, started_s=time.time(), detached=detached, logs=str(folder), addresses=addresses
+    )
+    _write(stack, place)
+    try:
+        yield lambda: _write(msgspec.structs.replace(stack, ready=True), place)
+    finally:
+        stack_state.forget(stack, place)
+
+
+def _write(stack: stack_state.Stack, place: Path) -> None:
+    try:
+        stack_state.write(stack, place)
+    except OSError as error:
+        say(f"{place}: {error.strerror}: `paceline status` and `down` do not see this stack")
+
+
+def _watch(addresses: dict[str, str], services: Services, began_s: float, on_ready: Callable[[], None]) -> None:
+    """Say when all is ready, and what is not, until a service ends or we are told to stop."""
+    worker, said = WorkerWatch(began_s), False
+    while True:
+        services.check()
+        if news := worker.update(time.monotonic(), readiness(f"{addresses['streams']}/readyz")):
+            say(f"{news}; its log is {services.folder / 'streams.log'}")
+        if worker.ready and not said and not waits(addresses):
+            said = True
+            say(f"ready after {time.monotonic() - began_s:.0f} s: {shown(addresses)}")
+            on_ready()
+        time.sleep(0.5)

@@ -9,6 +9,8 @@ import urllib.request
 
 #: A worker that has not been ready for so long is worth a line: joining takes 3 to 5 s.
 TOLD_AFTER_S = 30.0
+#: What is on this machine is asked through no proxy.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class WorkerWatch:
@@ -42,10 +44,10 @@ class WorkerWatch:
         return f"the stream worker has not been ready for {silent_s:.0f} s ({waits}): no job is judged until it is"
 
 
-def readiness(port: int) -> str | None:
-    """What a worker on this machine waits for, by its ``/readyz``; None where it is ready."""
+def readiness(url: str) -> str | None:
+    """What a service of this machine waits for, by its answer at ``url``; None where it is ready."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=0.3):
+        with _OPENER.open(url, timeout=0.3):
             return None
     except urllib.error.HTTPError as error:
         with error:

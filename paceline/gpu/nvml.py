@@ -11,8 +11,9 @@ from typing import Any
 from paceline.gpu.driver import AbsentError, Found, Rated, Running, Versions
 from paceline.gpu.queries import QUERIES, Query, UnanswerableError
 from paceline.gpu.readings import scaled, whole
+from paceline.install import install
 
-WITHOUT_BINDING = "nvidia-ml-py is not installed; pip install 'paceline[collectors]'"
+WITHOUT_BINDING = "nvidia-ml-py is not installed"
 _WORDS = {
     "NVML_ERROR_NOT_SUPPORTED": "not supported by this GPU",
     "NVML_ERROR_NO_PERMISSION": "no permission",
@@ -188,4 +189,4 @@ def load() -> Nvml:
     try:
         return Nvml(real())
     except ModuleNotFoundError as error:
-        raise AbsentError(WITHOUT_BINDING) from error
+        raise AbsentError(f"{WITHOUT_BINDING}; {install('collectors')}") from error

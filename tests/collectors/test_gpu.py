@@ -42,7 +42,7 @@ def test_without_the_binding_the_reason_says_how_to_get_it(clock, monkeypatch):
     gpus = Gpus(load)
     gpus.look(clock.now_s)
 
-    assert gpus.absent == WITHOUT_BINDING
+    assert gpus.absent.startswith(f"{WITHOUT_BINDING}; pip install ")
 
 
 def test_a_driver_that_comes_later_is_found(clock):

@@ -18,6 +18,7 @@ from forecaster.learning.command import main as train
 from forecaster.memory import Memory
 from paceline import events
 from paceline.history.store import StoreError, open_store
+from paceline.install import install
 from tests.derived_events import described, job_window
 
 NOW_S = 86_400.0 * 20_000
@@ -187,4 +188,4 @@ def test_where_nothing_can_read_an_archive_it_is_said(
     monkeypatch.setitem(sys.modules, "forecaster.archive", None)
     server._fill("history", Memory())
     [record] = caplog.records
-    assert "pip install 'paceline[history]'" in record.getMessage()
+    assert install("history") in record.getMessage()

@@ -113,3 +113,24 @@ def test_a_job_that_was_never_measured_has_no_time() -> None:
     assert (state.profile().time_s, state.profile().end_s, state.end_s(100)) == (None, None, None)
     profiles.on_window(window(7))
     assert state.profile().time_s == 8.0
+
+
+@pytest.mark.parametrize("raw", ["\N{SUPERSCRIPT TWO}", "9" * 400, "-3", "", "1e3", "\N{ARABIC-INDIC DIGIT THREE}"])
+def test_a_label_that_is_no_number_of_steps_is_none(raw: str):
+    """Labels come from whoever trains: no end is forecast of them, and nothing fails."""
+    profiles = JobProfiles()
+    profiles.on_described(described(total_steps=raw))
+    profiles.on_window(window(7))
+    (state,) = profiles.find("j")
+    assert (state.total_steps, state.profile().end_s) == (None, None)
+
+
+def test_an_end_is_forecast_of_a_total_of_steps():
+    """What is left of them, at the pace of the newest window."""
+    profiles = JobProfiles()
+    profiles.on_described(described(total_steps="1000000"))
+    profiles.on_window(window(7))
+    (state,) = profiles.find("j")
+    end_s = state.profile().end_s
+    assert end_s is not None
+    assert end_s > 8.0

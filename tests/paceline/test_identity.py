@@ -7,6 +7,8 @@ from paceline.identity import attempt_of, job_of, labels_of, made_up, node_of
 SLURM = {"SLURM_JOB_ID": "71"}
 ARRAY = {"SLURM_JOB_ID": "73", "SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "3"}
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "r1"}
+#: What `torchrun --standalone` passes on: a run id that it has made up.
+STANDALONE = {"TORCHELASTIC_RUN_ID": "95a87e50-60b7-4fd3-8b94-87a4d2a57f4e", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4"}
 FALLBACK = {"PACELINE_JOB_FALLBACK": "made-up"}
 MPIRUN = {"PMIX_NAMESPACE": "1478819841", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
 HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"}
@@ -33,6 +35,13 @@ TWO_NODES = {"MASTER_ADDR": "n1", "MASTER_PORT": "29500", "WORLD_SIZE": "8", "LO
         ({"OTEL_RESOURCE_ATTRIBUTES": "garbage,,=,k8s.job.name"}, ""),
         (TORCHRUN | FALLBACK, "r1"),
         ({"TORCHELASTIC_RUN_ID": "none", **FALLBACK}, "made-up"),
+        ({"TORCHELASTIC_RUN_ID": "none"}, ""),
+        (STANDALONE | FALLBACK, "made-up"),
+        (STANDALONE | FALLBACK | {"PACELINE_JOB": "mine"}, "mine"),
+        (STANDALONE | SLURM, "71"),
+        (STANDALONE, STANDALONE["TORCHELASTIC_RUN_ID"]),
+        (STANDALONE | TWO_NODES | FALLBACK, STANDALONE["TORCHELASTIC_RUN_ID"]),
+        ({"TORCHELASTIC_RUN_ID": "95a87e50-tuesday", **FALLBACK}, "95a87e50-tuesday"),
         ({"TORCHELASTIC_RUN_ID": "none", **TWO_NODES, **FALLBACK}, "n1-29500"),
         ({**TWO_NODES, "LOCAL_WORLD_SIZE": "8", **FALLBACK}, "made-up"),
         ({"PACELINE_JOB": "  ", **SLURM}, "71"),
@@ -132,6 +141,23 @@ def test_a_switch_that_slurm_names_of_another_node_is_none() -> None:
     topology = {"SLURM_TOPOLOGY_ADDR": "leaf1.n1", "SLURM_TOPOLOGY_ADDR_PATTERN": "switch.node"}
     assert labels_of({"SLURMD_NODENAME": "n1", **topology})["switch"] == "leaf1"
     assert "switch" not in labels_of(HYDRA_ON_N2 | topology)
+
+
+@pytest.mark.parametrize(
+    ("raw", "labels"),
+    [
+        ("5000", {"total_steps": "5000"}),
+        ("", {}),
+        ("0", {}),
+        ("-1", {}),
+        ("1e3", {}),
+        ("9" * 5000, {}),
+        ("many", {}),
+    ],
+)
+def test_the_steps_that_a_job_means_to_take_are_a_label(raw: str, labels: dict[str, str]) -> None:
+    """A number that cannot be is none: no rank fails for it."""
+    assert labels_of({"PACELINE_TOTAL_STEPS": raw}) == labels
 
 
 @pytest.mark.parametrize("command", [["torchrun", "a b/träin.py", "x"], ["./run me"], [""], []])

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from paceline.install import install
+
 #: Hides the package named first, as if it were not installed, and runs ``paceline`` with the rest.
 HIDE = """
 import sys
@@ -34,7 +36,7 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(command: str, 
     """One line says what is missing and what to install; no traceback."""
     done = without("numpy", command, "--help")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"paceline: {command} needs numpy; pip install 'paceline[{extra}]'\n"
+    assert done.stderr == f"paceline: {command} needs numpy; {install(extra)}\n"
 
 
 @pytest.mark.slow

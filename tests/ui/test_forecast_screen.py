@@ -108,7 +108,11 @@ def test_profiles_say_kind_cycle_and_end(heard, open_page):
     nothing |= {"cycle_period_s": None, "cycle_next_s": None, "end_s": None}
     shown = text_of(open_page(heard(profile("a", NOW_S), profile("b", NOW_S, **nothing))))
     wanted = ["training 99 %", "every 20 min, confidence 93 %", "in 4 min 42 s", "in 3 h 2 min"]
-    wanted += ["unknown (at most inference, 40 %)", "no stable period", "unknown: no step total is told"]
+    wanted += [
+        "unknown (at most inference, 40 %)",
+        "no stable period",
+        "unknown: without a total of steps (paceline run --total-steps N)",
+    ]
     assert [words for words in wanted if words not in shown] == []
 
 

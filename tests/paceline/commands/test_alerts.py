@@ -14,6 +14,7 @@ import pytest
 from paceline import events, topics
 from paceline.commands import alerts
 from paceline.delivery.publisher import Publisher
+from paceline.install import install
 from paceline.kafka.settings import BrokerSettings
 from paceline.visible import visible
 from tests.derived_events import HOSTILE, described, finding, suggestion
@@ -215,7 +216,7 @@ def test_metrics_need_what_tells_them() -> None:
         check=False,
     )
     assert ended.returncode == 2
-    assert "--web-port needs prometheus-client; pip install 'paceline[alerts]'" in ended.stderr
+    assert f"--web-port needs prometheus-client; {install('alerts')}" in ended.stderr
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])

@@ -59,7 +59,7 @@ def test_without_nvml_gpus_are_not_measured_and_nothing_fails(monkeypatch: pytes
     """A node without the package is told how to get it."""
     monkeypatch.setitem(sys.modules, "pynvml", None)
     found = checks.nvml()
-    assert (found.status, "paceline[collectors]" in found.mend) == ("warn", True)
+    assert (found.status, "[collectors]" in found.mend) == ("warn", True)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,13 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from archive.writer import Writer
 from paceline import topics, wire
-from paceline.commands import doctor, running_checks
+from paceline.commands import doctor, running_checks, stack_state
+from paceline.commands.checks import Check
 from paceline.commands.running_checks import answer, keeping_up, kept, refused, waiting
 from paceline.delivery.outbox import Message
 from paceline.delivery.spool import Spool
@@ -124,7 +126,7 @@ def test_the_depth_of_a_spool_is_read_while_it_is_in_use(tmp_path: Path):
         spool.close()
     assert depth(tmp_path) == Depth(0, 0, None)
     assert running_checks.spool(tmp_path).status == "ok"
-    assert running_checks.spool(tmp_path / "nowhere").status == "ok"
+    assert running_checks.spool(tmp_path / "nowhere").status == "info"
 
 
 class Ready(http.server.BaseHTTPRequestHandler):
@@ -169,10 +171,42 @@ def test_a_process_that_hangs_is_no_service_that_is_not_run(monkeypatch: pytest.
     assert (found.status, "hangs" in found.says) == ("fail", True)
 
 
-@pytest.mark.parametrize(("must", "expected"), [(True, "fail"), (False, "ok")])
+@pytest.mark.parametrize(("must", "expected"), [(True, "fail"), (False, "info")])
 def test_where_nothing_listens_only_a_named_service_is_missed(free_port: Callable[[], int], must: bool, expected: str):
     """Not every node runs every service."""
     assert answer("page", f"http://127.0.0.1:{free_port()}/", must=must).status == expected
+
+
+def test_services_are_asked_where_up_has_started_them():
+    """At the ports of the newest stack, where they must answer; what it does not run, at the usual one."""
+    process = stack_state.Process(pid=70, ticks=1, boot="b", namespace="n")
+    page, streams = "http://127.0.0.1:28501", "http://127.0.0.1:23456"
+    newest = stack_state.Stack(
+        process=process, started_s=2.0, detached=True, logs="", addresses={"page": page, "streams": streams}
+    )
+    older = msgspec.structs.replace(newest, started_s=1.0, addresses={"page": "http://127.0.0.1:1"})
+    found = {place.name: place for place in running_checks.places({}, [newest, older], own_tls=True)}
+    assert (found["page"].url, found["page"].must) == (f"{page}/_stcore/health", True)
+    assert (found["streams"].url, found["streams"].must) == (f"{streams}/readyz", True)
+    assert (found["forecaster"].url, found["forecaster"].must) == ("https://127.0.0.1:8000/readyz", False)
+    alone = running_checks.places({}, [], own_tls=False)
+    assert {place.name: place.url for place in alone} == running_checks.LOCAL
+    assert not any(place.must for place in alone)
+
+
+def test_control_is_asked_where_the_settings_say():
+    """Whatever a stack on this machine has."""
+    (control,) = [
+        place
+        for place in running_checks.places({"PACELINE_CONTROL_URL": "https://control.test:28002/"}, [], own_tls=False)
+        if place.name == "control"
+    ]
+    assert (control.url, control.must, control.named) == ("https://control.test:28002/readyz", True, True)
+
+
+def test_what_is_not_there_is_not_called_ok():
+    """A dash in the terminal, and a word of its own in JSON."""
+    assert doctor.line(Check("streams", "info", "not run here")).startswith("-     streams")
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "http://", "http://[", "http://127.0.0.1:999999/", "nonsense"])

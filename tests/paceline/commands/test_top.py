@@ -19,6 +19,7 @@ import pytest
 from paceline import topics
 from paceline.commands import top
 from paceline.delivery.publisher import Publisher
+from paceline.install import install
 from paceline.kafka import embedded
 from paceline.kafka.settings import BrokerSettings
 from tests.derived_events import HOSTILE, described, finding, job_window, rank_window, suggestion
@@ -202,7 +203,7 @@ def test_without_textual_it_names_the_mend(terminal: Callable[..., Terminal], un
     window = Terminal([sys.executable, "-c", script])
     try:
         until(lambda: window.process.poll() is not None)
-        assert "pip install 'paceline[top]'" in window.text().replace("\n", "")
+        assert install("top") in window.text().replace("\n", "")
         assert window.process.returncode == 2
     finally:
         window.close()

