@@ -43,6 +43,7 @@ def test_it_is_written_merged_and_asked(s3_address: str, tmp_path: Path, monkeyp
                 connection.ask(forbidden)
 
 
+@pytest.mark.long
 def test_what_vanishes_while_it_is_asked_is_told(s3_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name, value in LOGIN.items():
         monkeypatch.setenv(name, value)

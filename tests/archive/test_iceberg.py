@@ -52,6 +52,7 @@ def where(store: Store) -> Path:
     return Path(store.where)
 
 
+@pytest.mark.long
 def test_each_commit_is_read_back_as_it_was_written(store: Store, where: Path):
     writer, tables = Writer(store), IcebergTables.open(store, "", {})
     commit(writer, [finding(cluster="lab/2 %"), job_window(), job_window(start_s=2000.0)])
@@ -96,6 +97,7 @@ def _files(where: Path) -> set[str]:
     return {task.file.file_path.split("/archive/")[1] for task in table.scan().plan_files()}
 
 
+@pytest.mark.long
 def test_killed_between_both_commits_it_is_brought_up_to_date_at_the_next_start(store: Store, where: Path):
     writer, tables = Writer(store), IcebergTables.open(store, "", {})
     commit(writer, [finding()])
@@ -121,6 +123,7 @@ def test_who_follows_rarely_sees_the_archive_as_it_is_then(store: Store, where: 
     assert len(_snapshots(where)) == 1
 
 
+@pytest.mark.long
 def test_columns_are_added_by_this_version_and_by_a_later_one(
     store: Store, where: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -207,6 +210,7 @@ def test_addresses_that_are_none_or_hold_a_secret_are_refused(store: Store, uri:
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_an_archive_in_a_bucket_has_a_catalog_elsewhere(
     s3_address: str,  # noqa: F811
     tmp_path: Path,

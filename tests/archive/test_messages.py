@@ -145,6 +145,7 @@ EXTREME = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SIZES)
 @pytest.mark.parametrize("name", RAW)
 def test_any_number_in_any_raw_column_is_refused_or_stored(name: str, kind: Any):

@@ -16,6 +16,7 @@ DAY_S, NOW_S = 86_400.0, 1.7e9
 WEEK = Scope(NOW_S - 7 * DAY_S, NOW_S)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("began", "ended", "is_listed"),
     [(-30, -20, False), (-30, -8, False), (-30, -6, True), (-6, -5, True), (-6, None, True), (-30, None, False)],

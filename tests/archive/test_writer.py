@@ -106,6 +106,7 @@ def test_a_store_of_a_later_version_is_not_written(store: Store):
         Writer(store)
 
 
+@pytest.mark.long
 def test_clusters_and_days_are_folders_and_many_clusters_share_one(store: Store, ask: Ask):
     made = [job_window(cluster=f"c{number}") for number in range(100)]
     made += [job_window(cluster="*", start_s=86_400.0 * 3)]

@@ -175,6 +175,7 @@ def reason(response: Any) -> str:
     return str(response.json()["detail"][0]["reason"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -201,6 +202,7 @@ def test_whoever_lacks_the_token_changes_nothing(
     assert control.bus.audited == control.bus.commands == control.bus.events == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a b", "-x", ".x", "x" * 101, "a\n", "a\0", "é"])
 def test_a_name_that_is_no_folder_is_refused(control: Control, name: str) -> None:
     response = control.start(name)
@@ -209,6 +211,7 @@ def test_a_name_that_is_no_folder_is_refused(control: Control, name: str) -> Non
     assert control.store.names() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "body",
     [
@@ -289,6 +292,7 @@ def test_a_control_that_starts_goes_on_with_what_nobody_stopped(control: Control
     again.recorders.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"format": 2, "state": 1}', b'{"format": 1}', b"\xff\0", b"[" * 10_000]
 )
@@ -346,6 +350,7 @@ def recorded(control: Control, name: str, messages: int = 100) -> SessionFolder:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", ["bytes=zz", "lines=0-", "bytes=999999999999-", "bytes=0-10"])
 def test_no_range_leaves_a_file_behind(control: Control, value: str, until: Callable[..., None]) -> None:
     """An export is sent whole, whatever part of it is asked for."""

@@ -55,6 +55,7 @@ def test_messages_are_quoted():
     assert len(QUOTED) > 25
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("message", QUOTED)
 def test_the_product_says_it(message, sentences):
     """Every part of a quoted message that is not filled in stands in the code."""

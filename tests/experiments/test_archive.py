@@ -46,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.long
 def test_the_month_is_an_archive(folder: Path):
     with History.open(str(folder), {}).connect(Scope(0.0, 1e11)) as connection:
         [(rows, keys)] = connection.ask(
@@ -56,6 +57,7 @@ def test_the_month_is_an_archive(folder: Path):
         assert connection.ask("SELECT count(*) FROM jobs").rows == [(len(made_up().jobs),)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", questions.AIMS)
 def test_every_question_has_an_answer(folder: Path, question: str):
     month_ = questions.Month(str(folder))

@@ -106,6 +106,7 @@ def test_the_same_windows_come_to_the_same_series_as_from_the_bus(folder: Path):
         np.testing.assert_allclose(got.values, expected.values, rtol=1e-6, err_msg=key)
 
 
+@pytest.mark.long
 def test_gaps_stay_gaps(folder: Path):
     memory = Memory()
     backfill(str(folder), {}, memory, NOW_S)
@@ -123,6 +124,7 @@ def test_what_is_older_than_the_memory_reaches_back_is_left(folder: Path):
     assert len(held.values) == 60
 
 
+@pytest.mark.long
 def test_what_the_bus_has_later_wins(folder: Path):
     memory = Memory()
     backfill(str(folder), {}, memory, NOW_S)
@@ -133,6 +135,7 @@ def test_what_the_bus_has_later_wins(folder: Path):
     assert held.values[-2] == 100.0 + MINUTES - 2
 
 
+@pytest.mark.long
 def test_more_gpus_than_there_is_room_for_are_filled_as_nodes_and_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("forecaster.archive.SERIES", 20)
     memory = Memory()
@@ -143,6 +146,7 @@ def test_more_gpus_than_there_is_room_for_are_filled_as_nodes_and_jobs(folder: P
     assert not [key for key in keys if key.startswith("c/device/")]
 
 
+@pytest.mark.long
 def test_the_network_learns_from_the_newest_days_of_an_archive(folder: Path):
     held = Memory()
     backfill(str(folder), {}, held, NOW_S)

@@ -1,5 +1,6 @@
 """The history: a grid with gaps, bounded in samples and in series."""
 
+import pytest
 import numpy as np
 
 from forecaster import history
@@ -66,6 +67,7 @@ def test_the_series_heard_least_recently_makes_room() -> None:
     assert (len(held), held.forgotten) == (2, 1)
 
 
+@pytest.mark.long
 def test_ten_thousand_series_of_a_day_fit() -> None:
     """Ten thousand series of a day of minutes take less than a gigabyte: measured on a hundred."""
     held = History()

@@ -21,6 +21,7 @@ TARGETS = every()
 FOUND = {f"{target.name}/{path.name}": (target, path) for target in TARGETS.values() for path in target.corpus()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
 def test_real_inputs_are_read(name: str) -> None:
     """What the target is for: were all of them refused, nothing behind its first check would be tried."""

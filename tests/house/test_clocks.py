@@ -177,6 +177,7 @@ def found(folder: Path) -> set[str]:
     return set(Folder({path.relative_to(ROOT).as_posix(): path.read_text() for path in paths}).found())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.relative_to(ROOT).as_posix())
 def test_no_wait_follows_a_clock_that_may_be_set(folder: Path) -> None:
     counted = found(folder)

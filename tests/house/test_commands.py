@@ -47,6 +47,7 @@ def test_every_service_command_names_an_extra_that_exists() -> None:
     assert {each.target for each in command.SERVICE_COMMANDS.values()} <= set(extras)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", EVERY)
 def test_a_command_has_the_options_that_pages_show(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Every command explains itself, and a page shows no option that it does not have."""

@@ -23,6 +23,7 @@ WITH_EXAMPLES = sorted(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_are_right(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     result = doctest.testmod(importlib.import_module(name))

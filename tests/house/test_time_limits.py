@@ -240,6 +240,7 @@ def test_the_scan_lets_what_is_no_limit_be(source: str) -> None:
     assert Scan(source).found == []
 
 
+@pytest.mark.long
 def test_no_test_limits_real_time() -> None:
     """A slow machine would be told as a fault: ``PATIENCE_S`` of ``tests/patience.py`` is the limit to take."""
     scans = {path: Scan(path.read_text(encoding="utf-8")).found for path in sorted(ROOT.glob("tests/**/*.py"))}

@@ -130,6 +130,7 @@ def test_a_hostile_line_is_bad_and_the_next_one_is_read(tmp_path: Path, raw: byt
     assert (bad.number, good.number) == (1, 3)
 
 
+@pytest.mark.long
 def test_a_line_without_end_is_not_taken_into_memory(tmp_path: Path) -> None:
     """It is bad, and what follows it is read."""
     path = tmp_path / "run.jsonl"

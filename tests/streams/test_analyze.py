@@ -91,6 +91,7 @@ def test_bad_lines_are_named_and_the_rest_is_analyzed(analyze, lines):
     assert [line.split(b":")[1].strip() for line in done.stderr.splitlines()] == [b"line 6", b"line 7", b"line 8"]
 
 
+@pytest.mark.long
 def test_windows_are_printed_when_asked_for(analyze, file):
     """``--windows`` adds them to what is printed."""
     kinds = {json.loads(line)["window"] for line in analyze(file, "--windows").stdout.splitlines() if line[:1] == b"{"}
@@ -130,7 +131,7 @@ def test_of_a_run_it_says_that_no_step_was_seen(analyze):
             b"rank,step,op,duration\n0,1,forward,0.1\n",
             "a table of text; a table of ops is read by: paceline ",
         ),
-        ("ops.csv.gz", gzip.compress(b"rank,step\n0,1\n"), "paceline import timeline {} -o run.jsonl.zst"),
+        ("ops.csv.gz", gzip.compress(b"rank,step\n0,1\n", mtime=0), "paceline import timeline {} -o run.jsonl.zst"),
         ("x.parquet", b"PAR1\x15\x04\x15", "a Parquet file"),
         ("ops.jsonl", b'{"rank": 0, "step": 1, "op": "forward"}\n' * 3, "paceline import timeline {} -o"),
         ("truth.json", as_json(Job(Spec(ranks=2, steps=2)).truth()), "what `paceline simulate --truth` injected"),
@@ -180,6 +181,7 @@ def test_a_missing_file_is_said_in_a_line(analyze, tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
 def test_live_the_panel_is_preceded_by_what_is_confirmed(analyze, lines):
     """Reading standard input, a confirmed finding is told once on standard error as it comes."""
     done = analyze("-", "--panel", stdin=b"".join(lines))
@@ -188,6 +190,7 @@ def test_live_the_panel_is_preceded_by_what_is_confirmed(analyze, lines):
     assert len([line for line in done.stderr.splitlines() if b"Rank 2" in line]) == 1
 
 
+@pytest.mark.long
 def test_quiet_leaves_the_panel_alone(analyze, lines):
     """For whoever tells the findings himself: nothing before the panel."""
     done = analyze("-", "--panel", "--quiet", stdin=b"".join(lines))
@@ -201,6 +204,7 @@ def test_help_has_examples():
     assert b"paceline analyze run.jsonl" in process("--help").stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [["--panel"], ["--json"], ["--json", "--windows"], []])
 def test_a_jobs_name_does_nothing_to_the_terminal(analyze, make_training, options):
     """Escapes, C1, marks of direction and lines in a name are written out; JSON tells the very name."""
@@ -255,6 +259,7 @@ def test_suggestions_are_what_to_do_about_it(capsys):
     assert {line["action"] for line in lines} == {"tune_host"}
 
 
+@pytest.mark.long
 def test_where_nothing_is_wrong_there_is_nothing_to_suggest(capsys):
     name = str(Path(__file__).parents[1] / "regression" / "healthy.jsonl.zst")
     assert analyze_main([name, "--suggestions"]) == 0

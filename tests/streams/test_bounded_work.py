@@ -86,6 +86,7 @@ def _judged(topic: Topic, whole: Any, odd: tuple[extremes.Odd, ...]) -> int:
     return passed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TOLD)
 def test_some_pairs_of_extreme_numbers_take_bounded_work(name: str) -> None:
     """A few of all pairs, the same every time."""

@@ -179,6 +179,7 @@ def test_what_could_not_be_published_is_never_stored_as_said(messages, uninterru
     assert sorted(findings(broker), key=order) == sorted(findings(uninterrupted), key=order)
 
 
+@pytest.mark.long
 def test_who_is_interrupted_amid_an_answer_stores_nothing_of_it(messages, uninterrupted):
     """A message whose taking is cancelled while its answer waits for the broker is told again, not known already."""
     broker, clock = Broker(messages), Clock()
@@ -241,6 +242,7 @@ def waiting(processor):
     return [answer for key in list(processor.states) for answer in processor.flush(key)]
 
 
+@pytest.mark.long
 def test_what_waits_for_more_is_judged_before_it_is_stored(make_training, monkeypatch):
     """Of a job of many nodes messages wait for each other; when no more of them come, all is said all the same."""
     monkeypatch.setattr(gather, "PARTS", 1 / 3)  # three rounds of all nodes wait, and the last two come in vain
@@ -253,6 +255,7 @@ def test_what_waits_for_more_is_judged_before_it_is_stored(make_training, monkey
     assert sorted(told(broker)) == sorted((topic.name, wire.encode(answer)) for topic, answer in [*answers, *last])
 
 
+@pytest.mark.long
 def test_what_waits_is_judged_as_soon_as_nothing_more_comes(make_training, monkeypatch):
     """A large job's snapshot is due only now and then; what waits for more messages does not wait for that."""
     monkeypatch.setattr(gather, "PARTS", 1 / 3)
@@ -311,6 +314,7 @@ def test_an_idle_job_is_stored_too(messages):
     assert asyncio.run(run()) == (0, 5)
 
 
+@pytest.mark.long
 def test_snapshots_take_no_more_than_their_share_however_many_messages_come(make_training, monkeypatch):
     """A large job, whose snapshot takes half a second, sends enough for one a second: it is stored every ten."""
 
@@ -416,6 +420,7 @@ class Slow(Broker):
         return asyncio.ensure_future(self.delivers.wait())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("refused", [True, False], ids=["a letter", "answers"])
 def test_a_checkpoint_while_the_client_takes_its_time_waits_for_what_is_being_handed_over(make_training, refused):
     """The producer may wait for the topic's brokers first: no snapshot, letter or offset steps past it meanwhile."""

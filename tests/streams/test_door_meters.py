@@ -69,6 +69,7 @@ async def take(door, messages, first=0):
         await door.take(topics.OP_V1, AT, offset, message)
 
 
+@pytest.mark.long
 def test_a_restart_tells_what_is_open_and_counts_anew(start, messages):
     """The finding that was told before is there after the first message; steps count from 0, as of any new process."""
 
@@ -90,6 +91,7 @@ def test_a_restart_tells_what_is_open_and_counts_anew(start, messages):
     assert sum(after.step_times.get(("train",), ([0], 0.0))[0]) < 50
 
 
+@pytest.mark.long
 def test_partitions_that_are_taken_away_take_their_series_along(start, messages):
     """Another worker tells of them now."""
 
@@ -103,6 +105,7 @@ def test_partitions_that_are_taken_away_take_their_series_along(start, messages)
     assert not any(vars(asyncio.run(life())).values())
 
 
+@pytest.mark.long
 def test_messages_keep_a_job_and_its_end_ends_it(start, messages):
     """One that is silent goes by itself; one whose nodes have left a minute later."""
 
@@ -122,6 +125,7 @@ def test_messages_keep_a_job_and_its_end_ends_it(start, messages):
     assert not any(vars(asyncio.run(life())).values())
 
 
+@pytest.mark.long
 def test_the_age_of_what_was_stored(start, messages):
     """It grows while something waits to be stored, and not while nothing does."""
 

@@ -81,11 +81,13 @@ def test_it_says_something(case, events):
     assert said(case.decision(), events)
 
 
+@pytest.mark.long
 def test_replay_gives_the_same(case, events):
     """The same events twice, to two machines, bring the same answers."""
     assert said(case.decision(), events) == said(case.decision(), events)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.33, 0.5, 0.9, 1.0])
 def test_restored_it_goes_on_as_if_nothing_had_happened(case, events, expected, part):
     """A machine snapshotted anywhere and restored says what an uninterrupted one says."""
@@ -96,6 +98,7 @@ def test_restored_it_goes_on_as_if_nothing_had_happened(case, events, expected, 
     assert before + said(second, events[cut:]) == expected
 
 
+@pytest.mark.long
 def test_restored_at_every_event(case, events, expected):
     """Restored again after every single event, it still says the same."""
     decision, found = case.decision(), []
@@ -122,6 +125,7 @@ def test_taking_a_snapshot_changes_nothing(case, events, expected):
     assert found == expected
 
 
+@pytest.mark.long
 def test_memory_reaches_a_plateau(case, request):
     """Three times the events make no larger state, but for the noise of its compression."""
     make = request.getfixturevalue(case.maker)
@@ -133,6 +137,7 @@ def test_memory_reaches_a_plateau(case, request):
     assert sizes[1] < 1.3 * sizes[0] + 2000
 
 
+@pytest.mark.long
 def test_input_is_not_mutated(case, events):
     """An event is after it was judged what it was before."""
     before = [wire.encode(event) for event in events]
@@ -197,6 +202,7 @@ def test_a_snapshot_that_lacks_a_part_is_refused(case, events):
         assert not restored(case, {name: value for name, value in state.items() if name != part}), part
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("odd", [None, "text", -1, 2**63, 0.5, [], {}, [[1]]], ids=repr)
 def test_a_part_of_another_kind_is_refused_or_read(case, events, odd):
     """Another error than ``ValueError`` would cost the windows of a job whose diagnosis alone is damaged."""
@@ -237,6 +243,7 @@ HOSTILE_ROWS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changed", HOSTILE_ROWS.values(), ids=HOSTILE_ROWS.keys())
 @pytest.mark.parametrize("decision", [JobDiagnosis, JobWindows])
 def test_odd_rows_stop_nothing(decision, changed, make_training):
@@ -277,6 +284,7 @@ def sliced(events: list[OpTimings], parts: int) -> list[OpTimings]:
     return found
 
 
+@pytest.mark.long
 def test_a_keyed_state_keeps_the_same_promises(make_training):
     """All decisions of a job together, restored in the middle, go on as if nothing had happened."""
     events = make_training(seconds=14, slow=1, slow_from_s=4)

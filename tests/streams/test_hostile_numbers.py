@@ -48,6 +48,7 @@ def mutated(whole: Any, at: Place, number: float) -> bytes:
     return json.dumps(changed).encode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS, ids=lambda number: f"{number:.3g}")
 @pytest.mark.parametrize("event", RAW)
 def test_any_number_is_refused_or_judged_and_stored(event: str, number: float) -> None:

@@ -28,6 +28,7 @@ def said(processor, events):
     return [answer for event in events for _, answer in processor.update(topics.OP_V1, event)]
 
 
+@pytest.mark.long
 def test_ranks_beyond_the_bound_are_left_out_and_told(events):
     """The others are judged, and what is found says how many ranks it does not speak of."""
     found = said(Processor(most_ranks=BOUND), events)
@@ -56,6 +57,7 @@ def test_the_bound_holds_after_a_restart(events, cut):
     assert found + said(second, events[cut:]) == whole
 
 
+@pytest.mark.long
 def test_the_bound_holds_when_thresholds_change(events):
     """Thresholds are changed while a job runs; the bound is not among them."""
     diagnosis = JobDiagnosis()
@@ -65,6 +67,7 @@ def test_the_bound_holds_when_thresholds_change(events):
     assert findings[-1].coverage.ranks_heard == BOUND
 
 
+@pytest.mark.long
 def test_no_table_is_longer_than_the_bound(events):
     """Rows, conditions and waiting ranks beyond it are left out too, also where the batch does not speak for them."""
     row = {"rank": [2**20 - 1], "step": [5], "op": [5], "microbatch": [-1], "start_s": [0.0], "duration_s": [0.1]}

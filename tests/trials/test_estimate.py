@@ -55,6 +55,7 @@ def test_a_slow_minute_widens_the_interval():
     assert apart.high >= 1 / 0.10 * 0.99
 
 
+@pytest.mark.long
 def test_neighbours_that_resemble_each_other_do_not_make_it_sure():
     """The truth lies in most intervals though each step is much like the one before."""
     inside = 0

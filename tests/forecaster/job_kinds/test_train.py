@@ -27,6 +27,7 @@ def jobs():
     return [job(f"{kind}{at}", kind, random) for at in range(3) for kind in ("idle", "batch_inference")]
 
 
+@pytest.mark.long
 def test_jobs_are_judged_by_models_that_never_saw_them(jobs):
     """Every job is right, and no model's examples hold a window of its own."""
     judged = leave_one_out(jobs)
@@ -36,6 +37,7 @@ def test_jobs_are_judged_by_models_that_never_saw_them(jobs):
         assert one.model.distance(own).min() > 0
 
 
+@pytest.mark.long
 def test_training_is_repeatable(jobs):
     """The same jobs and seed give the same weights."""
 

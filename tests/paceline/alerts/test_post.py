@@ -52,6 +52,7 @@ def test_what_can_be_mended_at_the_other_end_is_tried_again(
     assert (str(failed), failed.asked_s, failed.reached) == (f"answered {status}", asked_s, reached)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("status", [302, 400, 403, 404, 500])
 @pytest.mark.parametrize(
     "said",

@@ -155,6 +155,7 @@ def check(machine: Machine, step: Step, error: str, capsys: pytest.CaptureFixtur
     assert len([line for line in said.err.splitlines() if error in line or "No space" in line]) <= 1, step
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_start_that_breaks_at_any_step_ends_in_the_plain_command(
@@ -188,6 +189,7 @@ def test_the_command_is_found_where_options_cannot_be_read() -> None:
     assert run.plain_command(["--jo", "x", "--nccl-inspector", "--", "a", "--", "b"]) == ["a", "--", "b"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("number", "status"), [(errno.ENOENT, 127), (errno.EACCES, 126), (errno.ENOEXEC, 126)])
 def test_a_command_that_cannot_be_run_is_said_in_its_own_words(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, status: int
@@ -205,6 +207,7 @@ def test_a_command_that_cannot_be_run_is_said_in_its_own_words(
     assert first == second == "paceline: train: " + ("no such command" if status == 127 else os.strerror(number))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.E2BIG])
 def test_a_command_for_which_nothing_is_left_beside_us_takes_our_place(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int

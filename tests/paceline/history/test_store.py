@@ -31,6 +31,7 @@ def test_of_two_that_write_the_same_version_the_second_is_told(any_store: Callab
     assert any_store().newest() == Manifest(version=1, time_s=1.0)
 
 
+@pytest.mark.long
 def test_files_are_written_read_listed_and_deleted(any_store: Callable[[], Store]):
     store = any_store()
     assert store.data_paths() == []

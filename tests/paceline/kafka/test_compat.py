@@ -24,6 +24,7 @@ from paceline.kafka.topic_admin import ensure_topics
 from paceline.topics import HOST
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [compat._PlainSocket, compat._TlsSocket._create])
 def test_a_socket_that_the_client_drops_is_closed(kind):
     """In the middle of connecting, say: else a warning fails whatever test is on by then."""

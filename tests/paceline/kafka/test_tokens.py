@@ -117,6 +117,7 @@ def test_a_wrong_secret_is_said_without_it(issuer: TokenIssuer, settings: TokenS
     assert caught.value.permanent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "content", "cause", "permanent"),
     [

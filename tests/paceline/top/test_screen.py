@@ -112,6 +112,7 @@ def test_the_cursor_stays_on_its_job_when_jobs_change_places() -> None:
     drive(bus, body)
 
 
+@pytest.mark.long
 def test_tab_goes_from_pane_to_pane_and_the_focused_one_is_large() -> None:
     async def body(pilot: Pilot[None]) -> None:
         seen = []
@@ -128,6 +129,7 @@ def test_tab_goes_from_pane_to_pane_and_the_focused_one_is_large() -> None:
     drive(two_jobs(), body)
 
 
+@pytest.mark.long
 def test_enter_shows_a_finding_and_a_suggestion_in_full() -> None:
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("tab", "tab", "enter")
@@ -142,6 +144,7 @@ def test_enter_shows_a_finding_and_a_suggestion_in_full() -> None:
     drive(two_jobs(), body)
 
 
+@pytest.mark.long
 def test_a_filter_is_typed_kept_and_dropped() -> None:
     async def body(pilot: Pilot[None]) -> None:
         app = pilot.app
@@ -196,6 +199,7 @@ def test_a_lost_broker_is_told_and_what_was_known_stays() -> None:
     drive(bus, body)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(40, 10), (80, 24), (200, 60), (20, 5)])
 def test_any_size_and_a_change_of_it(size: tuple[int, int]) -> None:
     async def body(pilot: Pilot[None]) -> None:
@@ -209,6 +213,7 @@ def test_any_size_and_a_change_of_it(size: tuple[int, int]) -> None:
     drive(two_jobs(), body, size)
 
 
+@pytest.mark.long
 def test_hostile_names_are_shown_as_text() -> None:
     bus = Bus(
         described(job=HOSTILE),

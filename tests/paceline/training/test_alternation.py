@@ -60,6 +60,7 @@ def test_two_windows_in_a_row_with_the_probe_on_are_two(script: Script, switches
     assert len(switches) == 3
 
 
+@pytest.mark.long
 def test_after_the_last_window_it_stays_on(script: Script) -> None:
     """A job of days is not half unheard for days."""
     script.steps(WARM_UP + sum(steps for _, steps in windows()))

@@ -155,6 +155,7 @@ def test_a_capture_waits_for_a_question_under_way(monkeypatch: pytest.MonkeyPatc
     assert order == ["answered", "begun"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["refused", "failed", "forgotten", "reset"])
 def test_timing_goes_on_after_a_capture_that_came_to_nothing(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """One that could not begin, failed at its end, or whose graph is gone holds nothing up."""

@@ -156,6 +156,7 @@ def test_steps_that_the_script_ends_are_left_out_at_once(timed: Timed) -> None:
     assert all(timed.told[step][-2:] == [marks.STEP, marks.SAMPLE_OFF] for step in told)
 
 
+@pytest.mark.long
 def test_a_step_that_grows_longer_needs_less_left_out(timed: Timed) -> None:
     """By halves, one look after the other."""
     timed.steps(LOOKED + 64)

@@ -119,6 +119,7 @@ jobs:
     assert {(one.action, one.target) for one in heard.said} == {("feed_input", "job:llama")}
 
 
+@pytest.mark.long
 def test_events_are_events(advised):
     """The advice leaves what it does not know alone."""
     heard = advised(hour("llama", "training", 0.99))

@@ -60,6 +60,7 @@ def test_every_revision_is_one_more_than_the_last(events):
     assert all(told == list(range(1, len(told) + 1)) for told in revisions.values())
 
 
+@pytest.mark.long
 def test_a_replay_says_the_same(events):
     assert said(Advice(), events) == said(Advice(), events)
 
@@ -81,6 +82,7 @@ def test_a_snapshot_survives_itself(events):
     assert Advice.restore(data).snapshot() == data
 
 
+@pytest.mark.long
 def test_what_is_no_snapshot_is_refused(events):
     advice = Advice()
     said(advice, events[:200])

@@ -100,6 +100,7 @@ def test_before_anything_came_there_is_nothing_to_say():
     assert diagnosis.finish() == []
 
 
+@pytest.mark.long
 def test_a_first_message_without_rows_is_no_news(slow, whole):
     """What comes after it is judged as ever, and its sender is one more that was heard, no rank."""
     diagnosis = JobDiagnosis()
@@ -116,6 +117,7 @@ def test_two_producers_may_be_seconds_apart(slow, whole):
     assert judged(late) == whole
 
 
+@pytest.mark.long
 def test_a_message_overtaken_by_its_next_is_dropped_and_missed(slow, whole):
     """A producer's numbers only rise: what comes late is not judged, and the finding says that it is missing."""
     swapped = [*slow[:6], slow[8], slow[7], slow[6], *slow[9:]]
@@ -139,6 +141,7 @@ def test_a_clock_that_jumps_changes_nothing(slow, jump_s, whole):
     assert judged(jumped) == whole
 
 
+@pytest.mark.long
 def test_phases_and_collectives_may_come_in_any_order(slow, collective_batches, whole):
     """Nobody promises the order of two topics: what is said of the one does not depend on the other."""
     calls = collective_batches(4, 120, {1: 0.04})
@@ -166,6 +169,7 @@ def test_an_accused_rank_is_told_with_its_place_and_its_stage(slow, whole):
     assert {(*finding.nodes, *finding.devices, finding.stage) for finding in findings} == {("spare", "GPU-2", 1)}
 
 
+@pytest.mark.long
 def test_the_first_steps_say_nothing(job):
     """They allocate and connect; a recording that begins in the middle of a run has none of them."""
     ill = list(job(fault=SLOW, when=lambda step: True).batches())
@@ -174,6 +178,7 @@ def test_the_first_steps_say_nothing(job):
     assert judged(ill, JobDiagnosis(JobConfig(warmup_steps=150))) == []
 
 
+@pytest.mark.long
 def test_time_before_the_forward_is_input_only_where_there_is_no_loader(job):
     """A loader that was seen once is remembered, also over a restart, and if nothing was judged meanwhile."""
     events = list(job(fault={2: {"data": 0.05}}).batches())
@@ -201,6 +206,7 @@ def test_ranks_that_never_spoke_are_told_after_fifty_steps(job):
     assert judged(job(world=5, steps=200).batches(), early)[0].first_step < 22
 
 
+@pytest.mark.long
 def test_who_is_accused_explains_the_slowdown_of_the_job(job):
     """All ranks slow at once are a slowdown; one slow rank that holds up all is a straggler and nothing else."""
     all_slow = judged(
@@ -282,6 +288,7 @@ def test_tensor_parallel_ranks_that_do_not_tell_their_place_are_of_one_pipeline(
     assert pipelines(events) == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("most", [1_000_000, 2**53])
 def test_a_place_that_no_rank_can_have_is_none(job, most):
     """The largest number that an event may carry stops no message: what its rows say is judged."""
@@ -293,6 +300,7 @@ def test_a_place_that_no_rank_can_have_is_none(job, most):
 # --- thresholds and bounds -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_thresholds_hold_from_then_on_and_what_is_known_stays(slow, whole):
     """A bar raised after the rank was accused takes nothing back; raised before, nothing is told."""
     assert [finding.state for finding in whole[:2]] == ["suspected", "confirmed"]
@@ -314,6 +322,7 @@ def test_thresholds_keep_what_is_known_of_collectives(collective_batches):
         assert judged([*calls[:cut], thresholds(sigmas=3.0), *calls[cut:]]) == whole
 
 
+@pytest.mark.long
 def test_later_thresholds_replace_the_earlier_ones(slow, whole):
     """What they leave out goes back to its default; what is no threshold, or out of bounds, changes nothing."""
     strict = thresholds(least_excess=5.0, least_slowdown=10.0)
@@ -361,6 +370,7 @@ def many(events):
     return [*crowd(events[0]), *events]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("line", ["phases", "collectives"])
 def test_what_waits_is_judged_at_the_end_and_once(slow, collective_batches, line):
     """Cut off after any message: told and brought to light by the end is what the same messages say one by one."""
@@ -380,6 +390,7 @@ def test_what_waits_is_judged_at_the_end_and_once(slow, collective_batches, line
     assert at_the_end
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [1, 7])
 def test_restored_it_goes_on_as_if_nothing_had_happened(slow, collective_batches, every):
     """Phases, collectives and thresholds, stored while messages wait; what is said at the end, too."""
@@ -401,6 +412,7 @@ def test_that_a_job_reads_through_a_loader_is_kept_once():
     assert str(unpack(LAYOUT, JobDiagnosis().snapshot())).count("has_loader") == 1
 
 
+@pytest.mark.long
 def test_every_part_of_the_state_is_read_back(job, collective_batches, make_facts):
     """Of a job with stages, conditions, facts, open steps and a missing rank: stored again, the same to a byte."""
     events = list(job(nodes=2, fault=SLOW, world=5, steps=200).batches())
@@ -437,6 +449,7 @@ def test_a_state_of_nothing_is_nothing(slow, whole):
     assert judged(slow, again) == whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slow", [{2: SLOW[2]}, dict.fromkeys(range(8, 16), SLOW[2])])
 def test_at_the_end_of_a_job_its_straggler_is_told_with_its_last_step_and_whole_cost(job, slow):
     """Of a rank as of a node, once; what has not gone on since it was told is not told again."""
@@ -473,6 +486,7 @@ def goodbyes(batches):
     ]
 
 
+@pytest.mark.long
 def test_once_all_nodes_have_left_the_whole_cost_is_reported_without_an_end_of_events(job):
     """A worker never knows that nothing follows: goodbyes say so. One node's is not enough, and none says it twice."""
     batches = list(job(ranks=32, nodes=4, fault={2: SLOW[2]}, steps=200).batches())

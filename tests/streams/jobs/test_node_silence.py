@@ -64,6 +64,7 @@ def judge(messages: Iterable[Any], diagnosis: JobDiagnosis | None = None) -> lis
     return [finding for finding in found if finding.kind == "node_silent"]
 
 
+@pytest.mark.long
 def test_a_node_that_falls_silent_is_told_with_its_ranks() -> None:
     """Suspected after 30 s of its peers' time, confirmed after twice that, and no more is said of it."""
     findings = judge(told({1: 100}, seconds=200))
@@ -79,6 +80,7 @@ def test_a_node_that_falls_silent_is_told_with_its_ranks() -> None:
     assert len({finding.id for finding in findings}) == 1
 
 
+@pytest.mark.long
 def test_it_is_over_when_the_node_is_heard_again() -> None:
     """And the next silence is another episode, also where no step has ended between the two."""
     messages = told({}, seconds=130)
@@ -92,6 +94,7 @@ def test_it_is_over_when_the_node_is_heard_again() -> None:
     assert len({(finding.id, finding.revision) for finding in again}) == len(again)
 
 
+@pytest.mark.long
 def test_silence_of_all_accuses_nobody() -> None:
     """Nor does that of more than half of the nodes: it may be the way to Kafka that is broken."""
     assert judge(told(dict.fromkeys(range(NODES), 40.0))) == []
@@ -138,6 +141,7 @@ def test_a_clock_that_is_hours_wrong_changes_nothing(ahead_s: float) -> None:
     assert judge(told({}, ahead_s={0: ahead_s, 1: -ahead_s})) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jump_s", [-7200.0, 7200.0])
 def test_a_clock_that_is_set_accuses_nobody(jump_s: float) -> None:
     """Of two nodes, one whose clock jumps by two hours; and it is told all the same when the other falls silent."""
@@ -171,6 +175,7 @@ def test_another_sidecar_on_the_same_node_speaks_for_it() -> None:
     assert judge(messages) == []
 
 
+@pytest.mark.long
 def test_what_it_says_depends_on_whether_the_others_train_on() -> None:
     """Where steps end, its ranks live and only its telling stopped; where none does, the node itself may be gone."""
     trains = judge(told({1: 40}))[-1]
@@ -248,6 +253,7 @@ def test_a_goodbye_in_a_recordings_descriptions_counts_wherever_it_stands() -> N
     assert [finding for finding in findings if getattr(finding, "kind", "") == "node_silent"]
 
 
+@pytest.mark.long
 def test_a_description_of_ranks_that_are_here_is_no_goodbye() -> None:
     """They join with one."""
     diagnosis = JobDiagnosis()

@@ -85,6 +85,7 @@ def test_one_slow_rank_is_no_slow_job(make_tick, ranks):
     assert follow(make_tick, seconds) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", [1, 80])
 def test_work_that_grows_steadily_has_turned_slow_at_no_step(make_tick, level):
     """Sequences that become longer in a curriculum, from the begin or from some step on, are no slow job."""

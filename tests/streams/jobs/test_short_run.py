@@ -107,6 +107,7 @@ def test_a_healthy_short_run_says_that_no_rank_stands_out(make_run):
     assert of_rank(found, 0)["exposed_communication_s"][0] > 0
 
 
+@pytest.mark.long
 def test_a_run_that_is_judged_gets_no_such_answer(make_run):
     """Healthy or not, verdicts say the rest."""
     assert make_run(30) == []

@@ -21,6 +21,7 @@ def rebatched(batches, rows_each):
         yield msgspec.structs.replace(batches[0], sequence=number, t0_s=0.0, **cut)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "cause"),
     [
@@ -41,6 +42,7 @@ def test_names_the_slow_rank_and_its_cause_and_no_other(job, fault, cause):
     assert findings[0].last_step <= 72
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("ranks", "noise"), [(2, 0.05), (4, 0.1), (8, 0.2), (64, 0.05)])
 def test_nobody_is_named_in_a_healthy_job(job, ranks, noise, seed):
@@ -74,6 +76,7 @@ def test_two_slow_ranks_are_two_findings(job):
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rows_each", [1, 7, 500, 100_000])
 def test_any_batching_gives_the_same_findings(job, rows_each):
     """How rows are cut into messages changes nothing."""
@@ -83,6 +86,7 @@ def test_any_batching_gives_the_same_findings(job, rows_each):
     assert again
 
 
+@pytest.mark.long
 def test_clocks_hours_apart_do_not_matter(job):
     """Two nodes whose clocks differ by three hours give the verdict of two nodes that agree."""
     fault = {3: {"backward": 0.08}}
@@ -101,6 +105,7 @@ def test_a_rank_that_never_speaks_shows_in_the_coverage(job):
     assert any("never heard" in note for note in coverage.notes)
 
 
+@pytest.mark.long
 def test_ranks_that_disagree_about_the_world_are_reported(job):
     """A rank with another world size is a note in the coverage, not a crash."""
     batches = [
@@ -111,6 +116,7 @@ def test_ranks_that_disagree_about_the_world_are_reported(job):
     assert any("disagree" in note for note in findings[0].coverage.notes)
 
 
+@pytest.mark.long
 def test_lost_and_repeated_messages_are_counted_not_believed(job):
     """A gap in the producer's numbers is counted; a repeated message changes nothing."""
     batches = list(job(fault={1: {"data": 0.1}}).batches())

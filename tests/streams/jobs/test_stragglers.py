@@ -32,6 +32,7 @@ def open_at_the_end(findings: Iterable[Any]) -> list[Any]:
     return [finding for finding in last.values() if finding.state != "recovered"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, 2), (16, 2), (24, 3), (32, 4)])
 def test_a_slow_node_is_one_finding_with_its_ranks(job: Callable[..., Any], ranks: int, nodes: int) -> None:
     """Also where it holds half of the job, so that every second rank is late."""
@@ -48,6 +49,7 @@ def test_a_slow_node_is_one_finding_with_its_ranks(job: Callable[..., Any], rank
     assert findings[-1].summary.startswith(f"Node node-1 (ranks {each}-{2 * each - 1}) works ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "cause"),
     [
@@ -64,6 +66,7 @@ def test_its_cause_is_what_its_ranks_have_in_common(
     assert {(finding.cause, *finding.nodes) for finding in findings} == {(cause, "node-0")}
 
 
+@pytest.mark.long
 def test_what_it_costs_is_counted_once(job: Callable[..., Any]) -> None:
     """As much as one rank that is as slow would cost."""
     node = judge(job(ranks=32, nodes=4, fault=late(range(8, 16))).batches())[-1]
@@ -71,6 +74,7 @@ def test_what_it_costs_is_counted_once(job: Callable[..., Any]) -> None:
     assert node.cost.lost_s == pytest.approx(rank.cost.lost_s, rel=0.1)
 
 
+@pytest.mark.long
 def test_a_job_on_one_node_never_accuses_the_node(job: Callable[..., Any]) -> None:
     """Its slow ranks are findings of their own, and where all are slow there is nobody to be late behind."""
     findings = judge(job(ranks=8, nodes=1, fault=late([1, 2, 3])).batches())
@@ -79,6 +83,7 @@ def test_a_job_on_one_node_never_accuses_the_node(job: Callable[..., Any]) -> No
     assert not [finding for finding in alike if finding.ranks]
 
 
+@pytest.mark.long
 def test_half_of_the_nodes_are_told_one_by_one_and_more_are_nobody(job: Callable[..., Any]) -> None:
     """As of ranks: most of a job is not late behind the rest of it."""
     half = judge(job(ranks=16, nodes=4, fault=late(range(8))).batches())
@@ -94,12 +99,14 @@ def test_nodes_of_one_rank_are_told_by_their_rank(job: Callable[..., Any]) -> No
     assert findings[0].summary.startswith("Rank 2 on node-2 works ")
 
 
+@pytest.mark.long
 def test_a_minority_of_a_node_is_ranks(job: Callable[..., Any]) -> None:
     """Three of eight are three findings: half of a node and less is not the node."""
     findings = judge(job(ranks=32, nodes=4, fault=late([8, 9, 10])).batches())
     assert {tuple(finding.ranks) for finding in findings} == {(8,), (9,), (10,)}
 
 
+@pytest.mark.long
 def test_the_ranks_of_a_node_that_are_well_are_not_named(job: Callable[..., Any]) -> None:
     """Six of eight late are the node's finding, with these six."""
     findings = judge(job(ranks=32, nodes=4, fault=late(range(8, 14))).batches())
@@ -107,6 +114,7 @@ def test_the_ranks_of_a_node_that_are_well_are_not_named(job: Callable[..., Any]
     assert findings[-1].nodes == ["node-1"]
 
 
+@pytest.mark.long
 def test_a_rank_that_was_slow_before_the_rest_of_its_node_is_told_to_be_part_of_it(job: Callable[..., Any]) -> None:
     """Its episode ends in words that say whose finding goes on, and nothing is left open but the node's."""
     alone = job(ranks=32, nodes=4, fault=late([9]), when=lambda step: step >= 40)
@@ -123,6 +131,7 @@ def test_a_rank_that_was_slow_before_the_rest_of_its_node_is_told_to_be_part_of_
     assert len(open_at_the_end(findings)[0].ranks) == 8
 
 
+@pytest.mark.long
 def test_a_rank_that_stays_slow_when_its_node_is_well_again_is_a_finding_of_its_own(job: Callable[..., Any]) -> None:
     """The node has recovered; the rank is told from there on."""
     whole = job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=240)
@@ -147,6 +156,7 @@ def test_a_small_fault_of_a_whole_node_is_found_where_no_rank_stands_out(job: Ca
     assert not judge(job(ranks=32, nodes=4, fault=late([9], backward=0.007), **made).batches())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("ranks", "nodes", "noise"), [(4, 2, 0.05), (16, 2, 0.1), (32, 4, 0.2)])
 def test_nobody_is_named_in_a_healthy_job(
@@ -156,6 +166,7 @@ def test_nobody_is_named_in_a_healthy_job(
     assert judge(job(ranks=ranks, nodes=nodes, noise=noise, seed=seed, steps=150).batches()) == []
 
 
+@pytest.mark.long
 def test_a_slow_node_survives_a_restart_of_the_worker(job: Callable[..., Any]) -> None:
     """Stored and restored after every message, the findings are the same."""
     batches = list(job(ranks=16, nodes=2, fault=late(range(8)), steps=110).batches())
@@ -234,6 +245,7 @@ def test_a_throttled_node_is_told_as_such() -> None:
     assert {(finding.cause, len(finding.ranks)) for finding in findings} == {("throttling", 8)}
 
 
+@pytest.mark.long
 def test_the_node_of_a_job_without_phases_is_told_by_lateness() -> None:
     """In the group in which it comes late."""
     findings, _ = simulated("compute:node=1,size=0.3,from=40", phases=False)
@@ -243,6 +255,7 @@ def test_the_node_of_a_job_without_phases_is_told_by_lateness() -> None:
     assert findings[-1].ranks == list(range(8, 16))
 
 
+@pytest.mark.long
 def test_a_dead_node_is_silent_and_missing_from_the_hang() -> None:
     """Two findings that name the same ranks."""
     silent, hang = parse("silent:node=1,from=60"), parse("hang:node=1,from=60,seconds=70")
@@ -282,6 +295,7 @@ def test_a_node_of_two_slow_tensor_groups_is_the_node() -> None:
     assert {(finding.group, tuple(finding.nodes)) for finding in findings} == {(None, ("node-0001",))}
 
 
+@pytest.mark.long
 def test_one_slow_rank_of_a_tensor_group_is_the_rank() -> None:
     """A quarter of the group is not the group."""
     findings, _ = simulated("compute:rank=9,size=0.3,from=40", tp=4)
@@ -303,6 +317,7 @@ def test_healthy_tensor_groups_are_not_named(shape: dict[str, Any], seed: int) -
     assert not [finding for finding in told if finding.ranks]
 
 
+@pytest.mark.long
 def test_a_unit_that_its_ranks_leave_while_it_is_slow_comes_to_an_end(job: Callable[..., Any]) -> None:
     """A node that takes another name: what is said of the old one is closed, and the new one is judged."""
     batches = list(job(ranks=32, nodes=4, fault=late(range(8, 16)), steps=200).batches())

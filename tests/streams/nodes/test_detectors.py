@@ -29,6 +29,7 @@ def test_throttling_that_ends_recovers_once(make_node, judge):
     assert len({one.id for one in found}) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mask", [0, IDLE, POWER_CAP, 0x2, 0x10, 0x100, None])
 def test_what_is_usual_is_no_throttling(make_node, judge, mask):
     """The power cap under full load, idle clocks, application settings and what is not measured accuse nobody."""

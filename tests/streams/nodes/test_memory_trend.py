@@ -130,11 +130,13 @@ def test_one_large_allocation_is_no_trend(make_node, judge):
     assert run(make_node, judge, lambda s, g: int((73 if s < 200 else 76) * GIB), 600) == []
 
 
+@pytest.mark.long
 def test_up_and_down_is_no_trend(make_node, judge):
     """A sawtooth above 90 % is an allocator at work."""
     assert run(make_node, judge, lambda s, g: int((73 + (s % 30) / 10) * GIB), 900) == []
 
 
+@pytest.mark.long
 def test_impossible_memory_is_not_judged(make_node, judge):
     """Used above total, a total of 0, and blanks."""
     for total in (0, 10, None, -1):

@@ -157,6 +157,7 @@ def test_the_parts_of_a_difference_sum_to_it_and_the_cost_says_of_how_many_steps
     assert "Cost     34.9 s lost in 329 steps, 106 ms each on average, 40% of the throughput while it lasted" in text
 
 
+@pytest.mark.long
 def test_steps_too_short_for_its_windows_are_named(panel_of, make_training):
     """To run for longer would not help."""
     none = {"pairs": 0, "short_pairs": 80, "added_s": None}

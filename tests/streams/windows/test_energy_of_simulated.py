@@ -123,6 +123,7 @@ def test_power_alone_is_within_a_percent(node):
     assert {one.energy_source for one in node.said} == {"power"}
 
 
+@pytest.mark.long
 def test_two_jobs_on_one_gpu_share_it_by_memory(node):
     """A third to one, two thirds to the other; a job alone has all of its own; together they are all there is."""
     node.run(306, [process(0, "a", 10 * GIB, 1), process(0, "b", 20 * GIB, 2), process(1, "b", 5 * GIB, 3)])
@@ -133,6 +134,7 @@ def test_two_jobs_on_one_gpu_share_it_by_memory(node):
     assert node.book.nodes["c", "n"].idle_gpu_j == pytest.approx(0.0, abs=5.0)
 
 
+@pytest.mark.long
 def test_jobs_on_instances_share_the_gpu(node):
     """Under MIG: NVML tells power of the whole GPU alone, and memory of each instance's processes."""
     gpu = node.nvml.gpus[0]
@@ -197,6 +199,7 @@ def test_a_fleet_has_the_joules_that_its_power_gives(fleet, live):
     assert fleet[1] - open_j <= accounts + nobodys <= 1.01 * fleet[1]
 
 
+@pytest.mark.long
 def test_a_recording_says_what_live_windows_said(fleet, live):
     """``paceline analyze`` over the same messages: the same accounts."""
     analysis = Analysis(lambda topic, event: None, pytest.fail, totals=False)
@@ -210,6 +213,7 @@ def test_a_recording_says_what_live_windows_said(fleet, live):
         assert analysis.energy.jobs[key].step_j == pytest.approx(account.step_j, rel=0.01)
 
 
+@pytest.mark.long
 def test_minutes_say_what_ten_seconds_say(live):
     """A job that was over before the last minute has the same joules by both."""
     short, long = (book.of(CLUSTER, "first") for book in live)

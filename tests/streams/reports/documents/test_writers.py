@@ -98,6 +98,7 @@ def test_paper_has_colours_for_variables():
     assert "var(--" not in painted(as_html(Document("t", "", (Paragraph("p"),))))
 
 
+@pytest.mark.long
 def test_a_thousand_ranks_fit_in_two_megabytes():
     """240 columns of 1,024 ranks are pixels, not shapes, also where no two are alike."""
     own = np.random.default_rng(1).uniform(0.5, 0.9, (1024, 240))
