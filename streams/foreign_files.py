@@ -60,8 +60,6 @@ def _by_json(head: str, first: str) -> str | None:
     """A document of JSON, or lines of it."""
     if '"coll_perf"' in head:
         return "NCCL Inspector's output; it is read by: paceline import nccl-inspector {path} -o run.jsonl.zst"
-    if '"traceEvents"' in head or ('"ph"' in head and '"ts"' in head):
-        return "a Chrome trace; PyTorch's are read by: paceline import kineto {path} -o run.jsonl.zst"
     if all(f'"{name}"' in head for name in ("seed", "faults")):
         return "what `paceline simulate --truth` injected; analyze the recording that it belongs to"
     try:

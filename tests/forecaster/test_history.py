@@ -1,7 +1,7 @@
 """The history: a grid with gaps, bounded in samples and in series."""
 
-import pytest
 import numpy as np
+import pytest
 
 from forecaster import history
 from forecaster.history import History, SeriesSubject, Track

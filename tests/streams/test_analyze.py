@@ -135,7 +135,6 @@ def test_of_a_run_it_says_that_no_step_was_seen(analyze):
         ("x.parquet", b"PAR1\x15\x04\x15", "a Parquet file"),
         ("ops.jsonl", b'{"rank": 0, "step": 1, "op": "forward"}\n' * 3, "paceline import timeline {} -o"),
         ("truth.json", as_json(Job(Spec(ranks=2, steps=2)).truth()), "what `paceline simulate --truth` injected"),
-        ("trace.json", b'[{"ph": "X", "ts": 1, "dur": 2, "name": "a"}]', "paceline import kineto {} -o"),
         ("nccl.log", b"vm:12:12 [0] NCCL INFO Bootstrap : Using eth0\n", "paceline import nccl-log {} -o"),
         ("i.log", b'{"header": {"id": "0x7f"}, "coll_perf": {"coll_sn": 7}}\n', "paceline import nccl-inspector {} -o"),
         ("gpu.prom", b'# HELP DCGM_FI_DEV_GPU_UTIL x\nDCGM_FI_DEV_GPU_UTIL{gpu="0"} 3\n', "paceline import dcgm {} -o"),

