@@ -26,6 +26,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTEST = [".venv/bin/python", "-m", "pytest", "-p", "no_skips", "-p", "gate_report"]
+#: Whole: a test may stand in a folder that has gone.
+PLUGINS = str(ROOT / "tests" / "plugins")
 FAILED, NOT_TO_BE_HAD = 1, 3
 #: pytest's status where the marks left nothing to run.
 NOTHING_RUN = 5
@@ -172,7 +174,7 @@ class Gate:
         if shared:
             words += ["--dist", "loadgroup", "--no-loadscope-reorder", "--numprocesses", self._workers]
         began, path = time.monotonic(), self._folder / f"{name}.jsonl"
-        status = _run(words, PYTHONPATH="tests/plugins", GATE_REPORT=str(path))
+        status = _run(words, PYTHONPATH=PLUGINS, GATE_REPORT=str(path))
         self._took[name] = time.monotonic() - began
         report = read_report(path)
         for part, took in report.seconds.items():
@@ -211,9 +213,7 @@ class Gate:
             return
         path = self._folder / "again.jsonl"
         print(f"gate: again, alone: {' '.join(one.test for one in failures)}", flush=True)
-        status = _run(
-            [*PYTEST, *(one.test for one in failures)], PYTHONPATH="tests/plugins", GATE_REPORT=str(path)
-        )  # fmt: skip
+        status = _run([*PYTEST, *(one.test for one in failures)], PYTHONPATH=PLUGINS, GATE_REPORT=str(path))
         again = {one.test for one in read_report(path).failures}
         self._flaky += [one.test for one in failures]
         self._failed += [one.test for one in failures if one.test in again or status not in (0, FAILED)]
