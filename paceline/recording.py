@@ -19,6 +19,7 @@ import msgspec
 
 from paceline import wire
 from paceline.timed_event import TimedEvent
+from paceline.topics import BY_NAME, Topic
 from paceline.unpacking import GIB, MOST_STREAMED_GIB, unpacked
 
 #: The longest line that is read. Messages on the bus stay under 1 MB.
@@ -44,6 +45,17 @@ class Bad(msgspec.Struct, frozen=True):
 
     number: int
     reason: str
+
+
+def value_of(line: Line) -> tuple[Topic, Any] | None:
+    """The topic of ``line`` and its value as plain data, to be changed; None where this version cannot read it."""
+    topic = BY_NAME.get(line.topic)
+    if topic is None:
+        return None
+    try:
+        return topic, wire.untyped(topic, line.value)
+    except wire.WireError:
+        return None
 
 
 class _Envelope(msgspec.Struct):

@@ -19,7 +19,7 @@ from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
 from paceline.pace import Pace, speed
-from paceline.recording import Bad, Line, RecordingError, read
+from paceline.recording import Bad, Line, RecordingError, read, value_of
 from paceline.terminal import Progress, say
 from paceline.topics import BY_NAME, OPERATIONAL
 from paceline.unpacking import MOST_STREAMED_GIB, add_option
@@ -56,13 +56,10 @@ def parser() -> argparse.ArgumentParser:
 
 def renamed(line: Line, job: str) -> Line:
     """``line`` as a message of the job called ``job``, from producers of its own, so that it is no duplicate."""
-    topic = BY_NAME.get(line.topic)
-    if topic is None:
+    found = value_of(line)
+    if found is None:
         return line
-    try:
-        value = wire.untyped(topic, line.value)
-    except wire.WireError:
-        return line
+    topic, value = found
     if not isinstance(value, dict) or "job" not in value:
         return line
     key = line.key

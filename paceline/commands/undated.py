@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from paceline import wire
 from paceline.events import LATEST_S
-from paceline.recording import Bad, Line
+from paceline.recording import Bad, Line, value_of
 from paceline.topics import BY_NAME
 from paceline.words import UNDATED_S
 
@@ -35,13 +35,10 @@ def dated(lines: Iterator[Line | Bad], now_s: float) -> Iterator[Line | Bad]:
 
 def moved(line: Line, by_s: float) -> Line:
     """``line`` so much later, and every time in its message; what cannot be read stays as it is."""
-    topic = BY_NAME.get(line.topic)
-    if topic is None:
+    found = value_of(line)
+    if found is None:
         return line
-    try:
-        value = wire.untyped(topic, line.value)
-    except wire.WireError:
-        return line
+    topic, value = found
     stamp, told = line.timestamp_ms + round(by_s * 1000.0), line.value
     if isinstance(value, dict) and _move(value, _fields(topic.name), by_s):
         told = wire.encode_untyped(topic, value)
