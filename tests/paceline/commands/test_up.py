@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -239,3 +240,14 @@ def test_in_the_background_it_is_ready_shown_and_ended(tmp_path: Path, free_port
         socket.create_server(("127.0.0.1", int(port))).close()
     assert paceline("status", state=tmp_path).returncode == 3
     assert list(tmp_path.rglob("up-*")) == []
+
+
+def test_what_is_required_is_in_the_demos_environment() -> None:
+    """`make demo` installs its own lock and nothing else: what that lacks, no service may ask for at its start."""
+    lock = Path(__file__).parents[3] / "deploy" / "requirements" / "demo-stack.lock"
+    locked = {line.partition("==")[0] for line in lock.read_text().splitlines() if "==" in line}
+    brings = packages_distributions()
+    for service, modules in stack._MODULES.items():
+        for module in modules:
+            names = {name.lower().replace("_", "-") for name in brings[module]}
+            assert names & locked, (service, module)
