@@ -84,7 +84,8 @@ class ApiServer:
         self.uid_code = 422
         self.bookmark_s = 0.5
         self.changed = threading.Condition()
-        self.epoch = 0
+        #: How often watches were broken off, and how many were opened: only a watch that is open can be broken off.
+        self.epoch = self.opened = 0
         self._http = ThreadingHTTPServer(("127.0.0.1", port), handler(self))
         self._http.daemon_threads, self._http.block_on_close = True, False
         self._scheme = "https" if tls else "http"
@@ -303,7 +304,9 @@ class ApiServer:
     def _watch(self, kind: Kind, namespace: str, query: dict[str, str]) -> Iterator[Object | None]:
         """Changes after the version; None where the connection is to break."""
         at, end = int(query.get("resourceVersion") or 0), time.monotonic() + float(query.get("timeoutSeconds", 300))
-        bookmark_s, epoch = time.monotonic() + self.bookmark_s, self.epoch
+        bookmark_s = time.monotonic() + self.bookmark_s
+        with self.changed:
+            epoch, self.opened = self.epoch, self.opened + 1
         while time.monotonic() < end:
             with self.changed:
                 too_old, broken = at < self.served.oldest, self.epoch != epoch

@@ -15,12 +15,13 @@ Until = Callable[..., Any]
 
 
 @pytest.fixture
-def watching(world: World) -> Iterator[Running]:
-    """An annotator whose watchers run."""
+def watching(world: World, until: Until) -> Iterator[Running]:
+    """An annotator whose watches are open."""
     world.node()
     running = world.annotator()
     for watcher in running.parts.watchers:
         watcher.thread.start()
+    until(lambda: world.api.opened >= len(running.parts.watchers))
     yield running
     world.api.break_watches()
 
