@@ -6,19 +6,22 @@ import signal
 import subprocess
 import sys
 import uuid
+from pathlib import Path
 
 import pytest
 
 from experiments.soak.__main__ import MARK, left
+from tests.locked_environment import locked_environment
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.training, pytest.mark.bus]
 
 
 @pytest.mark.landing
-def test_the_slow_rank_is_confirmed_with_its_cause_and_what_to_do():
-    """Nobody else is. It is ended as soon as that is told, however long it takes on this machine."""
-    command = [sys.executable, "-m", "paceline", "demo", "--headless", "--json", "--seconds", "600", "--fault", "input"]
+def test_the_slow_rank_is_confirmed_with_its_cause_and_what_to_do(tmp_path):
+    """In the environment of `make demo`. Nobody else is confirmed. It ends once both are there, on any machine."""
+    programs = locked_environment(tmp_path / "demo", Path("deploy/requirements/demo-stack.lock"))
+    command = [programs / "paceline", "demo", "--json", "--seconds", "600", "--fault", "input"]
     confirmed, suggested = [], []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
