@@ -66,7 +66,7 @@ CASES = (
         "host-bound",
         45,
         "waits for its host over 80 % of the time with tiny kernels, under 10 % with large products",
-        "a device that its host feeds too slowly is told so",
+        "a device that its host feeds too slowly is recognised",
         _host_bound,
         False,
     ),

@@ -104,7 +104,7 @@ CASES = (
     Case(
         "two-ranks", 40, "NCCL lets two ranks share this GPU", "which back end the cases of two ranks use", _two_ranks
     ),
-    Case("nccl-alone", 40, "every step told, communication under 10 %", "NCCL at world size 1", _alone),
+    Case("nccl-alone", 40, "every step reported, communication under 10 %", "NCCL at world size 1", _alone),
     Case("late", 45, "the device is a GPU", "a model whose first backward comes late has conditions too", _late, False),
     Case("ddp-nccl2", 60, _SLEEPS, "DDP's exposed waits with the NCCL of PyTorch 2.15", _nccl2),
     Case("ddp-legacy", 60, _SLEEPS, "DDP's exposed waits with TORCH_DIST_USE_NCCL2=0", _legacy),
@@ -114,5 +114,11 @@ CASES = (
     Case(
         "1f1b", 60, "the light stage waits; its device is a GPU", "pipelines: device time, coalesced waits", _pipeline
     ),
-    Case("async-save", 45, "saving adds under 1 ms of communication", "a saving thread is nobody's wait", _async_save),
+    Case(
+        "async-save",
+        45,
+        "saving adds under 1 ms of communication",
+        "a saving thread is not counted as waiting",
+        _async_save,
+    ),
 )

@@ -71,7 +71,7 @@ CASES = (
     Case(
         "capture",
         40,
-        "status 0, the graph is right, steps told",
+        "status 0, the graph is right, steps reported",
         "a second of global capture with events held",
         _capture,
         False,
@@ -87,7 +87,7 @@ CASES = (
         _overlap,
         False,
     ),
-    Case("in-backward", 30, "every step told", "an optimizer that steps inside backward", _in_backward),
-    Case("replay", 40, "every replay told, memory bounded", "whole steps replayed from a graph", _replay, False),
-    Case("compiled", 90, "status 0, every step told", "torch.compile, with graphs of its own too", _compiled),
+    Case("in-backward", 30, "every step reported", "an optimizer that steps inside backward", _in_backward),
+    Case("replay", 40, "every replay reported, memory bounded", "whole steps replayed from a graph", _replay, False),
+    Case("compiled", 90, "status 0, every step reported", "torch.compile, with graphs of its own too", _compiled),
 )

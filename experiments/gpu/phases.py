@@ -46,7 +46,7 @@ CASES = (
         "phases",
         60,
         "every phase within 2 % of the script's own events",
-        "accumulation, evaluation, checkpoints, a pinned loader and GradScaler are told apart in device time",
+        "accumulation, evaluation, checkpoints, a pinned loader and GradScaler are distinguished in device time",
         _phases,
     ),
     Case("scaler", 30, "a row an iteration", "a step that a GradScaler skips is a step", _scaler),

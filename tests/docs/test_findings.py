@@ -68,7 +68,7 @@ def test_a_cause_that_no_phase_tells_is_told_by_something_else():
     assert kinds == {"stage_imbalance", "data_imbalance", "configuration_mismatch"}
 
 
-def test_the_share_that_a_cause_must_explain_is_the_bar():
+def test_the_share_that_a_cause_must_explain_is_the_threshold():
     """Half of the excess."""
     assert "to at least half" in section("Cause")
     assert CONFIG.straggler.cause_share == 0.5
@@ -120,7 +120,7 @@ def test_every_kind_of_finding_is_on_the_page():
         ("insufficient_data", [f"after {CONFIG.silent_steps} steps"]),
     ],
 )
-def test_a_kind_is_told_from_the_bar_that_the_code_has(kind, numbers):
+def test_a_kind_has_the_threshold_that_the_code_has(kind, numbers):
     """As its default."""
     assert [number for number in numbers if number not in KIND_CELLS[kind]] == []
 
@@ -135,7 +135,7 @@ def test_a_kind_is_told_from_the_bar_that_the_code_has(kind, numbers):
         f"At most {MOST_SPEEDS:,} speeds",
     ],
 )
-def test_a_rating_is_judged_by_the_bars_that_the_code_has(words):
+def test_a_rating_has_the_thresholds_that_the_code_has(words):
     assert words in " ".join(section("Findings of a node").split())
     assert BARS["memory"] == BARS["gemm"]
     assert BARS["disk"] == BARS["all_reduce"]
@@ -148,20 +148,20 @@ def test_a_rating_is_judged_by_the_bars_that_the_code_has(words):
         f"at least {CONFIG.tick_s:g} s together",
         "first {} steps".format({5: "five"}[CONFIG.warmup_steps]),
         f"up to {percent(CONFIG.straggler.least_cpu_wait)} in jobs",
-        f"at least {percent(CONFIG.straggler.least_excess)} that stands `{CONFIG.straggler.sigmas:g} + sqrt",
+        f"at least {percent(CONFIG.straggler.least_excess)}, and at least `{CONFIG.straggler.sigmas:g} + sqrt",
         f"never below {percent(CONFIG.straggler.floor)}",
         f"in at least {percent(CONFIG.straggler.late_share)} of",
-        f"Late over {CONFIG.straggler.suspect_ticks} ticks ({CONFIG.straggler.suspect_long_ticks}, where",
+        f"Late over {CONFIG.straggler.suspect_ticks} ticks ({CONFIG.straggler.suspect_long_ticks}, if",
         "Over {}, or less clearly over {} or {}:".format(
             CONFIG.straggler.confirm_ticks, *CONFIG.straggler.longer_looks
         ),
-        f"half the bar for {CONFIG.straggler.recover_ticks}:",
+        f"half of the threshold for {CONFIG.straggler.recover_ticks}:",
         f"no new episode for {CONFIG.straggler.cooldown_ticks}.",
         f"at least {percent(CONFIG.links.wait)} of the time",
         f"{1000 * CONFIG.links.rtt_s:g} ms farther",
     ],
 )
-def test_the_rules_name_the_bars_that_the_code_has(words):
+def test_the_rules_name_the_thresholds_that_the_code_has(words):
     """As their defaults, in the sentence that says what they are for."""
     assert words in " ".join(section("From rows to a verdict").split())
 
