@@ -18,11 +18,14 @@ STUCK_INTERVALS = 10
 class Sampler:
     """Calls ``sample`` at every instant of a schedule, in a thread of its own."""
 
-    def __init__(self, name: str, interval_s: float, sample: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, interval_s: float, sample: Callable[[], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.name = name
         self._interval_s = interval_s
         self._sample = sample
-        self._beat_s = time.monotonic()
+        self._clock = clock
+        self._beat_s = clock()
         self._failure: str | None = None
         self._told_stuck = False
         self._stop, self._wake = threading.Event(), threading.Event()
@@ -39,13 +42,16 @@ class Sampler:
             self._wake.set()
 
     def _run(self) -> None:
-        schedule = Schedule(self._interval_s, time.monotonic())
+        # A schedule is asked at the very instant that it starts: a moment later its first sample would be missed.
+        now_s = self._clock()
+        schedule = Schedule(self._interval_s, now_s)
         while not self._stop.is_set():
-            if not self._wake.wait(schedule.wait_s(time.monotonic())):
+            if not self._wake.wait(schedule.wait_s(now_s)):
                 self.once()
+                now_s = self._clock()
                 continue
             self._wake.clear()
-            now_s = time.monotonic()
+            now_s = self._clock()
             schedule = Schedule(self._interval_s, max(now_s, self._beat_s + self._interval_s))
 
     def once(self) -> None:
@@ -57,11 +63,11 @@ class Sampler:
             if repr(error) != self._failure:
                 self._failure = repr(error)
                 log.exception("%s sample failed; going on", self.name)
-        self._beat_s = time.monotonic()
+        self._beat_s = self._clock()
 
     def watch(self) -> None:
         """Warn once when the thread is stuck, and once when it has come round again."""
-        silent_s = time.monotonic() - self._beat_s
+        silent_s = self._clock() - self._beat_s
         stuck = silent_s > STUCK_INTERVALS * max(1.0, self._interval_s)
         if stuck and not self._told_stuck:
             log.warning(

@@ -1,5 +1,6 @@
 """How often a collector samples: wishes hold for a while, the shortest wins, and what changes is seen."""
 
+import itertools
 import random
 import threading
 from typing import Any
@@ -93,4 +94,15 @@ def test_a_sampler_that_is_told_another_interval_follows_at_once() -> None:
     for _ in range(5):
         assert seen.acquire(timeout=PATIENCE_S)
     sampler.change(3600.0)
+    assert sampler.stop(PATIENCE_S)
+
+
+@pytest.mark.parametrize("lost_s", [0.01, 5.0, 4000.0])
+def test_a_sampler_on_a_busy_machine_begins_at_once(lost_s: float) -> None:
+    """Its thread may lose any time between two looks at the clock: the first sample is not missed for that."""
+    seen, lost = threading.Semaphore(0), itertools.count()
+    sampler = Sampler("test", 3600.0, seen.release, clock=lambda: next(lost) * lost_s)
+    sampler.start()
+    assert seen.acquire(timeout=PATIENCE_S)
+    sampler.change(7200.0)
     assert sampler.stop(PATIENCE_S)

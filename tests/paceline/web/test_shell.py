@@ -127,7 +127,7 @@ def test_a_reader_that_does_not_read_is_cut(until: Callable[..., None]) -> None:
 
 def test_a_quick_reader_gets_all_of_it(start: Callable[[Limits], int]) -> None:
     """The same limits cut nobody who reads."""
-    port = start(PATIENT._replace(reader_s=5.0, reader_bytes=1024))
+    port = start(PATIENT._replace(reader_s=PATIENCE_S, reader_bytes=1024))
     with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as client:
         client.request("POST", "/body", b"y" * 2**20)
         assert client.getresponse().read() == str(2**20).encode()
