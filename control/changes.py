@@ -16,10 +16,10 @@ import msgspec
 from paceline.events import SessionState
 from paceline.topics import SESSION
 from paceline.web.failures import RefusedError
+from paceline.words import listed
 
 from .book import Book
 from .launcher import Launcher
-from .names import listed
 from .recorder.recording import LEAST_FREE_BYTES
 from .sessions.folder import SessionFolder, StopRequest
 from .sessions.manifest import Definition, Manifest, ManifestError

@@ -11,6 +11,29 @@ wheel=${3:-}
 python=${PYTHON:-python3}
 uv_version=0.13.8
 
+# Elsewhere than on a terminal, where uv shows it: a line every few seconds, until it is ended.
+progress() {
+  local began=$SECONDS never
+  exec {never}<> <(:) # A `sleep` would outlive this, and hold on to what reads our lines.
+  until read -rt "${PROGRESS_S:-5}" -u "$never"; do
+    echo "environment.sh: $((SECONDS - began)) s: $(find "$venv" -name '*.dist-info' | wc -l) of $packages packages installed" >&2
+  done
+}
+
+# uv says what it fetches, and how large that is.
+sync() {
+  "$uv" pip sync --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock"
+}
+
+# Its list of all that it has installed is left out.
+sync_in_lines() {
+  progress &
+  local shown=$! status=0
+  tries sync 2> >(grep --line-buffered -v '^ [-+~] ' >&2) || status=$?
+  kill "$shown"
+  return "$status"
+}
+
 die() { # status, why
   echo "environment.sh: $2" >&2
   exit "$1"
@@ -30,15 +53,14 @@ private_uv() {
 }
 
 uv=$(command -v uv || private_uv) || exit
-quiet=--quiet
-[ ! -t 2 ] || quiet= # At a terminal uv shows how far it is.
+packages=$(grep -c '^[a-z].*==' "$lock")
 size=$(grep -q '^torch==' "$lock" && echo ", 5 to 7 GB with PyTorch" || true)
-echo "environment.sh: $venv: $(grep -c '^[a-z].*==' "$lock") packages of $lock$size" >&2
+echo "environment.sh: $venv: $packages packages of $lock$size" >&2
 new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
 "$python" -c "$new_enough" 2>/dev/null || python=3.12 # uv finds or fetches it
 "$uv" venv --quiet --allow-existing --python "$python" "$venv"
 # Compiled once, here: many processes that start together would each compile PyTorch anew.
-tries "$uv" pip sync $quiet --compile-bytecode --python "$venv/bin/python" --require-hashes "$lock" ||
+{ if [ -t 2 ]; then tries sync; else sync_in_lines; fi; } ||
   die $NOT_TO_BE_HAD "the packages of $lock could not be installed; uv's message is above"
 if [ -n "$wheel" ]; then
   "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --reinstall-package paceline "$wheel"

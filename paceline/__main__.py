@@ -5,6 +5,7 @@ Rule of this file: no command's work is done here. Services are found through en
 
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import NamedTuple
@@ -103,7 +104,9 @@ def find(name: str) -> Main:
         return _offered(name)
     for entry in entry_points(group=GROUP, name=name):
         return service_modules.load(entry)  # type: ignore[no-any-return]
-    raise KeyError(f"no command {name!r}; paceline --help lists them")
+    meant = get_close_matches(name, COMMANDS | SERVICE_COMMANDS, n=1)
+    instead = f"; did you mean {meant[0]!r}?" if meant else ";"
+    raise KeyError(f"no command {name[:100]!r}{instead} paceline --help lists them")
 
 
 def _offered(name: str) -> Main:

@@ -6,6 +6,7 @@ allowed. Compose, Helm and docs may use only names from ``SETTINGS``.
 """
 
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -130,6 +131,20 @@ def brokers(raw: str) -> tuple[str, ...]:
     if not addresses:
         raise ValueError("no broker named")
     return addresses
+
+
+def aimed_at(command: str, address: str) -> str:
+    """``command`` as one types it for the brokers at ``address``; the default is left out, as commands do without it.
+
+    >>> aimed_at("paceline run -- python train.py", "kafka-1:9092")
+    'paceline run --brokers kafka-1:9092 -- python train.py'
+    >>> aimed_at("paceline doctor", "127.0.0.1:9092")
+    'paceline doctor'
+    """
+    if address == ",".join(BROKERS.default):
+        return command
+    option = f" --brokers {shlex.quote(address)}"
+    return re.sub(r"(^| )paceline [a-z]+", lambda found: found[0] + option, command, count=1)
 
 
 def hosts(raw: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Rule of this file: pure. Names in a finding come from other people's jobs: whoev
 the place where they are shown.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import UNSET
 
@@ -192,3 +192,19 @@ def measured(item: Evidence) -> str:
     """A number of evidence on one line, with the peers' beside it."""
     peers = "" if item.peers is None else f", peers {quantity(item.peers, item.unit)}"
     return f"{evidence_name(item)}: {quantity(item.value, item.unit)}{peers}"
+
+
+#: Names that one sentence lists.
+MOST_LISTED = 8
+
+
+def listed(kind: str, names: Sequence[str]) -> str:
+    """Which there are of a ``kind``, in one clause: the end of a refusal of a name that there is not.
+
+    >>> listed("running job", []), listed("running job", ["a", "b"])
+    ('there is no running job', 'running jobs: a, b')
+    """
+    if not names:
+        return f"there is no {kind}"
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"{kind}{'s' * (len(names) > 1)}: {', '.join(name[:100] for name in names[:MOST_LISTED])}{more}"

@@ -13,6 +13,7 @@ from paceline.kafka.errors import BusError
 from paceline.kafka.outbound import Outbound
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
 from paceline.kafka.topic_admin import ensure_topics
+from paceline.reported_reader import read_reported
 from paceline.settings import CLUSTER, SettingError
 from paceline.terminal import say
 
@@ -53,6 +54,12 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
         cluster = CLUSTER.read(os.environ)
     except SettingError as error:
         return _refuse(str(error))
+    try:
+        if not args.anyway and (reason := _nothing(settings, cluster, args)):
+            return _refuse(f"{reason}; --anyway sets them all the same")
+    except BusError as error:
+        say(str(error), "paceline thresholds")
+        return 1
     event = Thresholds(cluster=cluster, job=args.job, attempt=args.attempt, values=values)
     topic = topics.THRESHOLD
     try:
@@ -68,6 +75,14 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
     told = ", ".join(f"{name}={value:g}" for name, value in values.items()) or "all at their defaults"
     print(f"job {args.job}, attempt {args.attempt}: {told}, from its next messages on")
     return 0
+
+
+def _nothing(settings: BrokerSettings, cluster: str, args: argparse.Namespace) -> str | None:
+    """Why there is nothing whose thresholds these could be; None where there is."""
+    reported = read_reported(settings, cluster, "paceline-thresholds")
+    if reported is None:
+        return None
+    return reported.refuses_job(args.job) or reported.refuses_attempt(args.job, args.attempt)
 
 
 def _list() -> None:
@@ -90,6 +105,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("values", nargs="*", metavar="NAME=NUMBER", help="thresholds; those left out keep the default")
     parser.add_argument("--job", metavar="J", help="the job")
     parser.add_argument("--attempt", type=int, default=0, metavar="N", help="which start of it (default: 0)")
+    parser.add_argument("--anyway", action="store_true", help="set them although no such job has reported yet")
     parser.add_argument("--list", action="store_true", help="the thresholds, with default and limits")
     add_brokers_option(parser)
     return parser.parse_args(argv)

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from paceline.settings import BROKERS, aimed_at
 from paceline.words import age
 
 from .snapshot import JobLine, JobView, Snapshot
@@ -15,7 +16,6 @@ from .snapshot import JobLine, JobView, Snapshot
 SILENT_S, WINDOWLESS_S = 20.0, 25.0
 
 RUN = ("paceline run -- torchrun --nproc-per-node 4 train.py", "watch a training run of yours, script unchanged")
-DEMO = ("paceline demo", "see it work on this machine alone")
 DOCTOR = ("paceline doctor", "check broker, login, topics and clocks, and how to mend each")
 UP = ("paceline up", "start broker, streams, collector and page")
 COLLECT = ("paceline collect", "sample this node's GPUs and host; started on every node")
@@ -26,7 +26,7 @@ STREAMS = ("paceline streams", "start the processor that finds stragglers")
 
 @dataclass(frozen=True)
 class Notice:
-    """A message: a title, a sentence, and commands with what each does."""
+    """A message: a title, a sentence, and commands with what each does; ``aimed`` makes them those to type."""
 
     tone: Literal["lost", "wait", "good"]
     title: str
@@ -34,17 +34,43 @@ class Notice:
     commands: tuple[tuple[str, str], ...] = ()
 
 
+def aimed(notice: Notice, brokers: str) -> Notice:
+    """``notice`` with commands that reach the ``brokers`` of this page, whatever the terminal they are typed in names.
+
+    ``paceline up`` is left out where it would start another broker than the one that is meant.
+    """
+    commands = []
+    for command, what in notice.commands:
+        if command == UP[0]:
+            commands += [(f"{command}{port}", what)] if (port := _port_of_up(brokers)) is not None else []
+        else:
+            # Control is asked over HTTP, and knows its own brokers.
+            commands += [(command if command == SESSION[0] else aimed_at(command, brokers), what)]
+    return replace(notice, commands=tuple(commands))
+
+
+def _port_of_up(brokers: str) -> str | None:
+    """The option by which ``paceline up`` starts the broker at ``brokers``; None where that is not one of this host."""
+    if brokers == ",".join(BROKERS.default):
+        return ""
+    host, _, port = brokers.rpartition(":")
+    return f" --port {port}" if host in ("127.0.0.1", "localhost") else None
+
+
 def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
     """What to tell above a job's picture, if anything."""
     said = of_connection(snapshot)
     if said is not None:
         return said
+    if not snapshot.jobs and snapshot.connection.state == "connecting":
+        text = f"More is being read from the broker at {snapshot.connection.brokers}."
+        return Notice("wait", "No training job so far", text, (DOCTOR,))
     if not snapshot.jobs:
         return Notice(
             "wait",
             "Connected, and no training job has spoken yet",
             f"The broker at {snapshot.connection.brokers} answers. A job appears here by itself.",
-            (RUN, DEMO, DOCTOR),
+            (RUN, DOCTOR),
         )
     if wanted and wanted not in [line.name for line in snapshot.jobs]:
         return Notice("wait", f"No job {wanted!r} has spoken yet", "It appears here by itself.", (RUN,))
@@ -60,7 +86,8 @@ def notice(snapshot: Snapshot, wanted: str | None) -> Notice | None:
 def of_connection(snapshot: Snapshot) -> Notice | None:
     """What to tell above any picture: why nothing new comes from the broker, if so."""
     connection, now_s = snapshot.connection, snapshot.now_s
-    kept = " What came before is kept below." if snapshot.jobs else ""
+    read = bool(snapshot.jobs) or any(line.last_s is not None for line in snapshot.topics)
+    kept = " What came before is kept below." if read else ""
     if connection.state == "failed":
         text = f"{connection.cause.replace('`', '')}, since {age(now_s, connection.since_s)}.{kept}"
         return Notice("lost", "The page cannot read what arrives", text, (DOCTOR,))
@@ -71,7 +98,7 @@ def of_connection(snapshot: Snapshot) -> Notice | None:
     if connection.state == "refused":
         text = f"{connection.cause.replace('`', '')}. Asking again, since {age(now_s, connection.since_s)}."
         return Notice("lost", "The brokers do not show the page all that it needs", text, (DOCTOR,))
-    if connection.state == "connecting" and not snapshot.jobs:
+    if connection.state == "connecting" and not read:
         return Notice(
             "wait", f"Connecting to the broker at {connection.brokers}", "This takes a second or two.", (DOCTOR,)
         )

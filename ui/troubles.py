@@ -99,7 +99,7 @@ def _reading(snapshot: Snapshot) -> list[Trouble]:
         found.append(Trouble(text, "It catches up, or passes over what is too much"))
     if snapshot.restarts:
         text = f"This page's reading failed and was started again; so far: {snapshot.restarts}"
-        found.append(Trouble(text, "The log of `paceline ui` says why"))
+        found.append(Trouble(text, "The page's log says why"))
     unusable = [f"{line.unusable:,} on {line.topic}" for line in snapshot.topics if line.unusable]
     if unusable:
         found.append(Trouble(f"This page cannot read messages: {', '.join(unusable)}", "The table below says why"))

@@ -7,6 +7,7 @@ import html
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from paceline.settings import aimed_at
 from paceline.words import NONE
 
 #: The sign of multiplication.
@@ -34,6 +35,11 @@ def cell(content: object) -> str:
 def safe(text: object) -> str:
     """``text`` for HTML."""
     return html.escape(str(text))
+
+
+def command(text: str, brokers: str) -> str:
+    """The command ``text`` for HTML, as one types it for ``brokers``."""
+    return f"<code>{safe(aimed_at(text, brokers))}</code>"
 
 
 def ratio(value: float | None) -> str:

@@ -12,10 +12,10 @@ from paceline.command_rules import job_target
 from paceline.events import CAPTURE
 from paceline.web.failures import NOT_FOUND, RefusedError
 from paceline.web.token import GUARDED
+from paceline.words import listed
 
 from ..book import Book
 from ..captures import CaptureBook
-from ..names import listed
 from .publishes import Publishes
 from .shapes import AWAY, BODY, CONFLICT, Strict, issuer
 

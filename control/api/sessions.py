@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from paceline.recording import Bad, Line
 from paceline.web.failures import NOT_FOUND, RefusedError
 from paceline.web.token import GUARDED
+from paceline.words import listed
 
 from ..book import Book
 from ..changes import SessionChanges
@@ -26,7 +27,6 @@ from ..export.formats import FORMATS, PLOTS, Format
 from ..export.room import BusyError, ExportFile, NoRoomError, Room
 from ..export.stat import summary
 from ..export.told import Told
-from ..names import listed
 from ..sessions.manifest import Definition, Manifest
 from ..sessions.numbers import Numbers
 from ..sessions.proof import about

@@ -17,6 +17,7 @@ from paceline.commands.asking import ask, issuer, refusal, seconds, told
 from paceline.events import ACCEPT, CAPTURE, DISMISS, FULL_ROWS, SAMPLE, Command
 from paceline.kafka.errors import BusError
 from paceline.kafka.settings import BrokerSettings, add_brokers_option
+from paceline.reported_reader import read_reported
 from paceline.settings import CLUSTER
 from paceline.terminal import say
 from paceline.topics import COMMAND
@@ -40,7 +41,8 @@ examples:
   paceline tail audit --from-beginning                     who asked for what, and what came of it
 
 Answers come one line each, or as JSON Lines with --json. Exit status 0: all that answered obey (with --wait 0: it was
-sent); 1: somebody does not, nobody answered, or there is no broker; 2: what was asked for is no command.
+sent); 1: somebody does not, nobody answered, or there is no broker; 2: what was asked for is no command, or of a job
+that does not run, or of a node that has not reported.
 """
 
 _scalars = msgspec.json.Decoder(None | bool | int | float | str)
@@ -69,6 +71,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--wait", metavar="S", type=seconds(0.0, 86_400.0), default=10.0, help="wait so long for answers (10)"
     )
+    made.add_argument(
+        "--anyway", action="store_true", help="send it although no such job or node has reported yet: see --expires"
+    )
     made.add_argument("--issuer", metavar="NAME", default=issuer(), help="who asks (default: %(default)s)")
     made.add_argument("--json", action="store_true", help="answers as JSON Lines")
     add_brokers_option(made)
@@ -93,6 +98,9 @@ def main(argv: list[str]) -> int:
         return 2
     outcomes = set()
     try:
+        if not args.anyway and (reason := _nobody(settings, command)):
+            _say(f"{reason}; --anyway sends it all the same")
+            return 2
         for entry in ask(settings, command, args.wait, "paceline-ask", _wait_for_it):
             outcomes.add(entry.outcome)
             print(visible(wire.encode(entry).decode() if args.json else told(entry)), flush=True)
@@ -102,6 +110,14 @@ def main(argv: list[str]) -> int:
     if args.wait > 0 and not outcomes:
         _say(f"nobody answered within {args.wait:g} s: is {command.target} there, and may it read {COMMAND.name}?")
     return 0 if args.wait <= 0 or outcomes == {"accepted"} else 1
+
+
+def _nobody(settings: BrokerSettings, command: Command) -> str | None:
+    """Why nobody would answer ``command``, with who would; None where somebody may."""
+    if not command.target.startswith(("job:", "node:")):
+        return None
+    reported = read_reported(settings, command.cluster, "paceline-ask")
+    return reported.refuses_target(command.target) if reported else None
 
 
 def _target(raw: str) -> str:

@@ -27,6 +27,7 @@ EXAMPLES = """examples:
   paceline demo                                             one rank computes too much; the page shows it
   paceline demo --fault input --rank 1                      one rank waits for its data
   paceline demo --headless --json --fault compute --rank 2  findings as JSON Lines on standard output
+  paceline demo --seconds 60                                and end by itself: without it the page stays until Ctrl-C
   paceline demo --fault compute --balance                   work is taken off the slow rank: the lost time comes back
   paceline demo --brokers localhost:9092                    on an Apache Kafka that runs already"""
 
@@ -42,11 +43,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--fault", choices=FAULTS, default="compute", help="what turns one rank slow (default: compute)")
     made.add_argument("--rank", type=int, default=2, metavar="R", help="which rank (default: 2)")
     made.add_argument("--ranks", type=int, default=4, metavar="N", help="training processes (default: 4)")
-    made.add_argument("--seconds", type=float, metavar="N", help="training time (default: 90; 120 without a fault)")
+    made.add_argument(
+        "--seconds",
+        type=float,
+        metavar="N",
+        help="training time (default: 90; 120 without a fault); then end, with the page",
+    )
     made.add_argument(
         "--balance", action="store_true", help="give each rank as many samples as it is fast (docs/balancing.md)"
     )
-    made.add_argument("--headless", action="store_true", help="no page")
+    made.add_argument("--headless", action="store_true", help="no page; end with training")
     made.add_argument(
         "--json",
         action="store_true",
@@ -60,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: list[str]) -> int:
     """Run the demo; 0 only if the training run went through."""
     options = parser().parse_args(argv)
+    options.timed = options.seconds is not None
     if options.seconds is None:
         options.seconds = 120.0 if options.fault == "none" else 90.0
     if options.ranks < 1 or not 0 <= options.rank < options.ranks or options.seconds <= 0:

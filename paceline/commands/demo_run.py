@@ -14,6 +14,7 @@ from typing import TextIO
 
 from paceline.balance_gain import BalanceGain
 from paceline.child import kill_tree, spawn
+from paceline.commands import page_hold
 from paceline.commands.findings import Watch, as_line
 from paceline.commands.services import ServiceError, Services
 from paceline.commands.slow_link import SlowLink
@@ -62,6 +63,7 @@ class DemoRun:
         self._worker, self._look_s = WorkerWatch(time.monotonic()), 0.0
         self._step = ""
         self._told = False
+        self._page = ""
         self._confirmed: dict[str, str] = {}
         self._suggested: dict[str, Suggestion] = {}
 
@@ -83,9 +85,27 @@ class DemoRun:
                     environ = start_control(self._options, self._services, environ)
                     self._open_page(environ)
                     start_forecaster(self._options, self._services, environ)
-                return self._follow(training, follower)
+                status = self._follow(training, follower)
             finally:
                 _end(training)
+            self._stay()
+            return status
+
+    def _stay(self) -> None:
+        """Where a person is at the terminal, keep the page until Ctrl-C, or until a service ends."""
+        terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+        page = bool(self._page) and not self._told and not self._options.json
+        if not page_hold.stays(page=page, timed=self._options.timed, terminal=terminal, environ=os.environ):
+            return
+        say(page_hold.words(self._page))
+        try:
+            while True:
+                self._services.check()
+                time.sleep(0.5)
+        except KeyboardInterrupt:
+            return
+        except ServiceError as error:
+            say(str(error))
 
     def _command(self) -> list[str]:
         options = self._options
@@ -114,6 +134,7 @@ class DemoRun:
         self._services.start("ui", "--port", str(port), environ=environ)
         address = await_page(port, self._services)
         say(f"page at {address}")
+        self._page = address
         if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or sys.platform == "darwin":
             with contextlib.suppress(webbrowser.Error, OSError):
                 webbrowser.open(address)

@@ -18,7 +18,7 @@ from paceline.kafka import embedded
 from paceline.kafka.reach import wait_for_broker
 from paceline.kafka.settings import BrokerSettings, optional_settings
 from paceline.kafka.topic_admin import ensure_topics
-from paceline.settings import BROKERS, CONTROL_URL
+from paceline.settings import BROKERS, CONTROL_URL, aimed_at
 from paceline.terminal import Progress, say
 
 BROKER_S = 60.0
@@ -168,8 +168,7 @@ def start_forecaster(options: argparse.Namespace, services: Services, environ: M
 
 def run_command(brokers: str) -> str:
     """What to type for a training run that reports to ``brokers``."""
-    option = "" if brokers == "127.0.0.1:9092" else f"--brokers {brokers} "
-    return f"paceline run {option}-- torchrun --nproc-per-node 4 train.py"
+    return aimed_at("paceline run -- torchrun --nproc-per-node 4 train.py", brokers)
 
 
 def free_port(wanted: int) -> int:

@@ -144,7 +144,8 @@ class ProbeCost(msgspec.Struct, frozen=True, kw_only=True):
     ``pairs`` of windows, one without and one with it, were compared, of ``least_steps`` to ``most_steps`` steps each;
     others were too short (``short_pairs``), or ranks did not switch together (``apart_pairs``). A step without it took
     ``step_s``, one with it ``added_s`` longer: the median, whose true value lies between ``added_low_s`` and
-    ``added_high_s`` in 95 of 100 cases; None where there are too few pairs. ``off_steps`` have no timings.
+    ``added_high_s`` in 95 of 100 cases; None where there are too few pairs. ``off_steps`` have no timings. For steps of
+    this length a figure takes a run of ``needed_steps``; 0: no run is long enough, or it is not known.
     """
 
     pairs: Whole
@@ -153,6 +154,7 @@ class ProbeCost(msgspec.Struct, frozen=True, kw_only=True):
     least_steps: Whole = 0
     most_steps: Whole = 0
     off_steps: Whole = 0
+    needed_steps: Whole = 0
     step_s: Seconds | None = None
     added_s: Number | None = None
     added_low_s: Number | None = None

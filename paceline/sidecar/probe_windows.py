@@ -104,12 +104,27 @@ class NodeWindows:
             apart_pairs=len(found) - len(joint) + (len(told) - len(alike)) // 2,
             least_steps=min((pair.steps for pair in fit), default=0),
             most_steps=max((pair.steps for pair in fit), default=0),
+            needed_steps=needed_steps(statistics.median(pair.off_s for pair in pairs) if pairs else LEAST_S),
             off_steps=sum(_off_steps(windows.values()) for windows in told),
             step_s=statistics.median(pair.off_s for pair in fit) if fit else None,
             added_s=added.middle if added else None,
             added_low_s=added.low if added else None,
             added_high_s=added.high if added else None,
         )
+
+
+def needed_steps(step_s: float) -> int:
+    """Steps of ``step_s`` until enough pairs of windows lasted long enough; 0 where no window would.
+
+    >>> needed_steps(0.5), needed_steps(0.02), needed_steps(0.0005)
+    (140, 900, 0)
+    """
+    begun = marks.WARM_UP
+    for steps in marks.SIZES:
+        if (steps - steps // SETTLE) * step_s >= LEAST_S:
+            return begun + 2 * LEAST_PAIRS * steps
+        begun += 2 * marks.PAIRS * steps
+    return 0
 
 
 def _off_steps(windows: Iterable[ProbeWindow]) -> int:

@@ -15,6 +15,8 @@ from paceline.job_life import JobLife
 MOST_JOBS, MOST_RANKS, MOST_FINDINGS, MOST_SUGGESTIONS = 1_000, 4_096, 5_000, 2_000
 #: Windows of this length are shown; shorter ones where none has come for so long.
 SHOWN_S, LATE_S = 10.0, 20.0
+#: What collectors send turns into windows of ten seconds by the clock; so much later than that nobody reads it.
+UNREAD_S = 25.0
 #: What a reader must see first.
 SUGGESTION_ORDER = {"new": 0, "accepted": 1, "applied": 2, "did_not_help": 3, "verified": 4}
 
@@ -62,9 +64,14 @@ class Model:
         self.suggestions: dict[str, Heard] = {}
         #: Messages that do not decode.
         self.unusable = 0
+        #: When samples of hosts began to come and when the last came; when the last window of anything did.
+        self._sampled: tuple[float, float] | None = None
+        self._windowed_s: float | None = None
 
     def update(self, event: Any, at_s: float) -> None:
         """Take ``event``, told at ``at_s``."""
+        if isinstance(event, events.JobWindow | events.RankWindow | events.DeviceWindow | events.HostWindow):
+            self._windowed_s = max(at_s, self._windowed_s or 0.0)
         match event:
             case events.JobDescribed():
                 self._describe(event, at_s)
@@ -76,6 +83,28 @@ class Model:
                 self._put(self.findings, event, at_s, MOST_FINDINGS)
             case events.Suggestion():
                 self._put(self.suggestions, event, at_s, MOST_SUGGESTIONS)
+
+    def sampled(self, at_s: float) -> None:
+        """A collector's samples have come; after a pause they begin anew."""
+        held = self._sampled
+        began_s = at_s if held is None or at_s - held[1] > UNREAD_S else held[0]
+        self._sampled = began_s, at_s if held is None else max(at_s, held[1])
+
+    @property
+    def unread_s(self) -> float | None:
+        """For how many seconds samples have come without a window: no worker reads. None where all is well.
+
+        >>> model = Model()
+        >>> for at_s in (0.0, 20.0): model.sampled(at_s)
+        >>> model.unread_s
+        >>> model.sampled(40.0); model.unread_s
+        40.0
+        """
+        if self._sampled is None:
+            return None
+        began_s, last_s = self._sampled
+        unread_s = last_s - (began_s if self._windowed_s is None else max(began_s, self._windowed_s))
+        return unread_s if unread_s > UNREAD_S else None
 
     def forget_suggestion(self, key: str) -> None:
         """The suggestion of this id is kept no longer."""

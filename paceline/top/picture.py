@@ -10,7 +10,7 @@ import msgspec
 
 from paceline.events import Finding, RankWindow, Suggestion
 from paceline.events.findings import STATE_ORDER
-from paceline.words import cause
+from paceline.words import cause, seconds
 
 from .model import LATE_S, SUGGESTION_ORDER, Job, Model
 
@@ -80,6 +80,15 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
     suggestions: list[SuggestionRow]
     #: Messages that did not decode.
     unusable: int
+    #: For how many seconds samples have come and no window of them: no stream worker reads. None: all is well.
+    unread_s: float | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """What is wrong with what is shown, and what to do; None where nothing is."""
+        if self.unread_s is None:
+            return None
+        return f"no stream worker has read for {seconds(self.unread_s)}: nothing is judged; run paceline doctor"
 
 
 def picture(model: Model, now_s: float, chosen: tuple[str, str] | None = None, only: str | None = None) -> Picture:
@@ -104,6 +113,7 @@ def picture(model: Model, now_s: float, chosen: tuple[str, str] | None = None, o
         findings=_findings(model, only),
         suggestions=_suggestions(model, now_s, only),
         unusable=model.unusable,
+        unread_s=model.unread_s,
     )
 
 

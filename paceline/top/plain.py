@@ -11,8 +11,10 @@ MOST_ROWS = 40
 
 
 def text(picture: Picture, width: int | None) -> str:
-    """All tables within ``width`` columns; None: nothing is cut."""
-    return "\n\n".join(_section(table, width) for table in tables(picture)) + "\n"
+    """What is wrong, and all tables, within ``width`` columns; None: nothing is cut."""
+    trouble = picture.trouble
+    above = [] if trouble is None else [trouble if width is None else cut(trouble, width)]
+    return "\n\n".join([*above, *(_section(table, width) for table in tables(picture))]) + "\n"
 
 
 def _section(table: Table, width: int | None) -> str:

@@ -23,6 +23,8 @@ STARTS = {
     topics.WINDOW: Start(messages=2_000),
     topics.FINDING: Start(messages=5_000),
     topics.SUGGESTION: Start(messages=5_000),
+    # That samples come is enough: whether workers make windows of them.
+    topics.HOST: Start(seconds=60.0),
 }
 
 
@@ -87,6 +89,9 @@ class Reader:
         """Live, the time of hearing is our own clock's, so that clocks that are off call no job silent."""
         now_s = time.time()
         with self._lock:
+            if topic is topics.HOST:
+                self._model.sampled(now_s if live else min(now_s, record.timestamp / 1000))
+                return
             if record.value is None:
                 if topic is topics.SUGGESTION and record.key is not None:
                     self._model.forget_suggestion(record.key.decode(errors="replace"))

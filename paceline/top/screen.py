@@ -138,6 +138,8 @@ class Top(App[None]):
         if connection.state in ("lost", "refused", "failed"):
             cause = visible(connection.cause)
             said = f"{connection.state} {age(picture.as_of_s, connection.since_s)}; what was known is below: {cause}"
+        elif picture.trouble is not None:
+            said = picture.trouble
         elif self._paused:
             said = "paused; p goes on"
         elif connection.state == "connecting":

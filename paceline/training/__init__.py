@@ -33,8 +33,8 @@ def watch(*, record: str | None = None, captures: bool = False, total_steps: int
 
     ``total_steps`` says how many steps the job means to take, by which its end is forecast; give it on every rank.
 
-    Under ``paceline run`` this changes nothing: give ``--total-steps`` there.
-    Enter it before wrapping the model in DDP or FSDP.
+    Under ``paceline run`` its options say what is recorded and where to; ``total_steps`` counts there, too, also
+    where the rank has joined its group before. Enter it before wrapping the model in DDP or FSDP.
     """
     start(record=record, captures=captures, total_steps=total_steps)
     try:

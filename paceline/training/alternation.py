@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 
 from paceline.training import marks
-from paceline.training.overhead_windows import WARM_UP
+from paceline.training.marks import WARM_UP
 
 if TYPE_CHECKING:
     from paceline.training.messages import Issued

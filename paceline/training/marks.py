@@ -66,3 +66,10 @@ def behind(stream: int, collective: int) -> int:
 def stream_of(work: int) -> "int | None":
     """The stream that ``work`` stands behind, None where it is a work of its own."""
     return (_FIRST_BEHIND - work) % STREAMS if work <= _FIRST_BEHIND else None
+
+
+#: Windows with the probe on and off begin after so many steps: the first allocate, compile and connect.
+WARM_UP = 20
+#: Steps of a window, and how many pairs of windows there are of each size.
+SIZES = (10, 40, 160, 640)
+PAIRS = 20

@@ -83,7 +83,7 @@ class Hello:
 
 
 #: What a rank may not know at first: it says hello again once it does, at most so many times in all on a connection.
-LEARNED = ("device", "framework", "batch_size", "dp", "tp", "pp")
+LEARNED = ("device", "framework", "batch_size", "dp", "tp", "pp", "labels")
 MOST_HELLOS = 8
 
 

@@ -15,12 +15,6 @@ from paceline.training import marks
 if TYPE_CHECKING:
     from paceline.training.switched import Switched
 
-#: The first steps allocate, compile and connect.
-WARM_UP = 20
-#: Steps of a window, and how many pairs of windows there are of each size.
-SIZES = (10, 40, 160, 640)
-PAIRS = 20
-
 
 def windows() -> Iterator[tuple[bool, int]]:
     """Whether the probe is on, and for how many steps: pairs of neighbours, either of which is first in turn.
@@ -28,8 +22,8 @@ def windows() -> Iterator[tuple[bool, int]]:
     >>> [on for on, _ in windows()][:6]
     [False, True, True, False, False, True]
     """
-    for steps in SIZES:
-        for pair in range(PAIRS):
+    for steps in marks.SIZES:
+        for pair in range(marks.PAIRS):
             yield pair % 2 == 1, steps
             yield pair % 2 == 0, steps
 
@@ -44,11 +38,11 @@ class OverheadWindows:
         self._probe = probe
         self._switched = switched
         self._windows = windows()
-        self._until = WARM_UP
+        self._until = marks.WARM_UP
 
     def tells_end(self, steps: int) -> bool:
         """Whether the end of the step that makes it ``steps`` is written down."""
-        return steps > WARM_UP
+        return steps > marks.WARM_UP
 
     def step_ended(self, steps: int, took_ns: int, explicit: bool) -> bool:
         """So many ``steps`` have ended; whether there are more windows."""

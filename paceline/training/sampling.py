@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.phases import MOST_LEFT_OUT
 from paceline.training import marks
-from paceline.training.overhead_windows import WARM_UP
+from paceline.training.marks import WARM_UP
 
 if TYPE_CHECKING:
     from paceline.training.switched import Switched

@@ -19,7 +19,7 @@ from typing import Any
 
 from paceline.identity import attempt_of, job_of, labels_of
 from paceline.launchers import Launched, launched
-from paceline.settings import PROBE_BUDGET, SettingError
+from paceline.settings import PROBE_BUDGET, TOTAL_STEPS, SettingError
 from paceline.training import marks
 from paceline.training.accelerator import accelerator_of
 from paceline.training.alternation import Alternation, Plan
@@ -248,7 +248,7 @@ class Session:
     def _known(self) -> tuple[Any, ...]:
         """What ``_hello`` says that training tells only as it goes."""
         probe = self.probe
-        return probe.device, probe.wrapper, probe.batch_size, probe.stage, self.mesh
+        return probe.device, probe.wrapper, probe.batch_size, probe.stage, self.mesh, os.environ.get(TOTAL_STEPS.name)
 
     def _device(self) -> str:
         """The device trained on; a GPU by the id that the driver's tools show. CUDA is never initialised for this."""

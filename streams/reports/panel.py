@@ -234,15 +234,20 @@ def _unmeasured(cost: ProbeCost, usual_s: float) -> str:
         )
     if cost.pairs + cost.short_pairs + cost.apart_pairs + cost.off_steps == 0:
         return (
-            "no end of a step was heard, or too few; let it run for longer, and call paceline.training.step() "
+            "no end of a step was seen, or too few" + _needs(cost, "at least") + "; call paceline.training.step() "
             "where no optimizer ends a step or torch.compile takes it in"
         )
     if usual_s < _LEAST_STEP_S:
         return f"steps of less than {_ms(_LEAST_STEP_S)} are too short for its windows"
     return (
         f"{cost.pairs} pairs of windows are long enough, an interval takes {LEAST_PAIRS} "
-        f"({cost.short_pairs} were too short); let it run for longer"
+        f"({cost.short_pairs} were too short)" + (_needs(cost, "about") or "; let it run for longer")
     )
+
+
+def _needs(cost: ProbeCost, how: str) -> str:
+    """How long a run takes that says what the probe costs, where that is known."""
+    return f"; that takes a run of {how} {cost.needed_steps:,} steps" if cost.needed_steps else ""
 
 
 def _heard(job: JobSummary) -> str:

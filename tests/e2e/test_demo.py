@@ -2,9 +2,12 @@
 
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 import uuid
 from pathlib import Path
 
@@ -86,3 +89,27 @@ def test_a_demo_that_is_killed_leaves_nothing_behind():
         process.kill()
     assert len(before) > 8, before
     assert left(mark, PATIENCE_S) == {}
+
+
+def test_at_a_terminal_the_page_stays_until_ctrl_c():
+    """Training has ended, and the page answers still; Ctrl-C ends all of it with the status of training."""
+    master, terminal = pty.openpty()
+    code = "import sys; from paceline.commands import demo, page_hold; held = page_hold.stays; "
+    # A short run for the test's sake; by --seconds it would end by itself.
+    code += "page_hold.stays = lambda **told: held(**{**told, 'timed': False}); sys.exit(demo.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "--seconds", "5", "--ranks", "2", "--rank", "1", "--fault", "none"]
+    environ = {name: value for name, value in os.environ.items() if name not in ("CI", "DISPLAY", "WAYLAND_DISPLAY")}
+    options = ["--no-forecaster", "--no-control"]
+    with subprocess.Popen(
+        [*command, *options], stdin=terminal, stderr=terminal, stdout=subprocess.DEVNULL, env=environ
+    ) as process:
+        os.close(terminal)
+        said = ""
+        while "Ctrl-C ends" not in said:
+            said += os.read(master, 65536).decode(errors="replace")
+        address = re.findall(r"the page stays at (http://\S+?);", said)[-1]
+        with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
+            assert answer.status == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+    os.close(master)

@@ -57,7 +57,7 @@ ENDING = {
     "doctor": ["doctor", "--ask", f"{IN_ADDRESS}/readyz"],
     "doctor, as JSON": ["doctor", "--json", "--ask", f"{IN_ADDRESS}/readyz"],
     "tail": ["tail", "finding"],
-    "ask": ["ask", "job:j", "dance", "--wait", "0.5"],  # it is to run out
+    "ask": ["ask", "job:j", "dance", "--anyway", "--wait", "0.5"],  # it is to run out
     "record": ["record", "-o", "recorded.jsonl"],
     "topics": ["topics", "create"],
     "rights": ["rights", "--apply"],

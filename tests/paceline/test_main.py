@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from paceline.__main__ import main
 from paceline.install import install
 
 #: Hides the package named first, as if it were not installed, and runs ``paceline`` with the rest.
@@ -46,3 +47,25 @@ def test_own_commands_need_no_extra(command: str) -> None:
     done = without("numpy", command, "--help")
     assert done.returncode == 0
     assert f"paceline {command}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("analyse", "analyze"), ("serssion", "session"), ("tops", "top"), ("colect", "collect")]
+)
+def test_a_command_that_is_mistyped_is_said_with_the_one_that_is_meant(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is run: what was meant is the user's to say."""
+    assert main([typed]) == 2
+    said = f"paceline: no command '{typed}'; did you mean '{meant}'? paceline --help lists them\n"
+    assert capsys.readouterr() == ("", said)
+
+
+@pytest.mark.parametrize("typed", ["x", "", "zzzzzzzz", "x" * 1000])
+def test_what_resembles_no_command_is_said_with_where_they_are_listed(
+    typed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No guess, and no line without an end."""
+    assert main([typed]) == 2
+    said = capsys.readouterr().err
+    assert said == f"paceline: no command '{typed[:100]}'; paceline --help lists them\n"

@@ -1,5 +1,9 @@
+from dataclasses import replace
+
+import pytest
+
 from ui.feed import Feed
-from ui.notices import DEMO, DOCTOR, RUN, STREAMS, notice, standing
+from ui.notices import DOCTOR, RUN, STREAMS, UP, aimed, notice, of_connection, standing
 
 
 def commands(found):
@@ -26,9 +30,55 @@ def test_a_reader_that_failed_is_not_taken_for_a_lost_broker(played, snapshot_of
 
 
 def test_an_empty_bus_names_the_commands_that_fill_it(snapshot_of):
-    """Connected, no data: run your job, or see the demo."""
+    """Connected, no data: run your job; the demo has a broker and a page of its own, so it would not show here."""
     found = notice(snapshot_of(Feed()), None)
-    assert {RUN[0], DEMO[0]} <= set(commands(found))
+    assert commands(found) == [RUN[0], DOCTOR[0]]
+
+
+def typed(snapshot, brokers):
+    """The commands that a page connected to ``brokers`` shows."""
+    held = replace(snapshot, connection=replace(snapshot.connection, brokers=brokers))
+    return commands(aimed(notice(held, None), brokers))
+
+
+def test_commands_name_the_brokers_of_this_page(played, simulated_job, tell, snapshot_of):
+    """What is typed as shown reaches what the page reads, whatever the notice."""
+    unread = Feed()
+    tell(unread, simulated_job.timings(900.0, 0, 10), 900.0)
+    tell(unread, simulated_job.timings(940.0, 10, 10), 940.0)
+    snapshots = [snapshot_of(Feed()), snapshot_of(unread, now_s=941.0), snapshot_of(played, now_s=1100.0)]
+    snapshots += [snapshot_of(played, state=state, cause="x") for state in ("lost", "failed", "refused")]
+    shown = [one for each in snapshots for one in typed(each, "kafka-1:9093,k2:9093")]
+    assert {one.split()[1] for one in shown} == {"run", "doctor", "streams"}
+    assert all(one.startswith("paceline " + one.split()[1] + " --brokers kafka-1:9093,k2:9093") for one in shown)
+
+
+@pytest.mark.parametrize(
+    ("brokers", "offered"),
+    [
+        ("127.0.0.1:9092", [UP[0]]),
+        ("127.0.0.1:29092", [f"{UP[0]} --port 29092"]),
+        ("kafka-1:9092", []),
+        ("127.0.0.1:9092,127.0.0.1:9094", []),
+    ],
+)
+def test_a_lost_broker_is_started_only_where_up_would_start_that_one(snapshot_of, brokers, offered):
+    """``paceline up`` starts one on this machine: for brokers elsewhere it would be another one."""
+    shown = typed(snapshot_of(Feed(), state="lost"), brokers)
+    assert [one for one in shown if one.startswith("paceline up")] == offered
+
+
+def test_what_has_been_read_is_not_shown_below_connecting(simulated_job, tell, snapshot_of):
+    """One reader is there before the other: numbers are on the screen, whether a job is among them or not."""
+    feed = Feed()
+    assert "Connecting" in of_connection(snapshot_of(feed, state="connecting")).title
+    feed.traffic["host"].last_s = 900.0
+    snapshot = snapshot_of(feed, state="connecting")
+    assert of_connection(snapshot) is None
+    assert "Connect" not in notice(snapshot, None).title
+    assert "is kept below" in of_connection(snapshot_of(feed, state="lost")).text
+    tell(feed, simulated_job.described(900.0))
+    assert notice(snapshot_of(feed, state="connecting", now_s=901.0), None) is None
 
 
 def test_connecting_says_so(snapshot_of):

@@ -13,6 +13,7 @@ from tests.ui.opened_app import opened
 from tests.ui.simulated_job import SimulatedJob
 from ui.feed import Feed
 from ui.screens.navigation import PAGES
+from ui.snapshot import Connection
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 MINE = [entry.path for entry in PAGES if entry.path in ("fleet", "job", "rank", "collectives", "health")]
@@ -67,6 +68,29 @@ def specs(app):
 def test_a_page_without_data_opens_and_names_a_command(path, state, open_page):
     """No topic holds anything, or no broker answers: every page says what to run."""
     assert "paceline " in text_of(open_page(path, Feed(), state=state, cause="connection refused"))
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "names"),
+    [
+        ("job", {}, {"run", "doctor"}),
+        ("fleet", {"node": "x"}, {"run", "collect"}),
+        ("forecast", {}, {"streams", "collect", "forecaster"}),
+        ("health", {}, {"doctor"}),
+        ("collectives", {"span": "all"}, {"streams"}),
+    ],
+)
+def test_every_command_on_a_page_names_its_brokers(path, query, names, played, simulated_job, tell, open_page):
+    """Typed in another terminal it reaches what this page reads: notices, sentences and what fixes a trouble alike."""
+    feed = played if path == "collectives" else Feed()
+    if path == "health":  # Samples that no worker reads: the command stands in a sentence.
+        feed.traffic["window"].lag = 0
+        for at_s in range(1000, 1031, 5):
+            tell(feed, simulated_job.machines(at_s), at_s)
+    page = open_page(path, feed, query, now_s=1030.0, connection=Connection("connected", "kafka-1:9093", 996.0, ""))
+    typed = re.findall("<code>(paceline [^<]*)", text_of(page))
+    assert {one.split()[1] for one in typed} >= names
+    assert [one for one in typed if "--brokers kafka-1:9093" not in one] == []
 
 
 @pytest.mark.parametrize("path", MINE)

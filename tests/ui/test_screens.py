@@ -142,7 +142,7 @@ def test_without_data_the_page_names_the_commands(open_page):
     """Connected, no data: how to get some."""
     shown = text_of(open_page(Feed()))
     assert "paceline run -- torchrun" in shown
-    assert "paceline demo" in shown
+    assert "paceline doctor" in shown
 
 
 def test_a_described_job_without_a_step_has_a_page(simulated_job, tell, open_page):

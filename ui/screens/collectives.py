@@ -48,8 +48,8 @@ def _table(shown: Shown, job: JobView) -> None:
     if not lines:
         st.html(
             '<div class="pl"><p class="muted">No collective is told in this time. Windows tell them: '
-            f"<code>{safe(STREAMS[0])}</code> makes those, of jobs whose ranks time their collectives "
-            "(<code>paceline run</code> does).</p></div>"
+            f"{wording.command(STREAMS[0], shown.brokers)} makes those, of jobs whose ranks time their collectives "
+            "(paceline run does).</p></div>"
         )
         return
     rated = _rated(shown.snapshot, job)

@@ -79,7 +79,8 @@ def _tiles(shown_now: Shown, nodes: Ints, metric: Metric) -> None:
     fleet = snapshot.fleet
     st.html('<div class="pl"><h2>GPUs, the worst at the top left</h2></div>')
     if not fleet.nodes:
-        summary.draw_notice(Notice("wait", "No machine is watched yet", "Tiles appear here by themselves.", (COLLECT,)))
+        text = "Tiles appear here by themselves."
+        summary.draw_notice(Notice("wait", "No machine is watched yet", text, (COLLECT,)), shown_now.brokers)
         return
     made = tiles(fleet, nodes, metric, snapshot.now_s)
     if made.gpu.size == 0:
@@ -135,15 +136,16 @@ def _worst(snapshot: Snapshot, nodes: Ints, metric: Metric, link: Link) -> None:
     )
     rows = worst_gpus(snapshot.fleet, nodes, metric, WORST)
     if rows.size == 0:
-        st.html(f'<div class="pl"><p class="muted">Nobody measures it: {_source(metric)}</p></div>')
+        source = _source(metric, snapshot.connection.brokers)
+        st.html(f'<div class="pl"><p class="muted">Nobody measures it: {source}</p></div>')
         return
     jobs = {node: line for line in snapshot.jobs if line.ended_s is None for node in line.nodes}
     head = [("node", ""), ("GPU", "n"), (metric.words, "n"), ("", ""), ("job", ""), ("as of", "n")]
     st.html(wording.table(head, [_worst_row(snapshot, int(row), metric, jobs, link) for row in rows]))
 
 
-def _source(metric: Metric) -> str:
-    mend = "<code>paceline collect</code> on its nodes does"
+def _source(metric: Metric, brokers: str) -> str:
+    mend = f"{wording.command('paceline collect', brokers)} on its nodes does"
     return f"{mend}, with a dcgm-exporter beside it." if "active" in metric.name else f"{mend}."
 
 
@@ -174,7 +176,8 @@ def _jobs(snapshot: Snapshot, link: Link) -> None:
         wanted = link.find.strip().lower()
         found = [one for one in snapshot.jobs if not wanted or wanted in one.name.lower() or _on(one, link.find)]
         if not found:
-            st.html('<div class="pl"><p class="muted">No job: <code>paceline run -- python train.py</code></p></div>')
+            typed = wording.command("paceline run -- python train.py", snapshot.connection.brokers)
+            st.html(f'<div class="pl"><p class="muted">No job: {typed}</p></div>')
             return
         found.sort(key=lambda one: (one.ended_s is not None, -one.lost_gpu_hours, -one.lost_s, one.name))
         head = [("job", ""), ("state", ""), ("ranks", "n"), ("findings", "n"), ("lost", "n"), ("as of", "n")]
@@ -211,7 +214,7 @@ def _node(snapshot: Snapshot, link: Link) -> None:
     fleet, name = snapshot.fleet, link.node or ""
     with st.container(border=True, key="node"):
         if name not in fleet.nodes:
-            mend = "is known: <code>paceline collect</code> there makes it so"
+            mend = f"is known: {wording.command('paceline collect', snapshot.connection.brokers)} there makes it so"
             st.html(f'<div class="pl"><b>No node {safe(repr(name))} {mend}.</b></div>')
         else:
             _known_node(snapshot, fleet.nodes.index(name), link)

@@ -36,7 +36,7 @@ def _draw(shown: Shown) -> None:
     with st.container():  # Always there: a notice that comes or goes moves nothing below it.
         said = notice_of(snapshot)
         if said:
-            summary.draw_notice(said)
+            summary.draw_notice(said, shown.brokers)
     if snapshot.forecasts:
         job_outlook.draw_free(snapshot, zone)
         chosen = _picked(shown)
@@ -107,7 +107,8 @@ def _picked(shown: Shown) -> SeriesForecast | None:
     if wanted and wanted not in snapshot.forecasts:
         text = "It has no values yet, fewer than 12, or a name of its own; this is another one."
         summary.draw_notice(
-            Notice("wait", f"No forecast of {wanted[:LONGEST_NAME]} has been heard", text, (FORECASTER,))
+            Notice("wait", f"No forecast of {wanted[:LONGEST_NAME]} has been heard", text, (FORECASTER,)),
+            shown.brokers,
         )
     return snapshot.forecasts[chosen]
 

@@ -69,6 +69,11 @@ class Shown:
     link: Link
     palette: Palette
 
+    @property
+    def brokers(self) -> str:
+        """What the commands on this page are typed for."""
+        return self.snapshot.connection.brokers
+
 
 def show(source: Source, draw: Callable[[Shown], None], title: str | None = None, *, ranged: bool = True) -> None:
     """Draw a page whose body is ``draw``; one without ``title`` is of the job in the address.
@@ -88,7 +93,7 @@ def still(source: Source, draw: Callable[[Shown], None], title: str) -> None:
     summary.draw_title(shown.snapshot, title)
     with st.container():
         for problem in problems:
-            summary.draw_notice(notices.wrong_link(problem))
+            summary.draw_notice(notices.wrong_link(problem), shown.brokers)
     draw(shown)
 
 
@@ -110,10 +115,10 @@ def _body(
         )
         with st.container():  # Always there: a notice that comes or goes moves nothing below it, no open card closes.
             for problem in problems:
-                summary.draw_notice(notices.wrong_link(problem))
+                summary.draw_notice(notices.wrong_link(problem), shown.brokers)
             said = notices.notice(shown.snapshot, link.job) if title is None else notices.of_connection(shown.snapshot)
             if said:
-                summary.draw_notice(said)
+                summary.draw_notice(said, shown.brokers)
         draw(shown)
         if link.live:
             refreshing().drawn(_visitor(), time.thread_time() - began_s)

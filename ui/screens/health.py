@@ -1,7 +1,6 @@
 """Pipeline health: Paceline itself, the broker, each topic's lag and age, nodes, and what could not be used."""
 
 import math
-import re
 
 import numpy as np
 import streamlit as st
@@ -86,7 +85,11 @@ def _itself(snapshot: Snapshot, full: bool) -> None:
     """What is wrong with Paceline itself, and what every sender says of its messages."""
     if snapshot.connection.state == "connected":
         found = troubles(snapshot)
-        items = [f'<li><b>{safe(one.text)}</b><br><span class="muted">{_code(one.mend)}</span></li>' for one in found]
+        fixes = [_code(one.mend, snapshot.connection.brokers) for one in found]
+        items = [
+            f'<li><b>{safe(one.text)}</b><br><span class="muted">{fix}</span></li>'
+            for one, fix in zip(found, fixes, strict=True)
+        ]
         well = '<p class="muted">Nothing is missing, held back or refused.</p>'
         listed = f"<ul>{''.join(items)}</ul>" if items else well
         st.html(f'<div class="pl" aria-label="Paceline itself">{listed}</div>')
@@ -101,9 +104,10 @@ def _itself(snapshot: Snapshot, full: bool) -> None:
                 st.caption(f"and {len(snapshot.senders) - len(shown)} more")
 
 
-def _code(text: str) -> str:
-    """Words between backticks as code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", safe(text))
+def _code(text: str, brokers: str) -> str:
+    """Words between backticks as the commands that they are."""
+    parts = text.split("`")
+    return "".join(wording.command(part, brokers) if at % 2 else safe(part) for at, part in enumerate(parts))
 
 
 def _unsent(sender: SenderLine) -> int:
@@ -144,9 +148,10 @@ def _line(line: TopicLine, now_s: float) -> list[tuple[object, str]]:
 def _machines(snapshot: Snapshot) -> None:
     st.html('<div class="pl"><h2 style="margin-top:0">Machines</h2></div>')
     if not snapshot.fleet.nodes:
+        collect = wording.command("paceline collect", snapshot.connection.brokers)
         st.html(
-            '<div class="pl"><p class="muted">No machine is watched yet: '
-            "<code>paceline collect</code> samples a node's GPUs and host.</p></div>"
+            f'<div class="pl"><p class="muted">No machine is watched yet: {collect} samples a node\'s GPUs and host.'
+            "</p></div>"
         )
         return
     of_job = nodes_of_job(snapshot)

@@ -40,22 +40,22 @@ def show(source: Source, door: HistoryDoor | None = None) -> None:
 def _draw(shown: Shown, door: HistoryDoor | None) -> None:
     if door is None or not door.url:
         text = f"{ARCHIVE.name} names none to this page. The other pages show what goes on without it."
-        summary.draw_notice(Notice("wait", "There is no archive to read", text, (KEEP, SHOW)))
+        summary.draw_notice(Notice("wait", "There is no archive to read", text, (KEEP, SHOW)), shown.brokers)
         return
     sought, problems = history_link.read(_said(), shown.link)
     for problem in problems:
-        summary.draw_notice(notices.wrong_link(problem))
+        summary.draw_notice(notices.wrong_link(problem), shown.brokers)
     now_s = shown.snapshot.now_s
     wanted = {**_QUESTIONS, **(history_job.QUESTIONS if sought.job else {})}
     clusters, *asked = door.ask([questions.clusters(now_s), *(made(sought, now_s) for made in wanted.values())])
     first = told(clusters)
     if first.trouble:
-        summary.draw_notice(Notice("lost", "The archive cannot be read", f"{first.trouble}.", (KEEP,)))
+        summary.draw_notice(Notice("lost", "The archive cannot be read", f"{first.trouble}.", (KEEP,)), shown.brokers)
         return
     _controls(sought, [row["cluster"] for row in first.rows])
     answers = {name: told(one) for name, one in zip(wanted, asked, strict=True)}
     for trouble in dict.fromkeys(one.trouble for one in answers.values() if one.trouble):
-        summary.draw_notice(Notice("lost", "A part of this could not be answered", f"{trouble}."))
+        summary.draw_notice(Notice("lost", "A part of this could not be answered", f"{trouble}."), shown.brokers)
     _body(shown, sought, answers, now_s)
 
 

@@ -11,7 +11,7 @@ from ..forecast_book import SeriesForecast
 from ..forecast_view import amount, best_stretch, filling, label
 from ..moments import ahead, clock, length
 from ..snapshot import Snapshot, name_of
-from ..wording import ratio, safe, table
+from ..wording import command, ratio, safe, table
 from . import summary
 from .frame import Shown
 
@@ -49,8 +49,8 @@ def draw_jobs(shown: Shown, zone: tzinfo) -> None:
     found = profile_words.profiles_listed(snapshot.profiles, shown.link.job)
     if not found:
         st.html(
-            '<div class="pl"><p class="muted">No job has a profile here: <code>paceline forecaster</code> makes them '
-            "while jobs run.</p></div>"
+            '<div class="pl"><p class="muted">No job has a profile here: '
+            f"{command('paceline forecaster', shown.brokers)} makes them while jobs run.</p></div>"
         )
         return
     ended = {(line.cluster, line.job) for line in snapshot.jobs if line.ended_s is not None}

@@ -40,7 +40,7 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
         return
     sessions, problem = door.sessions()
     if problem:
-        summary.draw_notice(Notice("lost", "Control does not answer", problem, (notices.CONTROL,)))
+        summary.draw_notice(Notice("lost", "Control does not answer", problem, (notices.CONTROL,)), shown.brokers)
     if sessions is None:
         if not problem:
             st.html('<div class="pl"><p class="muted">Asking control…</p></div>')
@@ -51,7 +51,7 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
     _answers(door)
     if not sessions:
         text = "A session records everything, a job or some nodes from now on, with proof that nothing is missing."
-        summary.draw_notice(Notice("good", "No session is recorded", text, (notices.SESSION,)))
+        summary.draw_notice(Notice("good", "No session is recorded", text, (notices.SESSION,)), shown.brokers)
         return
     wanted = st.query_params.get("session")
     for session in sorted(sessions, key=lambda one: words.text(one, "name") != wanted)[:CARDS]:

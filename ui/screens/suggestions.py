@@ -34,7 +34,7 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
     snapshot = shown.snapshot
     issuer = token_form.draw(gate, "accept or dismiss")
     if not snapshot.suggestions:
-        summary.draw_notice(nothing(snapshot))
+        summary.draw_notice(nothing(snapshot), shown.brokers)
         return
     newest_s = max(one.updated_s for one in snapshot.suggestions)
     words = f"{counted(snapshot.suggestions)} · newest {age(snapshot.now_s, newest_s)}"
@@ -56,7 +56,9 @@ def _draw(shown: Shown, door: ControlDoor | None, gate: TokenGate | None) -> Non
         text = (
             "It was never made here, or is long over. `paceline suggestions` in a terminal lists what the topic holds."
         )
-        summary.draw_notice(Notice("wait", f"No suggestion {wanted[:64]} is known", text.replace("`", "")))
+        summary.draw_notice(
+            Notice("wait", f"No suggestion {wanted[:64]} is known", text.replace("`", "")), shown.brokers
+        )
     if not cards:
         st.caption(f"None of {len(snapshot.suggestions):,} is in these states.")
     for number, one in enumerate(cards[:CARDS]):

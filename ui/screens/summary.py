@@ -6,7 +6,7 @@ from paceline import words
 
 from .. import wording
 from ..headline import Headline
-from ..notices import Notice, standing
+from ..notices import Notice, aimed, standing
 from ..snapshot import JobView, Snapshot
 from ..theme import CAUTION, FAINT, GOOD, SLOW
 from ..wording import safe
@@ -36,11 +36,11 @@ def draw_title(snapshot: Snapshot, title: str | None = None) -> None:
     )
 
 
-def draw_notice(notice: Notice) -> None:
-    """A message with the commands that mend it."""
+def draw_notice(notice: Notice, brokers: str) -> None:
+    """A message with the commands that fix it, as one types them for the ``brokers`` of this page."""
     commands = "".join(
         f'<div><code>{safe(command)}</code><span class="muted">{safe(what)}</span></div>'
-        for command, what in notice.commands
+        for command, what in aimed(notice, brokers).commands
     )
     st.html(
         f'<div class="pl pl-notice {notice.tone}" role="status"><b>{safe(notice.title)}</b>'

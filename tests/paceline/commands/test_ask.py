@@ -16,8 +16,9 @@ from paceline.commands import ask
 from paceline.commands.asking import _answers, told
 from paceline.events import AuditEntry, Command
 from paceline.kafka import clients
-from paceline.kafka.follow import NOW, Follower
+from paceline.kafka.follow import BEGINNING, NOW, Follower
 from paceline.kafka.settings import BrokerSettings
+from paceline.reported_reader import read_reported
 from paceline.visible import visible
 from tests.patience import PATIENCE_S
 
@@ -26,6 +27,16 @@ assert _spec is not None
 assert _spec.loader is not None
 rank = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(rank)
+
+
+def read_all(broker: BrokerSettings, topic: topics.Topic) -> set[bytes | None]:
+    """The keys of all that ``topic`` holds."""
+    keys = set()
+    with Follower(broker, {topic: BEGINNING}, "test") as follower:
+        while not follower.caught_up:
+            keys |= {record.key for _, records in follower.poll() for record in records}
+    return keys
+
 
 Ask = Callable[..., "subprocess.CompletedProcess[str]"]
 #: As long as an answer may take on a busy machine; the command waits no longer than it has to for what is asked here.
@@ -48,6 +59,11 @@ class Running:
         until(path.exists)
         self.speaker = rank.Speaker(str(path))
         self.speaker.say(rank.hello(job=self.job))
+        until(lambda: self.has_reported(settings))
+
+    def has_reported(self, settings: BrokerSettings) -> bool:
+        reported = read_reported(settings, "default", "test")
+        return reported is not None and reported.refuses_job(self.job) is None
 
     def end(self) -> str:
         self.speaker.close()
@@ -118,9 +134,25 @@ def test_a_run_without_commands_refuses_and_says_so(sidecar: Callable[..., Runni
 
 
 @pytest.mark.bus
+@pytest.mark.parametrize("kind", ["job", "node"])
+def test_a_job_or_node_that_has_not_reported_is_refused_at_once(
+    kind: str, broker: BrokerSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is sent and nobody is waited for: the name is wrong, and the line says which there are."""
+    name = f"nobody-{uuid.uuid4().hex}"
+    action = "full_rows" if kind == "job" else "sample"
+    assert ask.main([f"{kind}:{name}", action, "--wait", "86400", "--brokers", broker.address]) == 2
+    said = capsys.readouterr().err
+    assert f"no {kind} '{name}' has reported; " in said
+    assert "--anyway sends it all the same" in said
+    asked = read_all(broker, topics.COMMAND)
+    assert f"{kind}:{name}".encode() not in asked
+
+
+@pytest.mark.bus
 def test_nobody_there_is_said_and_is_status_1(broker: BrokerSettings, capsys: pytest.CaptureFixture[str]) -> None:
     """After the time that was given, with the topic that they must be able to read."""
-    words = [f"job:{uuid.uuid4().hex}", "full_rows", "--wait", "0.5"]  # it is to run out
+    words = [f"job:{uuid.uuid4().hex}", "full_rows", "--anyway", "--wait", "0.5"]  # it is to run out
     status = ask.main([*words, "--brokers", broker.address])
     said = capsys.readouterr()
     assert (status, said.out, said.err.count("\n")) == (1, "", 1)
@@ -132,7 +164,10 @@ def test_what_is_sent_is_what_was_written(broker: BrokerSettings, capsys: pytest
     """Numbers, true, false and null are what they look like, quoted or other words are text; nobody is waited for."""
     target = f"job:{uuid.uuid4().hex}"
     words = ["--arg", "seconds=1.5", "--arg", "ranks=8", "--arg", "all=true", "--arg", "note=a=b", "--arg", 'id="8"']
-    assert ask.main([target, "any", *words, "--wait", "0", "--expires", "30", "--brokers", broker.address]) == 0
+    assert (
+        ask.main([target, "any", *words, "--anyway", "--wait", "0", "--expires", "30", "--brokers", broker.address])
+        == 0
+    )
     assert capsys.readouterr() == ("", "")
     consumer = clients.consumer(broker, topics.COMMAND, from_beginning=True)
     row = next(row for row in consumer if row.key == target.encode())

@@ -8,7 +8,8 @@ from paceline.events import ProbeCost
 from paceline.paired import LEAST_PAIRS
 from paceline.sidecar.probe_windows import NodeWindows, ProbeWindows
 from paceline.training import marks
-from paceline.training.overhead_windows import PAIRS, windows
+from paceline.training.marks import PAIRS
+from paceline.training.overhead_windows import windows
 
 MS = 1_000_000
 Mark = tuple[int, int, int | None]
@@ -128,3 +129,25 @@ def test_every_job_finds_windows_long_enough_within_its_first_minutes() -> None:
     first = [on for on, _ in windows()][::2]
     assert first.count(True) == first.count(False)
     assert len(first) % PAIRS == 0
+
+
+@pytest.mark.parametrize("step_ms", [500.0, 60.0, 20.0, 5.0, 2.0, 1.0])
+def test_a_run_of_the_steps_that_it_is_told_to_need_has_a_figure(step_ms: float) -> None:
+    """Of a run that is too short as well as of one that is long enough: the number does not depend on what was run."""
+    first = cost(told(lambda step, on: step_ms, pairs=1, steps=10))
+    marks_of_run, now, number = [], 0, marks.WARM_UP
+    for on, steps in windows():
+        marks_of_run.append((now, marks.WINDOW_ON if on else marks.WINDOW_OFF, number))
+        for _ in range(min(steps, first.needed_steps - number)):
+            now, number = now + int(step_ms * MS), number + 1
+            marks_of_run.append((now, marks.STEPPED, None))
+        if number == first.needed_steps:
+            break
+    found = cost([*marks_of_run, (now, marks.WINDOW_ON, number)])
+    assert (found.pairs, found.needed_steps) == (LEAST_PAIRS, first.needed_steps)
+    assert found.added_s is not None
+
+
+def test_steps_that_are_too_short_for_any_window_need_no_number() -> None:
+    """No run would do."""
+    assert cost(told(lambda step, on: 0.1, pairs=1, steps=10)).needed_steps == 0

@@ -122,6 +122,34 @@ def test_plain_text_says_it_all() -> None:
     assert "new train Cordon node-1 24.0 GPU-h/day" in said
 
 
+def test_samples_that_no_worker_reads_are_told_above_all_else() -> None:
+    """A worker that is away, or hangs: what is shown is old, and nothing new is judged."""
+    held = usual()
+    for at_s in range(1000, 1036):
+        held.sampled(float(at_s))
+    assert picture(held, 1035.0).trouble is None
+    held.sampled(1036.0)
+    shown = picture(held, 1036.0)
+    assert shown.unread_s == 26.0
+    assert text(shown, None).startswith(
+        "no stream worker has read for 26.0 s: nothing is judged; run paceline doctor\n\nJobs"
+    )
+    assert max(map(len, text(shown, 30).splitlines())) <= 30
+    held.update(job_window(), 1036.0)
+    assert "no stream worker" not in text(picture(held, 1036.0), None)
+
+
+@pytest.mark.parametrize(
+    "times", [[], [0.0], [0.0, 25.0], [0.0, 100.0], [100.0, 0.0], [0.0, 20.0, 90.0, 110.0]], ids=str
+)
+def test_samples_that_began_lately_or_paused_are_not_taken_for_unread(times: list[float]) -> None:
+    """Collectors that were away for the night, one sample, and partitions that are read in any order."""
+    held = Model()
+    for at_s in times:
+        held.sampled(at_s)
+    assert held.unread_s is None
+
+
 def test_an_empty_bus_names_the_command() -> None:
     said = text(picture(Model(), NOW_S), 80)
     assert "no training job has spoken yet; paceline run -- torchrun train.py" in said

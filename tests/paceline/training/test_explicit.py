@@ -1,5 +1,6 @@
 """Explicit phases and steps, and watching from inside a script."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,3 +101,38 @@ def test_the_sidecar_runs_nothing_of_the_scripts_surroundings(
     assert done.returncode == 0, done.stderr
     until(lambda: steps_in(record) == set(range(5)) or "--until-empty" in (ran.read_text() if ran.exists() else ""))
     assert not ran.exists() or "--until-empty" not in ran.read_text()
+
+
+JOINED = """
+import os, sys, torch, torch.distributed as dist
+from paceline import training
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def steps():
+    for _ in range(200):
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+steps()
+with training.watch(total_steps=int(sys.argv[1])):
+    steps()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [(("--total-steps", "900"), "700"), ((), "700")], ids=["option too", "watch alone"]
+)
+def test_the_steps_that_a_run_means_to_take_are_in_its_description(
+    options: tuple[str, ...], expected: str, python: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The script says so late, under ``paceline run``: its word counts. The forecaster reads it from there."""
+    script, record = tmp_path / "train.py", tmp_path / "run.jsonl"
+    script.write_text(JOINED, encoding="utf-8")
+    run = ["-m", "paceline", "run", "--brokers", "none", "--record", str(record), "--no-panel", *options, "--"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = python(*run, *launch, str(script), expected, environ={"TMPDIR": str(tmp_path)}, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in read(str(record)) if isinstance(line, Line)]
+    told = [wire.decode(topics.JOB, line.value) for line in lines if line.topic == topics.JOB.name]
+    assert [event.labels.get("total_steps") for event in told if event.places][-1] == expected

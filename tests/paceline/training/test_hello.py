@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from paceline.settings import TOTAL_STEPS
 from paceline.sidecar.rank_messages import decode, encode_settled
 from paceline.training import marks, shipping
 from paceline.training.messages import (
@@ -169,3 +170,14 @@ def test_marks_that_a_device_gets_to_at_once_fit_the_socket(new_rank: Callable[[
         heard += [message for message in rank.turns(1) if isinstance(message, Marks)]
     assert max(len(message.marks) for message in heard) <= shipping.MOST
     assert not rank.probe.stopped
+
+
+def test_a_number_of_steps_given_once_the_rank_is_there_is_said_again(
+    new_rank: Callable[[], Rank], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script joins its group first and knows its steps later: ``watch(total_steps=…)``; they are said once."""
+    rank = new_rank()
+    assert "total_steps" not in rank.hello().labels
+    monkeypatch.setenv(TOTAL_STEPS.name, "5000")
+    assert rank.hello().labels["total_steps"] == "5000"
+    assert not [message for message in rank.turns(3) if isinstance(message, Hello)]

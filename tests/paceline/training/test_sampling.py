@@ -7,7 +7,8 @@ import pytest
 
 from paceline import training
 from paceline.training import alternation, marks
-from paceline.training.overhead_windows import WARM_UP, OverheadWindows, windows
+from paceline.training.marks import WARM_UP
+from paceline.training.overhead_windows import OverheadWindows, windows
 from paceline.training.probe import Probe
 from paceline.training.sampling import LOOK_EVERY, Sampling, period_for
 from paceline.training.session import Session

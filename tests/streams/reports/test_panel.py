@@ -131,9 +131,20 @@ def test_it_is_told_node_by_node(panel_of, make_training):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"pairs": 3, "short_pairs": 9}, "3 pairs of windows are long enough, an interval takes 6 (9 were too short)"),
+        (
+            {"pairs": 3, "short_pairs": 9, "needed_steps": 1300},
+            "3 pairs of windows are long enough, an interval takes 6 (9 were too short); that takes a run of about "
+            "1,300 steps\n",
+        ),
+        (
+            {"pairs": 3, "short_pairs": 9},
+            "3 pairs of windows are long enough, an interval takes 6 (9 were too short); let it run for longer",
+        ),
         ({"pairs": 0, "apart_pairs": 9}, "in 9 pairs of windows the ranks were not switched together"),
-        ({"pairs": 0, "off_steps": 0, "step_s": None}, "no end of a step was heard, or too few"),
+        (
+            {"pairs": 0, "off_steps": 0, "step_s": None, "needed_steps": 140},
+            "no end of a step was seen, or too few; that takes a run of at least 140 steps; call",
+        ),
     ],
 )
 def test_where_it_was_not_measured_it_says_why(panel_of, make_training, changes, words):
