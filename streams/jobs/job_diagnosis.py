@@ -54,7 +54,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 12
+_LAYOUT = 13
 
 
 class Phases:
@@ -256,6 +256,8 @@ class JobDiagnosis:
         self.collectives = Collectives(self.config, self.short)
         #: Whose findings they are, once an event came.
         self.job: JobKey | None = None
+        #: Whether it was said that there was not enough to judge.
+        self.called_short = False
 
     def update(
         self, event: StepTimings | CollectiveCalls | OpTimings | CollectiveTimings | Thresholds
@@ -280,18 +282,25 @@ class JobDiagnosis:
     def finish(self) -> list[Finding]:
         """What follows from all that was taken in, now that nothing more comes for a while.
 
-        Of a job whose nodes have all said goodbye that is the last word on who held it back.
+        Of a job whose nodes have all said goodbye that is the last word: it has ended.
         """
         found = self.phases.finish() + self.collectives.finish()
-        return found + self._lasting() if self.phases.nodes.all_left else found
+        return found + self.conclude() if self.phases.nodes.all_left else found
 
     def conclude(self) -> list[Finding]:
         """What is said of a job that has ended: until when it was held back, or that there was not enough to judge."""
+        return self._lasting() + self._too_short()
+
+    def expire(self) -> list[Finding]:
+        """Until when a job was held back that is silent for long, and may yet go on."""
+        return self._lasting()
+
+    def _too_short(self) -> list[Finding]:
+        """That there was not enough to judge; said once."""
         config, job = self.config, self.job
-        if job is None:
+        if job is None or self.called_short or not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
             return []
-        if not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
-            return self._lasting()
+        self.called_short = True
         looks, warm_up = config.straggler.confirm_ticks, config.warmup_steps
         needed = f"{looks} looks of a step and {config.tick_s:g} s at least, after {warm_up} steps of warm-up"
         told = short_run_evidence.said(self.short, self.phases.cohorts.peers, needed)
@@ -332,7 +341,7 @@ class JobDiagnosis:
             "collectives": self.collectives.snapshot(),
             "short": self.short.snapshot(),
         }
-        return pack(_LAYOUT, {"values": self.values, "job": self.job, **parts})
+        return pack(_LAYOUT, {"values": self.values, "job": self.job, "called_short": self.called_short, **parts})
 
     @classmethod
     def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobDiagnosis":
@@ -347,6 +356,7 @@ class JobDiagnosis:
             diagnosis = cls(config or changed(values))
             diagnosis.values = values
             diagnosis.job = None if state["job"] is None else JobKey(*state["job"])
+            diagnosis.called_short = bool(state["called_short"])
             diagnosis.phases.load(state["phases"])
             diagnosis.collectives.load(state["collectives"])
             diagnosis.short.load(state["short"])
