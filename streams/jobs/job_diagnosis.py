@@ -20,6 +20,7 @@ from paceline.events import (
 )
 
 from ..coverage import CoverageTracker
+from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
@@ -38,7 +39,7 @@ from . import (
     stage_imbalance,
     straggler_evidence,
 )
-from .accused import Accused, AccusedRank, AccusedUnit
+from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
@@ -80,6 +81,8 @@ class Phases:
         self.has_loader = False
         #: The node and the device of each rank.
         self.places: dict[int, tuple[str, str]] = {}
+        #: Many ranks, units or nodes with the same trouble.
+        self.crowds = Crowds()
 
     def update(self, message: PhaseTimings) -> list[Finding]:
         """Take in one message."""
@@ -113,7 +116,8 @@ class Phases:
         return [finding(odd, configuration.said(odd, self.places), job, self.coverage.counts())]
 
     def _nodes(self, episodes: list[NodeSilenceEpisode], job: JobKey) -> list[Finding]:
-        return [finding(one, node_silence.said(one), job, self.coverage.counts()) for one in episodes]
+        silent = [finding(one, node_silence.said(one), job, self.coverage.counts()) for one in episodes]
+        return self.crowds.gather(with_sorts(silent))
 
     def leave(self, described: JobDescribed) -> list[Finding]:
         """A node has said, outside of its steps, that its ranks have left."""
@@ -143,7 +147,8 @@ class Phases:
             tick = self.ticks.update(step)
             if tick is not None:
                 coverage = self.coverage.counts()
-                findings += [finding(episode, said, job, coverage) for episode, said in self._judge(tick)]
+                found = [finding(episode, said, job, coverage) for episode, said in self._judge(tick)]
+                findings += self.crowds.gather(with_sorts(found))
         return findings
 
     def _judge(self, tick: Tick) -> Iterator[tuple[Episode[Any, Any], Said]]:
@@ -172,7 +177,8 @@ class Phases:
         """What is new of those that hold the job back until its end."""
         coverage = self.coverage.counts()
         lasting = self.stragglers.conclude()
-        return [finding(slow.episode, self._said(slow), job, coverage) for slow in lasting]
+        found = [finding(slow.episode, self._said(slow), job, coverage) for slow in lasting]
+        return self.crowds.gather(with_sorts(found), last=True)
 
     def _said(self, slow: Slow) -> Said:
         config = self.config
@@ -207,6 +213,7 @@ class Phases:
             "configuration": self.configuration.snapshot(),
             "has_loader": self.has_loader,
             "places": dict(self.places),
+            "crowds": self.crowds.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -225,6 +232,7 @@ class Phases:
         self.configuration.load(data["configuration"])
         self.has_loader = bool(data["has_loader"])
         self.places = {rank: (node, device) for rank, (node, device) in data["places"].items()}
+        self.crowds.load(data["crowds"])
 
 
 def _pipelines(who: RankSpeakers) -> list[int]:
