@@ -92,7 +92,7 @@ class Crowds:
             if finding.state in FINAL:
                 sort.members.pop(finding.id, None)
             else:
-                sort.members[finding.id] = finding if sort.crowd is None else _bare(finding)
+                sort.members[finding.id] = _plain(finding) if sort.crowd is None else _bare(finding)
         if sort.crowd is not None:
             return self._go_on(name, sort, findings, last=last)
         if len(sort.members) <= MOST_SINGLE:
@@ -142,7 +142,7 @@ def _gravest(sort: _Sort, findings: list[Finding], held: Finding | None = None) 
     now = [finding for finding in findings if finding.id in sort.members and finding.state not in FINAL]
     now += [held] if held is not None and (held.id in sort.members or not now) else []
     now += [member for member in sort.members.values() if member.summary]
-    return max(now, key=lambda one: (one.cost.lost_s, one.cost.gpu_hours))
+    return _plain(max(now, key=lambda one: (one.cost.lost_s, one.cost.gpu_hours)))
 
 
 def _state(sort: _Sort, crowd: _Crowd) -> FindingState:
@@ -209,6 +209,11 @@ def _grave(severity: Severity | str) -> int:
 
 def _plural(name: str) -> str:
     return name.rsplit(": ", 1)[1]
+
+
+def _plain(finding: Finding) -> Finding:
+    """As it is read back from a snapshot: numbers that are fractions by their type are so."""
+    return msgspec.convert(msgspec.to_builtins(finding), Finding)
 
 
 def _bare(finding: Finding) -> Finding:
