@@ -70,7 +70,7 @@ class Analysis:
     ) -> None:
         self.say = say
         self.complain = complain
-        self.processor = Processor(RECORDED, most_ranks=MOST_RANKS.read(os.environ))
+        self.processor = Processor(RECORDED, most_ranks=MOST_RANKS.read(os.environ), recorded=True)
         self.processor.backlog = True
         self.summary = Summary(totals)
         self.gpus = GpuReport()
@@ -125,6 +125,8 @@ class Analysis:
             return
         self.judged += 1
         self._tell(self.processor.update(topic, event))
+        for key in self.processor.take_forgotten():
+            self._tell(self.processor.flush(key))
         if isinstance(event, NodeDescribed):
             self._tell(self.processor.update(ADVICE, Heard(topic, event, event.time_s)))
 

@@ -60,6 +60,10 @@ class ClusterAdvice:
         """What is suggested at the end of all events."""
         return [*self._note(self.advice.conclude())]
 
+    def expire(self) -> list[Event]:
+        """Nothing: a cluster is never forgotten for being idle."""
+        return []
+
     def _note(self, said: list[Suggestion]) -> list[Suggestion]:
         for suggestion in said:
             self._states.pop(suggestion.id, None)

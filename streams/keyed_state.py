@@ -119,8 +119,14 @@ class KeyedState:
 
     def conclude(self) -> list[Event]:
         """The last word of the decisions, at the end of all events."""
-        last = [decision for decision in self.decisions.values() if isinstance(decision, Concludes)]
-        return self.finish() + [event for decision in last for event in decision.conclude()]
+        return self.finish() + [event for decision in self._concluding() for event in decision.conclude()]
+
+    def expire(self) -> list[Event]:
+        """The last word of the decisions of a key that is forgotten, idle for long."""
+        return self.finish() + [event for decision in self._concluding() for event in decision.expire()]
+
+    def _concluding(self) -> list[Concludes]:
+        return [decision for decision in self.decisions.values() if isinstance(decision, Concludes)]
 
     def snapshot(self) -> bytes:
         """The state of every decision."""

@@ -2,7 +2,8 @@
 
 Rule of this file: pure and bounded. The Faust app and ``paceline analyze`` run this same code. States that have been
 idle for an hour of **stream time** are forgotten, but for those of clusters: what is advised outlives a quiet night.
-A job that is forgotten so was killed before it could say goodbye: its decisions conclude as at the end of all events.
+A job that is forgotten so and has not said goodbye was killed, or may go on: its findings that lasted are reported to
+their end. In a recording all that it holds of the job is known then, so its decisions conclude as at the end.
 Stream time follows the batches' own start times, but no event may push it by more than ``MOST_PUSH_S``: a producer
 whose clock is a year ahead must not make all others look idle.
 """
@@ -34,7 +35,10 @@ class Processor:
         most_states: int = MOST_STATES,
         most_ranks: int = MOST_RANKS.default,
         advice: AdviceSettings = DEFAULTS,
+        *,
+        recorded: bool = False,
     ) -> None:
+        self.recorded = recorded
         self.routes = routes
         self.idle_s = idle_s
         self.most_states = most_states
@@ -45,8 +49,8 @@ class Processor:
         #: More events are at hand than are taken at a time: they may be judged together.
         self.backlog = False
         self._forgotten: list[Key] = []
-        #: What the decisions of idle states said last, until it is asked for.
-        self._last: dict[Key, list[Event]] = {}
+        #: What the decisions of idle states said last, until it is asked for; of as many keys as states at most.
+        self._last: OrderedDict[Key, list[Event]] = OrderedDict()
 
     def update(self, topic: Topic, event: Event | Heard) -> list[tuple[Topic, Event]]:
         """Take in one event; what follows from it, each with the topic it belongs on."""
@@ -67,7 +71,7 @@ class Processor:
 
     def finish(self) -> list[tuple[Topic, Event]]:
         """The last word of all decisions: no event follows."""
-        last, self._last = self._last, {}
+        last, self._last = self._last, OrderedDict()
         said = [answer for answers in last.values() for answer in answers]
         said += [answer for state, _ in self.states.values() for answer in state.conclude()]
         return [(topic_of(answer), answer) for answer in said]
@@ -102,8 +106,10 @@ class Processor:
                     continue
             state, _ = self.states.pop(key)
             self._forgotten.append(key)
-            if idle and (said := state.conclude()):
+            if idle and (said := state.conclude() if self.recorded else state.expire()):
                 self._last[key] = said
+                if len(self._last) > self.most_states:
+                    self._last.popitem(last=False)
 
     def take_forgotten(self) -> list[Key]:
         """The keys forgotten since the last call, so that their stored state can be deleted."""

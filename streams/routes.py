@@ -45,10 +45,13 @@ class Patient(Protocol):
 
 @runtime_checkable
 class Concludes(Protocol):
-    """A decision that has a last word once it is certain that no event follows."""
+    """A decision that has a last word once no event follows."""
 
     def conclude(self) -> list[Any]:
         """What is said at the end of all events."""
+
+    def expire(self) -> list[Any]:
+        """What is said when it is forgotten, idle for long: whether more would have followed is not known."""
 
 
 @runtime_checkable

@@ -16,6 +16,7 @@ from paceline.events import BalanceObserved, Coverage, Finding
 from paceline.ranges import ranges
 from paceline.sequences import Sequences
 
+from ..episodes.crowd import MOST_SINGLE
 from ..episodes.finding import JobKey, Said, Subject, finding, number
 from ..episodes.tracker import Episode, Measured, Tracker
 from ..jobs.job_episodes import JobEpisodes, JudgedWindow, Sight
@@ -28,8 +29,6 @@ _LAYOUT = 1
 LESS = 0.15
 #: After so many seconds without another failed step a rank has memory enough.
 CALM_S = 60.0
-#: Ranks with the same trouble that are reported one by one.
-MOST_SINGLE = 8
 #: The subject of the episode of all ranks with the same trouble, where they are more; no rank has this number.
 TOGETHER = -1
 #: A rank that ran out of memory said so itself.

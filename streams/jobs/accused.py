@@ -3,10 +3,11 @@
 Rule of this file: words only, the same for every detector that accuses a rank.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from paceline.accused_units import NODE, TENSOR_GROUP
+from paceline.accused_units import NODE, SWITCH, TENSOR_GROUP, unit_of
+from paceline.events import Finding
 from paceline.ranges import ranges
 
 from ..episodes.finding import Subject
@@ -100,3 +101,24 @@ def back_among_peers(rank: Accused, episode: Episode[Any, Any]) -> str:
     """What is said of a rank whose episode is over."""
     since = f"it was slow from step {episode.first_step}"
     return f"{rank.words()} is back among its peers at step {episode.last_step}; {since}."
+
+
+#: What many findings on the same kind of thing are of, by how the unit that they accuse is named.
+_UNITS = {NODE: "nodes", SWITCH: "switches", TENSOR_GROUP: "tensor groups"}
+
+
+def with_sorts(findings: Iterable[Finding]) -> Iterator[tuple[str, Finding]]:
+    """Each with its sort, of which many are reported together: see ``streams.episodes.crowd``.
+
+    An episode keeps its sort: a unit has two late ranks at least, and none but links are found by their round trips.
+    """
+    for finding in findings:
+        unit = unit_of(finding)
+        whose = next((many for kind, many in _UNITS.items() if unit.startswith(f"{kind} ")), "ranks")
+        if finding.kind == "node_silent":
+            whose = _UNITS[NODE]
+        elif finding.kind == "straggler" and any(one.name == "round_trip" for one in finding.evidence):
+            whose = "links"
+        elif finding.stage is not None and finding.kind != "straggler":
+            whose = "stages"
+        yield f"{finding.kind}: {whose}", finding

@@ -14,6 +14,7 @@ from paceline.events import CollectiveCalls, CollectiveTimings, Finding, StepTim
 
 from ..collective_batch import CollectiveBatch, CollectiveMessage, collective_batch
 from ..coverage import CoverageTracker
+from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
@@ -22,7 +23,7 @@ from ..raw_columns import Ints, whole
 from ..speakers import SpeakersHeard
 from ..step_rows import SharedRows, left_out_of
 from . import hang, slow_links, straggler_evidence, traffic
-from .accused import Accused, AccusedRank, AccusedUnit
+from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .arrivals import ArrivalRows, Arrivals
 from .cohorts import Cohorts
 from .config import JobConfig
@@ -59,6 +60,8 @@ class Collectives:
         #: Where each rank runs: its node; the switch of that, and its tensor group.
         self.nodes: dict[int, str] = {}
         self.units: dict[int, tuple[str, str]] = {}
+        #: Many ranks, links or units with the same trouble, in whatever groups.
+        self.crowds = Crowds()
 
     def update(self, message: CollectiveMessage) -> list[Finding]:
         """Take in one message."""
@@ -109,7 +112,7 @@ class Collectives:
         bound = self.traffic.update(batch) if not self.links.suspects() else None
         if bound is not None:
             findings.append(self._finding(bound, traffic.said(bound, self.config.traffic), newest))
-        return findings
+        return self.crowds.gather(with_sorts(findings))
 
     def _known(self, batch: CollectiveBatch, messages: list[CollectiveMessage]) -> CollectiveBatch:
         """``batch`` with what those before it told of the job's steps. Whole collectives are of steps that all tell."""
@@ -155,11 +158,12 @@ class Collectives:
     def conclude(self, job: JobKey) -> list[Finding]:
         """What is new of those that hold the job back until its end."""
         coverage = self.coverage.counts()
-        return [
+        found = [
             finding(slow.episode, self._said(slow, arrivals, name), job, coverage)
             for name, (arrivals, stragglers) in self.groups.items()
             for slow in stragglers.conclude()
         ]
+        return self.crowds.gather(with_sorts(found), last=True)
 
     def _said(self, slow: Slow, arrivals: Arrivals, group: str) -> Said:
         who = self._accused(slow, arrivals, group)
@@ -196,6 +200,7 @@ class Collectives:
             "units": dict(self.units),
             "left_out": self.left_out,
             "last_step": self.last_step,
+            "crowds": self.crowds.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -208,6 +213,7 @@ class Collectives:
         self.nodes = dict(data["nodes"])
         self.units = {rank: (switch, group) for rank, (switch, group) in data["units"].items()}
         self.left_out, self.last_step = data["left_out"], data["last_step"]
+        self.crowds.load(data["crowds"])
         for name, arrived, judged in data["groups"]:
             arrivals, stragglers = self.groups[name] = self._group(arrived["size"])
             arrivals.load(arrived)

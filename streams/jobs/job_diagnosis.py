@@ -20,6 +20,7 @@ from paceline.events import (
 )
 
 from ..coverage import CoverageTracker
+from ..episodes.crowd import Crowds
 from ..episodes.finding import JobKey, Said, finding
 from ..episodes.tracker import Episode
 from ..gather import Gather
@@ -38,7 +39,7 @@ from . import (
     stage_imbalance,
     straggler_evidence,
 )
-from .accused import Accused, AccusedRank, AccusedUnit
+from .accused import Accused, AccusedRank, AccusedUnit, with_sorts
 from .cohorts import Cohorts
 from .collective_verdicts import Collectives
 from .config import JobConfig, changed
@@ -54,7 +55,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 12
+_LAYOUT = 13
 
 
 class Phases:
@@ -80,6 +81,8 @@ class Phases:
         self.has_loader = False
         #: The node and the device of each rank.
         self.places: dict[int, tuple[str, str]] = {}
+        #: Many ranks, units or nodes with the same trouble.
+        self.crowds = Crowds()
 
     def update(self, message: PhaseTimings) -> list[Finding]:
         """Take in one message."""
@@ -113,7 +116,8 @@ class Phases:
         return [finding(odd, configuration.said(odd, self.places), job, self.coverage.counts())]
 
     def _nodes(self, episodes: list[NodeSilenceEpisode], job: JobKey) -> list[Finding]:
-        return [finding(one, node_silence.said(one), job, self.coverage.counts()) for one in episodes]
+        silent = [finding(one, node_silence.said(one), job, self.coverage.counts()) for one in episodes]
+        return self.crowds.gather(with_sorts(silent))
 
     def leave(self, described: JobDescribed) -> list[Finding]:
         """A node has said, outside of its steps, that its ranks have left."""
@@ -143,7 +147,8 @@ class Phases:
             tick = self.ticks.update(step)
             if tick is not None:
                 coverage = self.coverage.counts()
-                findings += [finding(episode, said, job, coverage) for episode, said in self._judge(tick)]
+                found = [finding(episode, said, job, coverage) for episode, said in self._judge(tick)]
+                findings += self.crowds.gather(with_sorts(found))
         return findings
 
     def _judge(self, tick: Tick) -> Iterator[tuple[Episode[Any, Any], Said]]:
@@ -172,7 +177,8 @@ class Phases:
         """What is new of those that hold the job back until its end."""
         coverage = self.coverage.counts()
         lasting = self.stragglers.conclude()
-        return [finding(slow.episode, self._said(slow), job, coverage) for slow in lasting]
+        found = [finding(slow.episode, self._said(slow), job, coverage) for slow in lasting]
+        return self.crowds.gather(with_sorts(found), last=True)
 
     def _said(self, slow: Slow) -> Said:
         config = self.config
@@ -207,6 +213,7 @@ class Phases:
             "configuration": self.configuration.snapshot(),
             "has_loader": self.has_loader,
             "places": dict(self.places),
+            "crowds": self.crowds.snapshot(),
         }
 
     def load(self, data: dict[str, Any]) -> None:
@@ -225,6 +232,7 @@ class Phases:
         self.configuration.load(data["configuration"])
         self.has_loader = bool(data["has_loader"])
         self.places = {rank: (node, device) for rank, (node, device) in data["places"].items()}
+        self.crowds.load(data["crowds"])
 
 
 def _pipelines(who: RankSpeakers) -> list[int]:
@@ -256,6 +264,8 @@ class JobDiagnosis:
         self.collectives = Collectives(self.config, self.short)
         #: Whose findings they are, once an event came.
         self.job: JobKey | None = None
+        #: Whether it was said that there was not enough to judge.
+        self.called_short = False
 
     def update(
         self, event: StepTimings | CollectiveCalls | OpTimings | CollectiveTimings | Thresholds
@@ -280,18 +290,25 @@ class JobDiagnosis:
     def finish(self) -> list[Finding]:
         """What follows from all that was taken in, now that nothing more comes for a while.
 
-        Of a job whose nodes have all said goodbye that is the last word on who held it back.
+        Of a job whose nodes have all said goodbye that is the last word: it has ended.
         """
         found = self.phases.finish() + self.collectives.finish()
-        return found + self._lasting() if self.phases.nodes.all_left else found
+        return found + self.conclude() if self.phases.nodes.all_left else found
 
     def conclude(self) -> list[Finding]:
         """What is said of a job that has ended: until when it was held back, or that there was not enough to judge."""
+        return self._lasting() + self._too_short()
+
+    def expire(self) -> list[Finding]:
+        """Until when a job was held back that is silent for long, and may yet go on."""
+        return self._lasting()
+
+    def _too_short(self) -> list[Finding]:
+        """That there was not enough to judge; said once."""
         config, job = self.config, self.job
-        if job is None:
+        if job is None or self.called_short or not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
             return []
-        if not self.short.heard or self._looks() >= config.straggler.confirm_ticks:
-            return self._lasting()
+        self.called_short = True
         looks, warm_up = config.straggler.confirm_ticks, config.warmup_steps
         needed = f"{looks} looks of a step and {config.tick_s:g} s at least, after {warm_up} steps of warm-up"
         told = short_run_evidence.said(self.short, self.phases.cohorts.peers, needed)
@@ -332,7 +349,7 @@ class JobDiagnosis:
             "collectives": self.collectives.snapshot(),
             "short": self.short.snapshot(),
         }
-        return pack(_LAYOUT, {"values": self.values, "job": self.job, **parts})
+        return pack(_LAYOUT, {"values": self.values, "job": self.job, "called_short": self.called_short, **parts})
 
     @classmethod
     def restore(cls, data: bytes, config: JobConfig | None = None) -> "JobDiagnosis":
@@ -347,6 +364,7 @@ class JobDiagnosis:
             diagnosis = cls(config or changed(values))
             diagnosis.values = values
             diagnosis.job = None if state["job"] is None else JobKey(*state["job"])
+            diagnosis.called_short = bool(state["called_short"])
             diagnosis.phases.load(state["phases"])
             diagnosis.collectives.load(state["collectives"])
             diagnosis.short.load(state["short"])

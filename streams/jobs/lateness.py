@@ -47,7 +47,7 @@ _NORMAL_90 = 1.2816
 
 
 class LateRanks(NamedTuple):
-    """What one look over n ticks says: which ranks are late, and by how many times the bar.
+    """What one look over n ticks says: which ranks are late, by how many times the bar, and by what share of the step.
 
     ``part`` is the row of ``JUDGED`` in which a rank's lateness shows: 0 where the whole work does, the quiet part that
     stands out where it does not, and ``EXPLAINED`` where only what is known of its device or node speaks.
@@ -56,6 +56,15 @@ class LateRanks(NamedTuple):
     late: Flags
     margin: Array
     part: NDArray[np.int64]
+    excess: Array
+
+    def of(self, rank: int, config: StragglerConfig, explained: Callable[[int], bool]) -> tuple[float, int]:
+        """Margin and part of one rank, whether it is ``explained`` asked again."""
+        margin, part = float(self.margin[rank]), int(self.part[rank])
+        by_bar = float(np.nan_to_num(self.excess[rank] / config.least_excess))
+        if by_bar >= 1.0 and margin < by_bar and explained(rank):
+            return by_bar, part if margin >= 1.0 else EXPLAINED
+        return margin, part
 
 
 #: In place of a row of ``JUDGED``.
@@ -90,11 +99,13 @@ class TickHistory:
         self.contended = 0.0
         #: The typical step without an excess, of late: what is steady is measured by no single tick.
         self.base_s = 0.0
+        #: What was worked out of the ticks as they are: asked for rank by rank it is the same.
         self._steadiness: dict[int, float] = {}
+        self._medians: dict[tuple[str, int], Array] = {}
 
     def push(self, tick: Tick) -> None:
         """Append a tick; the oldest falls out."""
-        self._steadiness.clear()
+        self._forget()
         base_s = float(known_or_zero(nanmedian(tick.base)))
         self.base_s += (_NEWEST if self.base_s else 1.0) * (base_s - self.base_s)
         starved = np.maximum(tick.part_ratio("cpu_wait"), 0.0)
@@ -125,7 +136,13 @@ class TickHistory:
 
     def median(self, name: str, ticks: int) -> Array:
         """Each rank's median of a column over the newest ``ticks`` ticks."""
-        return nanmedian(self.table[_AT[name], -ticks:], axis=0)
+        if (name, ticks) not in self._medians:
+            self._medians[name, ticks] = nanmedian(self.table[_AT[name], -ticks:], axis=0)
+        return self._medians[name, ticks]
+
+    def _forget(self) -> None:
+        self._steadiness.clear()
+        self._medians.clear()
 
     def steadiness(self, at: int) -> float:
         """How much the typical rank varies from tick to tick over the whole history, in row ``at`` of ``JUDGED``."""
@@ -158,7 +175,7 @@ class TickHistory:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
-        self._steadiness.clear()
+        self._forget()
         self.table, self.spans, self.lasted = data["table"], data["spans"], data["lasted"]
         self.first_steps, self.last_steps = data["first_steps"], data["last_steps"]
         self.communicates, self.contended = data["communicates"], data["contended"]
@@ -175,7 +192,7 @@ def late_ranks(
     """
     judged = history.table[: len(JUDGED), -ticks:]
     ranks = judged.shape[2]
-    nobody = LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64))
+    nobody = LateRanks(np.zeros(ranks, dtype=bool), np.zeros(ranks), np.zeros(ranks, dtype=np.int64), np.zeros(ranks))
     least = _least(config, history.contended)
     near = _near(judged, least)
     if len(history.first_steps) < ticks or not near.any():
@@ -198,7 +215,7 @@ def late_ranks(
         late &= history.median("waited", ticks) >= config.waited_share * excess
     if 2 * int(late.sum()) > max(2, int((~np.isnan(excess)).sum())):
         return nobody  # most of the job cannot be late behind itself: there is no healthy cohort to compare with
-    return LateRanks(late, margin, part)
+    return LateRanks(late, margin, part, excess)
 
 
 def _margins(history: TickHistory, judged: Array, median: Array, excess: Array, config: StragglerConfig) -> Array:

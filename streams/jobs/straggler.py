@@ -77,10 +77,13 @@ class Straggler:
         self.doubts: dict[int, int] = {}
         #: Ranks that are late by a long look, and the ticks of the shortest such look.
         self.late_for: dict[int, int] = {}
+        #: The looks at the newest tick, by their ticks: the same for all of its ranks.
+        self.looks: dict[int, LateRanks] = {}
 
     def push(self, tick: Tick) -> None:
         """Take in a tick, to be judged next."""
         self.history.push(tick)
+        self.looks.clear()
         self._weigh(tick)
         for rank, open_ in self.tracker.episodes.items():
             open_.add_tick(tick.last_step, tick.lasted_s, float(known_or_zero(tick.excess[rank])))
@@ -153,7 +156,9 @@ class Straggler:
                 yield rank, signal
 
     def _look(self, ticks: int) -> LateRanks:
-        return late_ranks(self.history, ticks, self.config, self._explained)
+        if ticks not in self.looks:
+            self.looks[ticks] = late_ranks(self.history, ticks, self.config, self._explained)
+        return self.looks[ticks]
 
     def _explained(self, rank: int) -> bool:
         """Whether the rank's device or node is in trouble that its peers do not have."""
@@ -218,7 +223,7 @@ class Straggler:
         named = episode.cause if episode is not None and episode.revision else "unknown"
         verdict = judge(parts, has_loader, self.config.cause_share, named)
         # Where the whole drowns in the noise of uneven work, the part that stands out of it is the cause.
-        at = int(self._look(self._ticks(rank)).part[rank])
+        _, at = self._look(self._ticks(rank)).of(rank, self.config, self._explained)
         if at > 0 and (cause := standing_out(JUDGED[at])):
             verdict = Verdict(cause, max(verdict.share, self.config.cause_share), verdict.cleared)
         return self.conditions.refine(verdict, rank, self._peers(rank), self._lasted(rank))
@@ -245,7 +250,7 @@ class Straggler:
         own = {name: float(column[rank]) for name, column in medians.items()}
         base_s = _base(medians["peers"], own)
         return StragglerEvidence(
-            margin=float(self._look(ticks).margin[rank]),
+            margin=self._look(ticks).of(rank, self.config, self._explained)[0],
             own_s=own["own"],
             peers_s=own["peers"],
             work_ratio=own["work"],
@@ -293,6 +298,7 @@ class Straggler:
 
     def load(self, data: dict[str, Any]) -> None:
         """Take the state that ``snapshot`` described."""
+        self.looks.clear()
         self.history.load(data["history"])
         self.parts = data["parts"]
         self.ticks = data["ticks"]

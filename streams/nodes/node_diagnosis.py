@@ -12,6 +12,7 @@ import msgspec
 from paceline.events import Coverage, DeviceSamples, Finding, HostSamples, NodeDescribed
 
 from ..coverage import CoverageTracker
+from ..episodes.crowd import Crowds
 from ..episodes.finding import finding
 from ..snapshots import described, pack, unpack
 from . import node_findings
@@ -26,7 +27,7 @@ from .tally import Tally
 from .tenants import Tenants, claims
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 3
+_LAYOUT = 4
 #: What NVML says of a device that is gone, by ``not_measured``.
 _LOST = ("GPU is lost", "GPU needs a reset")
 
@@ -50,6 +51,8 @@ class NodeDiagnosis:
         self.host_memory = Watched("out_of_memory_risk", "host memory", "memory_pressure", self.config.memory)
         #: Of the host, and of jobs on several GPUs; each GPU keeps its own.
         self.episodes = NodeEpisodes(self.config)
+        #: Many GPUs with the same trouble.
+        self.crowds = Crowds()
 
     def update(self, event: DeviceSamples | HostSamples | NodeDescribed) -> list[Finding]:
         """Take in one event; the findings that it brings to light or changes."""
@@ -60,7 +63,13 @@ class NodeDiagnosis:
             coverage, told = self.host_coverage, self._host(event)
         else:
             coverage, told = self.coverage, self._devices(event)
-        return [
+        return [one for look in told for one in self._reported(look, event, coverage)]
+
+    def _reported(
+        self, told: list[NodeEpisode], event: DeviceSamples | HostSamples, coverage: CoverageTracker
+    ) -> list[Finding]:
+        """What is reported of the episodes of one look."""
+        made = (
             finding(
                 episode,
                 node_findings.said(episode, event.node),
@@ -68,7 +77,8 @@ class NodeDiagnosis:
                 self._coverage(episode, coverage),
             )
             for episode in told
-        ]
+        )
+        return self.crowds.gather([(node_findings.sort_of(one), said) for one, said in zip(told, made, strict=True)])
 
     def _describe(self, event: NodeDescribed) -> None:
         for device in event.devices[:MOST_DEVICES]:
@@ -80,20 +90,21 @@ class NodeDiagnosis:
 
     # --- GPUs ---------------------------------------------------------------------------------------------------------
 
-    def _devices(self, event: DeviceSamples) -> list[NodeEpisode]:
+    def _devices(self, event: DeviceSamples) -> list[list[NodeEpisode]]:
+        """The episodes with something new, by row and look: what is reported together does not depend on messages."""
         if not self.coverage.admit(event.producer, event.sequence):
             return []
-        told: list[NodeEpisode] = []
+        told: list[list[NodeEpisode]] = []
         lost = self._lost(event)
         gone = sorted(lost.keys() - set(event.uuids))
         who = claims(event)
         for row in samples(event, gone):
-            told += self._pass_on(who, row.at_s)
+            told.append(self._pass_on(who, row.at_s))
             gpu = self._gpu(row.uuid)
             if gpu is None:
                 continue
-            told += self._advance(row.at_s)
-            told += gpu.row(row, lost.get(row.uuid), self.owners.of(row.uuid))
+            told.append(self._advance(row.at_s))
+            told.append(gpu.row(row, lost.get(row.uuid), self.owners.of(row.uuid)))
             if row.answered:
                 self.open.setdefault(row.uuid, Tally()).add(row)
         return told
@@ -172,10 +183,10 @@ class NodeDiagnosis:
 
     # --- the host -----------------------------------------------------------------------------------------------------
 
-    def _host(self, event: HostSamples) -> list[NodeEpisode]:
+    def _host(self, event: HostSamples) -> list[list[NodeEpisode]]:
         if not self.host_coverage.admit(event.producer, event.sequence):
             return []
-        told: list[NodeEpisode] = []
+        told: list[list[NodeEpisode]] = []
         columns = (event.time_s, event.memory_used_bytes, event.memory_total_bytes, event.swap_used_bytes)
         for time_s, used, total, swap in zip(*columns, strict=True):
             at_s = event.t0_s + time_s
@@ -191,7 +202,7 @@ class NodeDiagnosis:
                 rule = "swapped out meanwhile"
                 facts.append(Fact(name="swap_used", value=swap / 2**30, unit="GiB", rule=rule))
             episode = self.episodes.look(self.host_memory, at_s, (bad, facts), self.owners.only())
-            told += [episode] if episode else []
+            told.append([episode] if episode else [])
         return told
 
     # --- what it rests on, and state ----------------------------------------------------------------------------------
@@ -218,6 +229,7 @@ class NodeDiagnosis:
                 "balances": [[job, balance.snapshot()] for job, balance in self.balances.items()],
                 "host": [self.host_number, self.host_trend.snapshot()],
                 "episodes": self.episodes.snapshot(),
+                "crowds": self.crowds.snapshot(),
             },
         )
 
@@ -251,3 +263,4 @@ class NodeDiagnosis:
         self.host_number = state["host"][0]
         self.host_trend.load(state["host"][1])
         self.episodes.load(state["episodes"])
+        self.crowds.load(state["crowds"])

@@ -26,6 +26,13 @@ def job_key(episode: NodeEpisode, cluster: str) -> JobKey:
     return JobKey(cluster, episode.measured.tenant.job, NO_ATTEMPT)
 
 
+def sort_of(episode: NodeEpisode) -> str:
+    """What is the matter, and with what: many of one sort are reported together."""
+    what = episode.measured.subject.split(" ", 1)[0]
+    whose = {"load_imbalance": "jobs"}.get(episode.measured.kind, "GPUs" if what != "host" else "hosts")
+    return f"{episode.measured.kind} {what}: {whose}"
+
+
 def said(episode: NodeEpisode, node: str) -> Said:
     """What is said of ``episode``, as it stands."""
     seen = episode.measured

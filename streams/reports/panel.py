@@ -13,6 +13,7 @@ from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
 
+from ..episodes.crowd import ALIKE
 from ..jobs.short_run_evidence import ALONE, is_short_run
 from . import energy
 from .summary import JobSummary, Summary
@@ -85,7 +86,12 @@ def _job(job: JobSummary, energy_rows: list[str]) -> list[str]:
 def _finding(finding: Finding) -> list[str]:
     unit = unit_of(finding)
     who = f"rank {finding.ranks[0]}" if finding.ranks else "nobody"
+    if len(finding.ranks) > 1:
+        count = next((int(one.value) for one in finding.evidence if one.name == ALIKE), len(finding.ranks))
+        who = f"{count} ranks ({ranges(finding.ranks[:count])})"
     where = f" on {finding.nodes[0]}" if finding.nodes else ""
+    if len(finding.nodes) > 1:
+        where = f" on {len(finding.nodes)} nodes"
     if unit:
         who, where = unit, f" (ranks {ranges(finding.ranks)})"
     until = "until" if finding.state == "recovered" else "to"
@@ -121,7 +127,7 @@ def _each(finding: Finding) -> str:
 def _why(finding: Finding) -> list[str]:
     by_name = {evidence.name: evidence for evidence in finding.evidence}
     own = by_name.get("own_time")
-    if own is None or own.peers is None:
+    if own is None or own.peers is None or ALIKE in by_name:
         return [finding.summary]
     parts = _parts(by_name)
     first = f"works {_ms(own.value)} a step, its peers {_ms(own.peers)}" + (f" ({parts})" if parts else "")
@@ -151,17 +157,29 @@ def _nobody(job: JobSummary) -> list[str]:
     if missing:
         return [_row("Verdict", f"not enough to judge: {missing}")]
     own = _own_s(job)
+    if job.probed and _apart(job):
+        told = "no collective of torch.distributed was seen, so ranks do not wait for each other"
+        return [_row("Verdict", f"nobody can be held back: {told}"), *_slowest(own)]
     if _silent(job):
         told = f"no communication is recognised in {len(own)} ranks, so waiting for others counts as work"
         return [_row("Verdict", f"not enough to judge: {told}, and no rank can be named or cleared")]
     lines = [_row("Verdict", f"nobody holds this job back: {len(own) or len(job.nodes)} ranks compared")]
-    if own:
-        median = statistics.median(own.values())
-        worst = max(own, key=lambda rank: own[rank])
-        lines.append(
-            _row("Why", f"median rank works {_ms(median)} a step, the slowest, rank {worst}, {_ms(own[worst])}")
-        )
-    return lines
+    return lines + _slowest(own)
+
+
+def _slowest(own: dict[int, float]) -> list[str]:
+    """How long the median rank works, and the slowest."""
+    if not own:
+        return []
+    median = statistics.median(own.values())
+    worst = max(own, key=lambda rank: own[rank])
+    return [_row("Why", f"median rank works {_ms(median)} a step, the slowest, rank {worst}, {_ms(own[worst])}")]
+
+
+def _apart(job: JobSummary) -> bool:
+    """Whether several ranks told their steps, and none ever communicated."""
+    spent_s = (phases.get("communication", 0.0) for phases in job.phase_s.values())
+    return len(job.phase_s) > 1 and not job.collectives and not any(spent_s)
 
 
 def _too_little(job: JobSummary) -> str | None:

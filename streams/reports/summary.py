@@ -63,6 +63,8 @@ class JobSummary:
     wait_s: dict[int, float] = field(default_factory=dict)
     world_size: int | None = None
     exit_status: int | None = None
+    #: Whether a probe in its processes told of it: it sees every collective of torch.distributed, and no trace does.
+    probed: bool = False
     probe_costs: dict[str, ProbeCost] = field(default_factory=dict)
     findings: dict[str, Finding] = field(default_factory=dict)
     coverage: CoverageTracker = field(default_factory=CoverageTracker)
@@ -108,6 +110,7 @@ class JobSummary:
         """Count one message of phases in."""
         if not self.coverage.admit(message.producer, message.sequence):
             return
+        self.probed = self.probed or isinstance(message, StepTimings)
         who = self._speakers.hear(message, _EVERY)[1]
         self.coverage.hear(who.ranks, who.world_sizes)
         rows = step_rows([message])

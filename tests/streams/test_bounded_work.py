@@ -16,8 +16,9 @@ from paceline import topics, wire
 from paceline.events import BalanceObserved
 from paceline.topics import Topic
 from streams.balance.job_balance import JobBalance
-from streams.balance.rank_findings import MOST_SINGLE, RankFindings
+from streams.balance.rank_findings import RankFindings
 from streams.cluster_events import ADVICE, Heard, concerns
+from streams.episodes.crowd import MOST_SINGLE
 from streams.processor import Processor
 from streams.routes import ROUTES
 from tests.work_done import counted

@@ -81,6 +81,9 @@ class Lasting(Echo):
     """A decision with a last word."""
 
     def conclude(self):
+        return [finding(job="old", revision=100)]
+
+    def expire(self):
         return [finding(job="old", revision=self.count)]
 
 
@@ -93,6 +96,27 @@ def test_a_job_that_was_killed_has_its_last_word_once_it_is_forgotten(make_train
     (key,) = processor.take_forgotten()
     assert [(topic.short, said.job, said.revision) for topic, said in processor.flush(key)] == [("finding", "old", 1)]
     assert processor.flush(key) == []
+
+
+def test_in_a_recording_it_concludes_as_at_the_end(make_training):
+    """All that the recording holds of it is known."""
+    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=60.0, recorded=True)
+    old, *_ = make_training(job="old", seconds=1)
+    for event in [old, *make_training(job="new", seconds=70)]:
+        processor.update(topics.OP_V1, event)
+    assert [said.revision for _, said in processor.flush(state_key(topics.OP_V1, old))] == [100]
+
+
+def test_last_words_that_nobody_asks_for_do_not_fill_the_memory(make_training):
+    """As of states: those of the jobs forgotten first go. A worker asks only for those that it stores."""
+    processor = Processor({topics.OP_V1.name: (Lasting,)}, idle_s=5.0, most_states=10)
+    (event, *_) = make_training(seconds=1)
+    for number in range(100):
+        one = msgspec.structs.replace(event, job=f"job-{number}", t0_s=event.t0_s + 9.0 * number)
+        processor.update(topics.OP_V1, one)
+    words = [processor.flush(key) for key in processor.take_forgotten()]
+    assert len(words) == 99
+    assert [bool(said) for said in words] == [False] * 89 + [True] * 10
 
 
 def test_a_job_that_goes_on_after_all_or_makes_room_for_others_has_no_last_word(make_training):

@@ -6,7 +6,8 @@ import pytest
 
 from paceline.events import BalanceObserved
 from streams.balance.job_balance import JobBalance
-from streams.balance.rank_findings import CALM_S, MOST_SINGLE, RankFindings, median_of_others
+from streams.balance.rank_findings import CALM_S, RankFindings, median_of_others
+from streams.episodes.crowd import MOST_SINGLE
 from tests.balanced_job import BalancedJob
 
 

@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from paceline import topics
-from paceline.events import CollectiveTimings, Finding, RankBreakdown
+from paceline import columns, topics
+from paceline.events import CollectiveTimings, Finding, RankBreakdown, Speakers, StepTimings
 from streams.jobs import short_run, short_run_evidence
 from streams.jobs.job_diagnosis import JobDiagnosis
 from streams.jobs.short_run import MOST_CALLS, ShortRun
@@ -198,3 +198,66 @@ def test_a_breakdown_of_no_time_divides_nothing():
     said = short_run_evidence.said(run, peers_median, "ten looks")
     assert said.summary.endswith("no rank stands out.")
     assert np.isfinite([one.value for one in said.evidence]).all()
+
+
+def heard_until(make_training, ended):
+    """A processor that heard a few steps of a job, then its goodbyes, if they ``ended``; and its key."""
+    processor = Processor()
+    events = make_training(seconds=4, step_s=1.0, slow_from_s=0, job="short")
+    last = {event.node: event for event in events}
+    for event in events:
+        processor.update(topics.OP_V1, event)
+    for event in last.values() if ended else ():
+        processor.update(topics.OP, goodbye(event))
+    (key,) = processor.states
+    return processor, key
+
+
+def goodbye(event):
+    """The last message of the node of ``event``: its ranks have left."""
+    none = columns.whole([])
+    return StepTimings(
+        **{name: getattr(event, name) for name in ("cluster", "producer", "job", "attempt", "node")},
+        sequence=event.sequence + 1,
+        t0_s=event.t0_s,
+        speakers=Speakers(ranks=none, world_sizes=none, devices=[]),
+        rank=none,
+        step=none,
+        start_s=columns.offsets([]),
+        step_s=columns.durations([]),
+        phases={},
+        ended=True,
+    )
+
+
+def too_short(answers):
+    """Those of ``answers`` that say so."""
+    return [said for _, said in answers if isinstance(said, Finding) and said.kind == "insufficient_data"]
+
+
+def expired(processor, key):
+    """What is said once nothing has been heard of the job for longer than an hour."""
+    processor.idle_s = -1.0
+    processor._forget()
+    assert key not in processor
+    return processor.flush(key)
+
+
+def test_the_goodbye_of_a_short_run_brings_its_answer_once(make_training):
+    """Not an hour later, when it is forgotten: and not again then, also after a restart."""
+    processor, key = heard_until(make_training, ended=True)
+    (found,) = too_short(processor.flush(key))
+    assert found.summary.startswith("Not enough to judge: ")
+    processor.restore(key, processor.snapshot(key))
+    assert too_short(processor.flush(key)) == []
+    assert too_short(expired(processor, key)) == []
+
+
+def test_a_short_run_that_fell_silent_gets_no_answer_when_it_is_forgotten(make_training):
+    """It may go on, and whoever watched it has long gone; a recording of it says so at its end."""
+    processor, key = heard_until(make_training, ended=False)
+    assert too_short(processor.flush(key)) == []
+    assert too_short(expired(processor, key)) == []
+    processor, key = heard_until(make_training, ended=False)
+    processor.recorded = True
+    assert len(too_short(expired(processor, key))) == 1

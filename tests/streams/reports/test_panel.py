@@ -195,6 +195,41 @@ def test_a_slow_node_is_named_with_its_ranks(panel_of, make_training, found):
     assert "  Verdict  node n1 (ranks 2-3) held the job back, steps " in text
 
 
+def test_many_slow_ranks_are_counted_and_the_numbers_are_of_one(panel_of, make_training, found):
+    """Their number, also where not all of them are named."""
+    alike = Evidence(name="alike", value=512.0, unit="ranks", peers=None, rule="")
+    own = Evidence(name="own_time", value=0.2, unit="s/step", peers=0.1, rule="")
+    many = msgspec.structs.replace(
+        found, kind="straggler", state="confirmed", ranks=[*range(256)], nodes=["n1", "n2"], group=None,
+        cause="throttling", evidence=[alike, own], summary="512 ranks have findings of the same kind.",
+    )  # fmt: skip
+    text = panel_of(*make_training(ranks=4, seconds=5), many)
+    assert "  Verdict  512 ranks (0-255) on 2 nodes held the job back, steps " in text
+    assert "  Why      512 ranks have findings of the same kind.\n" in text
+
+
+def apart(events, waited_s):
+    """The same job, whose ranks spend so much of each step in collectives."""
+    for event in events:
+        spent = {name: one for name, one in event.phases.items() if name != "communication"}
+        rows = columns.rows(event.rank)
+        yield msgspec.structs.replace(
+            event, collectives=None, phases=spent | {"communication": columns.durations([waited_s] * rows)}
+        )
+
+
+def test_ranks_that_never_communicate_hold_nobody_back(panel_of, make_wide_training):
+    """A probe in the process sees every collective: that there is none is known, and said in one sentence."""
+    events = make_wide_training(ranks=3, nodes=1, seconds=5)
+    text = panel_of(*apart(events, 0.0))
+    assert (
+        "  Verdict  nobody can be held back: no collective of torch.distributed was seen, so ranks do not wait for "
+        "each other\n  Why      median rank works "
+    ) in text
+    assert "not enough to judge" not in text
+    assert "held back" not in panel_of(*apart(events, 0.01))
+
+
 def test_a_silent_node_is_told_in_place_of_who_was_compared(panel_of, make_training, found):
     """Not all were."""
     silent = msgspec.structs.replace(found, kind="node_silent", state="confirmed", ranks=[2, 3], nodes=["n1"])
