@@ -54,7 +54,7 @@ from .structure import Structure
 from .ticks import Tick, Ticks
 
 #: Layout of the snapshot; another version is not read.
-_LAYOUT = 12
+_LAYOUT = 13
 
 
 class Phases:

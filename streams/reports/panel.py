@@ -8,7 +8,7 @@ import statistics
 from paceline.accused_units import unit_of
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
-from paceline.events import CAUSE_ADVICE, OVERLAYS, Evidence, Finding, ProbeCost
+from paceline.events import OVERLAYS, Evidence, Finding, ProbeCost, advice_on
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
@@ -113,7 +113,7 @@ def _finding(finding: Finding) -> list[str]:
     ]
     lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
     cost = finding.cost
-    lines.append(_row("Next", CAUSE_ADVICE[finding.cause]))
+    lines.append(_row("Next", advice_on(finding)))
     lines.append(
         _row(
             "Cost",
