@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--op", action="append", default=[], metavar="NAME=PHASE", help="timeline: what an op's name means"
     )
-    made.add_argument("--time-unit", choices=UNITS, default="s", help="timeline: of starts and durations (default: s)")
+    made.add_argument("--time-unit", choices=UNITS, default="", help="timeline: of starts and durations (default: s)")
     add_option(made, MOST_HELD_GIB)
     return made
 

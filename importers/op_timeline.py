@@ -41,9 +41,15 @@ class TimelineOptions:
     """What the user said: columns by field, the unit of times, ops by name, the job's name."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
-    unit: str = "s"
+    #: "" where none was named: seconds.
+    unit: str = ""
     ops: Mapping[str, str] = field(default_factory=dict)
     job: str = "imported"
+
+    @property
+    def unit_s(self) -> float:
+        """One unit of times in seconds, where neither a column nor a cell names another."""
+        return UNITS[self.unit or "s"]
 
 
 class _Labels:
@@ -108,8 +114,10 @@ class OpTimeline:
         """Which columns are in a unit of their own name."""
         for name in _TIMES:
             unit_s = unit_of(columns.get(name, ""))
-            if unit_s is not None and unit_s != UNITS[self.options.unit]:
-                self.notes.remark(f"{columns[name]} is in the unit of its name, not in --time-unit {self.options.unit}")
+            if unit_s is not None and unit_s != self.options.unit_s:
+                self.notes.remark(
+                    f"{columns[name]} is in the unit of its name, not in --time-unit {self.options.unit or 's'}"
+                )
 
     def _append(self, piece: Piece, columns: dict[str, str], file: str) -> None:
         count = piece.fingerprints.size
@@ -146,7 +154,7 @@ class OpTimeline:
         Raises:
             SourceError: a comma may be a decimal one or between thousands, and no other cell tells.
         """
-        unit_s = unit_of(column) or UNITS[self.options.unit]
+        unit_s = unit_of(column) or self.options.unit_s
         if isinstance(values, np.ndarray):
             return np.asarray(values, dtype=np.float64) * unit_s
         if self._decimal != ",":
@@ -313,10 +321,13 @@ class OpTimeline:
             self._doubt_unit("the median step", median)
 
     def _doubt_unit(self, what: str, median: float) -> None:
-        raw = median / UNITS[self.options.unit]
+        raw = median / self.options.unit_s
         likely = [unit for unit, scale in UNITS.items() if _LIKELY_S[0] <= raw * scale <= _LIKELY_S[1]]
         advice = f"; is it --time-unit {' or '.join(likely)}?" if likely else ""
-        self.notes.remark(f"{what} takes {median:.3g} s in --time-unit {self.options.unit}{advice}")
+        said = (
+            f"in --time-unit {self.options.unit}" if self.options.unit else "if its times are seconds: no unit is named"
+        )
+        self.notes.remark(f"{what} takes {median:.3g} s {said}{advice}")
 
 
 def _size(places: Floats) -> int:

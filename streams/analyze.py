@@ -21,6 +21,7 @@ from paceline.visible import visible
 
 from .advice.recorded import RecordedAdvice
 from .advice_thresholds import thresholds
+from .attempts import Attempts
 from .cluster_events import ADVICE, Heard
 from .cluster_ratings import ClusterRatings
 from .foreign_files import what_else
@@ -72,6 +73,7 @@ class Analysis:
         self.complain = complain
         self.processor = Processor(RECORDED, most_ranks=MOST_RANKS.read(os.environ), recorded=True)
         self.processor.backlog = True
+        self.attempts = Attempts()
         self.summary = Summary(totals)
         self.gpus = GpuReport()
         self.energy = EnergyBook(ENERGY_S)
@@ -112,6 +114,7 @@ class Analysis:
             self._refuse(item.number, f"could not be judged: {type(error).__name__}: {error}")
 
     def _judge(self, topic: Topic, event: Event) -> None:
+        event = self.attempts.unify(event)
         self.summary.update(event)
         self.energy.update(event)
         self._advise(event)

@@ -76,6 +76,9 @@ from paceline.events.deadletter import DeadLetter
 from paceline.events.findings import (
     CAUSE_ADVICE,
     CAUSE_WORDS,
+    CPU_THROTTLED,
+    QUOTA_ADVICE,
+    QUOTA_LEAST,
     Cause,
     Cost,
     Coverage,
@@ -85,6 +88,7 @@ from paceline.events.findings import (
     FindingState,
     Severity,
     Thresholds,
+    advice_on,
 )
 from paceline.events.forecasts import Backtest, Forecast, JobKind, JobProfile
 from paceline.events.machines import (
@@ -133,6 +137,7 @@ __all__ = [
     "CAPTURE_PIECE_BYTES",
     "CAUSE_ADVICE",
     "CAUSE_WORDS",
+    "CPU_THROTTLED",
     "DISMISS",
     "FULL_ROWS",
     "LATEST_S",
@@ -147,6 +152,8 @@ __all__ = [
     "OVERLAYS",
     "PHASES",
     "POD_LABEL",
+    "QUOTA_ADVICE",
+    "QUOTA_LEAST",
     "SAMPLE",
     "SCHEMA_VERSION",
     "SESSION_NAME",
@@ -241,4 +248,5 @@ __all__ = [
     "Whole",
     "Window",
     "Word",
+    "advice_on",
 ]

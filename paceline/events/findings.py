@@ -89,6 +89,13 @@ CAUSE_ADVICE: dict[str, str] = {
     "configuration": "set the same versions and variables on every node, and start the job again",
     "unknown": "record a minute with paceline run --record and compare that rank's phases with a peer's",
 }
+#: The evidence that a control group's quota stopped a rank, and the least share of its periods that explains it.
+CPU_THROTTLED, QUOTA_LEAST = "cpu_throttled", 0.05
+#: What to do then, in place of looking for other programs.
+QUOTA_ADVICE = (
+    "raise its CPU limit (Kubernetes: resources.limits.cpu; docker update --cpus N; Slurm: --cpus-per-task), "
+    "or use fewer loader workers"
+)
 Severity = Literal["info", "warning", "critical"]
 
 
@@ -150,6 +157,14 @@ class Finding(Event, frozen=True, kw_only=True):
     evidence: list[Evidence]
     exonerated: list[str]
     summary: str
+
+
+def advice_on(finding: Finding) -> str:
+    """What to do about the cause of ``finding``; "" where nothing is known."""
+    quota = any(one.name == CPU_THROTTLED and one.value >= QUOTA_LEAST for one in finding.evidence)
+    if finding.cause == "cpu_contention" and quota:
+        return QUOTA_ADVICE
+    return CAUSE_ADVICE.get(finding.cause, "")
 
 
 class Thresholds(Event, frozen=True, kw_only=True):

@@ -21,7 +21,9 @@ class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
     """What a rank's process, device and node went through in the ``span_s`` seconds before ``time_s``.
 
     ``throttle_reasons`` is NVML's bit mask, all that was seen in the span; ``major_faults`` are pages read back from
-    disk; ``pressure_*`` are PSI's ``some avg10`` as ratios. None is *not measured*.
+    disk; ``pressure_*`` are PSI's ``some avg10`` as ratios. ``cpu_quota_count`` is how many processors the tightest
+    control group around the process may use, ``cpu_throttled_ratio`` in what share of its periods in the span it was
+    stopped for having used them up. None is *not measured*.
     """
 
     rank: Rank
@@ -39,6 +41,8 @@ class RankCondition(msgspec.Struct, frozen=True, kw_only=True):
     pressure_cpu_ratio: Number | None = None
     pressure_memory_ratio: Number | None = None
     pressure_io_ratio: Number | None = None
+    cpu_quota_count: Number | None = None
+    cpu_throttled_ratio: Number | None = None
 
 
 class OpTimings(Accounted, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from paceline.cpu_quota import Quota, quota_of, throttled_ratio
 from paceline.events import RankCondition
 from paceline.sidecar.gpu_readings import GpuReadings, Reading
 from paceline.sidecar.process import Pressures, Process, group_mount, pressures
@@ -17,11 +18,12 @@ _DEVICE = (*_WHOLE, "sm_clock_mhz", "sm_clock_max_mhz", "utilization_ratio", "te
 
 
 class _Rank(NamedTuple):
-    """A rank's process, when it was sampled last, and its control group."""
+    """A rank's process, when it was sampled last, its control group, and the quota that it had then."""
 
     process: Process
     sampled_s: float
     group: str | None
+    quota: Quota | None
 
 
 class Conditions:
@@ -61,8 +63,9 @@ class Conditions:
         thorough: bool,
     ) -> RankCondition:
         now_s, steady_s = at_s
-        process, before_s, group = self._rank(rank, pid, steady_s)
-        self._ranks[rank] = _Rank(process, steady_s, group)
+        process, before_s, group, before = self._rank(rank, pid, steady_s)
+        quota = quota_of(pid, self._proc)
+        self._ranks[rank] = _Rank(process, steady_s, group, quota)
         if group not in groups:
             folder = None if group is None or self._mount is None else self._mount / group
             groups[group] = pressures(folder, self._proc)
@@ -77,6 +80,8 @@ class Conditions:
             pressure_cpu_ratio=cpu,
             pressure_memory_ratio=memory,
             pressure_io_ratio=io,
+            cpu_quota_count=None if quota is None else quota.cpus,
+            cpu_throttled_ratio=throttled_ratio(before, quota),
         )
 
     def _rank(self, rank: int, pid: int, steady_s: float) -> _Rank:
@@ -84,7 +89,7 @@ class Conditions:
         if seen is not None and seen.process.pid == pid and seen.process.is_same():
             return seen
         process = Process(pid, self._proc)
-        return _Rank(process, steady_s, process.group())
+        return _Rank(process, steady_s, process.group(), None)
 
     def close(self) -> None:
         """Give everything back to the driver."""

@@ -97,6 +97,7 @@ FINDING_TABLE: dict[tuple[str, str], FindingRow] = {
         "job",
         "Give {where} processors of its own",
         (
+            "Where the finding names a CPU quota: raise it (Kubernetes: resources.limits.cpu; docker update --cpus).",
             "Find what else runs on its cores (top, taskset -p PID) and move it.",
             "Pin ranks apart (Slurm: --cpus-per-task and --cpu-bind=cores; Kubernetes: whole CPUs, requests = limits).",
             "Ask for more CPUs a rank where its loader workers have to share them.",

@@ -24,7 +24,14 @@ _KEPT = 32
 _BACK_S = 8.0
 _LEAST_S = 2.0
 #: What is read of a condition, beside its rank, time and span.
-_FIELDS = ("throttle_reasons", "sm_clock_mhz", "major_faults", "pressure_memory_ratio")
+_FIELDS = (
+    "throttle_reasons",
+    "sm_clock_mhz",
+    "major_faults",
+    "pressure_memory_ratio",
+    "cpu_quota_count",
+    "cpu_throttled_ratio",
+)
 _VALUES = 1 + len(_FIELDS)
 #: Share of the samples in which a reason must have been there.
 _OFTEN = 0.5
@@ -44,6 +51,9 @@ class View(NamedTuple):
     clock: float
     faults_per_s: float
     stalled: float
+    #: Processors that its control group may use, and the share of periods in which it was stopped for that.
+    quota: float = float("nan")
+    held_back: float = float("nan")
 
 
 class ConditionsSeen(NamedTuple):
@@ -63,6 +73,8 @@ class ConditionRows(NamedTuple):
     clock: Floats
     faults: Floats
     stalled: Floats
+    quota: Floats
+    held_back: Floats
 
 
 def condition_rows(messages: Sequence[PhaseTimings]) -> ConditionRows:
@@ -124,7 +136,7 @@ class RankConditions:
         slot = (self.count[rank] + places(first, rank.size)) % _KEPT
         mask = told.throttled[sound][order]
         slowing = np.where(np.isnan(mask), 0.0, np.clip(mask, 0, 2.0**53)).astype(np.int64) & throttle.SLOWING
-        measured = (told.span_s, told.clock, told.faults, told.stalled)
+        measured = (told.span_s, told.clock, told.faults, told.stalled, told.quota, told.held_back)
         columns = [np.where(np.isnan(mask), np.nan, slowing), *(column[sound][order] for column in measured)]
         # Of more than ``_KEPT`` of one rank in one go the last stay: numpy assigns in order.
         self.times[rank, slot] = told.time_s[sound][order]
@@ -148,7 +160,7 @@ class RankConditions:
         mine = (self.times[rank] > end - back) & (self.times[rank] <= end)
         if not mine.any():
             return None
-        mask, spans, clock, faults, stalled = self.values[rank, mine].T.astype(np.float64)
+        mask, spans, clock, faults, stalled, quota, held_back = self.values[rank, mine].T.astype(np.float64)
         slowing = mask[~np.isnan(mask)].astype(np.int64)
         span = float(spans.sum())
         return View(
@@ -157,13 +169,15 @@ class RankConditions:
             clock=_mean(clock),
             faults_per_s=float(np.nansum(faults)) / span if span > 0 and not np.isnan(faults).all() else float("nan"),
             stalled=_mean(stalled),
+            quota=_mean(quota),
+            held_back=_mean(held_back),
         )
 
     def troubled(self, rank: int) -> bool:
         """Whether the last that was heard of ``rank`` is any trouble at all: cheap, to be asked of everybody."""
         if rank >= self.count.size or not self.count[rank]:
             return False
-        mask, _, _, faults, stalled = self.values[rank, (self.count[rank] - 1) % _KEPT].tolist()
+        mask, _, _, faults, stalled, _, _ = self.values[rank, (self.count[rank] - 1) % _KEPT].tolist()
         return bool(mask > 0 or faults > 0 or stalled > 0)
 
     def explains(self, rank: int, peers: Iterable[int], back_s: float) -> bool:
@@ -202,6 +216,8 @@ class RankConditions:
             clock=_median([view.clock for view in others]),
             faults_per_s=_median([view.faults_per_s for view in others]),
             stalled=_median([view.stalled for view in others]),
+            quota=_median([view.quota for view in others]),
+            held_back=_median([view.held_back for view in others]),
         )
         return ConditionsSeen(own, median)
 

@@ -3,7 +3,7 @@
 Rule of this file: numbers and words; no judgement is made here.
 """
 
-from paceline.events import Evidence
+from paceline.events import CPU_THROTTLED, QUOTA_LEAST, Evidence
 from paceline.gpu import throttle
 
 from ..episodes.causes import CAUSES
@@ -137,6 +137,8 @@ def _conditions(seen: ConditionsSeen | None) -> list[Evidence]:
         ("sm_clock", own.clock, peers.clock, "MHz", "mean over the last seconds"),
         ("major_faults", own.faults_per_s, peers.faults_per_s, "1/s", "pages read back from disk"),
         ("memory_pressure", own.stalled, peers.stalled, "ratio", stalled),
+        ("cpu_quota", own.quota, peers.quota, "CPUs", "what its control group may use (cpu.max, cpu.cfs_quota_us)"),
+        (CPU_THROTTLED, own.held_back, peers.held_back, "ratio", "share of the quota's periods (cpu.stat)"),
     )
     return [
         number(name, value, unit, None if peer != peer else peer, rule)
@@ -148,6 +150,9 @@ def _conditions(seen: ConditionsSeen | None) -> list[Evidence]:
 def _cause(episode: StragglerEpisode) -> str:
     words, seen = CAUSES[episode.cause].words, episode.measured.conditions
     mask = seen.own.mask if seen is not None else 0
+    if episode.cause == "cpu_contention" and seen is not None and seen.own.held_back >= QUOTA_LEAST:
+        share = f"was throttled in {seen.own.held_back:.0%} of its periods"
+        return f"{words} (its container may use {seen.own.quota:.3g} CPUs (quota) and {share})"
     if episode.cause == "host_bound" and episode.measured.host_bound_ratio > 0.0:
         return f"{words} ({_host_did(episode.measured)})"
     return f"{words} ({throttle.in_words(mask)})" if episode.cause == "throttling" and mask else words

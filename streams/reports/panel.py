@@ -8,7 +8,7 @@ import statistics
 from paceline.accused_units import unit_of
 from paceline.energy.energy_book import EnergyBook
 from paceline.energy.tariff import Tariff
-from paceline.events import CAUSE_ADVICE, OVERLAYS, Evidence, Finding, ProbeCost
+from paceline.events import OVERLAYS, Evidence, Finding, ProbeCost, advice_on
 from paceline.paired import LEAST_PAIRS
 from paceline.ranges import ranges
 from paceline.visible import visible
@@ -37,8 +37,22 @@ def panel(summary: Summary, book: EnergyBook | None = None, tariff: Tariff | Non
     for key, job in summary.jobs.items():
         account = book.of(job.cluster, job.job) if last[job.cluster, job.job] == key else None
         lines += _job(job, [] if account is None else [_row("Energy", energy.of_job(account, tariff))])
+        lines += _at_once(job, summary)
     lines += nodes
     return "\n".join(map(visible, lines))
+
+
+def _at_once(job: JobSummary, summary: Summary) -> list[str]:
+    """That several runs report under the name of ``job`` at the same time."""
+    runs = sorted([job.attempt, *(other.attempt for other in summary.jobs.values() if job.runs_beside(other))])
+    if len(runs) < 2:
+        return []
+    names = ", ".join(map(str, runs))
+    words = (
+        f"{len(runs)} runs report as job {job.job} at the same time (attempts {names}; this is {job.attempt}). "
+        "Their numbers are kept apart. Stop one, or give each its own name: PACELINE_JOB"
+    )
+    return [_row("Also", words)]
 
 
 def _nodes(summary: Summary, book: EnergyBook, tariff: Tariff) -> list[str]:
@@ -105,7 +119,7 @@ def _finding(finding: Finding) -> list[str]:
     ]
     lines += [_row("Why" if index == 0 else "", text) for index, text in enumerate(_why(finding))]
     cost = finding.cost
-    lines.append(_row("Next", CAUSE_ADVICE[finding.cause]))
+    lines.append(_row("Next", advice_on(finding)))
     lines.append(
         _row(
             "Cost",

@@ -38,6 +38,9 @@ _COUNTED = (StepTimings, CollectiveCalls, OpTimings, CollectiveTimings, JobDescr
 _EVERY = MOST_RANKS.default
 _WARM_UP = JobConfig().warmup_steps
 
+#: Runs of one name that overlap for less may be one after the other, by clocks that differ.
+_LEAST_BOTH_S = 10.0
+
 
 @dataclass
 class JobSummary:
@@ -59,6 +62,8 @@ class JobSummary:
     left_out: dict[int, int] = field(default_factory=dict)
     first_step: int | None = None
     last_step: int | None = None
+    #: When its first and its last message of steps began.
+    told_s: tuple[float, float] | None = None
     collectives: int = 0
     wait_s: dict[int, float] = field(default_factory=dict)
     world_size: int | None = None
@@ -99,6 +104,16 @@ class JobSummary:
         at = int(np.searchsorted(np.cumsum(self._durations), (total + 1) // 2))
         return float(1e-6 * np.exp((at + 0.5) * _BIN))
 
+    def runs_beside(self, other: "JobSummary") -> bool:
+        """Whether both are runs of one name at the same time: the same ranks, for half of the shorter at least."""
+        if other.attempt == self.attempt or (other.cluster, other.job) != (self.cluster, self.job):
+            return False
+        if self.told_s is None or other.told_s is None or self.nodes.keys().isdisjoint(other.nodes):
+            return False
+        both_s = min(self.told_s[1], other.told_s[1]) - max(self.told_s[0], other.told_s[0])
+        shorter_s = min(last - first for first, last in (self.told_s, other.told_s))
+        return both_s >= max(_LEAST_BOTH_S, shorter_s / 2)
+
     def add_timings(self, message: PhaseTimings | CollectiveMessage) -> None:
         """Count one message of phases, of collectives or of both in."""
         if isinstance(message, StepTimings | OpTimings):
@@ -111,6 +126,8 @@ class JobSummary:
         if not self.coverage.admit(message.producer, message.sequence):
             return
         self.probed = self.probed or isinstance(message, StepTimings)
+        first_s, last_s = self.told_s or (message.t0_s, message.t0_s)
+        self.told_s = min(first_s, message.t0_s), max(last_s, message.t0_s)
         who = self._speakers.hear(message, _EVERY)[1]
         self.coverage.hear(who.ranks, who.world_sizes)
         rows = step_rows([message])

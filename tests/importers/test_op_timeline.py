@@ -362,6 +362,20 @@ def test_a_wrong_unit_is_said(unit, scale, likely):
     assert any(f"--time-unit {likely}" in line or f" {likely}?" in line for line in notes.lines())
 
 
+@pytest.mark.parametrize(
+    ("unit", "said"),
+    [("", "the median step takes 460 s if its times are seconds: no unit is named; is it --time-unit ms?"),
+     ("s", "the median step takes 460 s in --time-unit s; is it --time-unit ms?"), ("ms", None)],
+)  # fmt: skip
+def test_whole_milliseconds_without_a_unit_are_read_as_seconds_and_said_to_be(unit, said):
+    """Decimal commas in one column, whole numbers in the other, and nothing that names a unit: said once."""
+    rows = [[step, rank, "forward", f"{step * 500},0", 460] for step in range(25) for rank in range(2)]
+    text = "\n".join(";".join(map(str, row)) for row in [["step", "rank", "op", "start", "duration"], *rows])
+    seconds, _, notes = load(io.BytesIO(text.encode()), unit=unit)
+    assert seconds[0, 0]["forward"] == pytest.approx(0.46 if unit == "ms" else 460.0)
+    assert [line for line in notes.lines() if "the median step" in line] == ([said] if said else [])
+
+
 def test_rows_of_many_days_are_refused_with_the_likely_unit():
     """Microseconds read as seconds leave no row, and the error says which unit it may be."""
     rows = [[0, s, "f", s * 1e6, 2e5] for s in range(4)]

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from paceline import words
-from paceline.events import CAUSE_ADVICE, Finding
+from paceline.events import Finding, advice_on
 
 from .. import wording
 from ..findings_book import Episode
@@ -82,7 +82,7 @@ def _head(finding: Finding) -> str:
 
 def _next(finding: Finding) -> str:
     """What to do about it, while it lasts; the summary of a node's finding says so itself."""
-    advice = CAUSE_ADVICE.get(finding.cause, "")
+    advice = advice_on(finding)
     if not advice or finding.first_step < 0 or finding.state == "recovered":
         return ""
     return f"<p><b>Next:</b> {safe(advice)}.</p>"

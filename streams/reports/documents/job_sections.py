@@ -3,7 +3,7 @@
 Rule of this file: pure words over a ``JobReport``. A number that nobody measured is left out or said to be unknown.
 """
 
-from paceline.events import CAUSE_ADVICE
+from paceline.events import advice_on
 from paceline.words import many
 
 from ..report import JobReport, PhaseTime
@@ -90,7 +90,7 @@ def _verdict(job: JobReport) -> Notice:
             (one.finding for one in job.episodes if one.finding.cause == first.cause), key=lambda one: one.cost.lost_s
         )
         title = f"{share(part)} of its time was lost, most of it to {loss_words(first)}"
-        advice = "" if episode.state == "recovered" else CAUSE_ADVICE.get(first.cause, "")
+        advice = "" if episode.state == "recovered" else advice_on(episode)
         text = episode.summary + (f" Next: {advice}." if advice else "")
         return Notice(title, text, "slow")
     if job.heard.ranks_heard < 2:

@@ -125,6 +125,25 @@ def test_pressure_is_that_of_the_ranks_own_group(kernel, conditions):
     assert [one.pressure_memory_ratio for one in found] == [0.2, 0.2]
 
 
+def test_a_quota_is_that_of_the_ranks_own_group_and_counts_between_looks(kernel, conditions):
+    """Two ranks in two containers, one without a limit; a rank whose process is another begins again."""
+    for pid, group, limit in ((10, "a", "400000 100000"), (11, "b", "max 100000")):
+        kernel.process(pid, 0, group=f"/{group}")
+        (kernel.mount / group).mkdir(parents=True)
+        (kernel.mount / group / "cpu.max").write_text(limit + "\n")
+    stat = kernel.mount / "a" / "cpu.stat"
+    told = []
+    for second, (periods, throttled) in enumerate(((100, 10), (200, 48), (200, 48))):
+        stat.write_text(f"nr_periods {periods}\nnr_throttled {throttled}\n")
+        found = conditions.sample({0: (10, "cpu"), 1: (11, "cpu")}, 1000.0 + second, 1000.0 + second)
+        told += [(found[0].cpu_quota_count, found[0].cpu_throttled_ratio)]
+        assert (found[1].cpu_quota_count, found[1].cpu_throttled_ratio) == (None, None)
+    assert told == [(4.0, None), (4.0, 0.38), (4.0, 0.0)]
+    kernel.process(10, 0, group="/a", born=500)
+    stat.write_text("nr_periods 300\nnr_throttled 148\n")
+    assert conditions.sample({0: (10, "cpu")}, 1004.0, 1004.0)[0].cpu_throttled_ratio is None
+
+
 @pytest.mark.parametrize("text", ["", "garbage", "10 (x) S 1", "\x00" * 50, "10 (x) " + "a " * 40])
 def test_odd_files_are_not_measured(kernel, conditions, text):
     """Truncated and foreign files cost their values and nothing else."""

@@ -6,9 +6,20 @@ from typing import get_args
 
 import pytest
 
-from paceline.events import CAUSE_ADVICE, CAUSE_WORDS, OVERLAYS, PHASES, Cause
+from paceline.events import (
+    CAUSE_ADVICE,
+    CAUSE_WORDS,
+    CPU_THROTTLED,
+    OVERLAYS,
+    PHASES,
+    QUOTA_ADVICE,
+    Cause,
+    Evidence,
+    advice_on,
+)
 from streams.episodes.causes import CAUSES, judge, slowing_all, standing_out
 from streams.jobs.lateness import JUDGED
+from tests.derived_events import finding
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -125,3 +136,15 @@ def test_the_example_in_contributing_fits_the_files():
             lines = lines[lines.index(line[1:]) + 1 :]
         else:
             assert line.startswith("+")
+
+
+@pytest.mark.parametrize(
+    ("cause", "share", "quota"),
+    [("cpu_contention", 0.38, True), ("cpu_contention", 0.01, False), ("worker_compute", 0.38, False)],
+)
+def test_a_quota_that_was_hit_is_to_be_raised(cause, share, quota):
+    """In place of a search for other programs; a cause of a later version has no advice."""
+    evidence = [Evidence(name=CPU_THROTTLED, value=share, unit="ratio", peers=None, rule="")]
+    assert advice_on(finding(cause=cause, evidence=evidence)) == (QUOTA_ADVICE if quota else CAUSE_ADVICE[cause])
+    assert advice_on(finding(cause=cause)) == CAUSE_ADVICE[cause]
+    assert advice_on(finding(cause="of a later version")) == ""

@@ -82,6 +82,15 @@ def test_where_nobody_looked_nothing_changes(conditions):
     assert not empty.troubled(1)
 
 
+def test_a_quota_is_seen_beside_the_peers_and_is_no_cause_of_its_own(conditions):
+    """It says why a thread waits for a processor, where the phases have shown that one does."""
+    kept = conditions(FINE | {"cpu_quota_count": 4.0, "cpu_throttled_ratio": 0.4}, FINE)
+    seen = kept.seen(1, PEERS, 8.0)
+    assert (seen.own.quota, seen.own.held_back) == (4.0, pytest.approx(0.4))
+    assert np.isnan(seen.peers.held_back)
+    assert kept.refine(COMPUTE, 1, PEERS, 8.0).cause == "worker_compute"
+
+
 def test_numbers_stand_beside_the_peers(conditions):
     """The means of the last seconds, own and the median peer's."""
     seen = conditions(FINE | {"throttle_reasons": HOT, "sm_clock_mhz": 1200.0}, FINE).seen(1, PEERS, 8.0)

@@ -101,6 +101,21 @@ def test_a_throttled_rank_is_told_with_the_reason_of_its_gpu(episode):
     assert "(" not in words(episode, conditions=None).summary
 
 
+@pytest.mark.parametrize(("held_back", "named"), [(0.38, True), (0.01, False), (0.0, False), (math.nan, False)])
+def test_a_quota_is_named_where_it_explains_the_contention(episode, held_back, named):
+    """With its processors and how often it was hit; one that was hardly hit explains nothing."""
+    episode.cause = "cpu_contention"
+    told = words(episode, conditions=ConditionsSeen(WELL._replace(quota=4.0, held_back=held_back), WELL))
+    quota = "waiting for a processor (its container may use 4 CPUs (quota) and was throttled in 38% of its periods)"
+    assert (quota in told.summary) is named
+    assert ("quota" in told.summary) is named
+    assert numbers(told)["cpu_quota"] == (4.0, None)
+    episode.cause = "worker_compute"
+    assert (
+        "quota" not in words(episode, conditions=ConditionsSeen(WELL._replace(quota=4.0, held_back=0.4), WELL)).summary
+    )
+
+
 def test_what_was_cleared_and_what_is_said_in_the_end(episode):
     """Both go with every revision."""
     told = words(episode, cleared=("throttling: in 0% of the samples",))
