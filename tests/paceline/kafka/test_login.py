@@ -318,6 +318,15 @@ def test_who_may_write_thresholds_alone_may_set_them(secured: BrokerSettings) ->
     assert "least_excess=0.2" in output
 
 
+def test_a_topic_that_may_not_be_read_is_not_called_missing(secured: BrokerSettings) -> None:
+    """One cause, not two that contradict each other."""
+    ensure_topics(secured)
+    process = runs(secured, "guest", "tail", "finding", "--seconds", "1")
+    _, said = process.communicate()
+    assert f"not allowed to read {topics.FINDING.name}" in said
+    assert "not there yet" not in said
+
+
 def test_who_may_not_make_topics_reads_which_one(secured: BrokerSettings) -> None:
     """A sentence, and nothing of the client's request."""
     process = runs(secured, "guest", "thresholds", "--job", "j", "least_excess=0.2")
