@@ -7,6 +7,8 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/tries.sh"
 more=${1:-}
+# Debian keeps ldconfig, slurmctld, munged and debootstrap out of a user's PATH.
+PATH=$PATH:/usr/sbin:/sbin
 
 have_java() {
   command -v java >/dev/null && [ "$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -1)" -ge 17 ]
@@ -21,7 +23,8 @@ need() { # package, what is skipped without it, the check…
   "$@" >/dev/null 2>&1 || { packages+=("$package") && skipped+=("$tests"); }
 }
 
-have_pango() { ldconfig -p | grep -q libpangoft2-1.0.so.0; }
+# No pipe: grep would end at its first match, and pipefail would then count ldconfig's broken pipe as "not there".
+have_pango() { [[ $(ldconfig -p) == *libpangoft2-1.0.so.0* ]]; }
 have_alertmanager() { command -v prometheus-alertmanager >/dev/null || command -v alertmanager >/dev/null; }
 
 # Debian keeps its programs out of PATH, by version.

@@ -63,7 +63,7 @@ def _send(args: argparse.Namespace, values: dict[str, float]) -> int:
     event = Thresholds(cluster=cluster, job=args.job, attempt=args.attempt, values=values)
     topic = topics.THRESHOLD
     try:
-        ensure_topics(settings)
+        ensure_topics(settings, (topic,))
         with Outbound(settings, "paceline-thresholds") as outbound:
             outbound.send(topic.name, (wire.key_of(topic, event) or "").encode(), wire.encode(event))
     except BusError as error:

@@ -184,6 +184,9 @@ def without_wrapping(check: Check) -> None:
 
 def another_user(check: Check) -> None:
     """A job of somebody who has no rights here: prolog, sidecar and epilog run as its owner."""
+    if check.slurm.not_for_all:
+        check.require(False, f"user: {check.slurm.not_for_all}")
+        return
     home = check.slurm.folder / "nobody"
     home.mkdir()
     shutil.chown(home, NOBODY)

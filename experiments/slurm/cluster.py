@@ -67,6 +67,8 @@ class Slurm(contextlib.ExitStack):
         self.folder = folder
         self.environ = {**environ, "SLURM_CONF": str(folder / "slurm.conf")}
         self.python = Path(sys.executable)
+        #: Why jobs of other users cannot run it; "" where they can.
+        self.not_for_all = ""
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "Slurm":
@@ -103,7 +105,10 @@ class Slurm(contextlib.ExitStack):
         (self.folder / "slurm.conf").write_text(_CONF.format(host=host, ports=ports, folder=self.folder))
         scripts = self.folder / "scripts"
         shutil.copytree(ROOT / "deploy" / "slurm", scripts)
-        self.python = _python_for_all(self.folder / "python")
+        try:
+            self.python = _python_for_all(self.folder / "python")
+        except RunError as error:
+            self.not_for_all = str(error)
         conf = f"python={self.python}\nbootstrap={ROOT}/paceline/training/bootstrap\n"
         (scripts / "task.conf").write_text(conf)
 
@@ -207,7 +212,7 @@ def _python_for_all(path: Path) -> Path:
         done = subprocess.run(words, user=NOBODY, group=group, extra_groups=[], capture_output=True, check=False)
         if done.returncode == 0:
             return path
-    raise RunError(f"no Python {version} that other users may run: {sys.executable} is not for them")
+    raise RunError(f"no Python {version} that other users may run: use a checkout outside of root's home")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -89,10 +89,20 @@ class Executing:
         self.until(over, f"{job.id} ends")
         return found[0]
 
-    def queued(self) -> list[str]:
-        """The names of this trial's jobs that wait or run, as Slurm says."""
-        said = self._check.slurm.ask("squeue", "--noheader", "--format=%j")
-        return [name for name in said.splitlines() if name.startswith(f"paceline-{self._options['name']}-")]
+    def queued(self) -> dict[str, str]:
+        """Name -> number of this trial's jobs that wait or run, as Slurm says; of another case some may still end."""
+        said = self._check.slurm.ask("squeue", "--noheader", "--format=%j %i").splitlines()
+        rows = (line.rsplit(maxsplit=1) for line in said)
+        return {name: number for name, number in rows if name.startswith(f"paceline-{self._options['name']}-")}
+
+    def left_nothing(self) -> None:
+        """No job of it is queued now, and no process of any job runs on for long: a step's daemon ends after its job.
+
+        Raises:
+            RunError: some do.
+        """
+        self._check.require(not self.queued(), f"trial: closed, nothing waits or runs: {self.queued()}")
+        self.until(lambda: not self._check.slurm.left(), f"trial: {self._check.slurm.left()} end")
 
 
 def jobs(check: Check) -> None:
@@ -143,7 +153,7 @@ def waiting(check: Check) -> None:
     ended = made.ended(second, again)
     check.require(ended.how == "gone" and "CANCELLED" in ended.said, f"trial: cancelled by others: {ended}")
     again.close()
-    check.require(not made.queued() and not check.slurm.left(), "trial: closed, nothing waits or runs")
+    made.left_nothing()
 
 
 def away(check: Check) -> None:
@@ -180,7 +190,7 @@ def command(check: Check) -> None:
     with _trial(check, "whole") as start:
         process = start()
         made.until(made.queued, "whole: a first job")
-        first = check.slurm.ask("squeue", "--noheader", "--format=%i")
+        (first,) = made.queued().values()
         process.kill()
         process.wait()
         process = start()
@@ -194,10 +204,8 @@ def command(check: Check) -> None:
         made.until(made.queued, "whole: another job")
         os.kill(process.pid, signal.SIGINT)
         status = process.wait(ENDED_S)
-        check.require(
-            status == 130 and not made.queued() and not check.slurm.left(),
-            f"trial: Ctrl-C: status {status}, nothing waits or runs",
-        )
+        check.require(status == 130, f"trial: Ctrl-C: status {status}")
+        made.left_nothing()
         process = start()
         status = process.wait(TRIAL_S)
     report = folder / "kept" / "report.md"

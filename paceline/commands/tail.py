@@ -88,7 +88,7 @@ def _values(follower: Follower, topic: Topic, address: str, end: float | None, o
     listening = follower.follows(topic)
     if listening:
         _say(f"listening to {topic.name} on {address}")
-    else:
+    elif follower.state != "refused":
         _say(f"{topic.name} is not there yet on {address}; waiting for the first publisher to make it")
     while end is None or time.monotonic() < end:
         left_s = POLL_S if end is None else max(0.0, end - time.monotonic())

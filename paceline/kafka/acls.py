@@ -45,7 +45,7 @@ def allow(settings: BrokerSettings, rules: Iterable[Rule]) -> int:
         for refused in client.create_acls(asked)["failed"]:
             if refused is errors.SecurityDisabledError:
                 raise BusError(settings.address, NO_AUTHORIZER, AUTHORIZER, permanent=True)
-            raise refused(f"{len(asked)} entries")
+            raise refused(f"to give {len(asked)} rights")
     return len(asked)
 
 

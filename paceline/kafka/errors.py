@@ -77,7 +77,8 @@ def explain(address: str, error: BaseException, username: str | None = None, *, 
     if (of_login := _of_login(address, error, said, username, by_token)) is not None:
         return of_login
     if isinstance(error, errors.AuthorizationError):
-        return BusError(address, f"not allowed: {said}", RIGHTS, permanent=True)
+        what = said.removeprefix(f"[Error {error.errno}] {type(error).__name__}: ")
+        return BusError(address, f"not allowed: {what}", RIGHTS, permanent=True)
     if isinstance(error, socket.gaierror):
         return BusError(address, "no such host", "check PACELINE_BROKERS")
     for part, cause, mend, permanent in _CAUSES:

@@ -94,4 +94,7 @@ def _create(client: KafkaAdminClient, topic: Topic) -> bool:
         client.create_topics({topic.name: row}, wait_for_metadata=True)
     except errors.TopicAlreadyExistsError:
         return False
+    except errors.AuthorizationError as error:
+        # The client's own words are its whole request.
+        raise type(error)(f"to create topic {topic.name}") from error
     return True

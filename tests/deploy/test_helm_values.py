@@ -150,6 +150,12 @@ def test_files_of_the_chart_are_those_of_their_source() -> None:
         assert path.read_text(encoding="utf-8") == text, f"{path}: run `make chart`"
 
 
+def test_users_that_the_schema_tells_of_are_those_that_it_takes() -> None:
+    users = SCHEMA["properties"]["kafka"]["properties"]["users"]
+    listed = re.findall(r"`(\w+)`", users["description"].partition("(")[2])
+    assert sorted(listed) == sorted(users["properties"])
+
+
 def test_the_annotators_role_is_that_of_its_table() -> None:
     pytest.importorskip("annotator")
     assert source.FILES / "annotator.json" in source.files()

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
-SERVICES = ("annotator", "collectors", "streams", "forecaster", "control", "ui")
+SERVICES = ("annotator", "archive", "collectors", "streams", "forecaster", "control", "ui")
 
 
 def pins(lock: Path) -> dict[str, str]:

@@ -48,6 +48,39 @@ def test_in_ci_a_missing_system_package_is_a_failure(bare: str) -> None:
     assert run(PACKAGES, PATH=bare, CI="true").returncode == 1
 
 
+#: What the script looks for in the PATH where nothing is missing.
+SYSTEM = ("mvn", "chromium", "ip", "prometheus", "promtool", "prometheus-alertmanager", "initdb", "systemd-analyze")
+
+
+@pytest.mark.slow
+def test_a_library_that_is_there_is_found_however_many_others_are(bare: str) -> None:
+    """Those listed after it fill a pipe that nobody reads any more: that is no answer about this one."""
+    grep = shutil.which("grep")
+    assert grep
+    (Path(bare) / "grep").symlink_to(grep)
+    for name in (*SYSTEM, "shellcheck"):
+        (Path(bare) / name).symlink_to("/bin/true")
+    for name, text in (
+        ("java", "echo 'openjdk version \"17.0.1\"' >&2"),
+        ("ldconfig", "echo libpangoft2-1.0.so.0; for ((i = 0; i < 20000; i++)); do echo libother.so.$i; done"),
+    ):
+        (Path(bare) / name).write_text(f"#!/bin/bash\n{text}\n")
+        (Path(bare) / name).chmod(0o755)
+    done = run(PACKAGES, PATH=bare, CI="true")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_the_libraries_of_a_user_without_sbin_in_the_path_are_found(bare: str) -> None:
+    """So is a user's PATH on Debian: the list of libraries is asked for all the same."""
+    ldconfig = shutil.which("ldconfig", path="/usr/sbin:/sbin")
+    if not ldconfig:
+        pytest.skip("this system has no ldconfig")
+    listed = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=True).stdout
+    done = run(PACKAGES, PATH=bare, CI="")
+    assert ("reports as PDF are skipped" in done.stderr) == ("libpangoft2-1.0.so.0" not in listed)
+
+
 @pytest.mark.slow
 def test_kafka_without_java_says_how_to_get_it(bare: str) -> None:
     """One line: cause and mend."""

@@ -45,6 +45,12 @@ def test_the_same_lock_gives_the_same_document(collectors: bytes) -> None:
     assert str(ROOT).encode() not in collectors
 
 
+def test_every_image_has_its_contents_told() -> None:
+    """An image that the Dockerfile has and the list has not would be given out without."""
+    stages = re.findall(r"^FROM service AS (\w+)$", (ROOT / "deploy" / "Dockerfile").read_text(), re.M)
+    assert sorted(locks.IMAGES) == sorted(stages)
+
+
 def test_the_wheel_needs_what_it_declares() -> None:
     names = [line.partition("==")[0] for line in locks.of_the_wheel().splitlines()]
     assert names == ["msgspec", "kafka-python"]

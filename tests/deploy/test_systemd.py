@@ -95,7 +95,7 @@ def test_the_collector_is_started_with_options_that_it_has():
 def test_every_service_that_the_template_names_is_a_command():
     named = set(re.findall(r"paceline@(\w+)", OTHERS.read_text()))
     commands = {point.name for point in entry_points(group="paceline.commands")}
-    assert named == {"streams", "forecaster", "control", "ui", "alerts"}
+    assert named == {"streams", "forecaster", "control", "archive", "ui", "alerts"}
     assert named - {"alerts"} <= commands
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from paceline import topics
+from paceline import rights, topics
 from paceline.command_rules import TARGETS
 from paceline.commands import replay
 from paceline.events import ACCEPT, CAPTURE, DISMISS, FULL_ROWS, SAMPLE, CaptureAsked, FullRows, Sample
@@ -55,6 +55,12 @@ def test_the_number_of_alerts_is_that_of_the_rules(path: str) -> None:
     there = len(re.findall(r"^\s*- alert:", text("deploy/prometheus/rules/alerts.yml"), re.MULTILINE))
     assert there
     assert re.findall(r"(\d+) alerts", text(path)) == [str(there)]
+
+
+def test_one_user_for_all_is_given_the_rights_of_every_service() -> None:
+    """A service that the loop leaves out would wait for topics that its user may not read."""
+    (listed,) = re.findall(r"for s in ([\w ]+); do paceline rights \$s", text("docs/existing-kafka.md"))
+    assert listed.split() == list(rights.default_principals())
 
 
 def test_the_addresses_of_the_page_are_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,11 @@
 """The real Slurm's surroundings: what jobs are submitted with, and whose rights the collector is tried with."""
 
+from types import SimpleNamespace
+
 from experiments.slurm.__main__ import CASES, environment
 from experiments.slurm.collector import capabilities
 from experiments.slurm.train import NAMES
+from experiments.slurm.trials import Executing
 from paceline.kafka.settings import BrokerSettings
 from paceline.launchers import LAUNCHERS
 
@@ -27,3 +30,11 @@ def test_the_training_script_knows_who_it_is_by_names_that_paceline_reads():
 
 def test_cases_have_names_of_their_own():
     assert len(set(CASES)) == len(CASES)
+
+
+def test_a_trial_counts_its_own_jobs_alone(tmp_path):
+    """Of the case before, a job may still be ending, with whatever name."""
+    rows = "user 14\npaceline-whole-a 21\na name of many words 22\npaceline-wholesale-a 23"
+    slurm = SimpleNamespace(folder=tmp_path, environ={}, ask=lambda *_: rows)
+    made = Executing(SimpleNamespace(slurm=slurm), "whole")
+    assert made.queued() == {"paceline-whole-a": "21"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "deploy" / "requirements"
-IMAGES = ("annotator", "collectors", "streams", "forecaster", "control", "ui", "demo")
+IMAGES = ("annotator", "archive", "collectors", "streams", "forecaster", "control", "ui", "demo")
 
 
 def everything() -> dict[str, Path]:

@@ -259,6 +259,10 @@ def read(settings: BrokerSettings, topic: topics.Topic, until: Callable[..., obj
         ("forecaster", "window", "forecast", "finding", "window"),
         ("alerts", "finding", None, "op", "suggestion"),
         ("control", "finding", "session", None, "finding"),
+        ("streams", "op", "finding", "capture", "session"),
+        ("archive", "window", None, "capture", "finding"),
+        ("annotator", "node", None, "op", "finding"),
+        ("people", "op", "threshold", None, "finding"),
     ],
 )
 def test_each_service_may_do_its_work_and_no_more(
@@ -298,6 +302,38 @@ def test_rights_are_given_by_an_administrator_alone(secured: BrokerSettings) -> 
         _, said = process.communicate()
         assert (process.returncode, said.count("\n")) == (status, 1), said
         assert ("not allowed" in said) == bool(status)
+
+
+def test_who_may_write_thresholds_alone_may_set_them(secured: BrokerSettings) -> None:
+    """The topics that this user does not see are none of the command's business: it makes no other."""
+    ensure_topics(secured)
+    least = [rule for rule in rights.rules("people", "User:guest") if rule.name == topics.THRESHOLD.name]
+    assert least
+    acls.allow(secured, least)
+    process = runs(secured, "guest", "thresholds", "--job", "j", "least_excess=0.2")
+    output, said = process.communicate()
+    with contextlib.closing(clients.admin(secured)) as admin:
+        admin.delete_acls(acls.entries(least))
+    assert (process.returncode, said) == (0, "")
+    assert "least_excess=0.2" in output
+
+
+def test_a_topic_that_may_not_be_read_is_not_called_missing(secured: BrokerSettings) -> None:
+    """One cause, not two that contradict each other."""
+    ensure_topics(secured)
+    process = runs(secured, "guest", "tail", "finding", "--seconds", "1")
+    _, said = process.communicate()
+    assert f"not allowed to read {topics.FINDING.name}" in said
+    assert "not there yet" not in said
+
+
+def test_who_may_not_make_topics_reads_which_one(secured: BrokerSettings) -> None:
+    """A sentence, and nothing of the client's request."""
+    process = runs(secured, "guest", "thresholds", "--job", "j", "least_excess=0.2")
+    output, said = process.communicate()
+    assert (process.returncode, output) == (1, "")
+    what = f"not allowed: to create topic {topics.THRESHOLD.name}; have it given: `paceline rights`"
+    assert what in said
 
 
 def event() -> events.DeadLetter:
